@@ -69,7 +69,8 @@ class Best:
 class Solution:
     """What a run returns.
 
-    x: (..., n) the best verified iterate; last: (..., n) the final one; feasible: (...,) whether x meets every true
+    x: (..., n) the best verified iterate; last: (..., n) the final one (a method's own average where
+    it returns one); feasible: (...,) whether x meets every true
     bound on the rows it was chosen on; violation: (...,) its largest excess over a bound, in the metric's units.
     records: one row per evaluation; steps, seconds (training only), counts; stopped: "budget" or "interrupted".
     """
@@ -235,7 +236,7 @@ def solve(
     feasible = best.violation <= 0
     return Solution(
         best.x,
-        state.x.clone(),
+        point_of(state).clone(),
         feasible,
         best.violation,
         best.step,
@@ -251,7 +252,7 @@ def solve(
 
 def _measure(problem: Problem, validation: Problem | None, state: Any, best: Best, clock: Clock) -> dict[str, Any]:
     """One record, and the iterate offered as the best."""
-    x = state.x
+    x = point_of(state)
     train = problem.evaluate(x)
     row = {"step": state.k, "seconds": clock.seconds, **problem.counts.as_dict(), "train": _numbers(train)}
     f, violation = train.f, train.violation
@@ -263,6 +264,11 @@ def _measure(problem: Problem, validation: Problem | None, state: Any, best: Bes
     row["multipliers"] = state.multipliers.clone()
     row["best_step"] = best.step
     return row
+
+
+def point_of(state: Any) -> Tensor:
+    """(..., n) what a method would return now: `state.point` where it has one (an average, an outer iterate), else x."""
+    return getattr(state, "point", state.x)
 
 
 def _numbers(measured: Measured) -> dict[str, Any]:

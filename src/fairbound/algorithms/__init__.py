@@ -2,6 +2,8 @@
 
 state = init(config, problem, x0, draws)            x0 is taken over and moved in place
 state = step(config, state, problem, draws)         state has at least x, k and multipliers; it is plain data
+
+A state whose method returns something else than its latest x has it as `point`.
 """
 
 from __future__ import annotations
