@@ -16,7 +16,7 @@ import functools
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -32,14 +32,15 @@ class Tape(Protocol):
 
 
 class Model(Protocol):
-    """n: number of parameters; outputs: scores per row (1 for a binary classifier)."""
+    """n: number of parameters; outputs: scores per row (1 for a binary classifier). features: a tensor, for the built-in
+    models also SparseRows."""
 
     n: int
     outputs: int
 
     def start(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Tensor: ...
-    def forward(self, x: Tensor, features: Tensor) -> tuple[Tensor, Tape]: ...
-    def scores(self, x: Tensor, features: Tensor) -> Tensor: ...
+    def forward(self, x: Tensor, features: Any) -> tuple[Tensor, Tape]: ...
+    def scores(self, x: Tensor, features: Any) -> Tensor: ...
     def spec(self) -> dict: ...
 
 

@@ -20,12 +20,13 @@ from fairbound.fairness.reduction import (
 )
 from fairbound.sampling import Rows, Strata, block_length, chunk_length, draw_rows
 from fairbound.seeds import seed_for
+from fairbound.sparse_rows import SparseRows
 
 
 class Batch:
     """B rows ready for the four verbs.
 
-    features (..., B, d); targets (..., B); objective (..., B): weight of each row's loss in f; reduction: row values to
+    features (..., B, d), as SparseRows where the table is sparse; targets (..., B); objective (..., B): weight of each row's loss in f; reduction: row values to
     constraint values; seen (..., m) or None; cells (..., B, C); seed: for modules with dropout; rows (..., B): places
     among the problem's sorted rows, None for all of them.
     """
@@ -34,7 +35,7 @@ class Batch:
 
     def __init__(
         self,
-        features: Tensor,
+        features: Tensor | SparseRows,
         targets: Tensor,
         objective: Tensor,
         reduction: Reduction | None,
@@ -56,7 +57,7 @@ class Batches:
 
     def __init__(
         self,
-        features: Tensor,
+        features: Tensor | SparseRows,
         targets: Tensor,
         cells: Tensor,
         row_weight: Tensor | None,
@@ -83,8 +84,9 @@ class Batches:
         stream = (tuple(seeds), name, size, kind)
         length = self._lengths.get(stream)
         if length is None:
-            width = self.features[0].numel()
-            length = self._lengths[stream] = chunk_length(size, len(seeds), width, self.features.element_size())
+            width = self.features.width if isinstance(self.features, SparseRows) else self.features[0].numel()
+            bytes_per = self.dtype.itemsize if isinstance(self.features, SparseRows) else self.features.element_size()
+            length = self._lengths[stream] = chunk_length(size, len(seeds), width, bytes_per)
         chunk, at = divmod(k, length)
         made = self._chunks.get(stream)
         if made is None or made[0] != chunk:
@@ -103,12 +105,12 @@ class Batches:
         if scale is not None and scale.dim() == 3 and len(seeds) == 1:
             scale = scale.squeeze(1)
         index = index.to(self.device)
-        features = self.features.index_select(0, index.flatten()).view(*index.shape, *self.features.shape[1:])
+        features = self._rows_of(index)
         targets = self.targets.index_select(0, index.flatten()).view(index.shape)
         objective, reduce, seen, cells = self._weighted(stream, index, scale, rows.fixed)
         seed = (seed_for("noise", name, root=seeds[0]) + chunk * length) % 2**62
         out = []
-        for t, (x, y, at) in enumerate(zip(features.unbind(0), targets.unbind(0), index.unbind(0), strict=True)):
+        for t, (x, y, at) in enumerate(zip(features, targets.unbind(0), index.unbind(0), strict=True)):
             if reduce is not None and not isinstance(reduce, list):
                 step_reduce, step_seen, step_cells, step_objective = reduce, seen, cells, objective
             else:
@@ -121,6 +123,13 @@ class Batches:
                 )
             )
         return out
+
+    def _rows_of(self, index: Tensor) -> Sequence[Tensor | SparseRows]:
+        """The features of T batches, index (T, B) or (T, R, B)."""
+        if isinstance(self.features, SparseRows):
+            return self.features.take(index)
+        rows = self.features.index_select(0, index.flatten())
+        return rows.view(*index.shape, *self.features.shape[1:]).unbind(0)
 
     def _weighted(self, stream: tuple, index: Tensor, scale: Tensor | None, fixed: bool) -> tuple:
         """Objective weights, reductions, seen masks and cells; single objects where every batch has the same."""
