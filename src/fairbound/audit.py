@@ -18,15 +18,23 @@ from typing import Any
 
 import numpy as np
 
+from fairbound.class_audit import (
+    Predictions,
+    class_facts,
+    compared_model,
+    judge_class,
+    rate_record,
+    read_predictions,
+)
 from fairbound.errors import DataError, EmptyGroupError, OptionError
-from fairbound.fairness.counts import GroupCounts, by_group, read_targets, read_weights
+from fairbound.fairness.class_risk import ClassRisk
+from fairbound.fairness.counts import by_group, read_targets, read_weights
 from fairbound.fairness.metrics import auc
-from fairbound.fairness.notions import GroupGap, constraints
+from fairbound.fairness.notions import GroupGap, Notion, constraints
 from fairbound.fairness.plan import Plan, compile_plan
-from fairbound.groups import Groups
+from fairbound.groups import Groups, label_text, no_groups
 from fairbound.intervals import (
     GapBounds,
-    clopper_pearson,
     mean_gap_bounds,
     rate_gap_bounds,
     rows_needed,
@@ -44,13 +52,14 @@ DECISIONS = "The scores are decisions, 1 or not."
 def audit(
     scores: Any,
     y: Any,
-    sensitive_features: Any,
-    constraint: str | GroupGap | Sequence[str | GroupGap] | None = None,
+    sensitive_features: Any = None,
+    constraint: str | Notion | Sequence[str | Notion] | None = None,
     *,
+    classes: Sequence[Any] | None = None,
     threshold: float | None = None,
     confidence: float = 0.95,
     sample_weight: Any = None,
-    title: str = "Fairness audit",
+    title: str | None = None,
     data: Mapping[str, Any] | None = None,
     model: Mapping[str, Any] | None = None,
     compare: Mapping[str, Any] | None = None,
@@ -61,8 +70,10 @@ def audit(
     """The audit of `scores` on held-out rows as plain data (schema "fairbound.audit/1", docs/audit-schema.md).
 
     scores: (n,) decisions, probabilities or real scores, read by `as_logits`; threshold: where a positive decision begins,
-        in the units of the scores (0 for logits). y: (n,) in {0, 1}.
-    sensitive_features: anything `Groups.of` takes; pass the training Groups' `encode` of the held-out rows to have a
+        in the units of the scores (0 for logits). y: (n,) in {0, 1}. With more than two classes, or other labels: scores
+        are the predicted labels (n,) or scores (n, k), y the labels (n,), and only bounds on classes can be judged.
+    classes: the k labels, in the order of the scores' columns; for y in {0, 1} the labels that 0 and 1 stand for.
+    sensitive_features: None without bounds on groups; else anything `Groups.of` takes; pass the training Groups' `encode` of the held-out rows to have a
         group without any held-out row reported. constraint: stated bounds; None measures groups only.
     confidence: in (0.5, 1), for all stated bounds together. sample_weight: (n,) >= 0; bounds then use effective counts.
     data, model: facts for the report (docs/audit-schema.md). compare: name -> (n,) scores of other models.
@@ -71,26 +82,41 @@ def audit(
     """
     if not 0.5 < confidence < 1:
         raise OptionError(f"confidence must lie in (0.5, 1), got {confidence}.")
-    s, words = as_logits(scores, threshold)
-    target = read_targets(y, len(s))
-    if target is None:
-        raise DataError("an audit needs the labels y.")
-    w = None if sample_weight is None else read_weights(sample_weight, len(s))
-    groups = Groups.of(sensitive_features)
-    if len(groups) != len(s):
-        raise DataError(f"{len(s)} scores but {len(groups)} rows of sensitive features.")
     notions = constraints(constraint)
-    if words == DECISIONS and any(n.statistic == "loss" for n in notions):
-        raise DataError("a bound on losses needs scores or probabilities, and these are decisions, which have no loss.")
-    said = list(warnings)
-    if len(s) and ((s > 0).all() or (s <= 0).all()):
-        said.append(
-            f"Every row is predicted {'positive' if s[0] > 0 else 'negative'}, so any bound on rates is met trivially."
-        )
     alpha = (1 - confidence) / max(len(notions), 1)
-    judged = [_judge(n, s, target, groups, w, alpha, confidence) for n in notions]
-    verdicts = {c["verdict"] for c in judged}
-    verdict = next((v for v in ("violated", "insufficient", "met") if v in verdicts), None)
+    if _of_classes(scores, y, classes, sensitive_features, notions):
+        rows = read_predictions(scores, y, classes)
+        w = None if sample_weight is None else read_weights(sample_weight, len(rows.target))
+        others = {name: read_predictions(other, y, classes) for name, other in (compare or {}).items()}
+        about = _data(None, len(rows.target), {"positive": None, **(data or {}), "classes": list(rows.classes)})
+        label = about["label"] if about["label"] != "y" else "class"
+        facts = {"data": about, **class_facts(rows, others, notions, w, alpha, confidence, label)}
+    else:
+        s, words = as_logits(scores, threshold)
+        target = read_targets(y, len(s))
+        if target is None:
+            raise DataError("an audit needs the labels y.")
+        w = None if sample_weight is None else read_weights(sample_weight, len(s))
+        compared = [n.text for n in notions if isinstance(n, GroupGap)]
+        if compared and sensitive_features is None:
+            raise DataError(f"the bound {compared[0]!r} compares groups; pass sensitive_features.")
+        groups = no_groups(len(s)) if sensitive_features is None else Groups.of(sensitive_features)
+        if len(groups) != len(s):
+            raise DataError(f"{len(s)} scores but {len(groups)} rows of sensitive features.")
+        if words == DECISIONS and any(n.statistic == "loss" for n in notions):
+            raise DataError(
+                "a bound on losses needs scores or probabilities, and these are decisions, which have no loss."
+            )
+        given = {name: _read_compared(name, other, threshold, len(s)) for name, other in (compare or {}).items()}
+        labels = ("0", "1") if classes is None else tuple(str(label_text(v)) for v in classes)
+        facts = {
+            "data": _data(groups, len(s), data or {}),
+            **_group_facts(s, given, target, labels, groups, notions, w, alpha, confidence),
+        }
+    found = {c["verdict"] for c in facts["constraints"]}
+    verdict = next((v for v in ("violated", "insufficient", "met") if v in found), None)
+    if title is None:
+        title = "Fairness audit" if facts["data"]["sensitive"] else "Audit of a classifier"
     return {
         "schema": SCHEMA,
         "title": title,
@@ -98,19 +124,66 @@ def audit(
         "verdict": verdict,
         "exit_code": EXIT_CODES.get(verdict or "met", 0),
         "library": versions(),
-        "data": _data(groups, len(s), data or {}),
         "model": None if model is None else _model(model),
-        "metrics": _metrics(s, target, w),
-        "groups": _group_rows(s, target, groups, w, confidence),
-        "constraints": judged,
-        "comparison": [
-            _compared(name, other, target, groups, w, notions, alpha, confidence, threshold)
-            for name, other in (compare or {}).items()
-        ],
-        "distributions": [_distribution(s, groups, j) for j in range(len(groups.attributes))],
         "trajectory": None if trajectory is None else dict(trajectory),
-        "warnings": said,
+        **facts,
+        "warnings": [*warnings, *facts["warnings"]],
         "notes": list(notes),
+    }
+
+
+def _of_classes(
+    scores: Any, y: Any, classes: Sequence[Any] | None, sensitive_features: Any, notions: Sequence[Notion]
+) -> bool:
+    """Whether this is an audit of labels or of a score per class, rather than of one score that says 1 or 0."""
+    if any(isinstance(n, GroupGap) for n in notions):
+        return False
+    if (classes is not None and len(classes) > 2) or (np.ndim(scores) == 2 and np.shape(scores)[1] > 2):
+        return True
+    if sensitive_features is not None and not notions:
+        return False
+    values = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)
+    return values.dtype.kind not in "biufO" or not np.isin(values, (0, 1)).all()
+
+
+def _group_facts(
+    s: np.ndarray,
+    compare: Mapping[str, np.ndarray],
+    y: np.ndarray,
+    labels: tuple[str, ...],
+    groups: Groups,
+    notions: Sequence[Notion],
+    w: np.ndarray | None,
+    alpha: float,
+    confidence: float,
+) -> dict[str, Any]:
+    """The part of an audit that the rows decide, of one score per row: 1 where it is above 0. labels: of 0 and 1."""
+
+    def judged(s: np.ndarray) -> list[dict[str, Any]]:
+        rows = Predictions(y, (s > 0).astype(np.int64), labels)
+        return [
+            judge_class(n, rows, w, alpha, confidence)
+            if isinstance(n, ClassRisk)
+            else _judge(n, s, y, groups, w, alpha, confidence)
+            for n in notions
+        ]
+
+    said = []
+    if len(s) and ((s > 0).all() or (s <= 0).all()):
+        said.append(
+            f"Every row is predicted {'positive' if s[0] > 0 else 'negative'}, so any bound on rates is met trivially."
+        )
+    comparison = []
+    for name, other in compare.items():
+        metrics = _metrics(other, y, w)
+        comparison.append(compared_model(name, metrics["accuracy"], metrics["auc"], judged(other)))
+    return {
+        "metrics": _metrics(s, y, w),
+        "groups": _group_rows(s, y, groups, w, confidence),
+        "constraints": judged(s),
+        "comparison": comparison,
+        "distributions": [_distribution(s, groups, j) for j in range(len(groups.attributes))],
+        "warnings": said,
     }
 
 
@@ -332,7 +405,11 @@ def _group_rows(
             continue
         counts = by_group(s, y, code, w, labels=groups.labels[j])
         for i, label in enumerate(groups.labels[j]):
-            rates = {name: _rate(counts, name, i, among, confidence) for name, among in _RATES.items()}
+            trials = {name: counts.trials(name) for name in _RATES}
+            rates = {
+                name: rate_record(trials[name][0][i], trials[name][1][i], among, confidence)
+                for name, among in _RATES.items()
+            }
             out.append(
                 {
                     "attribute": attribute,
@@ -346,44 +423,11 @@ def _group_rows(
     return out
 
 
-def _rate(counts: GroupCounts, name: str, i: int, among: str, confidence: float) -> dict[str, Any]:
-    successes, trials = counts.trials(name)
-    n = round(float(trials[i]))
-    if trials[i] <= 0:
-        return {"value": None, "lower": None, "upper": None, "count": n, "why": f"no {among}"}
-    lower, upper = clopper_pearson(successes[i], trials[i], 1 - confidence)
-    value = float(successes[i] / trials[i])
-    return {
-        "value": value,
-        "lower": min(float(lower), value),
-        "upper": max(float(upper), value),
-        "count": n,
-        "why": None,
-    }
-
-
-def _compared(
-    name: str,
-    scores: Any,
-    y: np.ndarray,
-    groups: Groups,
-    w: np.ndarray | None,
-    notions: Sequence[GroupGap],
-    alpha: float,
-    confidence: float,
-    threshold: float | None,
-) -> dict[str, Any]:
+def _read_compared(name: str, scores: Any, threshold: float | None, rows: int) -> np.ndarray:
     s, _ = as_logits(scores, threshold)
-    if len(s) != len(y):
-        raise DataError(f"the compared scores {name!r} have {len(s)} rows, the audit {len(y)}.")
-    metrics = _metrics(s, y, w)
-    judged = [_judge(n, s, y, groups, w, alpha, confidence) for n in notions]
-    return {
-        "name": name,
-        "accuracy": metrics["accuracy"],
-        "auc": metrics["auc"],
-        "constraints": [{k: c[k] for k in ("text", "bound", "value", "lower", "upper", "verdict")} for c in judged],
-    }
+    if len(s) != rows:
+        raise DataError(f"the compared scores {name!r} have {len(s)} rows, the audit {rows}.")
+    return s
 
 
 def _distribution(s: np.ndarray, groups: Groups, j: int) -> dict[str, Any]:
@@ -399,7 +443,7 @@ def _distribution(s: np.ndarray, groups: Groups, j: int) -> dict[str, Any]:
     }
 
 
-def _data(groups: Groups, rows: int, facts: Mapping[str, Any]) -> dict[str, Any]:
+def _data(groups: Groups | None, rows: int, facts: Mapping[str, Any]) -> dict[str, Any]:
     base = {
         "name": "rows given",
         "train_rows": None,
@@ -412,8 +456,10 @@ def _data(groups: Groups, rows: int, facts: Mapping[str, Any]) -> dict[str, Any]
         **base,
         **facts,
         "rows": rows,
-        "sensitive": list(groups.attributes),
-        "missing_group_rows": {a: int((c < 0).sum()) for a, c in zip(groups.attributes, groups.codes.T, strict=True)},
+        "sensitive": [] if groups is None else list(groups.attributes),
+        "missing_group_rows": {}
+        if groups is None
+        else {a: int((c < 0).sum()) for a, c in zip(groups.attributes, groups.codes.T, strict=True)},
     }
 
 

@@ -101,13 +101,18 @@ Debug = Annotated[bool, _option("--debug", help="Show where in the program an er
 Out = Annotated[Path, _option("--out", help="Folder to write; made where missing.")]
 DataDir = Annotated[str | None, _option("--data-dir", help="Folder of data files; FAIRBOUND_DATA by default.")]
 Data = Annotated[str, _option("--data", help="A CSV file with a header line, or the name of a data set.")]
-Label = Annotated[str | None, _option("--label", help="Column to predict; it has two values.")]
+Label = Annotated[
+    str | None, _option("--label", help="Column to predict; two values, or more where only classes are bounded.")
+]
 Group = Annotated[str | None, _option("--group", help="Sensitive columns, separated by commas.")]
 Positive = Annotated[
     str | None, _option("--positive", help="The label's value that counts as positive; the greater one by default.")
 ]
 Constraints = Annotated[
-    list[str] | None, _option("--constraint", help="A bound such as 'demographic_parity <= 0.02'; may be repeated.")
+    list[str] | None,
+    _option(
+        "--constraint", help="A bound, 'demographic_parity <= 0.02' or 'recall of class b >= 0.9'; may be repeated."
+    ),
 ]
 Cross = Annotated[bool, _option("--cross", help="Compare combinations of the sensitive columns (race x sex).")]
 Confidence = Annotated[float, _option("--confidence", help="Of all verdicts together, between 0.5 and 1.")]
@@ -197,11 +202,12 @@ def _fit(
 
 def _audit(
     data: Annotated[str, _option("--data", help="A CSV file with a header line, of rows not used in training.")],
-    label: Annotated[str, _option("--label", help="Column of true outcomes; it has two values.")],
-    group: Annotated[str, _option("--group", help="Sensitive columns, separated by commas.")],
+    label: Annotated[str, _option("--label", help="Column of true outcomes.")],
     out: Out,
+    group: Group = None,
     score: Annotated[
-        str | None, _option("--score", help="Column of decisions (0/1), probabilities or real scores.")
+        str | None,
+        _option("--score", help="Column of decisions (0/1), probabilities, real scores or predicted labels."),
     ] = None,
     model: Annotated[Path | None, _option("--model", help="Folder of a saved model, such as OUT/model of fit.")] = None,
     positive: Positive = None,
@@ -290,7 +296,9 @@ def _frontier(
 
 
 def _reproduce(
-    study: Annotated[str, typer.Argument(help="deep-benchmark, or a TOML file of a study.") if typer else None],
+    study: Annotated[
+        str, typer.Argument(help="deep-benchmark, level-set, or a TOML file of a study.") if typer else None
+    ],
     out: Out,
     quick: Annotated[bool, _option("--quick", help="The study's short form: minutes on two cores.")] = False,
     only: Annotated[str | None, _option("--only", help="Items of the study, separated by commas.")] = None,

@@ -1,4 +1,4 @@
-"""The scikit-learn door: a binary classifier that meets stated fairness bounds. Constructor arguments are stored untouched."""
+"""The scikit-learn door: a classifier that meets stated bounds on groups and classes. Constructor arguments are stored untouched."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy import sparse
+from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
@@ -19,18 +20,21 @@ from torch import nn
 
 from fairbound.algorithms import algorithm as algorithm_named
 from fairbound.budget import Budget
+from fairbound.cell_bounds import clopper_pearson
 from fairbound.errors import DataError, OptionError
-from fairbound.fairness.notions import GroupGap, constraints
+from fairbound.fairness.class_risk import ClassRisk
+from fairbound.fairness.notions import GroupGap, Notion, constraints
 from fairbound.fairness.plan import Plan, compile_plan
 from fairbound.fairness.problem import FairProblem
 from fairbound.folder import ModelFolderError, load_folder, save_folder
-from fairbound.groups import Groups
+from fairbound.groups import Groups, no_groups
 from fairbound.model import model_of
 from fairbound.problem import Measured
 from fairbound.sampling import Strata
 from fairbound.seeds import seed_for
-from fairbound.solve import solve
-from fairbound.tables import EncodeReport, TableEncoder, TableOptions, binary_labels
+from fairbound.solve import Solution, solve
+from fairbound.sparse_rows import SparseRows
+from fairbound.tables import EncodeReport, TableEncoder, TableOptions, binary_labels, class_labels
 from fairbound.trajectory import trajectory
 
 LEAST_STEPS = 1500
@@ -42,16 +46,19 @@ VALIDATION = 0.2
 class FairClassifier(ClassifierMixin, BaseEstimator):
     """A linear model, MLP or `nn.Module` trained to the lowest loss under stated bounds; deterministic predictions.
 
-    constraint: bounds as text ("demographic_parity <= 0.02"), objects, a list of them, or None.
-    model: "linear", "mlp:64,32", or a torch.nn.Module that maps (B, d) features to (B,) or (B, 1) logits. An nn.Module
-        gets numeric X as it is; the others a TableEncoder's features (standardised numbers, one-hot categories).
+    constraint: bounds as text ("demographic_parity <= 0.02", "recall of class b >= 0.95"), objects, a list of them, or
+        None. Bounds on groups need two classes, bounds on a class any number.
+    model: "linear", "mlp:64,32", or a torch.nn.Module that maps (B, d) features to (B,) or (B, 1) logits, with k > 2
+        classes to (B, k). An nn.Module gets numeric X as it is; the others a TableEncoder's features (standardised numbers, one-hot categories).
     algorithm: a method's name, a configuration such as fb.ALM(step_size=0.05), or "auto" (the augmented Lagrangian).
-    loss: "logistic", "hinge" or "squared".
+    loss: "logistic" (with k > 2 classes cross-entropy), or for two classes "hinge" or "squared".
     budget: "30s", "5000 steps", ...; None for max(1500 steps, 10 epochs), and up to 4 times that while no bound is met.
-    validation: share of the rows held back to choose the iterate that also meets the bounds there; "auto" holds back
-        20 % where every group would keep enough rows to measure a difference as small as the bound, else none.
+    validation: share of the rows held back to choose the iterate that also meets the bounds there (where none does, the
+        augmented Lagrangian is run again with multipliers from these rows); "auto" holds back 20 % where every group would keep enough rows to measure a difference as small as the bound, else none.
     sensitive_columns: what to do with a column of X that bears the name of a sensitive attribute: "keep" or "drop".
-    positive: the label that counts as positive; None for the greater of the two.
+    objective_class: None for the lowest loss over all rows; a label for the lowest loss over the rows of that class, as in
+        Neyman-Pearson classification.
+    positive: of two classes, the label that counts as positive; None for the greater one.
     options: a TableOptions for the encoder. random_state: integer seed. progress: a line on standard error.
 
     After fit: classes_, encoder_, groups_, n_features_in_, solution_, and as plain data fit_report_ (facts of the problem)
@@ -60,7 +67,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        constraint: str | GroupGap | Sequence[str | GroupGap] | None = None,
+        constraint: str | Notion | Sequence[str | Notion] | None = None,
         *,
         model: str | nn.Module = "linear",
         algorithm: Any = "auto",
@@ -70,6 +77,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         sampling: str = "balanced",
         validation: float | str = "auto",
         sensitive_columns: str = "keep",
+        objective_class: Any = None,
         positive: Any = None,
         options: TableOptions | None = None,
         random_state: int | None = 0,
@@ -84,6 +92,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.sampling = sampling
         self.validation = validation
         self.sensitive_columns = sensitive_columns
+        self.objective_class = objective_class
         self.positive = positive
         self.options = options
         self.random_state = random_state
@@ -91,7 +100,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         tags.input_tags.string = True
@@ -100,9 +108,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> FairClassifier:
         """Train on X (n, d) and y (n,).
 
-        X: pandas or polars DataFrame, numpy array, scipy sparse matrix, torch tensor or list of rows. y: two values.
+        X: pandas or polars DataFrame, numpy array, scipy sparse matrix, torch tensor or list of rows. y: two or more
+            values.
         sensitive_features: (n,) or (n, a) array, Series, DataFrame or dict of columns; missing values are constrained
-            only where known. sample_weight: (n,) >= 0.
+            only where known. Bounds on classes need none. sample_weight: (n,) >= 0.
         Raises: DataError or OptionError that says what to change.
         Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound.
         """
@@ -111,9 +120,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             raise OptionError(f"sensitive_columns must be 'keep' or 'drop', got {self.sensitive_columns!r}.")
         if self.batch_size < 1:
             raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
-        if stated and sensitive_features is None:
-            raise DataError(f"the bound {stated[0].text!r} needs fit(X, y, sensitive_features=...).")
-        codes, classes = binary_labels(_checked_labels(X, y), self.positive)
+        compared = [n.text for n in stated if isinstance(n, GroupGap)]
+        if compared and sensitive_features is None:
+            raise DataError(f"the bound {compared[0]!r} needs fit(X, y, sensitive_features=...).")
+        codes, classes = self._labels(_checked_labels(X, y), compared)
         groups = None if sensitive_features is None else Groups.of(sensitive_features)
         notes: list[str] = []
         cautions: list[str] = []
@@ -126,7 +136,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             )
         self.classes_ = np.array(classes)
         self.groups_ = groups
-        self.model_ = model_of(self.model, features.shape[1])
+        self.model_ = model_of(self.model, features.shape[1], 1 if len(classes) == 2 else len(classes))
         problem, held, build = self._problems(features, codes, groups, stated, sample_weight, notes)
         config = (
             algorithm_named("alm") if isinstance(self.algorithm, str) and self.algorithm == "auto" else self.algorithm
@@ -146,11 +156,22 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             progress=self.progress,
         )
         self.solution_ = run(problem, validation=held)
-        if (
-            held is not None
-            and self.validation == "auto"
-            and not (self.solution_.feasible and self.solution_.best_step > 0)
-        ):
+        if held is not None and config.name == "alm" and not _found(self.solution_):
+            again = run(problem.with_dual_rows(held), validation=held)
+            if _found(again):
+                notes.append(
+                    "With multipliers of the training rows no model met every bound on the validation rows too, so the "
+                    "multipliers follow the validation rows."
+                )
+            if _found(again) or again.violation < self.solution_.violation:
+                self.solution_ = again
+        missed = [] if held is None or _found(self.solution_) else _surely_missed(problem, held, self.solution_.x)
+        if missed:
+            cautions.append(
+                f"On the rows held back for validation {missed[0]!r} is missed by more than chance explains: the model fits its "
+                "own rows better than new ones. Take a smaller model or more rows, or loosen the bound."
+            )
+        elif held is not None and self.validation == "auto" and not _found(self.solution_):
             cautions.append(
                 f"No model met every bound on the training rows and on the {held.rows:,} rows held back for validation "
                 "too, so it was trained and verified on all rows; on new rows the bound may be missed."
@@ -165,6 +186,22 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         elif stated and self.fit_report_["no_better_than_constant"]:
             warnings.warn(self.fit_report_["warnings"][-1], ConvergenceWarning, stacklevel=2)
         return self
+
+    def _labels(self, y: Any, compared: Sequence[str]) -> tuple[np.ndarray, tuple[Any, ...]]:
+        """(n,) class numbers and the labels; of two, the positive one is last. compared: bounds on groups."""
+        codes, classes = class_labels(y)
+        if len(classes) == 2:
+            return binary_labels(y, self.positive)
+        if compared or self.positive is not None:
+            what = f"the bound {compared[0]!r}" if compared else f"positive={self.positive!r}"
+            raise DataError(
+                f"{what} needs two classes, a positive and a negative one, but y has {len(classes)} values, "
+                f"{', '.join(map(repr, classes[:6]))}{', ...' if len(classes) > 6 else ''}. Choose one class against the rest, "
+                "or bound the recall of a class."
+            )
+        if self.loss not in ("logistic", "cross_entropy"):
+            raise OptionError(f"loss={self.loss!r} is for two classes; y has {len(classes)}. Take 'logistic'.")
+        return codes, classes
 
     def _shared_columns(self, X: Any, groups: Groups | None, notes: list[str]) -> list[str]:
         if groups is None or not hasattr(X, "columns"):
@@ -195,7 +232,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         features: Any,
         y: np.ndarray,
         groups: Groups | None,
-        stated: tuple[GroupGap, ...],
+        stated: tuple[Notion, ...],
         sample_weight: Any,
         notes: list[str],
     ) -> tuple[FairProblem, FairProblem | None, Callable[[Any], FairProblem]]:
@@ -204,19 +241,24 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
         def build(rows: Any, plan: Any = None) -> FairProblem:
             part = features if rows is None else features[rows]
-            part = part.toarray() if sparse.issparse(part) else part
             return FairProblem(
                 self.model_,
                 part,
                 y if rows is None else y[rows],
                 groups if rows is None or groups is None else groups.take(rows),
                 stated,
-                loss=self.loss,
+                classes=self.classes_.tolist(),
+                objective_class=self.objective_class,
+                loss=_loss_of(self.loss, self.model_.outputs),
                 sample_weight=weights if rows is None or weights is None else weights[rows],
                 plan=plan,
             )
 
-        share = _validation_share(stated, groups, y, notes) if self.validation == "auto" else float(self.validation)
+        share = (
+            _validation_share(stated, groups, y, self.classes_, notes)
+            if self.validation == "auto"
+            else float(self.validation)
+        )
         if not 0 <= share < 1:
             raise OptionError(f"validation must be 'auto' or a share in [0, 1), got {self.validation!r}.")
         if share == 0:
@@ -261,7 +303,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             "validation_rows": 0 if held is None else held.rows,
             "train_loss": float(measured.f),
             "constraints": [
-                {"text": c.text, "bound": c.bound, "train_value": float(v)}
+                {"text": c.text, "sense": c.sense, "bound": float(c.level), "train_value": float(v)}
                 for c, v in zip(problem.plan.notions, values, strict=True)
             ],
             "no_better_than_constant": constant,
@@ -272,15 +314,17 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         }
 
     def _no_better_than_constant(self, problem: FairProblem, measured: Measured) -> bool:
-        if "accuracy" not in measured.extra:
+        """A bound on a class may well cost more accuracy than that, so that nothing is said under one."""
+        if "accuracy" not in measured.extra or any(isinstance(n, ClassRisk) for n in problem.plan.notions):
             return False
-        positive = float(problem.targets.mean())
-        return bool(float(measured.extra["accuracy"]) <= max(positive, 1 - positive) + 1e-9)
+        largest = float(problem.targets.long().bincount().max()) / problem.rows
+        return bool(float(measured.extra["accuracy"]) <= largest + 1e-9)
 
     # -- predicting ---------------------------------------------------------------------------------------------
 
-    def encode(self, X: Any) -> tuple[torch.Tensor, EncodeReport | None]:
-        """The features that the model sees (n, d), and what happened to the table on the way."""
+    def encode(self, X: Any) -> tuple[torch.Tensor | SparseRows, EncodeReport | None]:
+        """The features that the model sees (n, d), SparseRows where it was trained on a sparse table, and what happened to
+        the table on the way."""
         check_is_fitted(self)
         X = _without(X, self.dropped_columns_)
         if self.encoder_ is None:
@@ -291,11 +335,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
                 )
             return torch.as_tensor(array, dtype=torch.float32), None
         features, report = self.encoder_.encode(X)
-        features = features.toarray() if sparse.issparse(features) else features
+        if sparse.issparse(features):
+            return SparseRows.of(features, torch.float32), report
         return torch.as_tensor(features, dtype=torch.float32), report
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """(n,) logits; the positive class is predicted where they are above 0."""
+        """(n,) logits, above 0 where the positive class is predicted; with k > 2 classes (n, k), the largest is predicted."""
         features, _ = self.encode(X)
         module = getattr(self.model_, "module", None)
         if module is not None:
@@ -305,14 +350,17 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return torch.cat(scores).double().numpy()
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """(n, 2) probabilities of classes_ by the logistic function of the scores."""
-        p = 1 / (1 + np.exp(-np.clip(self.decision_function(X), -700, 700)))
+        """(n, k) probabilities of classes_, by the logistic function or the softmax of the scores."""
+        scores = self.decision_function(X)
+        if scores.ndim == 2:
+            return softmax(scores, axis=1)
+        p = expit(scores)
         return np.column_stack([1 - p, p])
 
     def predict(self, X: Any) -> np.ndarray:
         """(n,) predicted labels; the same input gives the same labels every time."""
-        positive = self.decision_function(X) > 0
-        return self.classes_[positive.astype(int)]
+        scores = self.decision_function(X)
+        return self.classes_[scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)]
 
     # -- the model folder ---------------------------------------------------------------------------------------
 
@@ -358,7 +406,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         stated = manifest["constraints"]
         self = cls(stated[0] if len(stated) == 1 else stated or None, model=made, loss=manifest["loss"])
         width = spec.get("features", manifest["features"])
-        self.model_ = model_of(made, width)
+        self.model_ = model_of(made, width, spec.get("outputs", 1))
         self.x_ = folder.tensors["x"]
         if self.x_.shape != (self.model_.n,):
             raise ModelFolderError(
@@ -382,6 +430,26 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return self
 
 
+def _found(solution: Solution) -> bool:
+    """Whether a model other than the start met every bound."""
+    return bool(solution.feasible) and int(solution.best_step) > 0
+
+
+def _surely_missed(problem: FairProblem, held: FairProblem, x: torch.Tensor) -> list[str]:
+    """The bounds on classes that x meets on its own rows and misses on the rows `held`, where even the lower confidence
+    limit of the error (at 5 %) is above the bound."""
+    met = problem.evaluate(x).g <= 0
+    g, rows, plan, out = held.evaluate(x).g, held.counts_of_cells(), held.plan, []
+    for number, notion in enumerate(plan.notions):
+        if isinstance(notion, ClassRisk):
+            at = plan.rows_of(number)[0]
+            n = rows[plan.index[at, 0]]
+            wrong = min(max(float(g[at]) + notion.bound, 0.0), 1.0) * n
+            if met[at] and clopper_pearson(wrong, n, 0.05, "lower")[0] > notion.bound:
+                out.append(notion.text)
+    return out
+
+
 def _checked_labels(X: Any, y: Any) -> Any:
     """y as one column of real labels, in scikit-learn's words where it is something else."""
     if y is None:
@@ -396,6 +464,11 @@ def _checked_labels(X: Any, y: Any) -> Any:
             stacklevel=3,
         )
     return y
+
+
+def _loss_of(loss: str, outputs: int) -> str:
+    """The logistic loss and cross-entropy are one, of two classes by one score and of more by a score for each."""
+    return loss if loss not in ("logistic", "cross_entropy") else "logistic" if outputs == 1 else "cross_entropy"
 
 
 def _without(X: Any, columns: Sequence[str]) -> Any:
@@ -421,27 +494,33 @@ def _module_features(X: Any) -> np.ndarray:
     return array
 
 
-def _validation_share(stated: tuple[GroupGap, ...], groups: Groups | None, y: np.ndarray, notes: list[str]) -> float:
-    """The share of rows to hold back: none where a part of the smallest group could not show the bound."""
-    if not stated or groups is None:
-        return 0.0
-    plan = compile_plan(stated, groups, y)
-    rows = np.bincount(plan.cells(groups.codes, y).ravel(), minlength=plan.n_cells + 1)[:-1]
-    smallest = rows[rows > 0].min()
-    if VALIDATION * smallest >= max(0.25 / max(min(n.bound for n in stated), 0.01) ** 2, 50):
-        return VALIDATION
-    notes.append(
-        f"No rows were held back for validation: the smallest group has {smallest} rows, too few to measure a "
-        "difference as small as the bound on a part of them. The bound was verified on the training rows."
-    )
-    return 0.0
+def _validation_share(
+    stated: tuple[Notion, ...], groups: Groups | None, y: np.ndarray, classes: np.ndarray, notes: list[str]
+) -> float:
+    """The share of rows to hold back: none where a part of the smallest group or class could not show the bound."""
+    for kind, what, measured in ((GroupGap, "group", "difference"), (ClassRisk, "class", "error")):
+        bounds = tuple(n for n in stated if isinstance(n, kind))
+        if not bounds:
+            continue
+        known = no_groups(len(y)) if groups is None else groups
+        plan = compile_plan(bounds, known, y, classes.tolist())
+        rows = np.bincount(plan.cells(known.codes, y).ravel(), minlength=plan.n_cells + 1)[:-1]
+        smallest, bound = rows[rows > 0].min(), max(min(n.bound for n in bounds), 0.01)
+        if VALIDATION * smallest < max(0.25 / bound**2 if kind is GroupGap else 1 / bound, 50):
+            notes.append(
+                f"No rows were held back for validation: the smallest {what} has {smallest} rows, too few to measure "
+                f"{'a' if kind is GroupGap else 'an'} {measured} as small as the bound on a part of them. The bound was "
+                "verified on the training rows."
+            )
+            return 0.0
+    return VALIDATION if stated else 0.0
 
 
 def _coarse_groups(plan: Plan, rows: np.ndarray) -> list[str]:
-    """For each bound on rates, the groups whose rates move in steps larger than the bound. rows: (K,) rows of each cell."""
+    """For each bound on rates, the groups (or the class) whose rates move in steps larger than the bound. rows: (K,) rows of each cell."""
     out = []
     for number, notion in enumerate(plan.notions):
-        if notion.statistic != "rate" or notion.bound == 0:
+        if notion.statistic == "loss" or notion.bound == 0:
             continue
         used = np.unique(plan.index[plan.rows_of(number)][plan.coefficient[plan.rows_of(number)] != 0])
         few = [c for c in used[np.argsort(rows[used], kind="stable")] if rows[c] * notion.bound < 1]
@@ -449,6 +528,12 @@ def _coarse_groups(plan: Plan, rows: np.ndarray) -> list[str]:
             named = ", ".join(f"{plan.cell_names[c]!r} ({rows[c]})" for c in few[:3]) + (
                 ", ..." if len(few) > 3 else ""
             )
+            if isinstance(notion, ClassRisk):
+                out.append(
+                    f"{notion.text}: with only {rows[few[0]]} training rows of the class, one error already breaks the bound. "
+                    "Give more rows of it, or loosen the bound."
+                )
+                continue
             out.append(
                 f"{notion.text}: too few training rows for a difference this small in {named}; a rate over n rows moves in "
                 "steps of 1/n. Merge the group with another, mark it missing, or loosen the bound."

@@ -27,7 +27,7 @@ from torch.utils.data import Dataset as TorchDataset
 from fairbound.data.dataset import Dataset
 from fairbound.domain import Domain
 from fairbound.errors import DataError, OptionError
-from fairbound.fairness.notions import GroupGap
+from fairbound.fairness.notions import Notion
 from fairbound.fairness.pointwise import Pointwise
 from fairbound.fairness.problem import MODULE_ROWS_AT_ONCE, FairProblem
 from fairbound.model import ModuleModel
@@ -41,7 +41,7 @@ def formulate(
     loss: str | Pointwise | Callable[[Tensor, Tensor], Tensor],
     data: Any,
     groups: Any = None,
-    constraint: str | GroupGap | Sequence[str | GroupGap] | None = None,
+    constraint: str | Notion | Sequence[str | Notion] | None = None,
     *,
     sample_weight: Any = None,
     domain: Domain | None = None,
@@ -61,7 +61,7 @@ def formulate(
         list of names) of a Dataset of this library or of a table; the number of a column of features (n, d); a function
         (features, targets) -> labels, called on slices of rows; or None to take the third part of the data.
     constraint: one bound or several, as text or objects, e.g. ["loss_gap <= 0.01", "equal_opportunity <= 0.05"]. Bounds
-        on rates need one score per row.
+        on rates of groups need one score per row; "recall of class 2 >= 0.95" names a class by its number.
     sample_weight, domain: as in FairProblem. dtype, device: the module's by default.
     Raises: OptionError where module, loss and bounds do not fit each other; DataError for rows that cannot be used.
     """

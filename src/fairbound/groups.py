@@ -15,7 +15,7 @@ MISSING = -1
 MANY_VALUES = 100
 
 
-def _labels_of(column: Any) -> np.ndarray:
+def texts_of(column: Any) -> np.ndarray:
     """(n,) object array of text labels; None, NaN, NaT and pandas.NA become None."""
     values = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
     seen: dict[tuple[type, Any], str | None] = {}
@@ -23,12 +23,13 @@ def _labels_of(column: Any) -> np.ndarray:
     for i, value in enumerate(values):
         key = (type(value), value)
         if key not in seen:
-            seen[key] = _label(value)
+            seen[key] = label_text(value)
         labels[i] = seen[key]
     return labels
 
 
-def _label(value: Any) -> str | None:
+def label_text(value: Any) -> str | None:
+    """A label as text, a whole number without its ".0"; None for None, NaN, NaT and pandas.NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
         return None
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
@@ -83,8 +84,8 @@ class Groups:
         codes, names = [], []
         columns = _columns_of(sensitive_features)
         for attribute, column in columns.items():
-            labels = _labels_of(column)
-            known = sorted({v for v in labels if v is not None}, key=_natural)
+            labels = texts_of(column)
+            known = sorted({v for v in labels if v is not None}, key=natural_order)
             if not known:
                 raise DataError(f"the sensitive attribute {attribute!r} has no known value; give another column.")
             if len(known) > MANY_VALUES and len(known) > len(labels) / 10:
@@ -111,7 +112,7 @@ class Groups:
             raise DataError(f"sensitive_features lacks {absent}; it has {sorted(columns)}.")
         codes, unseen = [], {}
         for attribute, known in zip(self.attributes, self.labels, strict=True):
-            labels = _labels_of(columns[attribute])
+            labels = texts_of(columns[attribute])
             code = _encode(labels, known)
             unseen[attribute] = int(sum(v is not None for v in labels[code == MISSING]))
             codes.append(code)
@@ -147,6 +148,11 @@ class Groups:
         return len(self.codes)
 
 
+def no_groups(n: int) -> Groups:
+    """n rows under no attribute at all."""
+    return Groups(np.zeros((n, 0), dtype=np.int64), (), ())
+
+
 def cross(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
     """Mixed-radix code of several attributes; MISSING where any is."""
     flat = np.zeros_like(codes[0])
@@ -157,7 +163,8 @@ def cross(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
     return np.where(missing, MISSING, flat)
 
 
-def _natural(label: str) -> tuple[int, float, str]:
+def natural_order(label: str) -> tuple[int, float, str]:
+    """A key that sorts numbers by size, before texts."""
     try:
         return (0, float(label), label)
     except ValueError:

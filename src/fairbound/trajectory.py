@@ -28,14 +28,14 @@ def trajectory(records: Sequence[dict[str, Any]], plan: Plan) -> dict[str, Any]:
     values = {}
     for i, notion in enumerate(plan.notions):
         rows = plan.rows_of(i)
-        values[notion.text] = _plain((g[:, rows] + plan.bounds[rows]).max(axis=1))
+        values[notion.text] = _plain(notion.shown((g[:, rows] + plan.bounds[rows]).max(axis=1)))
     top = np.argsort(-np.nan_to_num(np.abs(weights)).max(axis=0, initial=0.0), kind="stable")[:MOST_MULTIPLIERS]
     return {
         "steps": [int(r["step"]) for r in records],
         "seconds": _plain([r["seconds"] for r in records]),
         "loss": _plain([r["train"]["f"] for r in records]),
         "constraints": values,
-        "bounds": {notion.text: float(notion.bound) for notion in plan.notions},
+        "bounds": {notion.text: float(notion.level) for notion in plan.notions},
         "multipliers": {plan.names[j]: _plain(weights[:, j]) for j in sorted(top)},
         "split": "train",
     }

@@ -398,3 +398,24 @@ def test_a_stack_equals_single_runs_with_a_module():
     from fairbound.algorithms import SGD
 
     check_stacked(SGD(), lambda **o: tiny("loss_gap <= 0.1", model=_module(), **o))
+
+
+@pytest.mark.parametrize("stated", STATED, ids=str)
+def test_the_jacobians_rows_are_the_gradients_and_one_side_of_a_pair_is_enough(stated, monkeypatch):
+    X, y, attributes = rows()
+    problem = FairProblem(MLP(4), X, y, attributes, stated, dtype=torch.float64)
+    x = torch.randn(problem.n, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    batch = problem.sample((0,), "jacobian", 0, 128, "uniform")
+    alone = torch.stack([problem.gradient(x, batch, (0.0, w))[1] for w in torch.eye(problem.m, dtype=torch.float64)])
+    pulls, forward = [], problem.model.forward
+
+    def counting(*given):
+        scores, tape = forward(*given)
+        pull = tape.pull
+        tape.pull = lambda ds: pulls.append(1) or pull(ds)
+        return scores, tape
+
+    monkeypatch.setattr(problem.model, "forward", counting)
+    torch.testing.assert_close(problem.jacobian(x, batch)[1][1:], alone, rtol=0, atol=1e-13)
+    pairs = 0 if problem.plan.best else problem.m // 2
+    assert len(pulls) == 1 + problem.m - pairs

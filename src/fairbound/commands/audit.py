@@ -11,13 +11,13 @@ import numpy as np
 
 from fairbound.audit import as_logits, audit
 from fairbound.commands.fit import TRAINED_ON
-from fairbound.commands.outcome import Outcome, stated_bounds, verdict_summary, verdict_text
+from fairbound.commands.outcome import Outcome, of_classes_only, stated_bounds, verdict_summary, verdict_text
 from fairbound.commands.rows import listed, one_column
 from fairbound.errors import DataError, OptionError
 from fairbound.estimators import FairClassifier
 from fairbound.files import check_writable
 from fairbound.folder import load_folder
-from fairbound.groups import Groups
+from fairbound.groups import Groups, texts_of
 from fairbound.report import write_audit
 from fairbound.tables import binary_labels, read_table
 
@@ -28,7 +28,7 @@ class AuditOptions:
 
     data: str
     label: str
-    group: str
+    group: str | None = None
     out: Path
     score: str | None = None
     model: Path | None = None
@@ -52,34 +52,31 @@ def run_audit(options: AuditOptions) -> Outcome:
     frame = read_table(options.data)
     columns = list(frame.columns)
     label = one_column(options.label, columns, "--label")
-    attributes = listed(options.group, columns, "--group") or [one_column(None, columns, "--group")]
-    groups = Groups.of({a: frame[a] for a in attributes})
+    attributes = listed(options.group, columns, "--group")
+    groups = Groups.of({a: frame[a] for a in attributes}) if attributes else None
     warnings: list[str] = []
-    positive = options.positive
     checksum = "sha256:" + hashlib.sha256(Path(options.data).read_bytes()).hexdigest()
-    threshold: float | None = 0.0
-    if options.model is not None:
-        classifier = FairClassifier.load(options.model)
-        positive = str(classifier.classes_[1]) if positive is None else positive
-        if positive != str(classifier.classes_[1]):
-            raise OptionError(
-                f"the model's positive label is {classifier.classes_[1]!r}, not {positive!r}; leave --positive out."
-            )
-        if not options.constraint:
-            bounds = stated_bounds(_saved_bounds(classifier), options.cross)
+    classifier = None if options.model is None else FairClassifier.load(options.model)
+    if classifier is not None and not options.constraint:
+        bounds = stated_bounds(_saved_bounds(classifier), options.cross)
+    if groups is None and not of_classes_only(bounds):
+        one_column(None, columns, "--group")
+    measured: dict[str, Any]
+    if classifier is not None:
         _, encoding = classifier.encode(frame)
-        scores = classifier.decision_function(frame)
         notes = [line for line in (encoding.lines() if encoding is not None else []) if ": dropped, " not in line]
-        groups = _known_groups(classifier, groups, frame, warnings)
-        if load_folder(options.model).extras.get(TRAINED_ON) == checksum:
+        if groups is not None:
+            groups = _known_groups(classifier, groups, frame, warnings)
+        if load_folder(str(options.model)).extras.get(TRAINED_ON) == checksum:
             warnings.append(
                 "This is the file that the model was trained on: most of its rows are not held out, and the "
                 "verdict says nothing about new rows."
             )
+        measured = _of_model(classifier, frame, label, options)
         facts = classifier.fit_report_
         model: dict[str, Any] = {
             "kind": facts["model"]["kind"],
-            "description": f"saved in {options.model.name}",
+            "description": f"saved in {Path(str(options.model)).name}",
             "algorithm": facts["algorithm"],
             "seed": facts["seed"],
             "budget": facts["budget"],
@@ -87,26 +84,30 @@ def run_audit(options: AuditOptions) -> Outcome:
             "steps": facts["steps"],
         }
     else:
-        scores, threshold = _numbers(frame, one_column(options.score, columns, "--score")), options.threshold
-        notes = [as_logits(scores, threshold)[1]]
+        column = one_column(options.score, columns, "--score")
         model = {"kind": "scores", "description": f"the column {options.score} of the file"}
-    try:
-        target, classes = binary_labels(frame[label], positive)
-    except DataError as error:
-        raise DataError(f"{options.data}, label column {label!r}: {error}") from None
+        if of_classes_only(bounds) and set(texts_of(frame[column])) <= set(texts_of(frame[label])):
+            measured, notes = {"scores": frame[column], "y": frame[label]}, [f"The predictions are labels of {label}."]
+        else:
+            scores = _numbers(frame, column)
+            notes = [as_logits(scores, options.threshold)[1]]
+            measured = {
+                "scores": scores,
+                "threshold": options.threshold,
+                **_two(frame, label, options.positive, options),
+            }
+    classes = measured.get("classes", ())
     found = audit(
-        scores,
-        target,
-        groups,
-        bounds,
-        threshold=threshold,
+        **measured,
+        sensitive_features=groups,
+        constraint=bounds,
         confidence=options.confidence,
         title=f"{label}: {Path(options.data).name}",
         data={
             "name": Path(options.data).name,
             "checksum": checksum,
             "label": label,
-            "positive": str(classes[1]),
+            "positive": str(classes[1]) if len(classes) == 2 else None,
             "split": "all rows of the file, taken as held out",
         },
         model=model,
@@ -117,6 +118,32 @@ def run_audit(options: AuditOptions) -> Outcome:
     written = f"report          {options.out / 'report.html'}\nreport as data  {options.out / 'audit.json'}"
     summary = verdict_summary(found, seconds=None, seed=None, out=options.out)
     return Outcome(summary, f"{verdict_text(found)}\n\n{written}", found["exit_code"])
+
+
+def _of_model(classifier: FairClassifier, frame: Any, label: str, options: AuditOptions) -> dict[str, Any]:
+    """Scores and labels for `audit`: with more than two classes the predicted labels."""
+    if len(classifier.classes_) > 2:
+        if options.positive is not None:
+            raise OptionError(
+                f"the model has {len(classifier.classes_)} classes, none of them positive; leave --positive out."
+            )
+        return {"scores": classifier.predict(frame), "y": frame[label], "classes": classifier.classes_.tolist()}
+    positive = str(classifier.classes_[1])
+    if options.positive not in (None, positive):
+        raise OptionError(
+            f"the model's positive label is {classifier.classes_[1]!r}, not {options.positive!r}; leave --positive out."
+        )
+    two = _two(frame, label, positive, options)
+    return {"scores": classifier.decision_function(frame), "threshold": 0.0, **two}
+
+
+def _two(frame: Any, label: str, positive: str | None, options: AuditOptions) -> dict[str, Any]:
+    """The label column as 0 and 1, and what they stand for."""
+    try:
+        target, classes = binary_labels(frame[label], positive)
+    except DataError as error:
+        raise DataError(f"{options.data}, label column {label!r}: {error}") from None
+    return {"y": target, "classes": classes}
 
 
 def _numbers(frame: Any, column: str) -> np.ndarray:

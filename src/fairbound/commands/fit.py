@@ -8,10 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audit import audit
-from fairbound.commands.outcome import Outcome, json_lines, say, stated_bounds, verdict_summary, verdict_text
+from fairbound.commands.outcome import (
+    Outcome,
+    json_lines,
+    of_classes_only,
+    say,
+    stated_bounds,
+    verdict_summary,
+    verdict_text,
+)
 from fairbound.commands.rows import Rows, Split, group_warnings, read_rows, split_rows
 from fairbound.estimators import FairClassifier
 from fairbound.files import atomic_write_text, check_writable
@@ -43,8 +52,8 @@ class FitOptions:
     confidence: float = 0.95
     data_dir: str | None = None
 
-    def rows(self) -> Rows:
-        """The rows these options name."""
+    def rows(self, needs_groups: bool = True) -> Rows:
+        """The rows these options name; needs_groups as in `read_rows`."""
         return read_rows(
             self.data,
             label=self.label,
@@ -53,6 +62,7 @@ class FitOptions:
             keep_sensitive=self.keep_sensitive,
             drop=self.drop,
             data_dir=self.data_dir,
+            needs_groups=needs_groups,
         )
 
 
@@ -60,7 +70,7 @@ def fit(options: FitOptions) -> Outcome:
     """Train, judge and write; the outcome's exit code is the verdict's."""
     bounds = stated_bounds(options.constraint, options.cross)
     check_writable(options.out)
-    rows = options.rows()
+    rows = options.rows(needs_groups=not of_classes_only(bounds))
     split = split_rows(rows, options.test_size, options.seed)
     under = " and ".join(b.text for b in bounds) or "no bound"
     say(f"{rows.name}: training on {len(split.train):,} rows under {under}; {len(split.test):,} rows are held out.")
@@ -94,8 +104,7 @@ def _in_training(
     for i, bound in enumerate(bounds):
         line = f"{bound.text}: {classifier.fit_report_['constraints'][i]['train_value']:.4f} on the training rows"
         if baseline is not None:
-            scores = baseline.decision_function(rows.features(split.train))
-            free = audit(scores, rows.target[split.train], rows.groups.take(split.train), bound, threshold=0.0)
+            free = audit(**judged_rows(baseline, rows, split.train), constraint=bound)
             value = free["constraints"][0]["value"]
             line += "" if value is None else f", {value:.4f} without the bound"
         out.append(line + ".")
@@ -110,14 +119,29 @@ def train(options: FitOptions, bounds: list, rows: Rows, split: Split) -> FairCl
         algorithm=options.algorithm,
         budget=options.budget,
         batch_size=options.batch_size,
-        positive=rows.classes[1],
+        positive=rows.classes[1] if len(rows.classes) == 2 else None,
         random_state=options.seed,
         progress=sys.stderr.isatty(),
     )
-    groups = rows.groups.take(split.train) if bounds else None
+    groups = rows.groups.take(split.train) if bounds and rows.groups.attributes else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # reader_warnings says it, with more
         return classifier.fit(rows.features(split.train), rows.y[split.train], sensitive_features=groups)
+
+
+def judged_rows(classifier: FairClassifier, rows: Rows, part: np.ndarray) -> dict[str, Any]:
+    """What `audit` needs of the rows `part`: predicted labels where there are more than two classes, else scores."""
+    X, groups = rows.features(part), rows.groups.take(part)
+    known = groups if groups.attributes else None
+    if len(rows.classes) > 2:
+        return {"scores": classifier.predict(X), "y": rows.y[part], "classes": rows.classes}
+    return {
+        "scores": classifier.decision_function(X),
+        "y": rows.target[part],
+        "sensitive_features": known,
+        "classes": rows.classes,
+        "threshold": 0.0,
+    }
 
 
 def judge(
@@ -131,8 +155,13 @@ def judge(
     """The audit of the classifier on the held-out rows, beside the baseline's."""
     held = rows.features(split.test)
     _, encoding = classifier.encode(held)
-    scores = classifier.decision_function(held)
-    compare = {} if baseline is None else {"constrained": scores, "unconstrained": baseline.decision_function(held)}
+    measured = judged_rows(classifier, rows, split.test)
+    compare = {}
+    if baseline is not None:
+        compare = {
+            "constrained": measured["scores"],
+            "unconstrained": judged_rows(baseline, rows, split.test)["scores"],
+        }
     facts = classifier.fit_report_
     notes = [*rows.notes, *facts["notes"]]
     if encoding is not None:
@@ -141,11 +170,8 @@ def judge(
             for name, count in encoding.unseen.items()
         ]
     return audit(
-        scores,
-        rows.target[split.test],
-        rows.groups.take(split.test),
-        bounds,
-        threshold=0.0,
+        **measured,
+        constraint=bounds,
         confidence=options.confidence,
         title=f"{rows.label}: {rows.name}",
         compare=compare,
@@ -154,7 +180,7 @@ def judge(
             "train_rows": len(split.train),
             "checksum": rows.checksum,
             "label": rows.label,
-            "positive": str(rows.classes[1]),
+            "positive": str(rows.classes[1]) if len(rows.classes) == 2 else None,
             "split": split.words,
         },
         model={
@@ -179,8 +205,14 @@ def reader_warnings(rows: Rows, split: Split, classifier: FairClassifier) -> lis
         out.append(facts["message"][0].upper() + facts["message"][1:])
         for stated in facts["constraints"]:
             curve = [v for v in classifier.trajectory_["constraints"][stated["text"]] if v is not None]
-            if curve and min(curve) > stated["bound"]:
-                out.append(f"{stated['text']}: the smallest value reached on the training rows was {min(curve):.4g}.")
+            floor = stated["sense"] == "at least"
+            if curve and (max(curve) < stated["bound"] if floor else min(curve) > stated["bound"]):
+                best = (
+                    f"largest value reached on the training rows was {max(curve):.4g}"
+                    if floor
+                    else (f"smallest value reached on the training rows was {min(curve):.4g}")
+                )
+                out.append(f"{stated['text']}: the {best}.")
     elif facts["constraints"] and facts["best_step"] == 0:
         out.append(
             "The start of training is the only model found that meets every bound, and it has learnt nothing. Train "

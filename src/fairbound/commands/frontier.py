@@ -13,7 +13,7 @@ from fairbound.commands.outcome import Outcome, say, stated_bounds
 from fairbound.commands.rows import split_rows
 from fairbound.errors import OptionError
 from fairbound.estimators import FairClassifier
-from fairbound.fairness.notions import GroupGap
+from fairbound.fairness.notions import Notion
 from fairbound.files import atomic_write_many, check_writable
 from fairbound.records import versions
 from fairbound.report.frontier import frontier_chart, frontier_page, frontier_table
@@ -39,7 +39,7 @@ class FrontierOptions:
                 f"--constraint of a frontier is a notion without its bound, got {self.notion!r}; use --bounds."
             )
 
-    def stated(self) -> list[GroupGap]:
+    def stated(self) -> list[Notion]:
         """One bound for each number, smallest first."""
         try:
             numbers = sorted({float(part) for part in self.bounds.split(",")})

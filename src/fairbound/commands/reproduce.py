@@ -36,16 +36,14 @@ def reproduce(options: ReproduceOptions) -> Outcome:
     )  # fmt: skip
     page = write_report(run.out, say)
     summary = json.loads((run.out / "summary.json").read_text(encoding="utf-8"))
-    titles = {item["key"]: item["title"] for item in run.study["items"]}
-    blocks = [
-        f"{titles[b['item']]}: {run.study['data'][b['data']]['title']}\n"
-        + "\n".join(f"  {f['text']}" for f in b["findings"])
-        for b in summary["blocks"]
-    ]
+    blocks = [f["text"] for f in summary["findings"]]
+    blocks += [f"{b['title']}\n" + "\n".join(f"  {f['text']}" for f in b["findings"]) for b in summary["blocks"]]
+    findings = {b["key"]: [f["text"] for f in b["findings"]] for b in summary["blocks"]}
+    findings |= {"all": [f["text"] for f in summary["findings"]]} if summary["findings"] else {}
     told = {
         "study": run.study["name"], "cells": run.study["cells"], "ran": run.done, "reused": run.reused,
         "failures": run.study["failures"], "notes": run.study["notes"], "slowdown": run.study["slowdown"],
-        "findings": {f"{b['item']}/{b['data']}": [f["text"] for f in b["findings"]] for b in summary["blocks"]},
+        "findings": findings,
         "out": str(run.out), "report": str(page),
     }  # fmt: skip
     failed = [f"not finished: {key}: {why}" for key, why in run.study["failures"].items()]

@@ -14,10 +14,10 @@ import numpy as np
 
 from fairbound import data
 from fairbound.errors import DataError, OptionError
-from fairbound.groups import MISSING, Groups
+from fairbound.groups import MISSING, Groups, no_groups
 from fairbound.sampling import Strata
 from fairbound.seeds import seed_for
-from fairbound.tables import binary_labels, read_table
+from fairbound.tables import binary_labels, class_labels, read_table
 
 TEST_SHARE = 0.25
 FEW_ROWS = 5
@@ -25,16 +25,16 @@ FEW_ROWS = 5
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """n labelled rows. X: pandas frame or CSR matrix; y: (n,) labels as the file has them; target: (n,) in {0, 1}.
+    """n labelled rows. X: pandas frame or CSR matrix; y: (n,) labels as the file has them; target: (n,) class numbers.
 
-    classes: (negative, positive) labels. published: row numbers of the publisher's "train" and "test", or empty.
+    classes: the labels of the class numbers; of two, the positive one is last. published: row numbers of the publisher's "train" and "test", or empty.
     """
 
     name: str
     X: Any
     y: np.ndarray
     target: np.ndarray
-    classes: tuple[Any, Any]
+    classes: tuple[Any, ...]
     groups: Groups
     label: str
     checksum: str | None
@@ -61,15 +61,26 @@ def read_rows(
     keep_sensitive: bool = False,
     drop: str | None = None,
     data_dir: str | None = None,
+    needs_groups: bool = True,
 ) -> Rows:
     """The rows of `source`, a CSV file or the name of a data set.
 
     label, group: column names (several groups separated by commas); a named data set has its own defaults.
+    needs_groups: whether a group must be named; else there may be none, and y may have more than two classes.
     Raises: DataError or OptionError saying what is wrong with the file or the options; OSError for a wrong path.
     """
     if is_file(source):
-        return _from_file(source, label, group, positive, keep_sensitive, drop)
-    return _from_name(source, label, group, positive, keep_sensitive, drop, data_dir)
+        return _from_file(source, label, group, positive, keep_sensitive, drop, needs_groups)
+    return _from_name(source, label, group, positive, keep_sensitive, drop, data_dir, needs_groups)
+
+
+def read_labels(y: Any, positive: str | None, needs_groups: bool) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """(n,) class numbers and the labels: two where groups are compared or a positive one is named, else two or more."""
+    if not needs_groups and positive is None:
+        codes, classes = class_labels(y)
+        if len(classes) > 2:
+            return codes, classes
+    return binary_labels(y, positive)
 
 
 def listed(text: str | None, columns: Sequence[str], what: str) -> list[str]:
@@ -95,28 +106,36 @@ def one_column(name: str | None, columns: Sequence[str], what: str) -> str:
 
 
 def _from_file(
-    path: str, label: str | None, group: str | None, positive: str | None, keep_sensitive: bool, drop: str | None
+    path: str,
+    label: str | None,
+    group: str | None,
+    positive: str | None,
+    keep_sensitive: bool,
+    drop: str | None,
+    needs_groups: bool,
 ) -> Rows:
     frame = read_table(path)
     columns = list(frame.columns)
     label = one_column(label, columns, "--label")
-    attributes = listed(group, columns, "--group") or [one_column(None, columns, "--group")]
+    attributes = listed(group, columns, "--group")
+    if needs_groups and not attributes:
+        one_column(None, columns, "--group")
     dropped = listed(drop, columns, "--drop")
     if label in attributes or label in dropped:
         raise OptionError(f"column {label!r} is the label and cannot be a group or be dropped too.")
     try:
-        target, classes = binary_labels(frame[label], positive)
+        target, classes = read_labels(frame[label], positive, needs_groups)
     except DataError as error:
         raise DataError(f"{path}, label column {label!r}: {error}") from None
     away = {label, *dropped, *(() if keep_sensitive else attributes)}
     features = [column for column in columns if column not in away]
     if not features:
         raise OptionError(f"{path}: no column is left to learn from after the label, groups and dropped columns.")
-    notes = [] if keep_sensitive else [_dropped_note(attributes, attributes)]
+    notes = [] if keep_sensitive or not attributes else [_dropped_note(attributes, attributes)]
     if dropped:
         notes.append(f"Columns left out by --drop: {', '.join(dropped)}.")
     checksum = "sha256:" + hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    groups = Groups.of({a: frame[a] for a in attributes})
+    groups = Groups.of({a: frame[a] for a in attributes}) if attributes else no_groups(len(frame))
     y = np.array(frame[label].tolist(), dtype=object if classes and isinstance(classes[0], str) else None)
     return Rows(Path(path).name, frame[features], y, target, classes, groups, label, checksum, {}, tuple(notes))
 
@@ -129,35 +148,39 @@ def _from_name(
     keep_sensitive: bool,
     drop: str | None,
     data_dir: str | None,
+    needs_groups: bool,
 ) -> Rows:
     if name not in data.names():
         near = difflib.get_close_matches(name, data.names(), n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"Named data sets: {', '.join(data.names())}."
         raise OptionError(f"--data {name!r} is neither a file nor the name of a data set. {hint}")
-    if not data.info(name).groups:
+    if needs_groups and not data.info(name).groups:
         raise OptionError(f"data set {name!r} has no sensitive attribute, so there are no groups to compare.")
     entry, dataset = data.info(name), data.load(name, data_dir)
     if label is not None and label != dataset.label:
         raise OptionError(f"data set {name!r} has the label {dataset.label!r} ({entry.label}); leave --label out.")
     if positive is not None:
         raise OptionError(f"data set {name!r} defines its positive label ({entry.label}); leave --positive out.")
-    attributes = listed(group or entry.groups[0], list(dataset.sensitive), "--group")
+    default = entry.groups[0] if needs_groups else None
+    attributes = listed(group or default, list(dataset.sensitive), "--group")
     wanted = attributes if not keep_sensitive else []
     extra = listed(drop, list(dict.fromkeys(dataset.feature_sources)), "--drop")
     shown = dataset.without(*wanted, *extra) if wanted or extra else dataset
     X = shown.X if dataset.frame is None else dataset.frame[list(shown.feature_columns)]
     sources = [s for a in attributes for s in dataset.sensitive_sources.get(a, (a,))]
-    notes = [
-        _dropped_note(attributes, sources)
-        if not keep_sensitive
-        else f"Columns that tell {', '.join(attributes)} kept among the features: {', '.join(dict.fromkeys(sources))}."
-    ]
+    notes = []
+    if attributes:
+        notes.append(
+            _dropped_note(attributes, sources)
+            if not keep_sensitive
+            else f"Columns that tell {', '.join(attributes)} kept among the features: {', '.join(dict.fromkeys(sources))}."
+        )
     if extra:
         notes.append(f"Columns left out by --drop: {', '.join(extra)}.")
-    target, classes = binary_labels(dataset.y)
+    target, classes = read_labels(dataset.y, None, needs_groups)
     sums = [f"sha256:{file.sha256}" for file in entry.files]
     published = dataset.splits if {"train", "test"} <= set(dataset.splits) else {}
-    groups = Groups.of({a: dataset.group(a) for a in attributes})
+    groups = Groups.of({a: dataset.group(a) for a in attributes}) if attributes else no_groups(len(dataset))
     return Rows(
         name, X, dataset.y, target, classes, groups, dataset.label, " ".join(sums) or None, published, tuple(notes)
     )
@@ -200,7 +223,8 @@ def split_rows(rows: Rows, share: float | None, seed: int) -> Split:
     train, test = np.flatnonzero(~held), np.flatnonzero(held)
     if not len(test) or len(np.unique(rows.target[train])) < 2:
         raise OptionError(f"{len(rows.target)} rows are too few to hold out {share:g} of them for the verdict.")
-    return Split(train, test, f"{100 * share:g} % held out, stratified by label and group, seed {seed}")
+    words = "label and group" if rows.groups.attributes else "label"
+    return Split(train, test, f"{100 * share:g} % held out, stratified by {words}, seed {seed}")
 
 
 def group_warnings(groups: Groups, train: np.ndarray) -> list[str]:

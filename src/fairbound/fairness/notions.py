@@ -1,6 +1,6 @@
-"""Fairness notions a person can state: a bound on how far a group's mean may be from another's.
+"""What a person can state: a bound on how far a group's mean may be from another's, or on the error of one class.
 
-Every notion here bounds differences of group means of a per-row statistic: the decision `score > 0` (rates) or the
+Every notion of fairness here bounds differences of group means of a per-row statistic: the decision `score > 0` (rates) or the
 loss. A notion carries the exact metric (the statistic itself) and the surrogate it trains with. Bounds are in the
 metric's units: 0.02 means that the measured difference is at most 0.02.
 
@@ -15,9 +15,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from numbers import Real
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from fairbound.errors import OptionError
+from fairbound.fairness.class_risk import ClassRisk, class_risk
 
 Against = Literal["pairwise", "overall", "best"]
 Condition = int | None  # rows with this label only; None: all rows
@@ -46,6 +47,7 @@ class GroupGap:
     name: ClassVar[str]
     statistic: ClassVar[Literal["rate", "loss"]]
     conditions: ClassVar[tuple[Condition, ...]] = (None,)
+    sense: ClassVar[str] = "at most"
 
     def __post_init__(self) -> None:
         top = (
@@ -76,6 +78,15 @@ class GroupGap:
             object.__setattr__(self, "attributes", names)
         if self.against == "best" and self.aggregation == "sum":
             raise OptionError(f"against='best' needs one best-off group; {self.name}[sum] has none. Use 'pairwise'.")
+
+    @property
+    def level(self) -> float:
+        """The bound as it was stated."""
+        return self.bound
+
+    def shown(self, value: Any) -> Any:
+        """A difference, in the units of the bound as it was stated."""
+        return value
 
     @property
     def aggregation(self) -> str:
@@ -199,6 +210,8 @@ class LossGap(GroupGap):
         return ([] if self.given is None else [f"y={self.given}"]) + (["sum"] if self.aggregated == "sum" else [])
 
 
+Notion = GroupGap | ClassRisk
+
 NOTIONS: dict[str, type[GroupGap]] = {
     c.name: c for c in (DemographicParity, EqualOpportunity, PredictiveEquality, EqualizedOdds, LossGap)
 }
@@ -207,24 +220,28 @@ NOTIONS |= {"statistical_parity": DemographicParity, "equalised_odds": Equalized
 _TEXT = re.compile(r"^\s*([a-z_]+)\s*(?:\[([^\]]*)\])?\s*(?:<=|≤)\s*([^\s]+)\s*$")
 
 
-def constraint(text: str | GroupGap) -> GroupGap:
+def constraint(text: str | Notion) -> Notion:
     """The bound stated by `text`, as in "demographic_parity <= 0.02" or "equalized_odds[sum,crossed] <= 0.05".
 
     Inside the brackets, separated by commas: pairwise | overall | best; each | crossed | attribute names joined by
     "+"; max | sum (equalised odds; loss gap with y=both); y=1 | y=0 | y=both (loss gap); surrogate=...,
     sharpness=..., empty=...
+    Of one class: "recall of class b >= 0.95" or "recall[b] >= 0.95"; "error of class b <= 0.05" or "error[b] <= 0.05".
     Raises: OptionError naming what was not understood.
     """
-    if isinstance(text, GroupGap):
+    if isinstance(text, (GroupGap, ClassRisk)):
         return text
+    risk = class_risk(text) if isinstance(text, str) else None
+    if risk is not None:
+        return risk
     match = _TEXT.match(text) if isinstance(text, str) else None
     if not match:
         raise OptionError(f"cannot read the constraint {text!r}; write it like 'demographic_parity <= 0.02'.")
     name, inside, bound_text = match.groups()
     if name not in NOTIONS:
-        near = difflib.get_close_matches(name, NOTIONS, 1)
+        near = difflib.get_close_matches(name, [*NOTIONS, "recall", "error"], 1)
         meant = f"did you mean {near[0]!r}? " if near else ""
-        raise OptionError(f"unknown constraint {name!r}; {meant}known: {', '.join(sorted(NOTIONS))}.")
+        raise OptionError(f"unknown constraint {name!r}; {meant}known: {', '.join(sorted(NOTIONS))}, recall, error.")
     try:
         options: dict = {"bound": float(bound_text)}
     except ValueError:
@@ -254,10 +271,10 @@ def constraint(text: str | GroupGap) -> GroupGap:
     return notion(**options)
 
 
-def constraints(stated: str | GroupGap | Sequence[str | GroupGap] | None) -> tuple[GroupGap, ...]:
+def constraints(stated: str | Notion | Sequence[str | Notion] | None) -> tuple[Notion, ...]:
     """One or several bounds as objects."""
     if stated is None:
         return ()
-    if isinstance(stated, (str, GroupGap)):
+    if isinstance(stated, (str, GroupGap, ClassRisk)):
         stated = [stated]
     return tuple(constraint(s) for s in stated)

@@ -1,21 +1,24 @@
 """From stated bounds and group codes to arithmetic: which rows form which cells, and which cells each bound compares.
 
-A *cell* is a set of rows whose mean some bound needs (a group, or a group's positives). A *contrast* is one
+A *cell* is a set of rows whose mean some bound needs (a group, a group's positives, or the rows of a class). A *contrast* is one
 inequality `sum_t coef_t q[idx_t] - bound <= 0` in the cell means q; an absolute value makes two. Whatever the number
 of groups, values and gradients are one indexed (or matrix) reduction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
 from fairbound.errors import EmptyGroupError, OptionError
-from fairbound.fairness.notions import GroupGap
-from fairbound.groups import Groups, cross
+from fairbound.fairness.class_risk import ClassRisk
+from fairbound.fairness.notions import GroupGap, Notion
+from fairbound.groups import Groups, cross, label_text
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,8 @@ class Column:
 
     attributes: indices into Groups.attributes; () is one group, all rows with every attribute of `known` known.
     sizes: number of groups per attribute. offset: number of its first cell.
-    statistic: "rate" or "loss"; surrogate, sharpness: what stands in for the rate in training.
+    statistic: "rate", "loss" or "error" (predicted as another class than its own); surrogate, sharpness: what stands in
+        for a rate or an error in training.
     """
 
     attributes: tuple[int, ...]
@@ -46,7 +50,7 @@ class Column:
 
     @property
     def kind(self) -> tuple[str, str, float]:
-        return ("loss", "loss", 1.0) if self.statistic == "loss" else ("rate", self.surrogate, self.sharpness)
+        return ("loss", "loss", 1.0) if self.statistic == "loss" else (self.statistic, self.surrogate, self.sharpness)
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class Plan:
     dropped: cells left out because the data have no row for them.
     """
 
-    notions: tuple[GroupGap, ...]
+    notions: tuple[Notion, ...]
     columns: tuple[Column, ...]
     index: np.ndarray
     coefficient: np.ndarray
@@ -93,7 +97,7 @@ class Plan:
     def cells(self, codes: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """(n, C) cell of each row in each column; K (one past the last) where the row is in none.
 
-        codes: (n, A) group codes, -1 missing; targets: (n,) labels in {0, 1}.
+        codes: (n, A) group codes, -1 missing; targets: (n,) labels in {0, 1}, or class numbers.
         """
         out = np.empty((len(targets), len(self.columns)), dtype=np.int64)
         for j, column in enumerate(self.columns):
@@ -145,17 +149,41 @@ def _group_names(attributes: tuple[int, ...], groups: Groups) -> list[str]:
 CONDITION = {None: "", 1: " | y=1", 0: " | y=0"}
 
 
-def compile_plan(notions: tuple[GroupGap, ...], groups: Groups, targets: np.ndarray) -> Plan:
-    """The plan of `notions` on the data's groups.
+def compile_plan(
+    notions: tuple[Notion, ...], groups: Groups, targets: np.ndarray, classes: Sequence[Any] | None = None
+) -> Plan:
+    """The plan of `notions` on the data's groups and classes.
 
+    classes: the labels of the class numbers 0, 1, ... in `targets`; None for the numbers themselves.
     A crossed group that does not occur at all is not a group. A group that occurs but has no row where a notion needs
     one (no positives, say) raises EmptyGroupError, or is dropped and listed where the notion says empty="drop".
     """
     builder = _Builder(groups, np.asarray(targets))
+    risks = {
+        notion: class_number(notion.class_, targets, classes) for notion in notions if isinstance(notion, ClassRisk)
+    }
     for number, notion in enumerate(notions):
+        if isinstance(notion, ClassRisk):
+            builder.add_class(number, notion, risks)
+            continue
         for attributes in _attribute_sets(notion, groups):
             builder.add(number, notion, attributes)
     return builder.plan(notions)
+
+
+def class_number(label: Any, targets: np.ndarray, classes: Sequence[Any] | None = None) -> int:
+    """The class number of `label`, a label or its text; `targets` and `classes` as in `compile_plan`.
+
+    Raises: OptionError with the classes there are, where it is none of them.
+    """
+    wanted = str(label_text(label))
+    labels = [str(label_text(v)) for v in (np.arange(int(np.max(targets)) + 1) if classes is None else classes)]
+    if wanted in labels:
+        return labels.index(wanted)
+    near = difflib.get_close_matches(wanted, labels, 1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    known = ", ".join(map(repr, labels[:20])) + (", ..." if len(labels) > 20 else "")
+    raise OptionError(f"there is no class {wanted!r}; {meant}The classes are {known}.")
 
 
 class _Builder:
@@ -257,12 +285,32 @@ class _Builder:
                     self.contrast(number, notion, ([i, j], [1.0, -1.0]), f"{names[a]} - {name_b}", tail)
                     self.contrast(number, notion, ([j, i], [1.0, -1.0]), f"{name_b} - {names[a]}", tail)
 
+    def add_class(self, number: int, notion: ClassRisk, risks: Mapping[ClassRisk, int]) -> None:
+        """One column for the classes of all `risks` that train on the same surrogate: no row has two classes."""
+        kind = ("error", notion.surrogate, notion.sharpness)
+        column = next((c for c in self.columns if c.kind == kind), None)
+        if column is None:
+            alike = {
+                code: risk.class_ for risk, code in risks.items() if ("error", risk.surrogate, risk.sharpness) == kind
+            }
+            column = Column((), (), (), tuple(sorted(alike)), len(self.cell_names), *kind)
+            self.columns.append(column)
+            self.cell_names += [f"class {alike[code]}" for code in sorted(alike)]
+        code = risks[notion]
+        if not (self.targets == code).any():
+            raise EmptyGroupError(
+                f"{notion.text!r}: no row has the label {notion.class_!r}, so the bound is undefined. Give rows of that "
+                "class, or drop its bound."
+            )
+        cell = column.offset + column.conditions.index(code)
+        self.contrast(number, notion, ([cell], [1.0]), f"class {notion.class_}", "")
+
     def contrast(
-        self, number: int, notion: GroupGap, terms: tuple[list[int], list[float]], words: str, tail: str
+        self, number: int, notion: Notion, terms: tuple[list[int], list[float]], words: str, tail: str
     ) -> None:
         self.contrasts.append((*terms, notion.bound, f"{notion.name}: {words}{tail}", number))
 
-    def plan(self, notions: tuple[GroupGap, ...]) -> Plan:
+    def plan(self, notions: tuple[Notion, ...]) -> Plan:
         width = max((len(c[0]) for c in self.contrasts), default=2)
         index = np.zeros((len(self.contrasts), width), dtype=np.int64)
         coefficient = np.zeros((len(self.contrasts), width))

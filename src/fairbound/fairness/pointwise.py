@@ -99,6 +99,58 @@ def _clipped(sharpness: float) -> Pointwise:
 SURROGATES = {"sigmoid": _sigmoid, "hinge": _hinge_rate, "clipped": _clipped}
 
 
+def _wrong(s: Tensor, y: Tensor) -> Tensor:
+    return ((s > 0) != (y > 0.5)).to(s.dtype)
+
+
+def _wrong_class(s: Tensor, y: Tensor) -> Tensor:
+    return (s.argmax(-1) != y.long()).to(s.dtype)
+
+
+WRONG = Pointwise("wrong", _wrong, lambda s, y: torch.zeros_like(s))
+WRONG_CLASS = Pointwise("wrong", _wrong_class, lambda s, y: torch.zeros_like(s), per_class=True)
+
+
+def _deficit(s: Tensor, y: Tensor, smooth: float | None) -> tuple[Tensor, Tensor]:
+    """By how much the best other class is ahead of the row's own (..., B), and its slope (..., B, c): 1/t log sum exp(t s)
+    of the other classes with t = smooth, their largest score with None."""
+    own = y.long().expand(s.shape[:-1]).unsqueeze(-1)
+    others = s.scatter(-1, own, -torch.inf)
+    if smooth is None:
+        best, place = others.max(-1, keepdim=True)
+        slope = torch.zeros_like(s).scatter_(-1, place, 1.0)
+    else:
+        best = torch.logsumexp(smooth * others, -1, keepdim=True) / smooth
+        slope = torch.softmax(smooth * others, -1)
+    return (best - s.gather(-1, own)).squeeze(-1), slope.scatter(-1, own, -1.0)
+
+
+def class_error(surrogate: str, sharpness: float, loss: Pointwise) -> Pointwise:
+    """The differentiable stand-in for "predicted as another class than its own", for models of one score (which says
+    class 1 where it is above 0) or of a score per class, as `loss` takes them.
+
+    With "sigmoid" it is one minus the probability of the own class, by the logistic function or softmax of the scores
+    times sharpness; "hinge" and "clipped" are of the margin to the best other class.
+    """
+    rate = SURROGATES[surrogate](sharpness)
+    if not loss.per_class:
+        return Pointwise(
+            surrogate,
+            lambda s, y: rate.value(-_signs(y) * s, y),
+            lambda s, y: -_signs(y) * rate.slope(-_signs(y) * s, y),
+            rate.steepest,
+        )
+    smooth = sharpness if surrogate == "sigmoid" else None
+
+    def slope(s: Tensor, y: Tensor) -> Tensor:
+        deficit, along = _deficit(s, y, smooth)
+        return rate.slope(deficit, y).unsqueeze(-1) * along
+
+    return Pointwise(
+        surrogate, lambda s, y: rate.value(_deficit(s, y, smooth)[0], y), slope, rate.steepest, per_class=True
+    )
+
+
 def custom_loss(loss: Callable[[Tensor, Tensor], Tensor], outputs: int = 1) -> Pointwise:
     """A user's per-row loss `loss(scores (B,), targets (B,)) -> (B,)`; its slope comes from autograd.
 
@@ -138,6 +190,16 @@ def loss_named(loss: str | Pointwise | Callable[[Tensor, Tensor], Tensor], outpu
     return LOSSES[loss]
 
 
-def surrogate_named(name: str, sharpness: float, loss: Pointwise) -> Pointwise:
-    """The differentiable stand-in for `score > 0` called `name`; "loss" is the training loss itself."""
-    return loss if name == "loss" else SURROGATES[name](sharpness)
+def stand_in(kind: tuple[str, str, float], loss: Pointwise) -> Pointwise:
+    """The differentiable per-row function of one of a plan's kinds (statistic, surrogate, sharpness)."""
+    statistic, surrogate, sharpness = kind
+    if surrogate == "loss":
+        return loss
+    return class_error(surrogate, sharpness, loss) if statistic == "error" else SURROGATES[surrogate](sharpness)
+
+
+def exact(kind: tuple[str, str, float], loss: Pointwise) -> Pointwise:
+    """The per-row function that `stand_in` stands in for: the decision, the error, or the loss itself."""
+    if kind[0] == "loss":
+        return loss
+    return RATE if kind[0] == "rate" else WRONG_CLASS if loss.per_class else WRONG

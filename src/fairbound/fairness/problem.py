@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from fairbound.domain import Domain, Space
 from fairbound.errors import DataError, EmptyGroupError, OptionError
 from fairbound.fairness.batches import Batch, Batches
-from fairbound.fairness.notions import GroupGap, constraints
-from fairbound.fairness.plan import Plan, compile_plan
-from fairbound.fairness.pointwise import LOGISTIC, RATE, Pointwise, loss_named, surrogate_named
+from fairbound.fairness.class_risk import ClassRisk
+from fairbound.fairness.notions import Notion, constraints
+from fairbound.fairness.plan import Plan, class_number, compile_plan
+from fairbound.fairness.pointwise import LOGISTIC, Pointwise, exact, loss_named, stand_in
 from fairbound.fairness.reduction import IndexedReduction, Reduction, dual_scale
 from fairbound.groups import Groups
+from fairbound.mlp import MLP
 from fairbound.model import Model, ModuleModel
 from fairbound.problem import Evaluation, Measured, Weights, check_finite
 from fairbound.records import Counts
 from fairbound.sampling import Strata
 from fairbound.seeds import seed_for
+from fairbound.sparse_rows import SparseRows
 
 ROWS_AT_ONCE = 16384
 MODULE_ROWS_AT_ONCE = 2048
@@ -31,9 +36,12 @@ MODULE_ROWS_AT_ONCE = 2048
 class FairProblem(Batches):
     """min mean loss subject to the stated bounds, over the rows given.
 
-    model: a Model with n parameters. features: (n_rows, d) tensor or array, or (n_rows, ...) for an nn.Module.
+    model: a Model with n parameters. features: (n_rows, d) tensor or array, or (n_rows, ...) for an nn.Module; a SciPy
+        sparse matrix, never made dense, for the built-in models.
     targets: (n_rows,) in {0, 1}; class numbers 0, 1, ... for a model with several outputs.
-    groups: Groups of the same rows, or anything Groups.of takes; None without bounds.
+    groups: Groups of the same rows, or anything Groups.of takes; None without bounds on groups.
+    classes: labels of the class numbers, by which bounds on a class name it; None for the numbers themselves.
+    objective_class: the label whose rows alone make up f, as in Neyman-Pearson classification; None for all rows.
     stated: bounds as text or objects. loss: "logistic", "hinge", "squared", "cross_entropy" or a per-row function.
     sample_weight: (n_rows,) >= 0, or None. dtype: of the arithmetic. plan: bounds already compiled, in place of `stated`.
 
@@ -46,8 +54,10 @@ class FairProblem(Batches):
         features: Any,
         targets: Any,
         groups: Any = None,
-        stated: str | GroupGap | Sequence[str | GroupGap] | None = None,
+        stated: str | Notion | Sequence[str | Notion] | None = None,
         *,
+        classes: Sequence[Any] | None = None,
+        objective_class: Any = None,
         loss: str | Pointwise | Callable[[Tensor, Tensor], Tensor] = "logistic",
         sample_weight: Any = None,
         domain: Domain | None = None,
@@ -60,29 +70,25 @@ class FairProblem(Batches):
         self.n, self.counts = model.n, Counts()
         y = np.asarray(targets.cpu() if hasattr(targets, "cpu") else targets)
         notions = constraints(stated)
-        if notions and groups is None:
-            raise DataError(f"the bound {notions[0].text!r} needs sensitive features, but none were given.")
+        compared = [n.text for n in notions if not isinstance(n, ClassRisk)]
+        if compared and groups is None:
+            raise DataError(f"the bound {compared[0]!r} needs sensitive features, but none were given.")
         self.groups = None if groups is None else Groups.of(groups)
         codes = np.zeros((len(y), 0), dtype=np.int64) if self.groups is None else self.groups.codes
         if not len(y):
             raise DataError("there are no rows.")
-        if len(codes) != len(y) or len(features) != len(y):
-            raise DataError(f"features, targets and groups differ in length: {len(features)}, {len(y)}, {len(codes)}.")
+        given = features.shape[0] if sparse.issparse(features) else len(features)
+        if len(codes) != len(y) or given != len(y):
+            raise DataError(f"features, targets and groups differ in length: {given}, {len(y)}, {len(codes)}.")
         if plan is None:
-            plan = compile_plan(notions, self.groups or Groups(codes, (), ()), y)
+            plan = compile_plan(notions, self.groups or Groups(codes, (), ()), y, classes)
         self.plan = plan
         self._check_outputs(y)
         cells = plan.cells(codes, y)
         strata = Strata.of(cells)
         order = strata.order
-        x = features if isinstance(features, Tensor) else torch.as_tensor(np.ascontiguousarray(features))
-        x = x.to(dtype=dtype if x.is_floating_point() else x.dtype, device=device)[torch.as_tensor(order)]
-        if x.is_floating_point() and not bool(torch.isfinite(x).all()):
-            raise DataError(_name_rows(x, order))
-        if isinstance(model, ModuleModel):
-            model.row_dims = x.dim() - 1
         super().__init__(
-            x,
+            _sorted_rows(model, features, order, dtype, torch.device(device)),
             torch.as_tensor(y[order], device=device).to(dtype),
             torch.as_tensor(cells[order], device=device),
             None if sample_weight is None else _checked_weights(sample_weight, order).to(dtype=dtype, device=device),
@@ -91,11 +97,13 @@ class FairProblem(Batches):
         )
         self._check_cells()
         self.names = plan.names
-        self._kinds = [surrogate_named(s, sharp, self.loss) for _, s, sharp in plan.kinds]
-        self._true = [self.loss if statistic == "loss" else RATE for statistic, _, _ in plan.kinds]
+        self._focus = None if objective_class is None else self._focus_on(objective_class, y, classes)
+        self._kinds = [stand_in(kind, self.loss) for kind in plan.kinds]
+        self._true = [exact(kind, self.loss) for kind in plan.kinds]
         self._loss_only = self._kinds == [self.loss]
         self._kept: tuple[Tensor, int, Reduction, Tensor] | None = None
         self.dual_scale = torch.as_tensor(dual_scale(plan, self._kinds), dtype=dtype, device=self.device)
+        self.dual_rows: FairProblem | None = None
         self._one_hot: dict[Any, Tensor] = {}
 
     def _check_outputs(self, y: np.ndarray) -> None:
@@ -110,8 +118,15 @@ class FairProblem(Batches):
                 "'logistic', or a model with as many outputs as classes."
             )
         if outputs == 1:
+            if any(isinstance(n, ClassRisk) for n in self.plan.notions) and not np.isin(y, (0, 1)).all():
+                raise DataError(
+                    f"a bound on a class needs labels 0 and 1, or a model with a score for every class; got "
+                    f"{np.unique(y)[:5].tolist()}."
+                )
             return
         for notion in self.plan.notions:
+            if isinstance(notion, ClassRisk):
+                continue
             if notion.statistic == "rate" or notion.conditioned != (None,):
                 raise OptionError(
                     f"{notion.text!r} speaks of positive and negative, but the model gives {outputs} scores per row and "
@@ -146,6 +161,23 @@ class FairProblem(Batches):
         twin.__dict__ |= self.__dict__ | {"contrasts": self.contrasts.with_bounds(bounds), "counts": Counts()}
         twin._forget()
         return twin
+
+    def with_dual_rows(self, held: FairProblem) -> FairProblem:
+        """The same problem whose stream "dual" draws from the rows of `held`: x is trained on these rows, multipliers on
+        others, so that a model that fits its own rows too well still feels the bounds.
+
+        Source: Cotter, Gupta, Jiang, Srebro, Sridharan, Wang, Woodworth, You (2019), Training well-generalizing
+            classifiers for fairness metrics and other data-dependent constraints.
+        """
+        twin = object.__new__(type(self))
+        twin.__dict__ |= self.__dict__ | {"dual_rows": held, "counts": Counts()}
+        twin._forget()
+        return twin
+
+    def sample(self, seeds: Sequence[int], name: str, k: int, size: int, kind: str) -> Batch:
+        if name == "dual" and self.dual_rows is not None:
+            return self.dual_rows.sample(seeds, name, k, size, kind)
+        return super().sample(seeds, name, k, size, kind)
 
     def start(self, seeds: Sequence[int]) -> Tensor:
         starts = [self.model.start(torch.Generator().manual_seed(seed_for("start", root=s)), self.dtype) for s in seeds]
@@ -215,6 +247,9 @@ class FairProblem(Batches):
         w0 = torch.ones((*x.shape[:-1], 1), dtype=self.dtype, device=x.device) if x.dim() > 1 else 1.0
         rows = [tape.pull(self._row_slopes(scores, batch, w0, None, None))]
         for i in range(self.m):
+            if i in self._mirrored:
+                rows.append(-rows[1 + self._mirrored[i]])
+                continue
             w = zero.clone()
             w[..., i] = 1.0
             rows.append(tape.pull(self._row_slopes(scores, batch, 0.0, w, memo)))
@@ -222,10 +257,27 @@ class FairProblem(Batches):
         check_finite(jacobian, lambda: self._explain(scores, batch))
         return evaluation, jacobian
 
+    @cached_property
+    def _mirrored(self) -> dict[int, int]:
+        """Constraints that have the negative of an earlier one's gradient: the other side of |a - b| <= bound."""
+        if self.plan.best:
+            return {}
+        first: dict[tuple, int] = {}
+        out = {}
+        for i, (cells, weights) in enumerate(
+            zip(self.plan.index.tolist(), self.plan.coefficient.tolist(), strict=True)
+        ):
+            own = sorted((c, w) for c, w in zip(cells, weights, strict=True) if w)
+            first.setdefault(tuple(own), i)
+            negative = first.get(tuple((c, -w) for c, w in own))
+            if negative is not None:
+                out[i] = negative
+        return out
+
     def _evaluate(self, scores: Tensor, batch: Batch, kinds: list[Pointwise]) -> tuple[Evaluation, Tensor | None]:
         y = self._per_run(scores, batch.targets)
         loss = self.loss.value(scores, y)
-        f = (batch.objective * loss).sum(-1)
+        f = (self._objective(batch.objective, batch.targets) * loss).sum(-1)
         if batch.reduction is None:
             return Evaluation(f, f.new_zeros(*f.shape, 0)), None
         parts = [loss if k is self.loss else k.value(scores, y) for k in kinds]
@@ -235,6 +287,22 @@ class FairProblem(Batches):
             self.counts.unseen += int((~batch.seen).sum())
             g = g * batch.seen
         return Evaluation(f, g, batch.seen), memo
+
+    def _focus_on(self, label: Any, y: np.ndarray, classes: Sequence[Any] | None) -> tuple[int, float]:
+        """The class number of f, and the weight of all rows over the weight of its rows."""
+        number = class_number(label, y, classes)
+        w = torch.ones_like(self.targets) if self.row_weight is None else self.row_weight
+        share = float(w[self.targets == number].sum() / w.sum())
+        if share == 0:
+            raise EmptyGroupError(f"objective_class={label!r}: no row of positive weight has this label.")
+        return number, 1 / share
+
+    def _objective(self, weights: Tensor, targets: Tensor) -> Tensor:
+        """(..., B) weight of each row's loss in f."""
+        if self._focus is None:
+            return weights
+        number, scale = self._focus
+        return weights * ((targets == number).to(weights.dtype) * scale)
 
     def _per_run(self, scores: Tensor, targets: Tensor) -> Tensor:
         """Targets (..., B) of each run, where all rows are one batch shared by a stack."""
@@ -247,17 +315,18 @@ class FairProblem(Batches):
         """The gradient of w0 f + w . g in the scores."""
         y = batch.targets
         ones = isinstance(w0, float) and w0 == 1.0
-        own = batch.objective if ones else batch.objective * w0
+        own = self._objective(batch.objective, y)
+        own = own if ones else own * w0
         if w is None or batch.reduction is None:
             return self._per_row(own) * self.loss.slope(scores, y)
-        fixed = ones and memo is None and batch.seen is None
+        fixed = ones and memo is None and batch.seen is None and self._focus is None
         pulled = self._kept_weights(own, w, batch.reduction) if fixed else self._row_weights(own, w, batch, memo)
         if self._loss_only:
             return self._per_row(pulled) * self.loss.slope(scores, y)
         pieces = pulled.split(y.shape[-1], dim=-1) if len(self._kinds) > 1 else (pulled,)
-        total = own * self.loss.slope(scores, y)
+        total = self._per_row(own) * self.loss.slope(scores, y)
         for kind, piece in zip(self._kinds, pieces, strict=True):
-            total = total + piece * kind.slope(scores, y)
+            total = total + self._per_row(piece) * kind.slope(scores, y)
         return total
 
     def _row_weights(self, own: Tensor, w: Tensor, batch: Batch, memo: Tensor | None) -> Tensor:
@@ -290,7 +359,7 @@ class FairProblem(Batches):
 
     # -- measuring ----------------------------------------------------------------------------------------------
 
-    def all_scores(self, x: Tensor, features: Tensor | None = None) -> Tensor:
+    def all_scores(self, x: Tensor, features: Tensor | SparseRows | None = None) -> Tensor:
         """(..., n_rows) scores of the problem's rows (sorted by stratum), or of `features`, a slice at a time.
 
         A module is run in evaluation mode."""
@@ -310,11 +379,12 @@ class FairProblem(Batches):
         scores = self.all_scores(x)
         reduce, objective = self._whole()
         loss = self.loss.value(scores, self._per_run(scores, self.targets))
-        f = (objective * loss).sum(-1)
+        f = (self._objective(objective, self.targets) * loss).sum(-1)
         if reduce is None:
             g = f.new_zeros(*f.shape, 0)
         else:
-            parts = [loss if k is self.loss else k.value(scores, self.targets) for k in self._true]
+            y = self._per_run(scores, self.targets)
+            parts = [loss if k is self.loss else k.value(scores, y) for k in self._true]
             g = reduce.values(torch.cat(parts, dim=-1))[0]
         extra = {}
         if self.model.outputs == 1 and self.loss is LOGISTIC:
@@ -325,9 +395,9 @@ class FairProblem(Batches):
         return Measured(f, g, extra)
 
     def stated_values(self, measured: Measured) -> list[Tensor]:
-        """(...,) the measured value of every stated bound, in the units of its metric."""
+        """(...,) the measured value of every stated bound, in the units in which it was stated."""
         raw = measured.g + self.contrasts.bounds
-        return [raw[..., self.plan.rows_of(i)].amax(-1) for i in range(len(self.plan.notions))]
+        return [n.shown(raw[..., self.plan.rows_of(i)].amax(-1)) for i, n in enumerate(self.plan.notions)]
 
     # -- errors -------------------------------------------------------------------------------------------------
 
@@ -357,6 +427,30 @@ def _checked_weights(sample_weight: Any, order: np.ndarray) -> Tensor:
     if w.shape != order.shape or not np.isfinite(w).all() or (w < 0).any() or w.sum() == 0:
         raise DataError(f"sample_weight must be {len(order)} finite numbers >= 0 that are not all zero.")
     return torch.as_tensor(w[order])
+
+
+def _sorted_rows(
+    model: Model, features: Any, order: np.ndarray, dtype: torch.dtype, device: torch.device
+) -> Tensor | SparseRows:
+    """The rows in the order of their strata, checked."""
+    if sparse.issparse(features):
+        if not isinstance(model, MLP):
+            raise DataError(
+                f"{type(model).__name__} computes with dense features, and a sparse matrix of {features.shape[0]:,} x "
+                f"{features.shape[1]:,} was given. Pass features.toarray(), or take model='linear' or 'mlp:...'."
+            )
+        if device.type != "cpu":
+            raise OptionError(
+                f"sparse features work on the CPU, not on {device}. Pass features.toarray(), or device='cpu'."
+            )
+        return SparseRows.of(features, dtype).rows(order)
+    x = features if isinstance(features, Tensor) else torch.as_tensor(np.ascontiguousarray(features))
+    x = x.to(dtype=dtype if x.is_floating_point() else x.dtype, device=device)[torch.as_tensor(order)]
+    if x.is_floating_point() and not bool(torch.isfinite(x).all()):
+        raise DataError(_name_rows(x, order))
+    if isinstance(model, ModuleModel):
+        model.row_dims = x.dim() - 1
+    return x
 
 
 def _name_rows(features: Tensor, order: np.ndarray) -> str:

@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 from fairbound.errors import DataError, EmptyGroupError, OptionError
-from fairbound.fairness.notions import GroupGap, constraint
+from fairbound.fairness.class_risk import ClassRisk
+from fairbound.fairness.notions import GroupGap, Notion, constraint
 from fairbound.fairness.plan import CONDITION, Column, Plan
 from fairbound.fairness.pointwise import Pointwise, loss_named
 from fairbound.fairness.problem import FairProblem
@@ -109,12 +110,15 @@ def overall_plan(notion: GroupGap, groups: Groups, targets: np.ndarray) -> Plan:
     )
 
 
-def check_notion(notion: GroupGap) -> None:
+def check_notion(notion: Notion) -> GroupGap:
+    if isinstance(notion, ClassRisk):
+        raise OptionError(f"{notion.text!r} speaks of a class, and subgroups are compared by a notion of fairness.")
     if notion.against != "overall" or notion.aggregation != "max":
         raise OptionError(
             f"subgroups are compared with everyone, each condition by itself: write {notion.name}[overall] <= ..., got "
             f"{notion.text!r}."
         )
+    return notion
 
 
 def violations(
@@ -213,8 +217,7 @@ def bound_subgroups(
     report: called after every round.
     Raises: OptionError for options out of range; DataError where lengths differ or no subgroup has min_count rows.
     """
-    stated = constraint(notion)
-    check_notion(stated)
+    stated = check_notion(constraint(notion))
     if rounds < 1 or add < 1 or not 0 < overlap <= 1 or not 0 <= margin <= stated.bound:
         raise OptionError(
             f"rounds and add must be at least 1, overlap in (0, 1] and margin in [0, {stated.bound:g}]; got {rounds}, "
@@ -278,7 +281,7 @@ def subgroup_problem(
     if not len(indices):
         return FairProblem(model, features, targets, **options)
     groups = subgroups.as_groups(indices, codes)
-    plan = overall_plan(constraint(notion), groups, targets)
+    plan = overall_plan(check_notion(constraint(notion)), groups, targets)
     return FairProblem(model, features, targets, groups, plan=plan, **options)
 
 

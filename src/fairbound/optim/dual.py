@@ -30,9 +30,10 @@ from torch import Tensor, distributed
 from fairbound.algorithms.alm import ALM
 from fairbound.algorithms.primal import decayed, positive
 from fairbound.errors import FairboundError, NonFiniteError, OptionError
+from fairbound.fairness.class_risk import ClassRisk
 from fairbound.fairness.notions import GroupGap, constraints
 from fairbound.fairness.plan import Plan, compile_plan
-from fairbound.fairness.pointwise import RATE, Pointwise, loss_named, surrogate_named
+from fairbound.fairness.pointwise import Pointwise, exact, loss_named, stand_in
 from fairbound.fairness.reduction import Contrasts, dual_scale, seen_contrasts
 from fairbound.optim.means import Queue, RunningMeans
 from fairbound.optim.rows import CellTable, training_rows
@@ -105,6 +106,11 @@ class Dual:
                 "backward pass leaves the others waiting for its gradients. Use nonfinite='raise'."
             )
         notions = constraints(stated if isinstance(stated, (str, GroupGap)) else list(stated))
+        classes = [n.text for n in notions if isinstance(n, ClassRisk)]
+        if classes:
+            raise OptionError(
+                f"Dual compares groups, and {classes[0]!r} speaks of a class; train with FairClassifier or formulate."
+            )
         if not notions:
             raise OptionError(
                 "Dual needs at least one bound, as in 'demographic_parity <= 0.02'; without one use your own loss."
@@ -120,8 +126,8 @@ class Dual:
             raise OptionError(
                 f"the loss {self._loss.name!r} takes a score for every class; Dual takes one score per row."
             )
-        self._kinds = [surrogate_named(s, sharpness, self._loss) for _, s, sharpness in self.plan.kinds]
-        true = [self._loss if statistic == "loss" else RATE for statistic, _, _ in self.plan.kinds]
+        self._kinds = [stand_in(kind, self._loss) for kind in self.plan.kinds]
+        true = [exact(kind, self._loss) for kind in self.plan.kinds]
         both = dual_values == "surrogate" and self._kinds != true
         self._means = RunningMeans(self.plan, [true, self._kinds] if both else [true], self._loss, self.memory)
         self._contrasts = Contrasts(self.plan)

@@ -71,7 +71,8 @@ def _header(audit: dict) -> str:
     described = [m.name(model["description"])] if model and model["description"] else []
     what = " · ".join([m.name(audit["data"]["name"]), *described, _date(audit["created"])])
     title = m.name(audit["title"], None)
-    return f"<header><p class=eyebrow>Fairness audit</p><h1>{title}</h1><p class=meta>{what}</p></header>"
+    kind = "Audit of a classifier" if words.members(audit) == "classes" else "Fairness audit"
+    return f"<header><p class=eyebrow>{kind}</p><h1>{title}</h1><p class=meta>{what}</p></header>"
 
 
 def _banner(audit: dict) -> str:
@@ -91,6 +92,15 @@ def _banner(audit: dict) -> str:
     )
 
 
+def _values(data: dict) -> str:
+    """What the label's values mean."""
+    if data["positive"] is not None:
+        return f", positive when {m.code(data['positive'])}"
+    classes = data.get("classes", [])
+    shown = ", ".join(map(m.code, classes[:20])) + (", ..." if len(classes) > 20 else "")
+    return f", {len(classes)} classes: {shown}"
+
+
 def _own_verdict(constraint: dict, audit: dict) -> str:
     alike = all(c["verdict"] == constraint["verdict"] for c in audit["constraints"])
     return "" if alike else f": {words.VERDICTS[constraint['verdict']].lower()}"
@@ -98,7 +108,10 @@ def _own_verdict(constraint: dict, audit: dict) -> str:
 
 def _tiles(audit: dict) -> str:
     tiles = [(words.label(k), m.undefined(None) if v is None else words.number(v)) for k, v in audit["metrics"].items()]
-    tiles += [("Held-out rows", words.count(audit["data"]["rows"])), ("Groups", words.count(len(audit["groups"])))]
+    tiles += [
+        ("Held-out rows", words.count(audit["data"]["rows"])),
+        (words.members(audit).title(), words.count(len(audit["groups"]))),
+    ]
     return f"<dl class=tiles>{''.join(f'<div><dt>{m.name(k)}</dt><dd>{v}</dd></div>' for k, v in tiles)}</dl>"
 
 
@@ -114,7 +127,7 @@ def _method(audit: dict) -> str:
             + ("" if data["train_rows"] is None else f", {data['train_rows']:,} for training"),
         ),
         ("Split", m.name(data["split"], None)),
-        ("Label", f"{m.code(data['label'])}, positive when {m.code(data['positive'])}"),
+        ("Label", m.code(data["label"]) + _values(data)),
         ("Sensitive attributes", ", ".join(map(m.code, data["sensitive"])) or "none"),
         ("Held-out rows with unknown group", missing or None),
     ]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .markup import text as escaped
+from .words import at_least
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,14 +114,17 @@ def swatch(i: int | None) -> str:
 def interval(constraint: dict[str, Any], uid: str, alt: str) -> str:
     """The measured value, its interval and the bound on one line; the region beyond the bound is shaded.
 
-    constraint: ``bound`` and the possibly null ``value``, ``lower``, ``upper``, in metric units.
+    constraint: ``bound``, its ``sense`` and the possibly null ``value``, ``lower``, ``upper``, in metric units.
     """
     limit = constraint["bound"]
     known = [x for x in (constraint["lower"], constraint["value"], constraint["upper"]) if x is not None]
-    low = min(0.0, limit, *known)
-    high = max(0.0, limit, *known)
+    near = min(limit, *known) if at_least(constraint) else 0.0
+    low = min(near, limit, *known)
+    high = max(near, limit, *known)
     room = (high - low) or 1.0
     low, high = (low - 0.08 * room if low < 0 else low), high + 0.12 * room
+    if at_least(constraint):
+        low, high = max(0.0, low - 0.25 * room), min(1.0, high)
     ink = _BY_NAME[{"met": "s3", "violated": "s2", "insufficient": "s5"}[constraint["verdict"]]]
 
     def paint(axes: Axes) -> None:
@@ -129,7 +133,9 @@ def interval(constraint: dict[str, Any], uid: str, alt: str) -> str:
         axes.set(xlim=(low, high), ylim=(-1, 1), yticks=[])
         axes.locator_params(axis="x", nbins=6)
         axes.tick_params(axis="x", length=3, color=_BY_NAME["muted"])
-        axes.axvspan(limit, high, facecolor=_BY_NAME["beyond"], linewidth=0)
+        axes.axvspan(
+            *((low, limit) if at_least(constraint) else (limit, high)), facecolor=_BY_NAME["beyond"], linewidth=0
+        )
         axes.axvline(limit, color=_BY_NAME["bound"], linewidth=1.4, linestyle=(0, (4, 2)))
         side = "right" if limit > low + 0.7 * (high - low) else "left" if limit < low + 0.3 * (high - low) else "center"
         axes.text(limit, 1.25, f"bound {limit:.10g}", ha=side, va="bottom", color=_BY_NAME["bound"], fontsize=9)

@@ -189,8 +189,10 @@ _group = _record(
     mean_loss=_or_null(_real),
 )
 _contrast = _both(_record(name=_text, value=_or_null(_real), lower=_or_null(_real), upper=_or_null(_real)), _ordered)
+_sense = {"sense": _one_of("at most", "at least")}
 _constraint = _both(
     _record(
+        _sense,
         name=_text,
         text=_text,
         bound=_real,
@@ -211,6 +213,7 @@ _constraint = _both(
 )
 _compared = _both(
     _record(
+        _sense,
         text=_text,
         bound=_real,
         value=_or_null(_real),
@@ -229,12 +232,13 @@ _audit = _both(
         exit_code=_integer(),
         library=_map(_text),
         data=_record(
+            {"classes": _list(_text)},
             name=_text,
             rows=_integer(),
             train_rows=_or_null(_integer()),
             checksum=_or_null(_text),
             label=_text,
-            positive=_text,
+            positive=_or_null(_text),
             sensitive=_list(_text),
             split=_text,
             missing_group_rows=_map(_integer()),

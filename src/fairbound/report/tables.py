@@ -40,12 +40,24 @@ def constraints(audit: dict, uids: Iterator[str]) -> str:
     ]
     lead = (
         "Values are the true metric on held-out rows, never the surrogate used in training. “At least” and “at most” "
-        f"are one-sided confidence bounds at {levels}, each valid for all compared groups at once. A bound is met when "
-        "“at most” lies within it, violated when “at least” lies above it; otherwise the evidence does not suffice."
+        f"are one-sided confidence bounds at {levels}, each valid for all compared groups at once. {_rule(audit)}; otherwise the evidence does not suffice."
     )
     caption = f"<b>Constraints</b> on {audit['data']['rows']:,} held-out rows"
     body = m.table(caption, heads, rows, "Constraints", "wide") + f"<div class=cards>{''.join(cards)}</div>"
     return m.section("Constraints", lead, body, "constraints")
+
+
+def _rule(audit: dict) -> str:
+    """When a bound is met and violated, for the kinds of bounds that are stated."""
+    floors = {words.at_least(c) for c in audit["constraints"]}
+    rules = []
+    if False in floors:
+        what = "An upper bound (<=)" if len(floors) > 1 else "A bound"
+        rules.append(f"{what} is met when “at most” lies within it, violated when “at least” lies above it")
+    if True in floors:
+        what = "a lower bound (>=)" if rules else "A bound"
+        rules.append(f"{what} is met when “at least” lies within it, violated when “at most” lies below it")
+    return "; ".join(m.text(rule) for rule in rules)
 
 
 def _constraint_card(c: dict, rows: int, uid: str, unfold: bool) -> str:
@@ -122,29 +134,33 @@ def groups(audit: dict) -> str:
         return ""
     found = {rate for g in groups for rate in g["rates"]}
     rates = [r for r in words.RATES if r in found] + sorted(found - set(words.RATES))
+    of_classes = words.members(audit) == "classes"
+    counts = ("n",) if of_classes else ("n", "positives")
     with_loss = any(g["mean_loss"] is not None for g in groups)
     body = []
     for attribute in dict.fromkeys(g["attribute"] for g in groups):
         mine = [g for g in groups if g["attribute"] == attribute]
         rows = []
         for g in mine:
-            row = [m.row_name(g["group"], None), *(m.number_cell(words.count(g[k])) for k in ("n", "positives"))]
+            row = [m.row_name(g["group"], None), *(m.number_cell(words.count(g[k])) for k in counts)]
             row += [_rate_cell(g["rates"].get(rate), g["n"]) for rate in rates]
             if with_loss:
                 row.append(m.undefined(None) if g["mean_loss"] is None else m.number_cell(words.number(g["mean_loss"])))
             rows.append(row)
         missing = audit["data"]["missing_group_rows"].get(attribute, 0)
-        caption = f"<b>{m.name(attribute)}</b>: {len(mine)} group{'s' if len(mine) != 1 else ''}"
+        noun = words.members(audit) if len(mine) != 1 else "class" if of_classes else "group"
+        caption = f"<b>{m.name(attribute)}</b>: {len(mine)} {noun}"
         caption += f"; {missing:,} held-out rows have no known value and belong to none" if missing else ""
-        heads = ["Group", "Rows", "Positives", *(m.name(words.label(r)) for r in rates)]
+        heads = ["Class", "Rows"] if of_classes else ["Group", "Rows", "Positives"]
+        heads += [m.name(words.label(r)) for r in rates]
         heads += ["Mean loss"] if with_loss else []
-        body.append(m.table(caption, heads, rows, f"Groups of {attribute}", "tight"))
+        body.append(m.table(caption, heads, rows, f"{words.members(audit).title()} of {attribute}", "tight"))
     meaning = "; ".join(f"{words.RATES[r][0].lower()}: {words.RATES[r][1]}" for r in rates if r in words.RATES)
     lead = (
         "Each rate with its interval, on a scale from 0 to 1; “of 41” means a share of 41 rows, not of the whole group."
     )
     lead += f" {m.text(meaning[:1].upper() + meaning[1:])}." if meaning else ""
-    return m.section("Groups", lead, "".join(body), "groups")
+    return m.section(words.members(audit).title(), lead, "".join(body), "groups")
 
 
 def comparison(audit: dict) -> str:

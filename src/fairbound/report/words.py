@@ -19,6 +19,8 @@ RATES = {
     "accuracy": ("Accuracy", "share of the group's rows predicted right"),
     "base_rate": ("Base rate", "share of the group's rows that are positive"),
     "error_rate": ("Error rate", "share of the group's rows predicted wrong"),
+    "recall": ("Recall", "share of the class's rows that are predicted to be it"),
+    "precision": ("Precision", "share of the rows predicted to be the class that are"),
     "positive_predictive_value": ("Positive predictive value", "share of its predicted positives that are positive"),
 }
 FAR = 1000  # times the rows at hand; more is no sensible advice
@@ -59,6 +61,16 @@ def percent(confidence: float) -> str:
     return f"{100 * confidence:.6g} %"
 
 
+def at_least(constraint: dict[str, Any]) -> bool:
+    """Whether the stated bound is the least that is accepted, as of a recall; else it is the most."""
+    return constraint.get("sense") == "at least"
+
+
+def members(audit: dict[str, Any]) -> str:
+    """What the entries of ``audit["groups"]`` are: groups of people, or the classes of the label."""
+    return "classes" if audit["data"].get("classes") else "groups"
+
+
 def explain(constraint: dict[str, Any], rows: int) -> str:
     """Why this constraint has its verdict, in one or two sentences.
 
@@ -67,19 +79,29 @@ def explain(constraint: dict[str, Any], rows: int) -> str:
     limit, value, level = constraint["bound"], constraint["value"], percent(constraint["confidence"])
     lower, upper, why = constraint["lower"], constraint["upper"], constraint["why"]
     near = {"beside": limit}
+    floor = at_least(constraint)
+    good, bad = (lower, upper) if floor else (upper, lower)
+    inside, outside = ("least", "most") if floor else ("most", "least")
+    beyond = "below" if floor else "above"
     if value is None:
         text = f"It could not be measured on these rows: {why.rstrip('.')}."
         why = None
     elif constraint["verdict"] == "met":
         text = f"Measured {number(value, **near)}."
-        if upper is not None:
-            text += f" With {level} confidence it is at most {number(upper, **near)}, within the bound {bound(limit)}."
+        if good is not None:
+            text += (
+                f" With {level} confidence it is at {inside} {number(good, **near)}, within the bound {bound(limit)}."
+            )
     elif constraint["verdict"] == "violated":
         text = f"Measured {number(value, **near)}."
-        if lower is not None:
-            text += f" With {level} confidence it is at least {number(lower, **near)}, above the bound {bound(limit)}."
-    elif upper is not None and upper <= limit:
-        text = f"Measured {number(value, **near)}, and with {level} confidence at most {number(upper, **near)}, within "
+        if bad is not None:
+            text += (
+                f" With {level} confidence it is at {outside} {number(bad, **near)}, {beyond} the bound {bound(limit)}."
+            )
+    elif good is not None and (good >= limit if floor else good <= limit):
+        text = (
+            f"Measured {number(value, **near)}, and with {level} confidence at {inside} {number(good, **near)}, within "
+        )
         text += f"the bound {bound(limit)}, but not everything that the constraint names could be measured."
     else:
         text = f"Measured {number(value, **near)}, but these rows cannot tell on which side of the bound "
@@ -113,10 +135,17 @@ def summary(audit: dict[str, Any]) -> str:
     rows = f"{audit['data']['rows']:,} held-out rows"
     if audit["verdict"] == "met":
         what = "The constraint holds" if m == 1 else "Both constraints hold" if m == 2 else f"All {m} constraints hold"
-        return f"{what} on {rows}, even at the upper end of the confidence bounds."
+        return f"{what} on {rows}, even at the {_end(constraints, 'upper')} end of the confidence bounds."
     bad = [c for c in constraints if c["verdict"] == audit["verdict"]]
     which = "The constraint" if m == 1 else f"{len(bad)} of {m} constraints"
     if audit["verdict"] == "violated":
         be = "is" if len(bad) == 1 else "are"
-        return f"{which} {be} broken on {rows}, even at the lower end of the confidence bounds."
+        return f"{which} {be} broken on {rows}, even at the {_end(bad, 'lower')} end of the confidence bounds."
     return f"{which} can be neither confirmed nor refuted with {rows}."
+
+
+def _end(constraints: list[dict[str, Any]], end: str) -> str:
+    """The end of the interval that decides, `end` where bounds are the most that is accepted."""
+    senses = {at_least(c) for c in constraints}
+    other = {"upper": "lower", "lower": "upper"}[end]
+    return end if senses == {False} else other if senses == {True} else "deciding"

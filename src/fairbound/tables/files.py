@@ -16,10 +16,11 @@ import numpy as np
 from fairbound.errors import DataError
 from fairbound.tables.columns import is_missing
 
-__all__ = ["binary_labels", "read_table"]
+__all__ = ["binary_labels", "class_labels", "read_table"]
 
 _SEPARATORS = (",", ";", "\t")
 _GZIP = b"\x1f\x8b"
+MANY_CLASSES = 100
 
 
 def binary_labels(y: Any, positive: Any = None) -> tuple[np.ndarray, tuple[Any, Any]]:
@@ -33,10 +34,35 @@ def binary_labels(y: Any, positive: Any = None) -> tuple[np.ndarray, tuple[Any, 
     Returns: (codes, classes): (n,) int64 in {0, 1}, and (negative, positive) as Python values.
     Raises: DataError where labels are missing, not finite, of mixed types, or have one value or more than two.
     """
-    if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biuf" and positive is None:
+    codes, classes = class_labels(y)
+    if len(classes) > 2:
+        shown = _shown(classes)
+        raise DataError(
+            f"Unknown label type: multiclass. Only binary classification is supported. The type of the target is multiclass: "
+            f"it has {len(classes)} values, {shown}. Choose one class against the rest, or a threshold, and pass that."
+        )
+    if positive is not None:
+        top = [i for i, v in enumerate(classes) if v == positive and isinstance(v, str) == isinstance(positive, str)]
+        top = top or [i for i, v in enumerate(classes) if str(v) == str(positive)]
+        if not top:
+            raise DataError(f"positive={positive!r} is not among the labels {_shown(classes)}. Name one of these.")
+        if top[0] == 0:
+            return 1 - codes, (classes[1], classes[0])
+    return codes, (classes[0], classes[1])
+
+
+def class_labels(y: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """Labels of two or more classes as class numbers 0, 1, ... in sorted order.
+
+    y: (n,) or (n, 1) numbers, bools or strings, in a list, numpy array, torch tensor, pandas or polars Series.
+    Returns: (codes, classes): (n,) int64, and the k labels as Python values.
+    Raises: DataError where labels are missing, not finite, of mixed types, of one class only, or no classes: fractions,
+        or more than 100 values in fewer than ten rows each.
+    """
+    if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biuf":
         found, codes = np.unique(y, return_inverse=True)
-        if len(found) == 2 and np.isfinite(found).all():
-            return codes.astype(np.int64), (found[0].item(), found[1].item())
+        if len(found) >= 2 and np.isfinite(found).all():
+            return codes.astype(np.int64), _checked_classes(found.tolist(), len(y))
     values = _label_list(y)
     if not values:
         raise DataError("there are no labels: found 0 sample(s). Check the filter or the file that made them.")
@@ -49,29 +75,33 @@ def binary_labels(y: Any, positive: Any = None) -> tuple[np.ndarray, tuple[Any, 
     kinds = {"text" if isinstance(v, str) else "bool" if isinstance(v, bool) else "number" for v in values}
     if len(kinds) > 1:
         raise DataError(f"the labels mix {' and '.join(sorted(kinds))} values. Make them one type.")
-    found = set(values)  # type: ignore[assignment]
-    if any(isinstance(v, float) and v in (float("inf"), float("-inf")) for v in found):
+    if any(isinstance(v, float) and v in (float("inf"), float("-inf")) for v in set(values)):
         raise DataError("the labels hold infinite (inf) values. Correct them.")
-    classes = sorted(found)
-    shown = ", ".join(map(repr, classes[:6])) + (", ..." if len(classes) > 6 else "")
-    if len(classes) > 2:
-        sort = "continuous" if any(isinstance(v, float) and not v.is_integer() for v in classes) else "multiclass"
-        raise DataError(
-            f"Unknown label type: {sort}. Only binary classification is supported. The type of the target is {sort}: "
-            f"it has {len(classes)} values, {shown}. Choose one class against the rest, or a threshold, and pass that."
-        )
+    classes = _checked_classes(sorted(set(values)), len(values))
     if len(classes) < 2:
         raise DataError(
-            f"all {len(values)} labels have one class, {shown}; two are needed. Check the label column or the filter."
+            f"all {len(values)} labels have one class, {_shown(classes)}; two are needed. Check the label column or the filter."
         )
-    if positive is not None:
-        top = [v for v in classes if v == positive and isinstance(v, str) == isinstance(positive, str)]
-        top = top or [v for v in classes if str(v) == str(positive)]
-        if not top:
-            raise DataError(f"positive={positive!r} is not among the labels {shown}. Name one of these.")
-        classes = [v for v in classes if v != top[0]] + top
-    codes = np.fromiter((v == classes[1] for v in values), dtype=np.int64, count=len(values))
-    return codes, (classes[0], classes[1])
+    place = {v: i for i, v in enumerate(classes)}
+    return np.fromiter((place[v] for v in values), dtype=np.int64, count=len(values)), classes
+
+
+def _checked_classes(classes: list[Any], rows: int) -> tuple[Any, ...]:
+    if len(classes) > 2 and any(isinstance(v, float) and not v.is_integer() for v in classes):
+        raise DataError(
+            f"Unknown label type: continuous. The labels have {len(classes)} values, {_shown(classes)}, which are no classes. "
+            "Choose a threshold, or bin them, and pass that."
+        )
+    if len(classes) > MANY_CLASSES and len(classes) > rows / 10:
+        raise DataError(
+            f"the labels have {len(classes)} values in {rows} rows, {_shown(classes)}: numbers or identifiers rather than "
+            "classes. Choose a threshold, or bin them, and pass that."
+        )
+    return tuple(classes)
+
+
+def _shown(classes: Any) -> str:
+    return ", ".join(map(repr, classes[:6])) + (", ..." if len(classes) > 6 else "")
 
 
 def _label_list(y: Any) -> list[Any]:

@@ -1,0 +1,142 @@
+"""A bound on the error of one class: at least so much of class b must be recognised, or at most so much of it missed.
+
+    ClassRisk(class_="b", recall=0.95)     "recall of class b >= 0.95", or short: "recall[b] >= 0.95"
+    ClassRisk(class_="b", error=0.05)      "error of class b <= 0.05", or short: "error[b] <= 0.05"
+
+Recall of a class is the share of its rows that are given its label; its error is the rest. Both say the same to the
+training, min f subject to error_b <= bound for every class named; what is shown is what was stated.
+
+Source: Rigollet, Tong (2011), Neyman-Pearson classification; Lin, Nadarajah, Soheili, Yang (2020), section 6.3, for
+    several classes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import KW_ONLY, dataclass
+from numbers import Real
+from typing import Any, ClassVar, Literal
+
+from fairbound.errors import OptionError
+from fairbound.groups import label_text
+
+SURROGATES = ("sigmoid", "hinge", "clipped", "loss")
+
+_LONG = re.compile(
+    r"^\s*(recall|error)\s+of\s+class\s+(.+?)\s*(?:\[((?:surrogate|sharpness)=[^\[\]]*)\])?\s*(<=|>=|≤|≥)\s*(\S+)\s*$"
+)
+_SHORT = re.compile(r"^\s*(recall|error)\s*\[(.*)\]\s*(<=|>=|≤|≥)\s*(\S+)\s*$")
+_TAIL = re.compile(r"^(.*?)((?:,\s*(?:surrogate|sharpness)=[^,]*)*)$")
+_SENSES = {"recall": ">=", "error": "<="}
+
+
+@dataclass(frozen=True)
+class ClassRisk:
+    """Recall of one class at least `recall`, or its error at most `error`; one of the two is given.
+
+    class_: a label of y, or its text; it is kept as text. recall, error: in [0, 1].
+    surrogate: what training differentiates in place of "predicted as another class": "sigmoid" (one minus the softmax
+        probability of the row's own class), "hinge", "clipped" (of the margin to the best other class) or "loss".
+    sharpness: multiplies the scores inside the surrogate; larger is nearer the decision and harder to train. With 1 the
+        sigmoid asks for a mean probability of the class, which costs more than its recall where bounds are tight.
+    Raises: OptionError for a bound outside [0, 1], for both or neither of them, and for unknown options.
+    """
+
+    class_: Any
+    _: KW_ONLY
+    recall: float | None = None
+    error: float | None = None
+    surrogate: Literal["sigmoid", "hinge", "clipped", "loss"] = "sigmoid"
+    sharpness: float = 2.0
+
+    statistic: ClassVar[Literal["error"]] = "error"
+
+    def __post_init__(self) -> None:
+        label = label_text(self.class_)
+        if not label or label != label.strip():
+            raise OptionError(f"class_ must be a label of y, got {self.class_!r}.")
+        object.__setattr__(self, "class_", label)
+        if (self.recall is None) == (self.error is None):
+            raise OptionError("a ClassRisk has one bound: recall= (at least) or error= (at most).")
+        if not (isinstance(self.level, Real) and 0 <= self.level <= 1):
+            raise OptionError(
+                f"the bound of {self.name} must lie in [0, 1], got {self.level!r}; it is a share of the rows of the class."
+            )
+        if self.surrogate not in SURROGATES:
+            raise OptionError(f"surrogate must be one of {SURROGATES}, got {self.surrogate!r}.")
+        if not 0 < self.sharpness < math.inf:
+            raise OptionError(f"sharpness must be positive and finite, got {self.sharpness}.")
+
+    @property
+    def name(self) -> str:
+        """ "recall" or "error"."""
+        return "error" if self.recall is None else "recall"
+
+    @property
+    def sense(self) -> str:
+        """ "at least" for a recall, "at most" for an error."""
+        return "at most" if self.recall is None else "at least"
+
+    @property
+    def level(self) -> float:
+        """The bound as it was stated."""
+        return self.error if self.recall is None else self.recall  # type: ignore[return-value]
+
+    @property
+    def bound(self) -> float:
+        """The largest error of the class that the bound allows; 1 - 0.95 is 0.05 to the last bit."""
+        return float(self.level) if self.recall is None else round(1 - float(self.level), 15)
+
+    def shown(self, value: Any) -> Any:
+        """An error of the class, in the units of the bound as it was stated."""
+        return value if self.recall is None else 1 - value
+
+    @property
+    def text(self) -> str:
+        """The bound as a person states it; `constraint(text)` gives this object back."""
+        options = [] if self.surrogate == "sigmoid" else [f"surrogate={self.surrogate}"]
+        options += [] if self.sharpness == 2 else [f"sharpness={self.sharpness}"]
+        inside = f" [{','.join(options)}]" if options else ""
+        short = f"{self.level:g}"
+        number = short if float(short) == self.level else repr(float(self.level))
+        return f"{self.name} of class {self.class_}{inside} {_SENSES[self.name]} {number}"
+
+
+def class_risk(text: str) -> ClassRisk | None:
+    """The bound that `text` states on a class; None where it speaks of something else.
+
+    Raises: OptionError where it speaks of the recall or error of a class but cannot be read.
+    """
+    if not re.match(r"^\s*(recall|error)\b", text):
+        return None
+    found, short = _LONG.match(text), _SHORT.match(text)
+    if found:
+        name, label, inside, sense, number = found.groups()
+    elif short:
+        name, rest, sense, number = short.groups()
+        label, inside = _TAIL.match(rest).groups()  # type: ignore[union-attr]
+    else:
+        raise OptionError(
+            f"cannot read the constraint {text!r}; write it like 'recall of class b >= 0.95' or 'error of class b <= 0.05'."
+        )
+    if {"≥": ">=", "≤": "<="}.get(sense, sense) != _SENSES[name]:
+        raise OptionError(
+            f"cannot read the constraint {text!r}: a recall is bounded from below (>=), an error from above (<=)."
+        )
+    try:
+        options: dict[str, Any] = {name: float(number)}
+    except ValueError:
+        raise OptionError(f"the bound {number!r} in {text!r} is not a number.") from None
+    for option in filter(None, (o.strip() for o in (inside or "").split(","))):
+        key, _, value = option.partition("=")
+        if key == "sharpness":
+            try:
+                options[key] = float(value)
+            except ValueError:
+                raise OptionError(f"the sharpness {value!r} in {text!r} is not a number.") from None
+        elif key == "surrogate":
+            options[key] = value
+        else:
+            raise OptionError(f"unknown option {option!r} in {text!r}; known: surrogate=..., sharpness=....")
+    return ClassRisk(label.strip(), **options)
