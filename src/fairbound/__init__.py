@@ -2,11 +2,23 @@
 
 from fairbound import data, optim, report
 from fairbound._version import __version__
-from fairbound.algorithms import ALM, SGD, SSLALM, SGDFairret, StochasticGhost, SwitchingSubgradient
+from fairbound.algorithms import (
+    ALM,
+    DFLS,
+    SFLS,
+    SGD,
+    SSLALM,
+    YNW,
+    CertifiedLevelSet,
+    SGDFairret,
+    StochasticGhost,
+    SwitchingSubgradient,
+)
 from fairbound.audit import audit
 from fairbound.budget import Budget
 from fairbound.errors import FairboundError
 from fairbound.estimators import FairClassifier
+from fairbound.fairness.class_risk import ClassRisk
 from fairbound.fairness.notions import (
     DemographicParity,
     EqualizedOdds,
@@ -23,9 +35,14 @@ from fairbound.tables import TableEncoder
 
 __all__ = [
     "ALM",
+    "DFLS",
+    "SFLS",
     "SGD",
     "SSLALM",
+    "YNW",
     "Budget",
+    "CertifiedLevelSet",
+    "ClassRisk",
     "DemographicParity",
     "EqualOpportunity",
     "EqualizedOdds",

@@ -1,15 +1,22 @@
 """SSL-ALM against Algorithm 2 of Kliachkin et al. (2025): unbiased G, slacks, the reset at M_y, a loop by hand."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 import torch
 
-from fairbound.algorithms import SSLALM, ssl_alm
+from fairbound.algorithms import SSLALM, algorithm, ssl_alm
 from fairbound.errors import OptionError
 from fairbound.problem import Draws
 from fairbound.testing import PROBLEMS, run, tiny
+
+
+def paper(**options):
+    """Algorithm 2 as the paper runs it, with options on top."""
+    return algorithm("ssl_alm:paper", **options)
+
 
 X = torch.tensor([0.6, -0.8, 0.3], dtype=torch.float64)
 STATE = ssl_alm.State(
@@ -21,7 +28,7 @@ STATE = ssl_alm.State(
     zs=torch.tensor([0.0, 0.3], dtype=torch.float64),
 )
 # a dual step so small that y + eta (c + s) is y in float64: G at a given y, as the lemma has it
-FIXED_Y = SSLALM(dual_step_size=1e-300)
+FIXED_Y = paper(dual_step_size=1e-300)
 
 
 def enumerated(eta=1e-300):
@@ -33,7 +40,7 @@ def enumerated(eta=1e-300):
         rows[tuple(xi.features.flatten().tolist())] = xi
         pairs[tuple(zeta.features.flatten().tolist())] = zeta
     assert len(rows) == 5 and len(pairs) == 2 * 3
-    return problem, list(rows.values()), list(pairs.values()), SSLALM(dual_step_size=eta)
+    return problem, list(rows.values()), list(pairs.values()), paper(dual_step_size=eta)
 
 
 def gradient_of_K(config, problem, y):
@@ -93,7 +100,7 @@ def test_the_three_samples_of_a_step_are_different_streams():
             return super().__call__(name, k, size, sampling)
 
     draws = Listening(problem, (0,), 4)
-    config = SSLALM(constraint_batch_size=6)
+    config = paper(constraint_batch_size=6)
     state = ssl_alm.init(config, problem, problem.start((0,)), draws)
     ssl_alm.step(config, ssl_alm.step(config, state, problem, draws), problem, draws)
     assert asked == [(n, k, s) for k in (0, 1) for n, s in (("xi", None), ("zeta1", 6), ("zeta2", 6))]
@@ -104,7 +111,7 @@ def test_the_three_samples_of_a_step_are_different_streams():
 def test_steps_equal_algorithm_2_written_by_hand(name, smoothing):
     """Lines 4 to 10 in numpy, 200 steps without noise."""
     problem = PROBLEMS[name]()
-    c = SSLALM(smoothing=smoothing, step_size=0.02, dual_step_size=0.5, multiplier_bound=1.5)
+    c = paper(smoothing=smoothing, step_size=0.02, dual_step_size=0.5, multiplier_bound=1.5)
     state = run(c, problem, 200, batch_size=4)
     x = problem.start((0,)).numpy()
     y, s, z, zs = np.zeros(problem.m), np.zeros(problem.m), x.copy(), np.zeros(problem.m)
@@ -129,7 +136,7 @@ def test_steps_equal_algorithm_2_written_by_hand(name, smoothing):
 def test_slacks_stay_in_the_cone_and_multipliers_restart_at_their_bound():
     problem = PROBLEMS["infeasible"]()
     seen = []
-    config = SSLALM(multiplier_bound=2.0, dual_step_size=0.3)
+    config = paper(multiplier_bound=2.0, dual_step_size=0.3)
     run(config, problem, 300, after=lambda s: seen.append((s.s.clone(), s.multipliers.clone())))
     slacks, multipliers = (torch.stack(v) for v in zip(*seen, strict=True))
     assert bool((slacks >= 0).all())
@@ -144,7 +151,7 @@ def test_a_constraint_that_a_sample_lacks_leaves_its_multiplier_alone():
     batches = [problem.sample((0,), "u", k, 2, "uniform") for k in range(40)]
     lacking = next(b for b in batches if b.seen is not None and not b.seen.any())
     whole = problem.full()
-    _, _, y = ssl_alm.estimate(SSLALM(), STATE, problem, whole, lacking, whole)
+    _, _, y = ssl_alm.estimate(paper(), STATE, problem, whole, lacking, whole)
     assert torch.equal(y, STATE.multipliers)
     g_x, g_s, _ = ssl_alm.estimate(FIXED_Y, STATE, problem, whole, whole, lacking)
     _, jacobian = problem.jacobian(STATE.x, whole)
@@ -152,11 +159,42 @@ def test_a_constraint_that_a_sample_lacks_leaves_its_multiplier_alone():
     assert torch.allclose(g_s, STATE.multipliers + 2.0 * (STATE.s - STATE.zs))
 
 
-def test_defaults_are_the_paper_s_and_options_are_checked():
-    c = SSLALM()
+def test_the_margin_moves_every_constraint_inside_its_bound():
+    """With a share of the bound as margin, G and y+ are those of the bounds that are tighter by that share."""
+    stated = tiny("loss_gap <= 0.02")
+    tighter = stated.with_bounds(0.75 * stated.bounds)
+    ours = ssl_alm.estimate(paper(margin=0.25), STATE, stated, *3 * [stated.full()])
+    theirs = ssl_alm.estimate(paper(), STATE, tighter, *3 * [tighter.full()])
+    assert all(torch.allclose(a, b, rtol=0, atol=1e-14) for a, b in zip(ours, theirs, strict=True))
+
+
+def test_steps_decay():
+    """After 3 * decay_steps steps with decay 1/2, tau and eta are half of what they were."""
+    problem = PROBLEMS["two_sided"]()
+    draws = Draws(problem, (0,), 4)
+
+    def after(config):
+        state = ssl_alm.init(config, problem, problem.start((0,)), draws)
+        return ssl_alm.step(config, replace(state, k=300), problem, draws)
+
+    decaying = after(paper(decay=0.5, decay_steps=100.0))
+    halved = after(paper(step_size=0.005, dual_step_size=0.025))
+    assert torch.equal(decaying.x, halved.x) and torch.equal(decaying.multipliers, halved.multipliers)
+    assert not torch.equal(decaying.x, after(paper()).x)
+
+
+def test_the_paper_s_preset_has_its_numbers_and_options_are_checked():
+    c = paper()
+    assert (c.decay, c.margin, c.constraint_batch_size) == (0.0, 0.0, 0)
     assert (c.smoothing, c.penalty, c.step_size, c.dual_step_size, c.centre_step, c.multiplier_bound) == (
         2.0, 1.0, 0.01, 0.05, 0.5, 10.0,
     )  # fmt: skip
-    for bad in ({"step_size": 0}, {"dual_step_size": -1}, {"smoothing": -1}, {"multiplier_bound": float("nan")}):
+    for bad in (
+        {"step_size": 0},
+        {"dual_step_size": -1},
+        {"smoothing": -1},
+        {"multiplier_bound": float("nan")},
+        {"margin": 1},
+    ):
         with pytest.raises(OptionError, match=next(iter(bad))):
             SSLALM(**bad)

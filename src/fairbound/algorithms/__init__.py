@@ -3,7 +3,7 @@
 state = init(config, problem, x0, draws)            x0 is taken over and moved in place
 state = step(config, state, problem, draws)         state has at least x, k and multipliers; it is plain data
 
-A state whose method returns something else than its latest x has it as `point`.
+A state whose method returns something else than its latest x has it as `point`; one that can halt says so in `done` (...,).
 """
 
 from __future__ import annotations
@@ -13,20 +13,39 @@ from dataclasses import fields
 from types import ModuleType
 from typing import Any
 
-from fairbound.algorithms import alm, sgd, sgd_fairret, ssl_alm, stochastic_ghost, switching_subgradient
+from fairbound.algorithms import (
+    alm,
+    certified_level_set,
+    dfls,
+    sfls,
+    sgd,
+    sgd_fairret,
+    ssl_alm,
+    stochastic_ghost,
+    switching_subgradient,
+    ynw,
+)
 from fairbound.algorithms.alm import ALM
+from fairbound.algorithms.certified_level_set import CertifiedLevelSet
+from fairbound.algorithms.dfls import DFLS
+from fairbound.algorithms.sfls import SFLS
 from fairbound.algorithms.sgd import SGD
 from fairbound.algorithms.sgd_fairret import SGDFairret
 from fairbound.algorithms.ssl_alm import SSLALM
 from fairbound.algorithms.stochastic_ghost import StochasticGhost
 from fairbound.algorithms.switching_subgradient import SwitchingSubgradient
+from fairbound.algorithms.ynw import YNW
 from fairbound.errors import OptionError
 
 __all__ = [
     "ALM",
+    "DFLS",
     "METHODS",
+    "SFLS",
     "SGD",
     "SSLALM",
+    "YNW",
+    "CertifiedLevelSet",
     "SGDFairret",
     "StochasticGhost",
     "SwitchingSubgradient",
@@ -41,6 +60,10 @@ METHODS: dict[type, ModuleType] = {
     StochasticGhost: stochastic_ghost,
     SGD: sgd,
     SGDFairret: sgd_fairret,
+    SFLS: sfls,
+    DFLS: dfls,
+    YNW: ynw,
+    CertifiedLevelSet: certified_level_set,
 }
 
 

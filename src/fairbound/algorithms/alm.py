@@ -44,6 +44,7 @@ class ALM:
     dual_step_size: eta, per dual update, times the same decay. penalty: rho >= 0. Both are multiplied by
         `Problem.dual_scale`: 1 for rates by a sigmoid, 1/4 for the logistic loss, which is four times as steep.
     margin: share of each stated bound to stay below it by, in [0, 1), so that iterates settle inside and not around it.
+    weight_decay: w >= 0; w x is added to the primal gradient.
     clip: largest norm of a primal gradient; a longer one is shortened to it. It bounds the damage of an overshoot.
     dual_every: primal steps between dual updates. dual_rows: rows of each dual estimate, 0 for all rows; None for eight
         batches, at most 1,024.
@@ -60,6 +61,7 @@ class ALM:
     multiplier_bound: float = 100.0
     margin: float = 0.05
     clip: float = 10.0
+    weight_decay: float = 0.0
     optimizer: str | OptimizerFactory = "sgd"
     decay: float = 0.5
     decay_steps: float = 1000.0
@@ -76,7 +78,13 @@ class ALM:
             clip=self.clip,
             decay_steps=self.decay_steps,
         )
-        nonnegative(margin=self.margin, penalty=self.penalty, dual_rows=self.dual_rows or 0, decay=self.decay)
+        nonnegative(
+            margin=self.margin,
+            penalty=self.penalty,
+            dual_rows=self.dual_rows or 0,
+            decay=self.decay,
+            weight_decay=self.weight_decay,
+        )
         check_optimizer(self.optimizer)
         if not self.margin < 1:
             raise OptionError(f"margin must lie in [0, 1), got {self.margin}.")
@@ -107,6 +115,8 @@ def step(config: ALM, state: State, problem: Problem, draws: Draws) -> State:
         state = dual_update(config, state, problem, draws, slower)
     batch = draws("primal", state.k)
     _, gradient = problem.gradient(state.x, batch, (1.0, state.w if problem.m else None))
+    if config.weight_decay:
+        gradient = gradient.add(state.x, alpha=config.weight_decay)
     move(state.x, clipped(gradient, config.clip), state.optimizer, config.step_size, slower)
     state.x.copy_(problem.domain.project(state.x))
     return replace(state, k=state.k + 1)

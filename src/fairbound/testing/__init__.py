@@ -20,6 +20,7 @@ from fairbound.testing.checks import (
     conformance,
 )
 from fairbound.testing.known import KnownProblem, Optimum
+from fairbound.testing.level_sets import LEVEL_SETS, linear_program
 from fairbound.testing.problems import PROBLEMS
 from fairbound.testing.running import Spy, differences, run
 from fairbound.testing.slopes import check_gradient, check_subgradient
@@ -27,6 +28,7 @@ from fairbound.testing.tiny import ConvexFair, convex_fair, tiny
 
 __all__ = [
     "CHECKS",
+    "LEVEL_SETS",
     "PROBLEMS",
     "ConvexFair",
     "KnownProblem",
@@ -45,6 +47,7 @@ __all__ = [
     "conformance",
     "convex_fair",
     "differences",
+    "linear_program",
     "run",
     "tiny",
 ]

@@ -197,14 +197,15 @@ def check_optimum(
         nonlocal best, least, nearest
         if state.k % every and state.k != steps:
             return
-        e = made.values(state.x, full)
+        x = getattr(state, "point", state.x)
+        e = made.values(x, full)
         f = e.f.double().cpu()
         excess = torch.zeros_like(f)
         if made.m and constrained:
             excess = (e.g.clamp_min(0).amax(-1) - optimum.violation).double().cpu()
         better = excess < least if optimum.violation > 0 and constrained else (excess <= violation) & (f < best)
         best, least = torch.where(better, f, best), torch.minimum(least, excess)
-        nearest = torch.where(better.unsqueeze(-1), state.x.double().cpu(), nearest)
+        nearest = torch.where(better.unsqueeze(-1), x.double().cpu(), nearest)
 
     run(config, made, steps, method=method, seeds=seeds, after=look, **options)
     reached = Reached(best - target, least, (nearest - point).norm(dim=-1))
