@@ -16,6 +16,7 @@ from pathlib import Path
 from fairbound.data.acs import check_states, raw_path
 from fairbound.data.catalog import CENSUS
 from fairbound.data.files import ENVIRONMENT, FileInfo, read_content, require_pandas
+from fairbound.data.loanstats import FILE as LOANSTATS
 from fairbound.data.registry import info
 from fairbound.errors import DataError, OptionError
 from fairbound.files import atomic_write_bytes
@@ -46,6 +47,8 @@ def fetch(
     folder = Path(dest).expanduser()
     if name != "acs-income" and (state, year) != ("OK", 2018):
         raise OptionError(f"state and year choose raw files of 'acs-income'; data set {name!r} has none.")
+    if name == "loanstats":
+        raise DataError(f"nobody publishes {LOANSTATS} any more: put a copy into {str(folder)!r}.")
     folder.mkdir(parents=True, exist_ok=True)
     if name == "acs-income":
         return [_fetch_census(folder, one, year, progress) for one in check_states(state, year)]
