@@ -24,6 +24,8 @@ from fairbound.files import check_writable
 from fairbound.problem import Draws, Measured, Problem
 from fairbound.records import Clock, Counts, Recorder
 
+AVERAGE_EVERY = 10
+
 
 @dataclass
 class Best:
@@ -49,7 +51,7 @@ class Best:
     @property
     def found(self) -> bool:
         """Whether every run has met the bounds somewhere else than at its start."""
-        return bool(((self.violation <= 0) & (self.step > 0)).all())
+        return bool((self.met > 0).all())
 
     def offer(self, x: Tensor, f: Tensor, violation: Tensor, step: int) -> None:
         f, violation = f.double().cpu(), violation.double().cpu()
@@ -69,10 +71,11 @@ class Best:
 class Solution:
     """What a run returns.
 
-    x: (..., n) the best verified iterate; last: (..., n) the final one (a method's own average where
-    it returns one); feasible: (...,) whether x meets every true
+    x: (..., n) the best verified iterate; last: (..., n) the final one, or the average where one
+    was asked for or the method returns one; feasible: (...,) whether x meets every true
     bound on the rows it was chosen on; violation: (...,) its largest excess over a bound, in the metric's units.
-    records: one row per evaluation; steps, seconds (training only), counts; stopped: "budget" or "interrupted".
+    records: one row per evaluation; steps, seconds (training only), counts; stopped: "budget", "interrupted", or "halted" by the
+    method itself, whose state says that it is `done`.
     """
 
     x: Tensor
@@ -85,7 +88,7 @@ class Solution:
     steps: int
     seconds: float
     counts: Counts
-    stopped: Literal["budget", "interrupted"]
+    stopped: Literal["budget", "interrupted", "halted"]
     message: str
 
     def __repr__(self) -> str:
@@ -107,14 +110,16 @@ def solve(
     seed: int | Sequence[int] = 0,
     x0: Tensor | None = None,
     validation: Problem | None = None,
-    record_every: int | None = None,
+    record_every: int | str | None = None,
     records: str | Path | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: float = 60.0,
     nonfinite: Literal["raise", "skip"] = "raise",
     patience: float = 1.0,
+    average: int = 0,
     progress: bool = False,
     callback: Callable[[dict[str, Any]], None] | None = None,
+    keep: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> Solution:
     """Run `algorithm` on `problem` and return the best iterate that meets the true bounds.
 
@@ -122,13 +127,18 @@ def solve(
     budget: "30s", "5000 steps", "10 epochs", "2e6 samples", Budget(...), or seconds. Evaluation is not counted.
     seed: one, or R of them for a stack of R runs in one set of tensors.
     validation: the same bounds on other rows; an iterate is feasible if it meets them on both, and is ranked there.
-    record_every: steps between evaluations; None spaces them by 50 steps, then by 5 % of the steps done.
+    record_every: steps between evaluations, or data passes as "0.5 epochs"; None spaces them by 50 steps, then by 5 % of
+        the steps done. A method that counts its outer iterates is evaluated at each of them besides.
     x0: (n,) or (R, n); None for the problem's own start. Counts begin at zero, on `problem.counts`.
     records: JSON-lines file to append to. checkpoint: file to write every `checkpoint_every` seconds, on an interrupt
         and at the end; where it exists the run goes on from it, bit for bit as an unbroken one would.
         A disk that fills up stops neither: a warning says so, and what was written before stays whole.
     patience: up to this many times the budget is spent while no iterate of the second half of the steps meets the bounds.
+    average: power p of an average of the iterates that forgets the early ones: weights grow like k^p, so that about the
+        last share 1 / (p + 1) of the steps counts (Shamir and Zhang 2013; taken every tenth step). The average is then
+        what is measured, compared and returned. 0 for the iterates themselves. Bounds hold far more steadily at it.
     nonfinite: "raise" NonFiniteError at a NaN or infinity, or "skip" the batch (or record) and count it.
+    keep: what to keep of a record, where all of it is too much (10,000 constraints at every evaluation, say).
     """
     config = algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm
     method, limit = method_of(config), Budget.of(budget)
@@ -138,12 +148,14 @@ def solve(
             f"batch_size must be at least 1, seeds not empty and nonfinite 'raise' or 'skip'; got {batch_size}, "
             f"{seeds}, {nonfinite!r}."
         )
-    if record_every is not None and record_every < 1:
-        raise OptionError(f"record_every must be at least 1, got {record_every}.")
+    spacing = _Spacing(record_every)
+    if average < 0:
+        raise OptionError(f"average must not be negative, got {average}.")
     rows = getattr(problem, "rows", 1)
     draws = Draws(problem, seeds, batch_size, sampling)
     x = problem.start(seeds) if x0 is None else _first(x0, problem.n, len(seeds))
     state = method.init(config, problem, x, draws)
+    mean = point_of(state).clone() if average else None
     best, recorder, clock = Best.none(x), Recorder(Path(records) if records else None), Clock()
     identity = {
         "method": config.name,
@@ -155,18 +167,22 @@ def solve(
         "parameters": problem.n,
         "constraints": list(problem.names),
         "rows": rows,
+        "average": average,
     }
-    next_record = 0
+    next_record: float = 0
     problem.counts = Counts()
     if checkpoint is not None:
         check_writable(Path(checkpoint).parent)
     if checkpoint is not None and Path(checkpoint).exists():
         saved = store.load(checkpoint, identity)
         state = store.plain_to_state(state, saved["state"])
-        best, clock = Best(**saved["best"]), Clock(saved["seconds"])
+        best, clock, mean = Best(**saved["best"]), Clock(saved["seconds"]), saved["mean"]
         problem.counts = Counts(**saved["counts"])
         next_record = saved["next_record"]
         recorder.resume(saved["records"], saved["recorded"])
+
+    def current() -> Tensor:
+        return point_of(state) if mean is None else mean
 
     def save() -> None:
         if checkpoint is None:
@@ -175,6 +191,7 @@ def solve(
             "identity": identity,
             "state": store.state_to_plain(state),
             "best": best.__dict__,
+            "mean": mean,
             "seconds": clock.seconds,
             "counts": problem.counts.as_dict(),
             "next_record": next_record,
@@ -192,28 +209,33 @@ def solve(
 
     def record() -> None:
         try:
-            row = _measure(problem, validation, state, best, clock)
+            row = _measure(problem, validation, state, current(), best, clock)
         except NonFiniteError:
             if nonfinite == "raise":
                 raise
             problem.counts.nonfinite += 1
             return
-        recorder.add(row)
         if progress:
             _show(row)
+        row = row if keep is None else keep(row)
+        recorder.add(row)
         if callback is not None:
             callback(row)
 
     saved_at = clock.seconds
+    outer = state.outer.clone() if hasattr(state, "outer") else None  # at the last record
     with _Interrupts() as interrupts:
         while True:
-            if state.k >= next_record:
+            spent = spacing.done(state.k, problem.counts.samples, rows)
+            if spent >= next_record or (outer is not None and not torch.equal(outer, state.outer)):
                 with clock.paused():
                     record()
-                next_record = state.k + (record_every or max(50, state.k // 20))
+                outer = None if outer is None else state.outer.clone()
+                next_record = spacing.after(spent) if spent >= next_record else next_record
             stretch = patience if patience > 1 and problem.m and not best.settled(state.k) else 1.0
             used = clock.seconds / stretch, state.k / stretch, problem.counts.samples / stretch
-            if limit.spent(*used, rows) or interrupts.seen:
+            halted = bool(state.done.all()) if hasattr(state, "done") else False
+            if limit.spent(*used, rows) or interrupts.seen or halted:
                 break
             if checkpoint is not None and clock.seconds - saved_at >= checkpoint_every:
                 with clock.paused():
@@ -226,6 +248,8 @@ def solve(
                     raise
                 problem.counts.nonfinite += 1
                 state = replace(state, k=state.k + 1)
+            if mean is not None and state.k % AVERAGE_EVERY == 0:
+                mean.lerp_(point_of(state), min(1.0, AVERAGE_EVERY * (average + 1) / (state.k + average)))
         seconds = clock.seconds
         with clock.paused():
             if not recorder.rows or recorder.rows[-1]["step"] != state.k:
@@ -236,7 +260,7 @@ def solve(
     feasible = best.violation <= 0
     return Solution(
         best.x,
-        point_of(state).clone(),
+        current().clone(),
         feasible,
         best.violation,
         best.step,
@@ -245,14 +269,36 @@ def solve(
         state.k,
         seconds,
         problem.counts,
-        "interrupted" if interrupts.seen else "budget",
+        "interrupted" if interrupts.seen else "halted" if halted else "budget",
         _message(problem, best, validation is not None),
     )
 
 
-def _measure(problem: Problem, validation: Problem | None, state: Any, best: Best, clock: Clock) -> dict[str, Any]:
-    """One record, and the iterate offered as the best."""
-    x = point_of(state)
+class _Spacing:
+    """When the next record is due, in steps, or in data passes where the text says epochs."""
+
+    def __init__(self, every: int | str | None):
+        told = Budget.of(every) if isinstance(every, str) else None
+        if told is not None and not math.isinf(min(told.seconds, told.steps, told.samples)):
+            raise OptionError(f"record_every is a number of steps, or passes like '0.5 epochs'; got {every!r}.")
+        if isinstance(every, int) and every < 1:
+            raise OptionError(f"record_every must be at least 1, got {every}.")
+        self.steps = every if isinstance(every, int) else None
+        self.epochs = None if told is None else told.epochs
+
+    def done(self, k: int, samples: int, rows: int) -> float:
+        return k if self.epochs is None else samples / rows
+
+    def after(self, done: float) -> float:
+        if self.epochs is not None:
+            return (math.floor(done / self.epochs) + 1) * self.epochs
+        return done + (self.steps or max(50, done // 20))
+
+
+def _measure(
+    problem: Problem, validation: Problem | None, state: Any, x: Tensor, best: Best, clock: Clock
+) -> dict[str, Any]:
+    """One record of x, which is offered as the best."""
     train = problem.evaluate(x)
     row = {"step": state.k, "seconds": clock.seconds, **problem.counts.as_dict(), "train": _numbers(train)}
     f, violation = train.f, train.violation
@@ -262,6 +308,7 @@ def _measure(problem: Problem, validation: Problem | None, state: Any, best: Bes
         f, violation = held.f, torch.maximum(violation, held.violation)
     best.offer(x, f, violation, state.k)
     row["multipliers"] = state.multipliers.clone()
+    row |= {name: getattr(state, name).clone() for name in ("outer", "level", "upper") if hasattr(state, name)}
     row["best_step"] = best.step
     return row
 

@@ -55,7 +55,7 @@ def test_the_python_examples(place, tmp_path):
     assert "demographic_parity <= 0.03: Measured" in done.stdout
 
 
-@pytest.mark.parametrize("example", ["audit_a_column.sh", "choose_a_bound.py", "two_attributes.py"])
+@pytest.mark.parametrize("example", ["audit_a_column.sh", "choose_a_bound.py", "class_risk.py", "two_attributes.py"])
 def test_the_examples(example, tmp_path):
     interpreter = "bash" if example.endswith(".sh") else sys.executable
     assert run([interpreter, str(ROOT / "examples" / example)], tmp_path).stdout

@@ -15,10 +15,12 @@ from scipy.special import expit
 
 from fairbound.errors import DataError, OptionError
 from fairbound.studies import aggregate, load_spec, names, run_study
-from fairbound.studies.cell import _problem, _Reader, is_done, measure, one_thread, read_result
-from fairbound.studies.findings import apart, findings
-from fairbound.studies.rows import Part, divided, load_rows
-from fairbound.studies.spec import parse
+from fairbound.studies.cells import one_thread
+from fairbound.studies.fair_models.cell import _problem, _Reader, measure
+from fairbound.studies.fair_models.findings import apart, findings
+from fairbound.studies.fair_models.rows import Part, divided, load_rows
+from fairbound.studies.registry import parse
+from fairbound.studies.store import is_done, read_result
 from fairbound.studies.workers import slowdown, workers
 from study_examples import TINY, write_tiny
 
@@ -302,7 +304,7 @@ def test_quick_only_seeds_and_budget_choose_what_runs():
 
 
 def test_data_that_is_absent_is_replaced_and_named(tmp_path):
-    from fairbound.studies.runner import _with_data
+    from fairbound.studies.fair_models.rows import with_data as _with_data
 
     study, notes = _with_data(load_spec("deep-benchmark").only(["table3"]), str(tmp_path))
     assert study.items[0].data == ("acs-co", "acs-ok-partial")
@@ -456,7 +458,8 @@ def test_the_report_is_drawn_from_the_folder_alone(tiny, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
     import shutil
 
-    from fairbound.report.study_figures import drawings, files
+    from fairbound.report.fair_models_figures import drawings
+    from fairbound.report.study_drawing import files
     from fairbound.report.study_report import write_report
 
     run, _, _ = tiny

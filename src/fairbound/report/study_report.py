@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections import defaultdict
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -12,8 +11,10 @@ from typing import Any
 
 from ..errors import DataError
 from ..files import atomic_write_many, atomic_write_text
-from . import study_figures
-from .study_page import study_page
+from . import fair_models_page, known_optima_page, study_drawing
+from .study_page import View, rows_of, study_page
+
+VIEWS: dict[str, View] = {"fair-models": fair_models_page, "known-optima": known_optima_page}
 
 
 def write_report(folder: str | os.PathLike[str], say: Callable[[str], None] = lambda text: None) -> Path:
@@ -23,23 +24,20 @@ def write_report(folder: str | os.PathLike[str], say: Callable[[str], None] = la
     """
     folder = Path(folder)
     study, results, summary = (_read(folder, name) for name in ("study.json", "results.json", "summary.json"))
-    columns: dict[tuple[str, str], dict[str, dict[str, tuple]]] = defaultdict(lambda: defaultdict(dict))
-    for row in results:
-        columns[row["item"], row["data"]][row["row"]][row["column"]] = (row["ours"], row["std"])
+    view = VIEWS[study["kind"]]
     uids = (f"f{i}" for i in count(1))
     figures: dict[str, bytes] = {}
     drawn = {}
     for block in summary["blocks"]:
-        place = block["item"], block["data"]
-        made = list(study_figures.drawings(study, block, columns[place]))
+        made = list(view.drawings(study, block, rows_of(results, block)))
         for drawing in made:
-            figures |= study_figures.files(drawing)
-        drawn[place] = [(d, study_figures.inline(d, next(uids))) for d in made]
-        say(f"{len(made)} figures of {block['item']} on {block['data']}")
+            figures |= study_drawing.files(drawing)
+        drawn[block["key"]] = [(d, study_drawing.inline(d, next(uids))) for d in made]
+        say(f"{len(made)} figures of {block['title']}")
     (folder / "figures").mkdir(exist_ok=True)
     atomic_write_many(folder / "figures", figures)
     page = folder / "report.html"
-    atomic_write_text(page, study_page(study, results, summary, drawn))
+    atomic_write_text(page, study_page(study, results, summary, drawn, view))
     return page
 
 

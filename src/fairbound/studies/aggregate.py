@@ -44,6 +44,19 @@ def band(curves: np.ndarray) -> dict[str, list[float | None]]:
 _QUARTILES = (("q25", 0.25), ("median", 0.5), ("q75", 0.75))
 
 
+def quartiles(values: np.ndarray) -> dict[str, np.ndarray]:
+    """q25, median and q75 over runs (linear between order statistics), where a run may be infinite. values: (runs, t)."""
+    ordered, last = np.sort(values, axis=0), len(values) - 1
+    out = {}
+    for name, q in _QUARTILES:
+        low = int(q * last)
+        share, high = q * last - low, min(low + 1, last)
+        with np.errstate(invalid="ignore"):
+            between = ordered[low] + share * (ordered[high] - ordered[low])
+        out[name] = np.where((share == 0) | (ordered[low] == ordered[high]), ordered[low], between)
+    return out
+
+
 def trailing_mean(values: Floats, window: int = SMOOTHED) -> np.ndarray:
     """(r,) the mean of each value and up to `window` - 1 before it."""
     total = np.concatenate([[0.0], np.cumsum(np.asarray(values, dtype=float))])

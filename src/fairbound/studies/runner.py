@@ -4,10 +4,10 @@ Everything is kept in one folder. A cell that is finished is not run again, a ce
 checkpoint, and a cell whose settings have changed is run anew; so a killed sweep restarts where it stopped.
 
 `study.json`     what was asked, what was found of the data, environment, failures
-`cells/`         a result and the evaluations of every cell (see `cell`)
+`cells/`         a result and the evaluations of every cell (see `store`)
 `records.jsonl`  the evaluations of all cells
 `results.json`   the numbers of each table, the paper's beside ours
-`summary.json`   curves, profiles, histograms and findings: all that the figures need
+`summary.json`   curves and findings: all that the figures need
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from fairbound.errors import DataError, OptionError
 from fairbound.files import atomic_write_many, atomic_write_text, check_writable
 from fairbound.records import hardware, plain, versions
 from fairbound.studies import workers
-from fairbound.studies.cell import is_done, read_cell_records, read_result, run_cell
-from fairbound.studies.rows import available
-from fairbound.studies.spec import Cell, ItemSpec, StudySpec, load_spec
-from fairbound.studies.summary import summarise
-from fairbound.studies.tuning import choose
+from fairbound.studies.cells import run_cell
+from fairbound.studies.registry import KINDS, load_spec
+from fairbound.studies.spec import Cell, MethodSpec, StudySpec, named
+from fairbound.studies.store import checkpoint_of, is_done, read_cell_records, read_result
 
 SCHEMA = "fairbound.study/1"
 Say = Callable[[str], None]
@@ -74,31 +73,33 @@ def run_study(
     folder = check_writable(Path(out))
     cells_folder = check_writable(folder / "cells")
     place = None if data_dir is None else str(data_dir)
-    study, notes = _with_data(study, place)
+    kind = KINDS[study.kind]
+    study, notes = kind.place(study, place)
     environment = {"commit": commit(), "jobs": jobs, "backend": backend}
     engine = _Engine(cells_folder, place, environment, jobs, backend, say)
     chosen: dict[str, Any] = {}
     if trials := study.trials():
         engine.run(trials)
-        chosen = choose(study, trials, cells_folder)
+        assert kind.choose is not None
+        chosen = kind.choose(study, trials, cells_folder)
         atomic_write_text(folder / "tuned.json", json.dumps(chosen, indent=2) + "\n")
     cells = study.cells({d: {m: c["options"] for m, c in by.items()} for d, by in chosen.items()})
     engine.run(cells)
     found = [c for c in cells if is_done(c, cells_folder)]
     if not found:
-        raise DataError(f"no cell of the study finished; the first reason: {next(iter(engine.failures.values()))}.")
+        first = next(iter(engine.failures.values())).removesuffix(".")
+        raise DataError(f"no cell of the study finished; the first reason: {first}.")
     asked = {
-        "schema": SCHEMA, "name": study.name, "title": study.title, "source": study.source, "model": study.model,
-        "batch_size": study.batch_size, "constraint": study.constraint, "bound": study.bound, "seeds": study.seeds,
-        "budget": study.budget, "quick": quick, "items": [asdict(i) for i in study.items],
-        "data": {d: asdict(study.data[d]) for d in _named(study.items, "data")},
-        "methods": {m: _told(study, m) for m in _named(study.items, "methods")},
-        "tuning": {**asdict(study.tuning), "chosen": chosen} if trials else None,
-        "paper": study.paper, "paper_data": study.paper_data, "notes": [*study.notes, *notes],
+        "schema": SCHEMA, "kind": study.kind, "name": study.name, "title": study.title, "source": study.source,
+        "seeds": study.seeds, "quick": quick, "items": [asdict(i) for i in study.items],
+        "data": {d: asdict(study.data[d]) for d in named(study.items, "data")},
+        "methods": {m: _told(study.methods[m]) for m in named(study.items, "methods")},
+        "paper": study.paper, "notes": [*study.notes, *notes],
         "failures": engine.failures, "cells": {"asked": len(cells), "finished": len(found)},
         "environment": {**environment, "versions": versions(), "hardware": hardware(), "processors": os.cpu_count()},
         "slowdown": engine.slowdown, "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }  # fmt: skip
+    asked |= kind.facts(study, chosen)
     write_study(folder, asked, found)
     return StudyRun(folder, engine.done, engine.reused, tuple(engine.failures), asked)
 
@@ -113,7 +114,7 @@ def write_study(folder: Path, asked: dict[str, Any], cells: Iterable[Cell]) -> N
             runs.append((result, records))
             merged.writelines(json.dumps(r, allow_nan=False) + "\n" for r in records)
     os.replace(folder / "records.jsonl.part", folder / "records.jsonl")
-    results, summary = summarise(asked, runs)
+    results, summary = KINDS[asked["kind"]].summarise(asked, runs)
     contents = {"results.json": results, "summary.json": summary, "study.json": asked}
     atomic_write_many(
         folder, {k: (json.dumps(plain(v), allow_nan=False, indent=1) + "\n").encode() for k, v in contents.items()}
@@ -133,7 +134,12 @@ class _Engine:
     def run(self, cells: list[Cell]) -> None:
         from joblib import delayed
 
-        pending = [c for c in cells if not is_done(c, self.folder)]
+        pending = []
+        for cell in cells:
+            if not is_done(cell, self.folder):
+                pending.append(cell)
+            else:  # it may have been killed after its result was written
+                checkpoint_of(cell, self.folder).unlink(missing_ok=True)
         self.reused += len(cells) - len(pending)
         if len(pending) < len(cells):
             self.say(f"{len(cells) - len(pending)} of {len(cells)} cells are finished already")
@@ -175,7 +181,7 @@ def _asked(
     if seeds is not None:
         study = replace(study, seeds=seeds)
     if budget is not None:
-        study = replace(study, budget=budget)
+        study = study.within(budget)
     if tune:
         study = study.with_tuned()
     if not study.items:
@@ -183,33 +189,8 @@ def _asked(
     return study
 
 
-def _with_data(study: StudySpec, data_dir: str | None) -> tuple[StudySpec, list[str]]:
-    """The study with data sets that are not in the folder replaced as they say, and a note for each."""
-    notes: list[str] = []
-    places: dict[str, tuple[str, ...]] = {}
-    for key in _named(study.items, "data"):
-        spec = study.data[key]
-        if not spec.instead or available(spec, data_dir):
-            places[key] = (key,)
-            continue
-        places[key] = spec.instead
-        taken = " and ".join(study.data[k].title for k in spec.instead)
-        notes.append(f"The files of {spec.title} are not in the data folder; {taken} take its place.")
-    items = tuple(
-        replace(item, data=tuple(dict.fromkeys(k for d in item.data for k in places[d]))) for item in study.items
-    )
-    return replace(study, items=items), notes
-
-
-def _named(items: Iterable[ItemSpec], kind: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for item in items for name in getattr(item, kind)))
-
-
-def _told(study: StudySpec, key: str) -> dict[str, Any]:
-    method = study.methods[key]
-    told = asdict(method)
-    told["config"] = repr(method.config({**method.options, **dict.fromkeys(method.per_epoch, 1)}))
-    return told
+def _told(method: MethodSpec) -> dict[str, Any]:
+    return {**asdict(method), "config": method.settings}
 
 
 def commit() -> str | None:

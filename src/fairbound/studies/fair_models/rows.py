@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from fairbound.data.acs import raw_path
 from fairbound.data.files import data_folder
 from fairbound.errors import DataError
 from fairbound.seeds import seed_for
-from fairbound.studies.spec import DataSpec
+from fairbound.studies.fair_models.spec import DataSpec, Study
+from fairbound.studies.spec import named
 
 GENERATED = "gaussian-parity"
 
@@ -52,6 +53,24 @@ def available(data: DataSpec, data_dir: str | os.PathLike[str] | None) -> bool:
     states = data.options.get("state", "OK")
     folder, year = data_folder(data_dir, data.dataset), int(data.options.get("year", 2018))
     return all(raw_path(folder, s, year).is_file() for s in ([states] if isinstance(states, str) else states))
+
+
+def with_data(study: Study, data_dir: str | None) -> tuple[Study, list[str]]:
+    """The study with data sets that are not in the folder replaced as they say, and a note for each."""
+    notes: list[str] = []
+    places: dict[str, tuple[str, ...]] = {}
+    for key in named(study.items, "data"):
+        spec = study.data[key]
+        if not spec.instead or available(spec, data_dir):
+            places[key] = (key,)
+            continue
+        places[key] = spec.instead
+        taken = " and ".join(study.data[k].title for k in spec.instead)
+        notes.append(f"The files of {spec.title} are not in the data folder; {taken} take its place.")
+    items = tuple(
+        replace(item, data=tuple(dict.fromkeys(k for d in item.data for k in places[d]))) for item in study.items
+    )
+    return replace(study, items=items), notes
 
 
 def load_rows(data: DataSpec, seed: int, data_dir: str | os.PathLike[str] | None, held: float = 0.0) -> Rows:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from fairbound.errors import DataError
-from fairbound.studies.cell import read_result
-from fairbound.studies.spec import Cell, MethodSpec, StudySpec
+from fairbound.studies.fair_models.spec import Cell, MethodSpec, Study
+from fairbound.studies.store import read_result
 
 
-def choose(study: StudySpec, trials: list[Cell], folder: Path) -> dict[str, dict[str, dict[str, Any]]]:
+def choose(study: Study, trials: list[Cell], folder: Path) -> dict[str, dict[str, dict[str, Any]]]:
     """data -> method -> {"options", "loss", "gap", "trials"} of the best setting, by means over the tuning seeds.
 
     A setting is better if its gap exceeds the tolerance by less, then if its loss is lower; for methods that tune by
@@ -38,7 +38,7 @@ def choose(study: StudySpec, trials: list[Cell], folder: Path) -> dict[str, dict
     return chosen
 
 
-def _best(study: StudySpec, method: MethodSpec, by_place: dict[int, list[tuple[float, float]]]) -> dict[str, Any]:
+def _best(study: Study, method: MethodSpec, by_place: dict[int, list[tuple[float, float]]]) -> dict[str, Any]:
     scored = []
     for place, judged in by_place.items():
         losses, gaps = np.array(judged).T

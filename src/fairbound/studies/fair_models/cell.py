@@ -1,20 +1,13 @@
-"""One run of a study, in one thread: train, watch, measure, and write two files, each whole or not at all.
+"""One model of a study: trained on the rows of its seed, measured on training and test rows.
 
-`cells/KEY.jsonl`  a line per evaluation: counters, seconds of training, loss and gap on train and test, and what the
-                   run depends on (versions, hardware, seed, checksum of the data)
-`cells/KEY.json`   the result: measures of the last, the best and (where the method has one) the random iterate, and the
-                   histograms of their predictions. Its presence says that the cell is finished.
+The result holds measures of the last, the best and (where the method has one) the random iterate, and the histograms of
+their predictions.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
-import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,20 +15,18 @@ import torch
 from scipy.special import expit
 from torch import Tensor
 
-from fairbound.errors import CheckpointError, FairboundError, OptionError
+from fairbound.errors import FairboundError, OptionError
 from fairbound.fairness.distances import binned_squared_wasserstein
 from fairbound.fairness.metrics import benchmark_metrics
 from fairbound.fairness.problem import FairProblem
-from fairbound.files import atomic_write_text
 from fairbound.groups import Groups
 from fairbound.model import model_of
 from fairbound.problem import Measured
-from fairbound.records import hardware, plain, versions
-from fairbound.solve import Solution, solve
-from fairbound.studies.rows import Part, Rows, divided, load_rows
-from fairbound.studies.spec import Cell
+from fairbound.solve import Solution
+from fairbound.studies.fair_models.rows import Part, Rows, divided, load_rows
+from fairbound.studies.fair_models.spec import Cell
+from fairbound.studies.spec import Prepared
 
-SCHEMA = "fairbound.study-cell/1"
 EDGES = np.linspace(0.0, 1.0, 51)
 
 
@@ -53,86 +44,37 @@ class Watched(FairProblem):
         return replace(measured, extra=extra)
 
 
-def is_done(cell: Cell, folder: Path) -> bool:
-    """Whether `folder` holds the finished result of exactly this cell."""
-    return (result := read_result(folder, cell.key)) is not None and result["fingerprint"] == cell.fingerprint
-
-
-def read_result(folder: Path, key: str) -> dict[str, Any] | None:
-    """The result of a finished cell, or None."""
-    try:
-        return json.loads((folder / f"{key}.json").read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
-        return None
-
-
-def read_cell_records(folder: Path, key: str) -> list[dict[str, Any]]:
-    """The evaluations of a finished cell, in order."""
-    return [json.loads(line) for line in (folder / f"{key}.jsonl").read_text(encoding="utf-8").splitlines()]
-
-
-def run_cell(cell: Cell, folder: Path, data_dir: str | None, environment: dict[str, Any]) -> dict[str, Any]:
-    """Run `cell` and write its files to `folder`, from its checkpoint there if an earlier run was stopped.
-
-    environment: facts to keep beside the library's versions and the hardware (commit, jobs, backend).
-    Returns: {"key", "status": "done" | "failed" | "interrupted", "message", "seconds"}; a failure of the run itself (a
-    loss that is not finite, an empty group) is told and the study goes on.
-    """
-    began = time.perf_counter()
-    with one_thread():
-        try:
-            told = _run(cell, folder, data_dir, environment)
-        except (FairboundError, ArithmeticError) as error:
-            told = {"status": "failed", "message": f"{type(error).__name__}: {error}"}
-    return {"key": cell.key, "seconds": time.perf_counter() - began, **told}
-
-
-def _run(cell: Cell, folder: Path, data_dir: str | None, environment: dict[str, Any]) -> dict[str, Any]:
+def prepare(cell: Cell, data_dir: str | None) -> Prepared:
+    """The rows of the cell's seed as a problem, measured on test rows too."""
     rows = load_rows(cell.data, cell.seed, data_dir, cell.tuning)
     fit, chosen_on = rows.train, None
     if cell.method.validation:
         fit, chosen_on = divided(rows.train, cell.method.validation, cell.seed, "validation")
     trained = cell.method.constraint or cell.constraint
     problem = _problem(cell, fit, trained, Watched)
-    measured_on = {"train": problem if chosen_on is None else _problem(cell, rows.train, cell.constraint)}
+    same = chosen_on is None and trained == cell.constraint
+    measured_on = {"train": problem if same else _problem(cell, rows.train, cell.constraint)}
     measured_on["test"] = _problem(cell, rows.test, cell.constraint)
     assert isinstance(problem, Watched)
     problem.watch = {name: other for name, other in measured_on.items() if other is not problem}
     per_epoch = dict.fromkeys(cell.method.per_epoch, math.ceil(len(fit) / cell.batch_size))
-    config = cell.method.config({**cell.options, **per_epoch})
-    checkpoint = folder / f"{cell.key}.{cell.fingerprint}.checkpoint"
-    arguments: dict[str, Any] = {
-        "budget": cell.budget, "batch_size": cell.batch_size, "sampling": cell.method.sampling, "seed": cell.seed,
+    options = {
         "validation": None if chosen_on is None else _problem(cell, chosen_on, trained),
-        "record_every": cell.method.record_every or None, "checkpoint": checkpoint,
-        "checkpoint_every": cell.checkpoint_every,
-    }  # fmt: skip
-    try:
-        solution = solve(problem, config, **arguments)
-    except CheckpointError:  # cut short, or of another version of the method: start anew
-        checkpoint.unlink(missing_ok=True)
-        solution = solve(problem, config, **arguments)
-    if solution.stopped == "interrupted":
-        return {"status": "interrupted", "message": "stopped by the user; it goes on from its checkpoint"}
-    facts = {
-        "data": cell.data.key, "method": cell.method.key, "seed": cell.seed, "checksum": rows.checksum,
-        "versions": versions(), "hardware": hardware(), **environment,
-    }  # fmt: skip
-    reader = _Reader(problem, measured_on, cell)
-    records = [{"cell": cell.key, **reader.row(r), **facts} for r in solution.records]
-    result = {
-        "schema": SCHEMA, "key": cell.key, "fingerprint": cell.fingerprint, **facts, "config": repr(config),
-        "budget": cell.budget, "steps": solution.steps, "seconds": solution.seconds, "counts": records[-1]["counts"],
-        "calls": records[-1]["calls"], "message": solution.message, "groups": list(cell.data.groups),
-        "rows": {name: _sizes(part) for name, part in (("train", rows.train), ("test", rows.test))},
-        "outputs": _outputs(cell, measured_on, rows, solution, reader),
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }  # fmt: skip
-    lines = "".join(json.dumps(plain(r), allow_nan=False) + "\n" for r in records)
-    atomic_write_text(folder / f"{cell.key}.jsonl", lines)
-    atomic_write_text(folder / f"{cell.key}.json", json.dumps(plain(result), allow_nan=False) + "\n")
-    checkpoint.unlink(missing_ok=True)
-    return {"status": "done", "message": solution.message}
+        "record_every": cell.method.record_every or None,
+        "average": cell.method.average,
+    }
+
+    def read(solution: Solution) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        reader = _Reader(problem, measured_on, cell)
+        records = [reader.row(r) for r in solution.records]
+        return records, {
+            "calls": records[-1]["calls"], "groups": list(cell.data.groups),
+            "rows": {name: _sizes(part) for name, part in (("train", rows.train), ("test", rows.test))},
+            "outputs": _outputs(cell, measured_on, rows, solution, reader),
+        }  # fmt: skip
+
+    config = cell.method.config({**cell.options, **per_epoch})
+    return Prepared(problem, config, options, rows.checksum, read)
 
 
 def _problem(cell: Cell, part: Part, stated: str, kind: type[FairProblem] = FairProblem) -> FairProblem:
@@ -204,16 +146,24 @@ def _outputs(
     return out
 
 
+def _standard_error(scores: np.ndarray, y: np.ndarray, group: np.ndarray) -> float:
+    losses = np.logaddexp(0.0, scores) - (y > 0) * scores
+    parts = [losses[group == code] for code in (0, 1)]
+    return float(np.sqrt(sum(part.var(ddof=1) / len(part) if len(part) > 1 else np.nan for part in parts)))
+
+
 def measure(scores: np.ndarray, part: Part, names: tuple[str, str]) -> dict[str, Any]:
     """KLBM25's measures of one model on one part, and 50-bin histograms of its predicted probabilities.
 
     Ind, Sp, Ina, Sf: as in Table 3. Wd: its "Wd", the squared order-2 distance of 50-bin histograms. W1: the
-    Wasserstein distance of order 1. Ina is over all rows, the others over rows of either group; NaN where undefined.
+    Wasserstein distance of order 1. SE: standard error of the difference between the groups' mean logistic losses, for
+    rows drawn independently. Ina is over all rows, the others over rows of either group; NaN where undefined.
     """
     y, group = part.y, part.group
     known = group >= 0
     found = benchmark_metrics(scores[known], y[known], group[known])
     found["W1"] = found.pop("Wd")
+    found["SE"] = _standard_error(scores, y, group)
     found["Ina"] = float(np.mean((scores > 0) != (y > 0)))
     reference, protected = (expit(scores[group == code]) for code in (0, 1))
     try:
@@ -226,14 +176,3 @@ def measure(scores: np.ndarray, part: Part, names: tuple[str, str]) -> dict[str,
             name: np.histogram(p, bins=EDGES)[0].tolist() for name, p in zip(names, (reference, protected), strict=True)
         },
     }
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Torch on one thread inside the block."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

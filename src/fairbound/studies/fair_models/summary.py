@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from fairbound.studies import aggregate
-from fairbound.studies.findings import findings
+from fairbound.studies.fair_models.findings import findings
+from fairbound.studies.spec import Run
 
-MEASURES = ("Ind", "Sp", "Ina", "Sf", "Wd", "W1", "AUC", "loss")
+MEASURES = ("Ind", "Sp", "Ina", "Sf", "Wd", "W1", "AUC", "loss", "SE")
 PARTS = ("train", "test")
-Run = tuple[dict[str, Any], list[dict[str, Any]]]
 
 
 def summarise(study: dict[str, Any], runs: list[Run]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """results: a list of {"item", "row", "column", "paper", "ours", "std", "n", "data", "output"}; summary: see below.
 
     study: as in study.json. runs: (result, evaluations) of every finished cell.
-    summary["blocks"]: for each item and data set {"item", "data", "methods": {method: curves, profiles, histograms,
+    summary["blocks"]: for each item and data set {"key", "title", "item", "data", "methods": {method: curves, profiles, histograms,
     rows}, "findings": sentences with their numbers}. "item" and "row" are keys of the study's items and methods.
     """
     by_place: dict[tuple[str, str], list[Run]] = defaultdict(list)
@@ -34,13 +34,14 @@ def summarise(study: dict[str, Any], runs: list[Run]) -> tuple[list[dict[str, An
             numbers = {m: _numbers(study, m, cells) for m, cells in found.items()}
             results += _rows(study, item, data, numbers)
             blocks.append({
+                "key": f"{item['key']}/{data}", "title": f"{item['title']}: {study['data'][data]['title']}",
                 "item": item["key"], "data": data,
                 "methods": {m: _drawn(study, m, cells) for m, cells in found.items()},
                 "findings": findings(study, numbers),
                 "rows": next(iter(found.values()))[0][0]["rows"],
                 "checksum": next(iter(found.values()))[0][0]["checksum"],
             })  # fmt: skip
-    return results, {"schema": "fairbound.study-summary/1", "blocks": blocks}
+    return results, {"schema": "fairbound.study-summary/1", "findings": [], "blocks": blocks}
 
 
 def _numbers(study: dict[str, Any], method: str, cells: list[Run]) -> dict[str, Any]:

@@ -1,127 +1,35 @@
-"""The figures of a study, drawn from its summary: as PNG and SVG files in light colours, and inline for the page.
-
-Every figure is a `paint(figure, look)` on an empty matplotlib figure. A look names colours: real ones for files, and
-stand-ins that `plots` turns into CSS variables for the page, so that one drawing serves light and dark.
-"""
+"""The figures of a study of models: loss and gap over time, densities, spider, data profiles, trade-off."""
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import resources
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import plots
-from .markup import _UNSAFE
+from .study_drawing import MARKS, ORDER, Drawing, Look, Paint, array, clean, dash, inks, limits, line, wrapped
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ORDER = ("muted", "s5", "s4", "s6", "s3", "s2", "s1", "ink")
-MARKS = "osD^vPX*"
 METRICS = ("Ind", "Sp", "Ina", "Sf")
 AXES = {"seconds": "seconds of training", "samples": "rows used", "calls": "oracle calls"}
 
 
-@dataclass(frozen=True)
-class Look:
-    """colors: names of the page's palette -> colours matplotlib can draw."""
-
-    colors: Mapping[str, str]
-
-    def __getitem__(self, name: str) -> str:
-        return self.colors[name]
-
-
-Paint = Callable[["Figure", Look], None]
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """name: of the files, without ending. title, caption: plain text. size: inches. paint: draws it."""
-
-    name: str
-    title: str
-    caption: str
-    size: tuple[float, float]
-    paint: Paint
-
-
-def light() -> Look:
-    """The page's light colours."""
-    css = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
-    root = css[css.index(":root {") : css.index("}")]
-    return Look(dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", root)))
-
-
-def files(drawing: Drawing) -> dict[str, bytes]:
-    """NAME.png and NAME.svg, equal for equal drawings and one matplotlib."""
-    look, out = light(), {}
-    with _settings(look, "path"):
-        figure = _figure(drawing, look)
-        options: dict[str, Any] = {"png": {"dpi": 170, "metadata": {"Software": None}}}
-        options["svg"] = {"metadata": {"Date": None}}
-        for kind, more in options.items():
-            buffer = io.BytesIO()
-            figure.savefig(buffer, format=kind, facecolor="white", **more)
-            out[f"{drawing.name}.{kind}"] = buffer.getvalue()
-    return out
-
-
-def inline(drawing: Drawing, uid: str) -> str:
-    """The drawing as SVG markup in the page's colours."""
-    look = Look(plots._BY_NAME)
-    with _settings(look, "none"):
-        return plots._svg(_figure(drawing, look), uid, f"{drawing.title}. {drawing.caption}")
-
-
-def _settings(look: Look, fonttype: str) -> Any:
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ImportError("a study's figures need matplotlib: pip install 'fairbound[report]'") from error
-    muted = look["muted"]
-    return matplotlib.rc_context({
-        **plots._SETTINGS, "svg.fonttype": fonttype, "text.color": look["ink"], "axes.labelcolor": muted,
-        "xtick.color": muted, "ytick.color": muted, "axes.edgecolor": muted, "grid.color": look["line"],
-        "grid.linewidth": 0.6, "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False,
-        "axes.axisbelow": True, "axes.facecolor": "none", "xtick.major.size": 0, "ytick.major.size": 0,
-        "xtick.minor.size": 0, "ytick.minor.size": 0, "axes.titlesize": 9.5, "axes.titleweight": "bold",
-        "axes.titlecolor": look["ink"], "axes.labelsize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8,
-    })  # fmt: skip
-
-
-def _figure(drawing: Drawing, look: Look) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=drawing.size, layout="constrained")
-    figure.patch.set_visible(False)
-    engine: Any = figure.get_layout_engine()
-    engine.set(w_pad=0.05, h_pad=0.05, wspace=0.04, hspace=0.06)
-    drawing.paint(figure, look)
-    engine.execute(figure)
-    figure.set_layout_engine("none")  # found once: it is most of the work of drawing
-    figure.patch.set_visible(True)
-    figure.patch.set_alpha(0.0)
-    return figure
-
-
-def drawings(study: dict[str, Any], block: dict[str, Any], columns: Mapping[str, Any]) -> Iterator[Drawing]:
+def drawings(study: dict[str, Any], block: dict[str, Any], rows: Sequence[dict[str, Any]]) -> Iterator[Drawing]:
     """The figures of one item on one data set, as its item asks.
 
-    block: of summary.json. columns: method -> column -> (mean, std) of results.json.
+    block: of summary.json. rows: its rows of results.json.
     """
+    columns: dict[str, dict[str, tuple]] = {method: {} for method in block["methods"]}
+    for row in rows:
+        columns[row["row"]][row["column"]] = (row["ours"], row["std"])
     item = next(i for i in study["items"] if i["key"] == block["item"])
     where = f"{block['item']}-{block['data']}"
-    titles = {m: _clean(study["methods"][m]["title"]) for m in block["methods"]}
+    titles = {m: clean(study["methods"][m]["title"]) for m in block["methods"]}
     shown, bound = item["figures"], study["bound"]
-    reference, protected = (_clean(g) for g in study["data"][block["data"]]["groups"])
-    n, inks = len(titles), _inks(study, tuple(titles))
+    reference, protected = (clean(g) for g in study["data"][block["data"]]["groups"])
+    n, colors = len(titles), inks(study, tuple(titles))
     if "curves" in shown:
         for part, words in (("train", "training"), ("test", "test")):
             yield Drawing(
@@ -129,7 +37,7 @@ def drawings(study: dict[str, Any], block: dict[str, Any], columns: Mapping[str,
                 f"Above the loss, below the gap ({protected} minus {reference}); mean (solid), median (dashed) and "
                 f"quartiles (band) over runs; dotted: the bound ±{bound:g}. The gap's axis is logarithmic beyond "
                 f"±{2 * bound:g}.",
-                (max(5.0, 0.8 + 1.62 * n), 4.1), _curves(block, titles, inks, part, bound),
+                (max(5.0, 0.8 + 1.62 * n), 4.1), _curves(block, titles, colors, part, bound),
             )  # fmt: skip
     if "densities" in shown:
         yield Drawing(
@@ -140,7 +48,7 @@ def drawings(study: dict[str, Any], block: dict[str, Any], columns: Mapping[str,
     if "spider" in shown:
         yield Drawing(
             f"{where}-spider", "Independence, separation, inaccuracy and sufficiency",
-            "Means over runs; smaller is better on every axis.", (8.4, 4.7), _spider(columns, titles, inks),
+            "Means over runs; smaller is better on every axis.", (8.4, 4.7), _spider(columns, titles, colors),
         )  # fmt: skip
     if "profiles" in shown:
         yield Drawing(
@@ -148,56 +56,39 @@ def drawings(study: dict[str, Any], block: dict[str, Any], columns: Mapping[str,
             f"Share of runs that have had an iterate within ±{bound:g} on training rows; share of runs whose gaps are "
             "within it in the mean of their last 10 evaluations; and the lowest training loss of an iterate within it "
             "so far (median of the runs that have one).",
-            (10.4, 7.4), _profiles(block, titles, inks),
+            (10.4, 7.4), _profiles(block, titles, colors),
         )  # fmt: skip
     if "tradeoff" in shown:
         yield Drawing(
             f"{where}-tradeoff", "What fairness costs on test rows",
             "Means with one standard deviation; lower left is better on both axes.", (9.4, 4.2),
-            _tradeoff(columns, titles, inks),
+            _tradeoff(columns, titles, colors),
         )  # fmt: skip
 
 
-def _inks(study: dict[str, Any], methods: Sequence[str]) -> dict[str, int]:
-    """Place in ORDER of every method: that of the study's first item where it is there (or the method it was tuned
-    from), else one that no other method of this figure has."""
-    first = study["items"][0]["methods"]
-    known = {m: first.index(base) for m in methods if (base := m.removesuffix("-tuned")) in first}
-    free = iter([i for i in range(len(ORDER) - 1, -1, -1) if i not in known.values()] + list(range(len(methods))))
-    return {m: (known[m] if m in known else next(free)) % len(ORDER) for m in methods}
-
-
-def _clean(name: str) -> str:
-    return _UNSAFE.sub("\ufffd", name)
-
-
-def _array(values: list[float | None]) -> np.ndarray:
-    return np.array([np.nan if v is None else v for v in values], dtype=float)
-
-
-def _curves(block: dict, titles: Mapping[str, str], inks: Mapping[str, int], part: str, bound: float) -> Paint:
+def _curves(block: dict, titles: Mapping[str, str], colors: Mapping[str, int], part: str, bound: float) -> Paint:
     told = {m: block["methods"][m]["curves"] for m in titles}
 
     def paint(figure: Figure, look: Look) -> None:
         axes = figure.subplots(2, len(titles), sharex="col", sharey="row", squeeze=False)
         for j, (method, title) in enumerate(titles.items()):
-            curves, color = told[method], look[ORDER[inks[method]]]
-            grid = _array(curves["grid"])
+            curves, color = told[method], look[ORDER[colors[method]]]
+            grid = array(curves["grid"])
             for ax, name in ((axes[0, j], "loss"), (axes[1, j], "gap")):
-                one = {k: _array(v) for k, v in curves[f"{part} {name}"].items()}
+                one = {k: array(v) for k, v in curves[f"{part} {name}"].items()}
                 ax.fill_between(grid, one["q25"], one["q75"], color=color, alpha=0.22, linewidth=0)
                 ax.plot(grid, one["mean"], color=color, linewidth=1.5)
                 ax.plot(grid, one["median"], color=color, linewidth=1.0, linestyle=(0, (3, 1.6)))
                 ax.grid(axis="y")
                 ax.set_xlim(0, grid[-1] if grid[-1] > 0 else 1)
                 ax.locator_params(axis="x", nbins=4)
-            axes[0, j].set_title(_wrapped(title))
+            axes[0, j].set_title(wrapped(title))
             for edge in (-bound, bound):
                 axes[1, j].axhline(edge, color=look["bound"], linewidth=0.9, linestyle=(0, (1, 1.6)))
             axes[1, j].set_xlabel("seconds")
-        losses = [_array(c[f"{part} loss"][q])[3:] for c in told.values() for q in ("q25", "q75", "mean")]
-        _limits(axes[0, 0], np.concatenate(losses), cut=98)
-        gaps = np.concatenate([np.abs(_array(c[f"{part} gap"][q]))[3:] for c in told.values() for q in ("q25", "q75")])
+        losses = [array(c[f"{part} loss"][q])[3:] for c in told.values() for q in ("q25", "q75", "mean")]
+        limits(axes[0, 0], np.concatenate(losses), cut=98)
+        gaps = np.concatenate([np.abs(array(c[f"{part} gap"][q]))[3:] for c in told.values() for q in ("q25", "q75")])
         top = max(4 * bound, 1.15 * float(np.nanmax(gaps, initial=0.0)))
         if bound > 0:
             axes[1, 0].set_yscale("symlog", linthresh=2 * bound, linscale=0.8)
@@ -212,58 +103,32 @@ def _curves(block: dict, titles: Mapping[str, str], inks: Mapping[str, int], par
     return paint
 
 
-def _limits(ax: Axes, values: np.ndarray, cut: float) -> None:
-    known = values[np.isfinite(values)]
-    if len(known):
-        low, high = float(known.min()), float(np.percentile(known, cut))
-        room = (high - low) or 0.01
-        ax.set_ylim(low - 0.08 * room, high + 0.12 * room)
-
-
-def _wrapped(title: str, most: int = 15) -> str:
-    """The title on two lines where it is long."""
-    if len(title) <= most or " " not in title:
-        return title
-    cut = min((i for i, c in enumerate(title) if c == " "), key=lambda i: abs(i - len(title) / 2))
-    return f"{title[:cut]}\n{title[cut + 1 :]}"
-
-
 def _densities(block: dict, titles: Mapping[str, str], groups: tuple[str, str]) -> Paint:
     def paint(figure: Figure, look: Look) -> None:
         axes = figure.subplots(1, len(titles), sharex=True, sharey=True, squeeze=False)[0]
         edges, tops = np.linspace(0, 1, 51), []
         for ax, (method, title) in zip(axes, titles.items(), strict=True):
-            for (_, share), color, dash in zip(
+            for (_, share), color, style in zip(
                 block["methods"][method]["histograms"]["test"].items(), ("s1", "s2"), ("-", (0, (4, 1.4))), strict=True
             ):
                 height = 100 * np.asarray(share)
                 tops.append(np.sort(height)[-2])
                 ax.stairs(height, edges, fill=True, color=look[color], alpha=0.16, linewidth=0)
-                ax.stairs(height, edges, color=look[color], linewidth=1.3, linestyle=dash)
-            ax.set_title(_wrapped(title))
+                ax.stairs(height, edges, color=look[color], linewidth=1.3, linestyle=style)
+            ax.set_title(wrapped(title))
             ax.set_xlim(0, 1)
             ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
             ax.grid(axis="y")
             ax.set_xlabel("prediction")
         axes[0].set_ylim(0, 1.15 * max(np.median(tops), 0.5 * max(tops)))
         axes[0].yaxis.set_major_formatter(lambda v, _: f"{v:g} %")
-        handles = [_line(look[c], d) for c, d in (("s1", "-"), ("s2", (0, (4, 1.4))))]
+        handles = [line(look[c], d) for c, d in (("s1", "-"), ("s2", (0, (4, 1.4))))]
         figure.legend(handles, groups, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
 
     return paint
 
 
-def _dash(i: int) -> Any:
-    return plots._dash(i % plots.SERIES)
-
-
-def _line(color: str, dash: Any = "-", mark: str = "") -> Any:
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], color=color, linestyle=dash, linewidth=1.8, marker=mark, markersize=5, markeredgewidth=0)
-
-
-def _spider(columns: Mapping[str, Any], titles: Mapping[str, str], inks: Mapping[str, int]) -> Paint:
+def _spider(columns: Mapping[str, Any], titles: Mapping[str, str], colors: Mapping[str, int]) -> Paint:
     def paint(figure: Figure, look: Look) -> None:
         axes = figure.subplots(1, 2, subplot_kw={"projection": "polar"})
         angles = np.linspace(0, 2 * np.pi, len(METRICS), endpoint=False)
@@ -272,11 +137,11 @@ def _spider(columns: Mapping[str, Any], titles: Mapping[str, str], inks: Mapping
         for ax, part in zip(axes, ("train", "test"), strict=True):
             ax.set_theta_offset(np.pi / 2)
             for method in titles:
-                means = _array([columns[method].get(f"{part} {name}", (None,))[0] for name in METRICS])
+                means = array([columns[method].get(f"{part} {name}", (None,))[0] for name in METRICS])
                 top = max(top, float(np.nanmax(means, initial=0.0)))
                 ax.plot(
-                    closed, np.append(means, means[0]), color=look[ORDER[inks[method]]], linewidth=1.6,
-                    marker=MARKS[inks[method]], markersize=4.5, markeredgewidth=0,
+                    closed, np.append(means, means[0]), color=look[ORDER[colors[method]]], linewidth=1.6,
+                    marker=MARKS[colors[method]], markersize=4.5, markeredgewidth=0,
                 )  # fmt: skip
             ax.set_xticks(angles, METRICS, fontsize=10, color=look["ink"])
             words = {"train": "Training rows", "test": "Test rows"}[part]
@@ -290,13 +155,13 @@ def _spider(columns: Mapping[str, Any], titles: Mapping[str, str], inks: Mapping
             ax.set_ylim(0, rings[-1])
             ax.set_yticks(rings, [f"{r:g}" for r in rings])
             ax.set_rlabel_position(45)
-        handles = [_line(look[ORDER[i]], mark=MARKS[i]) for i in inks.values()]
+        handles = [line(look[ORDER[i]], mark=MARKS[i]) for i in colors.values()]
         figure.legend(handles, titles.values(), loc="outside lower center", ncols=min(4, len(titles)), frameon=False)
 
     return paint
 
 
-def _profiles(block: dict, titles: Mapping[str, str], inks: Mapping[str, int]) -> Paint:
+def _profiles(block: dict, titles: Mapping[str, str], colors: Mapping[str, int]) -> Paint:
     kinds = {"reached": "runs once within the bound", "now": "runs within the bound", "loss": "lowest loss within it"}
 
     def paint(figure: Figure, look: Look) -> None:
@@ -307,11 +172,11 @@ def _profiles(block: dict, titles: Mapping[str, str], inks: Mapping[str, int]) -
                 ax = axes[i, j]
                 for method in titles:
                     told = block["methods"][method]["profiles"][axis]
-                    values = _array(told[kind])
+                    values = array(told[kind])
                     losses += [values] if kind == "loss" else []
                     ax.step(
-                        _array(told["grid"]), values, where="post", color=look[ORDER[inks[method]]], linewidth=1.6,
-                        linestyle=_dash(inks[method]),
+                        array(told["grid"]), values, where="post", color=look[ORDER[colors[method]]], linewidth=1.6,
+                        linestyle=dash(colors[method]),
                     )  # fmt: skip
                 ax.set_xscale("log")
                 ax.xaxis.set_major_formatter(lambda v, _: f"{v:,g}" if v < 1e5 else f"{v:.0e}".replace("e+0", "e"))
@@ -321,16 +186,16 @@ def _profiles(block: dict, titles: Mapping[str, str], inks: Mapping[str, int]) -
                     ax.set_ylim(-0.04, 1.04)
                     ax.yaxis.set_major_formatter(lambda v, _: f"{100 * v:.0f} %")
             axes[2, j].set_xlabel(AXES[axis])
-        _limits(axes[2, 0], np.concatenate(losses), cut=97)
+        limits(axes[2, 0], np.concatenate(losses), cut=97)
         for i, words in enumerate(kinds.values()):
             axes[i, 0].set_ylabel(words)
-        handles = [_line(look[ORDER[i]], _dash(i)) for i in inks.values()]
+        handles = [line(look[ORDER[i]], dash(i)) for i in colors.values()]
         figure.legend(handles, titles.values(), loc="outside lower center", ncols=min(4, len(titles)), frameon=False)
 
     return paint
 
 
-def _tradeoff(columns: Mapping[str, Any], titles: Mapping[str, str], inks: Mapping[str, int]) -> Paint:
+def _tradeoff(columns: Mapping[str, Any], titles: Mapping[str, str], colors: Mapping[str, int]) -> Paint:
     def paint(figure: Figure, look: Look) -> None:
         axes = figure.subplots(1, 2, sharey=True)
         names = {"Ind": "independence gap (Ind)", "Sp": "separation gap (Sp)"}
@@ -340,14 +205,14 @@ def _tradeoff(columns: Mapping[str, Any], titles: Mapping[str, str], inks: Mappi
                 if x is None or y is None:
                     continue
                 ax.errorbar(
-                    [x], [y], xerr=[dx or 0], yerr=[dy or 0], color=look[ORDER[inks[method]]], fmt=MARKS[inks[method]],
+                    [x], [y], xerr=[dx or 0], yerr=[dy or 0], color=look[ORDER[colors[method]]], fmt=MARKS[colors[method]],
                     markersize=7.5, markeredgewidth=0, elinewidth=1.0,
                 )  # fmt: skip
             ax.set_xlabel(words)
             ax.grid()
             ax.locator_params(nbins=6)
         axes[0].set_ylabel("inaccuracy (Ina)")
-        handles = [_line(look[ORDER[i]], "", MARKS[i]) for i in inks.values()]
+        handles = [line(look[ORDER[i]], "", MARKS[i]) for i in colors.values()]
         figure.legend(handles, titles.values(), loc="outside lower center", ncols=min(4, len(titles)), frameon=False)
 
     return paint

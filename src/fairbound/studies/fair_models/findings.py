@@ -46,6 +46,7 @@ def findings(study: dict[str, Any], numbers: dict[str, Any]) -> list[dict[str, A
         for column, question in QUESTIONS[:2]:
             asked = f"{question} among the methods within the bound in every run"
             out.append(_best(numbers, titles, column, asked, always))
+    out.append(_noise(numbers, titles))
     out.append(_fastest(numbers, titles, bound))
     for pair in PAIRS:
         out.append(_dominance(numbers, titles, pair))
@@ -108,6 +109,21 @@ def _fastest(numbers: dict[str, Any], titles: dict[str, str], bound: float) -> d
         "question": question, "winner": order[0], "value": medians[order[0]], "tied": [],
         "text": f"Soonest within {bound:g} on train by the mean over 10 evaluations, median of runs, among methods "
                 f"that get there in every run: {listed}.",
+    }  # fmt: skip
+
+
+def _noise(numbers: dict[str, Any], titles: dict[str, str]) -> dict[str, Any] | None:
+    """What of the test gaps is noise: a normal variable of mean 0 has mean size sqrt(2 / pi) standard deviations."""
+    losses = {m: loss for m, told in numbers.items() if (loss := _mean(told, "test loss")) is not None}
+    least = min(losses, key=losses.__getitem__, default=None)
+    error = None if least is None else _mean(numbers[least], "test SE")
+    if least is None or error is None:
+        return None
+    floor = float(np.sqrt(2 / np.pi) * error)
+    return {
+        "question": "the part of the test gap that is sampling noise", "winner": None, "value": floor, "tied": [],
+        "text": f"A model with equal expected losses in both groups, as sure of itself as {titles[least]}, which has the lowest test "
+                f"loss, would still show a mean gap of {floor:.4f} on as many test rows (standard error {error:.4f}).",
     }  # fmt: skip
 
 

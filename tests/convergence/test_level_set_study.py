@@ -1,0 +1,462 @@
+"""The study of methods on instances with a known optimum: checked, run, killed and restarted, summed up, drawn."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from fairbound.applications import exact, instance
+from fairbound.errors import DataError, OptionError
+from fairbound.solve import solve
+from fairbound.studies import aggregate, load_spec, run_study
+from fairbound.studies.known_optima.summary import summarise
+from fairbound.studies.registry import parse
+from fairbound.testing import PROBLEMS
+
+TINY = """
+name = "tiny-optima"
+kind = "known-optima"
+title = "Tiny"
+source = "nobody"
+seeds = 2
+subject = "dfls"
+against = ["ynw"]
+checkpoint_every = 0.05
+
+[quick]
+seeds = 1
+items = ["steps"]
+
+[[items]]
+key = "steps"
+title = "Steps"
+data = ["inventory-2-10-10"]
+methods = ["dfls", "ynw"]
+axis = "steps"
+budget = "40 steps"
+quick_budget = "20 steps"
+batch = 20
+record_every = 4
+at = [10, 40]
+since = 10
+every = 10
+
+[[items]]
+key = "passes"
+title = "Passes"
+data = ["np-connect-4-head"]
+methods = ["dfls", "ynw"]
+presets = { dfls = "paper-neyman-pearson" }
+budget = "3 epochs"
+batch = 50
+record_every = "0.5 epochs"
+at = [1, 2, 50]
+since = 1
+every = 1
+
+[data.inventory-2-10-10]
+title = "Inventory"
+note = "A note"
+
+[data.np-connect-4-head]
+title = "connect-4"
+
+[methods.dfls]
+title = "DFLS"
+algorithm = "dfls"
+options = { step_size = 1.0 }
+sampling = "full"
+seeds = 1
+
+[methods.ynw]
+title = "YNW"
+algorithm = "ynw:paper"
+"""
+TABLE = tomllib.loads(TINY)
+COLUMNS = {
+    "item", "row", "column", "data", "ours", "lower", "upper", "n", "runs", "std", "paper", "paper_std", "output",
+    "statistic",
+}  # fmt: skip
+RUN = "import sys; from fairbound.studies import run_study; run_study(sys.argv[1], sys.argv[2], only=['steps'])"
+
+
+def changed(path: str, value):
+    """TABLE with one entry changed; dots separate keys."""
+    table = json.loads(json.dumps(TABLE))
+    place = table
+    *outer, last = path.split(".")
+    for key in outer:
+        place = place[int(key)] if key.isdigit() else place[key]
+    place[last] = value
+    return table
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """The item without data files, run once: the run, its results, summary and records."""
+    run = run_study(parse(TABLE), tmp_path_factory.mktemp("tiny"), only=["steps"])
+    read = [json.loads((run.out / f"{n}.json").read_text()) for n in ("results", "summary", "study")]
+    return run, *read, lines(run.out / "records.jsonl")
+
+
+# -- the TOML ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("subject", "dfl", "has no method 'dfl'; did you mean 'dfls'"),
+        ("against", ["yn"], "did you mean 'ynw'"),
+        ("items.0.axis", "epochs", "axis must be one of passes, steps"),
+        ("items.0.batch", 0, "batch, since, every"),
+        ("items.0.at", [], "batch, since, every and all of `at`"),
+        ("items.0.budget", "soon", "cannot read the budget"),
+        ("items.0.data", ["np-connect-4-head"], "'np-connect-4-head' is in two items"),
+        ("items.1.presets", {"dfls": "papers"}, "method 'dfls': dfls has no preset 'papers'"),
+        ("items.1.presets", {"dfl": "paper"}, "has no method 'dfl'"),
+        ("items.1.methods", ["ynw"], "item 'passes' of study 'tiny-optima' has no method 'dfls'"),
+        ("data", {"np-connect-4-heads": {"title": "x"}}, "no instance 'np-connect-4-heads'; did you mean"),
+        ("methods.ynw.seeds", -1, "seeds and batch must not be negative"),
+        ("methods.ynw.grid", {}, "method 'ynw' has no key 'grid'"),
+        ("seeds", 0, "seeds must be at least 1"),
+        ("kind", "optima", "has no kind 'optima'"),
+    ],
+)
+def test_a_wrong_study_says_what_is_wrong(path, value, said):
+    table = changed(path, value)
+    if path == "data":
+        table["items"] = []
+    with pytest.raises(OptionError, match=said):
+        parse(table)
+
+
+def test_cells_follow_presets_seeds_and_the_quick_form():
+    study = parse(TABLE)
+    keys = [c.key for c in study.cells()]
+    assert keys == [
+        f"{d}.{c}" for d in ("inventory-2-10-10", "np-connect-4-head") for c in ("dfls.s0", "ynw.s0", "ynw.s1")
+    ]
+    assert {c.method.algorithm for c in study.cells() if c.method.key == "dfls"} == {
+        "dfls",
+        "dfls:paper-neyman-pearson",
+    }
+    quick = study.quickly()
+    assert [(c.key, c.budget) for c in quick.cells()] == [
+        ("inventory-2-10-10.dfls.s0", "20 steps"), ("inventory-2-10-10.ynw.s0", "20 steps"),
+    ]  # fmt: skip
+    assert {c.budget for c in study.within("7 steps").cells()} == {"7 steps"}
+    assert [c.seed for c in parse(changed("seeds", 1)).cells()] == [0] * 4
+    with pytest.raises(OptionError, match="has nothing to tune"):
+        study.with_tuned()
+
+
+def test_what_changes_a_run_changes_its_fingerprint_and_nothing_else_does():
+    cell = parse(TABLE).cells()[0]
+    for path, value in (
+        ("items.0.batch", 21), ("items.0.record_every", 5), ("items.0.budget", "41 steps"),
+        ("methods.dfls.options", {"step_size": 2.0}),
+    ):  # fmt: skip
+        assert parse(changed(path, value)).cells()[0].fingerprint != cell.fingerprint, path
+    for path, value in (
+        ("title", "T"), ("items.0.at", [7]), ("items.0.since", 3), ("methods.dfls.title", "T"), ("seeds", 1),
+        ("data.inventory-2-10-10.note", "N"), ("methods.ynw.options", {"horizon": 7}),
+    ):  # fmt: skip
+        assert parse(changed(path, value)).cells()[0].fingerprint == cell.fingerprint, path
+
+
+# -- records -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, [0, 1]])
+def test_every_outer_iterate_is_a_record(seed):
+    problem = PROBLEMS["active"]()
+    found = solve(problem, "dfls", budget="200 steps", record_every=1000, seed=seed)
+    outer = torch.as_tensor([r["outer"] for r in found.records]).reshape(len(found.records), -1)
+    assert (outer[-1] > 3).all()
+    assert ((outer.diff(dim=0) >= 0) & (outer.diff(dim=0) <= 1)).all()  # none is missed
+    assert all({"level", "upper"} <= set(r) for r in found.records)
+
+
+def test_records_may_be_spaced_by_data_passes():
+    problem = PROBLEMS["active"]()  # 1,000 rows
+    found = solve(problem, "sgd", budget="5 epochs", batch_size=64, record_every="0.5 epochs")
+    passes = np.array([r["samples"] for r in found.records]) / problem.rows
+    step = passes[1:-1] % 0.5
+    assert len(passes) == 11 and passes[0] == 0 and (step < 64 / problem.rows).all()
+    for wrong in ("5 steps", "0.5 epochs, 3s", "now"):
+        with pytest.raises(OptionError, match=r"record_every is a number of steps|cannot read the budget"):
+            solve(problem, "sgd", budget="1 epoch", record_every=wrong)
+
+
+def test_what_is_not_kept_is_not_in_the_records():
+    found = solve(
+        PROBLEMS["active"](), "sgd", budget="10 steps", keep=lambda row: {"step": row["step"], "f": row["train"]["f"]}
+    )
+    assert [set(r) for r in found.records] == [{"step", "f"}] * 2
+
+
+# -- the run -------------------------------------------------------------------------------------------------------
+
+
+def test_evaluations_are_exact_and_name_their_place(tiny):
+    run, _, _, study, records = tiny
+    problem = instance("inventory-2-10-10")
+    measured = problem.evaluate(problem.start((0,)))
+    first = [r for r in records if r["step"] == 0]
+    assert len(first) == 3
+    for r in first:
+        assert r["f"] == float(measured.f) and r["worst"] == float(measured.g.max())
+        assert r["worst_at"] == int(measured.g.argmax())
+        assert set(r) >= {"data", "method", "seed", "checksum", "versions", "hardware", "commit", "jobs", "backend"}
+        assert r["checksum"] == exact.checksum(problem)
+    mine = [r for r in records if r["cell"] == "inventory-2-10-10.ynw.s1"]
+    assert [r["step"] for r in mine] == list(range(0, 41, 4)) and mine[0]["outer"] is None
+    found = solve(problem, study["methods"]["ynw"]["algorithm"], budget="40 steps", batch_size=20, seed=1)
+    assert mine[-1]["f"] == float(problem.evaluate(found.last).f)
+    assert run.study["data"]["inventory-2-10-10"]["optimum"]["f"] == exact.optimum("inventory-2-10-10").f
+
+
+def test_results_have_their_schema(tiny):
+    _, results, summary, _, _ = tiny
+    for row in results:
+        assert set(row) == COLUMNS and row["paper"] is None
+        assert 0 <= row["n"] <= row["runs"] and row["runs"] == (1 if row["row"] == "dfls" else 2)
+    columns = {r["column"] for r in results}
+    assert columns >= {
+        "relative gap at 10 steps", "relative gap at 40 steps", "steps to the first feasible iterate",
+        "runs with every outer iterate feasible", "evaluations that are feasible", "outer iterates", "seconds",
+    }  # fmt: skip
+    assert len({(r["row"], r["data"], r["column"]) for r in results}) == len(results)
+    (block,) = summary["blocks"]
+    assert block["key"] == "steps" and set(block["instances"]["inventory-2-10-10"]["methods"]) == {"dfls", "ynw"}
+
+
+def test_finished_cells_are_reused(tiny):
+    run, _, _, _, _ = tiny
+    again = run_study(parse(TABLE), run.out, only=["steps"])
+    assert (again.done, again.reused) == (0, 3)
+
+
+def test_a_killed_cell_goes_on_from_its_checkpoint(tmp_path):
+    spec, out = tmp_path / "tiny.toml", tmp_path / "out"
+    text = TINY.replace('"40 steps"', '"400 steps"').replace('["dfls", "ynw"]', '["ynw"]', 1)
+    text = text.replace('against = ["ynw"]', 'against = ["dfls"]').replace('subject = "dfls"', 'subject = "ynw"')
+    spec.write_text(text)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, str(spec), str(out)], env=environment, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    until = time.monotonic() + 120
+    while not list((out / "cells").glob("inventory-2-10-10.ynw.s0.*.checkpoint")):
+        assert process.poll() is None and time.monotonic() < until, "the study ended before it was to be killed"
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    broken = run_study(spec, out, only=["steps"])
+    assert (broken.reused, broken.done) == (0, 2)
+    assert not list((out / "cells").glob("*.checkpoint"))
+    unbroken = run_study(spec, tmp_path / "unbroken", only=["steps"])
+    kept = ("cell", "step", "counts", "f", "worst", "outer", "level", "upper")
+    assert [[r[k] for k in kept] for r in lines(out / "records.jsonl")] == [
+        [r[k] for k in kept] for r in lines(unbroken.out / "records.jsonl")
+    ]
+
+
+def test_an_optimum_of_other_data_is_refused(tmp_path, monkeypatch):
+    known = exact.optimum("inventory-2-10-10")
+    monkeypatch.setattr(exact, "optimum", lambda name: replace(known, checksum="0" * 16))
+    with pytest.raises(DataError, match="the stored optimum belongs to other data"):
+        run_study(parse(TABLE), tmp_path, only=["steps"], seeds=1, backend="threading")
+
+
+def test_an_instance_without_an_optimum_is_left_out_and_named(monkeypatch):
+    from fairbound.studies import known_optima
+
+    def only_one(name):
+        if name == "np-connect-4-head":
+            raise OptionError("no optimum is stored")
+        return exact.optimum(name)
+
+    monkeypatch.setattr(known_optima, "optimum", only_one)
+    study, notes = known_optima.with_optima(parse(TABLE), None)
+    assert [item.key for item in study.items] == ["steps"]
+    assert notes == ["connect-4 is left out: no optimum is stored"]
+    with pytest.raises(OptionError, match="no optimum is stored"):
+        known_optima.with_optima(parse(TABLE).only(["passes"]), None)
+
+
+def test_the_studys_own_methods_run_on_real_rows(data_dir, tmp_path):
+    study = load_spec("level-set")
+    item = next(i for i in study.items if i.key == "figure2")
+    alone = replace(study, items=(replace(item, data=("np-connect-4-head",)),))
+    run = run_study(alone, tmp_path, seeds=1, budget="1 epoch", data_dir=data_dir)
+    assert run.done == len(item.methods) and not run.failed
+    last = {r["method"]: r for r in lines(tmp_path / "records.jsonl")}
+    assert {m for m, r in last.items() if r["outer"] is None} == {"ynw"}
+    assert all(r["passes"] >= 1 and r["counts"]["samples"] == r["passes"] * 2345 for r in last.values())
+    settings = run.study["settings"]["figure2"]
+    assert "level=3.0" in settings["sfls"] and "theta=2.0" in settings["sfls"] and "level=3.0" in settings["dfls"]
+
+
+# -- the numbers -----------------------------------------------------------------------------------------------------
+
+
+def made_up(method: str, seed: int, rows: list[tuple]) -> tuple[dict, list[dict]]:
+    """A run of rows (passes, f, worst, outer) on the instance "one"."""
+    records = [
+        {"step": i, "passes": p, "seconds": p, "f": f, "worst": w, "outer": o, "level": None, "upper": None}
+        for i, (p, f, w, o) in enumerate(rows)
+    ]
+    result = {"data": "one", "method": method, "seed": seed, "rows": 9, "m": 1, "seconds": 1.0, "steps": len(rows)}
+    return result, records
+
+
+STUDY = {
+    "subject": "ours", "against": ["ynw", "dfls"],
+    "methods": {m: {"title": m.upper()} for m in ("ours", "ynw", "dfls")},
+    "data": {"one": {"title": "One", "optimum": {"f": 1.0, "x0_f": 3.0, "lower": 1.0, "upper": 1.0}}},
+    "items": [{
+        "key": "i", "title": "I", "data": ["one"], "methods": ["ours", "ynw", "dfls"], "axis": "passes", "at": [2, 3, 9],
+        "since": 2, "every": 1,
+    }],
+}  # fmt: skip
+OURS = [
+    made_up("ours", 0, [(0, 3.0, -1.0, 0), (1, 2.0, -0.1, 1), (2, 1.5, -0.1, 2), (4, 1.2, -0.1, 3)]),
+    made_up("ours", 1, [(0, 3.0, -1.0, 0), (1, 1.4, -0.5, 0), (2, 1.6, 0.0, 1), (4, 1.1, 0.1, 2)]),
+]
+YNW = [
+    made_up("ynw", 0, [(0, 3.0, -1.0, None), (1, 0.5, 2.0, None), (2, 1.8, -0.1, None), (4, 1.9, -0.2, None)]),
+    made_up("ynw", 1, [(0, 3.0, -1.0, None), (1, 0.5, 2.0, None), (3, 0.9, 0.3, None), (4, 1.5, -0.1, None)]),
+]
+DFLS = [made_up("dfls", 0, [(0, 3.0, -1.0, 0), (2, 3.0, -1.0, 0), (3, 1.2, -0.1, 1), (4, 1.15, -0.1, 2)])]
+
+
+def test_gaps_are_those_of_feasible_answers_so_far():
+    results, summary = summarise(STUDY, OURS + YNW + DFLS)
+    by = {(r["row"], r["column"]): r for r in results}
+    row = by["ours", "relative gap at 2 passes"]  # 0.25 and 0.3: a point before the first outer iterate is no answer
+    assert row["ours"] == pytest.approx(0.275) and (row["n"], row["runs"]) == (2, 2)
+    assert (row["lower"], row["upper"]) == (pytest.approx(0.2625), pytest.approx(0.2875))
+    row = by["ynw", "relative gap at 2 passes"]  # 0.4, and none
+    assert row["ours"] is None and row["lower"] is None and (row["n"], row["runs"]) == (1, 2)
+    assert by["dfls", "relative gap at 3 passes"]["ours"] == pytest.approx(0.1)
+    assert by["dfls", "relative gap at 2 passes"]["n"] == 0 and ("ours", "relative gap at 9 passes") not in by
+    assert by["ynw", "passes to the first feasible iterate"]["ours"] == 3.0  # of 2 and 4
+    assert by["ours", "evaluations that are feasible"]["ours"] == pytest.approx((1 + 0.5) / 2)
+    row = by["ours", "runs with every outer iterate feasible"]  # the second run's last one is not
+    low, high = stats.beta.ppf([0.025, 0.975], [1, 2], [2, 1])
+    assert row["ours"] == 0.5 and row["n"] == 2
+    assert (row["lower"], row["upper"]) == (pytest.approx(low), pytest.approx(high))
+    row = by["ynw", "runs with every outer iterate feasible"]
+    assert row["ours"] is None and row["n"] == 0 and by["ynw", "outer iterates"]["ours"] is None
+    marks = summary["blocks"][0]["instances"]["one"]["methods"]["ours"]["outer"]
+    assert marks == {"at": [1.0, 2.0, 4.0], "gap": pytest.approx([1.0, 0.5, 0.2]), "worst": [-0.1, -0.1, -0.1]}
+
+
+def test_findings_name_where_the_subject_is_not_below():
+    _, summary = summarise(STUDY, OURS + YNW + DFLS)
+    (one,) = summary["blocks"][0]["findings"]
+    assert one["below"] is False
+    assert one["text"] == (
+        "One: OURS is below YNW at all 3 passes compared, 2 to 4 (0.2 against 0.325 at 4); NOT below DFLS at 2 of 3 passes "
+        "compared (first at 3: 0.275 against 0.1; 0.2 against 0.075 at 4). Runs whose every outer iterate is feasible: "
+        "OURS 1 of 2, DFLS 1 of 1."
+    )
+    whole = [f["text"] for f in summary["findings"]]
+    assert whole[0].endswith(
+        "at every place compared (but for those where both have the optimum) on 0 of 1 instances (0%). Not on: One."
+    )
+    assert whole[1].startswith("OURS: every outer iterate feasible in 1 of 2 runs (95 % interval 0.013 to 0.987)")
+    assert whole[1].endswith("Not in all on: One (1 of 2).")
+
+
+def test_findings_say_where_it_is_below_and_what_was_not_judged():
+    _, summary = summarise(STUDY, OURS + YNW + [made_up("dfls", 0, [(0, 3.0, -1.0, 0), (4, 3.0, -1.0, 0)])])
+    (one,) = summary["blocks"][0]["findings"]
+    assert one["below"] is True and "below DFLS at all 3 passes" in one["text"]
+    assert "(0.2 against no feasible iterate at 4)" in one["text"] and "DFLS without any in 1 of 1" in one["text"]
+    assert summary["findings"][0]["text"].endswith("on 1 of 1 instances (100%).")
+    _, summary = summarise(STUDY, OURS + YNW)
+    assert summary["blocks"][0]["findings"][0]["below"] is None
+    assert summary["findings"][0]["text"] == "Not judged: One."
+    assert "not judged, as DFLS did not finish" in summary["blocks"][0]["findings"][0]["text"]
+
+
+def test_two_methods_at_the_optimum_are_level():
+    study = json.loads(json.dumps(STUDY))
+    study["against"] = ["ynw"]
+    ours = [made_up("ours", 0, [(0, 3.0, -1.0, 0), (1, 1.0, -1.0, 1), (4, 1.0, -1.0, 2)])]
+    ynw = [(0, 3.0, -1.0, None), (2, 1.2, -1.0, None), (3, 1.0 + 1e-10, -1.0, None), (4, 1.0, -1.0, None)]
+    _, summary = summarise(study, [*ours, made_up("ynw", 0, ynw)])
+    (one,) = summary["blocks"][0]["findings"]
+    assert (
+        one["below"] and "below YNW at 1 of 3 passes compared and level at the others, where both have" in one["text"]
+    )
+    _, summary = summarise(
+        study, [*ours, made_up("ynw", 0, [(0, 3.0, -1.0, None), (1, 1.0, -1.0, None), (4, 1.0, -1.0, None)])]
+    )
+    assert summary["blocks"][0]["findings"][0]["below"] is False  # nowhere below
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3, 10])
+def test_quartiles_are_numpys_and_hold_for_infinite_runs(runs):
+    values = np.random.default_rng(runs).normal(size=(runs, 7))
+    for name, told in aggregate.quartiles(values).items():
+        q = {"q25": 0.25, "median": 0.5, "q75": 0.75}[name]
+        np.testing.assert_allclose(told, np.quantile(values, q, axis=0), rtol=1e-12, atol=1e-15)
+    values[:, 0] = np.inf
+    values[0, 1] = np.inf
+    told = aggregate.quartiles(values)
+    assert np.isinf(told["q25"][0]) and np.isinf(told["median"][0])
+    assert np.isinf(told["median"][1]) == (runs <= 2) and not any(np.isnan(v).any() for v in told.values())
+
+
+# -- the report ----------------------------------------------------------------------------------------------------
+
+
+def test_the_report_is_drawn_from_the_folder_alone(tiny, tmp_path):
+    pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
+    from fairbound.report.study_report import write_report
+
+    _, results, summary, study, _ = tiny
+    study = json.loads(json.dumps(study))
+    study["methods"]["ynw"]["title"] = "<b>$x_1^2$</b>"
+    for name, value in (("study", study), ("results", results), ("summary", summary)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(value))
+    text = write_report(tmp_path).read_text(encoding="utf-8")
+    names = sorted(p.name for p in (tmp_path / "figures").iterdir())
+    assert names == [f"steps-{k}.{e}" for k in ("feasible", "paths") for e in ("png", "svg")]
+    assert text.count('<svg class="chart"') == 2 and "<script" not in text and "<b>$" not in text
+    assert "http" not in text.replace("http-equiv", "")
+    assert "duals give the lower bound" in text and "Findings" in text and "A note" in text
+
+
+def test_the_command_runs_the_study(tmp_path, capsys):
+    pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+    pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
+    from fairbound.cli import main
+
+    asked = ["reproduce", "level-set", "--quick", "--only", "figure1", "--seeds", "1", "--budget", "60 steps"]
+    assert main([*asked, "--out", str(tmp_path / "out"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["cells"] == {"asked": 3, "finished": 3} and set(told["findings"]) == {"figure1", "all"}
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {
+        "cells", "figures", "records.jsonl", "report.html", "results.json", "study.json", "summary.json",
+    }  # fmt: skip
