@@ -1,0 +1,31 @@
+"""This library's methods: `init` and `step` as `solve` calls them, batches drawn as it draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stopwatch import BOUND, Stopwatch, Task, main
+
+from fairbound.algorithms import algorithm, method_of
+from fairbound.fairness.problem import FairProblem
+from fairbound.model import model_of
+from fairbound.problem import Draws
+
+
+def method(task: Task, seed: int, settings: dict[str, Any], stopwatch: Callable[..., Stopwatch]) -> None:
+    """settings: algorithm (a name, with its preset), batch_size, options of the method."""
+    model = model_of("mlp:64,32", task.x.shape[1])
+    problem = FairProblem(model, task.x, task.y, task.group.reshape(-1, 1).numpy(), f"loss_gap <= {BOUND}")
+    config = algorithm(settings["algorithm"], **settings.get("options", {}))
+    module, draws = method_of(config), Draws(problem, (seed,), settings["batch_size"])
+    state = module.init(config, problem, task.start.clone(), draws)
+    watch = stopwatch(lambda: model.scores(state.x, task.x))
+    watch.start()
+    while True:
+        state = module.step(config, state, problem, draws)
+        watch.tick()
+
+
+if __name__ == "__main__":
+    main({"method": method})
