@@ -115,7 +115,7 @@ def test_the_benchmark_runs_on_real_rows_with_all_methods(data_dir, tmp_path):
     if not (data_dir / "acs" / "acsincome_2018_OK_partial.csv.gz").is_file():
         pytest.skip("no ACSIncome extract of Oklahoma in the data folder")
     run = run_study("deep-benchmark", tmp_path, quick=True, seeds=1, budget="120 steps", data_dir=data_dir)
-    assert run.done == 8 and not run.failed
+    assert run.done == 10 and not run.failed
     results = json.loads((tmp_path / "results.json").read_text())
     row = next(r for r in results if (r["item"], r["row"], r["column"]) == ("table3", "sgd", "test Ind"))
     assert row["paper"] == 0.096775 and row["data"] == "acs-ok-partial" and row["n"] == 1
