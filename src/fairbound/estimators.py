@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,33 +12,24 @@ import torch
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from fairbound.algorithms import algorithm as algorithm_named
 from fairbound.budget import Budget
-from fairbound.cell_bounds import clopper_pearson
 from fairbound.errors import DataError, OptionError
-from fairbound.fairness.class_risk import ClassRisk
 from fairbound.fairness.notions import GroupGap, Notion, constraints
-from fairbound.fairness.plan import Plan, compile_plan
 from fairbound.fairness.problem import FairProblem
+from fairbound.fit_report import fit_report
 from fairbound.folder import ModelFolderError, load_folder, save_folder
-from fairbound.groups import Groups, no_groups
+from fairbound.groups import Groups
 from fairbound.model import model_of
-from fairbound.problem import Measured
-from fairbound.sampling import Strata
-from fairbound.seeds import seed_for
-from fairbound.solve import Solution, solve
 from fairbound.sparse_rows import SparseRows
-from fairbound.tables import EncodeReport, TableEncoder, TableOptions, binary_labels, class_labels
+from fairbound.tables import EncodeReport, TableEncoder, TableOptions
+from fairbound.training import train
+from fairbound.training_rows import checked_labels, class_codes, columns_to_drop, module_features, without
 from fairbound.trajectory import trajectory
-
-LEAST_STEPS = 1500
-EPOCHS = 10
-PATIENCE = 4.0
-VALIDATION = 0.2
+from fairbound.validation import automatic_share, stratified_split
 
 
 class FairClassifier(ClassifierMixin, BaseEstimator):
@@ -52,7 +41,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         classes to (B, k). An nn.Module gets numeric X as it is; the others a TableEncoder's features (standardised numbers, one-hot categories).
     algorithm: a method's name, a configuration such as fb.ALM(step_size=0.05), or "auto" (the augmented Lagrangian).
     loss: "logistic" (with k > 2 classes cross-entropy), or for two classes "hinge" or "squared".
-    budget: "30s", "5000 steps", ...; None for max(1500 steps, 10 epochs), and up to 4 times that while no bound is met.
+    budget: "30s", "5000 steps", ...; None for max(1500 steps, 10 epochs), and up to 4 times that while no bound is met. It
+        is of one run: where none meets the bounds on validation rows too, there are up to three, and steps and seconds
+        of the report are of the last.
     validation: share of the rows held back to choose the iterate that also meets the bounds there (where none does, the
         augmented Lagrangian is run again with multipliers from these rows); "auto" holds back 20 % where every group would keep enough rows to measure a difference as small as the bound, else none.
     sensitive_columns: what to do with a column of X that bears the name of a sensitive attribute: "keep" or "drop".
@@ -123,12 +114,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         compared = [n.text for n in stated if isinstance(n, GroupGap)]
         if compared and sensitive_features is None:
             raise DataError(f"the bound {compared[0]!r} needs fit(X, y, sensitive_features=...).")
-        codes, classes = self._labels(_checked_labels(X, y), compared)
+        codes, classes = class_codes(checked_labels(X, y), self.positive, self.loss, compared)
         groups = None if sensitive_features is None else Groups.of(sensitive_features)
         notes: list[str] = []
-        cautions: list[str] = []
-        self.dropped_columns_ = self._shared_columns(X, groups, notes)
-        features = self._fit_features(_without(X, self.dropped_columns_))
+        self.dropped_columns_ = columns_to_drop(X, groups, self.sensitive_columns, notes)
+        features = self._fit_features(without(X, self.dropped_columns_))
         n = len(codes)
         if features.shape[0] != n or (groups is not None and len(groups) != n):
             raise DataError(
@@ -138,86 +128,31 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.groups_ = groups
         self.model_ = model_of(self.model, features.shape[1], 1 if len(classes) == 2 else len(classes))
         problem, held, build = self._problems(features, codes, groups, stated, sample_weight, notes)
-        config = (
-            algorithm_named("alm") if isinstance(self.algorithm, str) and self.algorithm == "auto" else self.algorithm
-        )
-        config = algorithm_named(config) if isinstance(config, str) else config
-        steps = max(LEAST_STEPS, math.ceil(EPOCHS * problem.rows / self.batch_size))
-        budget = Budget.of(self.budget) if self.budget is not None else Budget(steps=steps)
-        seed = 0 if self.random_state is None else int(self.random_state)
-        run = partial(
-            solve,
-            algorithm=config,
-            budget=budget,
+        trained = train(
+            problem,
+            held,
+            build if self.validation == "auto" else None,
+            algorithm=self.algorithm,
+            budget=self.budget,
             batch_size=self.batch_size,
             sampling=self.sampling,
-            seed=seed,
-            patience=PATIENCE if self.budget is None else 1.0,
+            seed=self._seed,
             progress=self.progress,
         )
-        self.solution_ = run(problem, validation=held)
-        if held is not None and config.name == "alm" and not _found(self.solution_):
-            again = run(problem.with_dual_rows(held), validation=held)
-            if _found(again):
-                notes.append(
-                    "With multipliers of the training rows no model met every bound on the validation rows too, so the "
-                    "multipliers follow the validation rows."
-                )
-            if _found(again) or again.violation < self.solution_.violation:
-                self.solution_ = again
-        missed = [] if held is None or _found(self.solution_) else _surely_missed(problem, held, self.solution_.x)
-        if missed:
-            cautions.append(
-                f"On the rows held back for validation {missed[0]!r} is missed by more than chance explains: the model fits its "
-                "own rows better than new ones. Take a smaller model or more rows, or loosen the bound."
-            )
-        elif held is not None and self.validation == "auto" and not _found(self.solution_):
-            cautions.append(
-                f"No model met every bound on the training rows and on the {held.rows:,} rows held back for validation "
-                "too, so it was trained and verified on all rows; on new rows the bound may be missed."
-            )
-            problem, held = build(None), None
-            self.solution_ = run(problem)
+        self.solution_ = trained.solution
         self.x_ = self.solution_.x
-        self.trajectory_ = trajectory(self.solution_.records, problem.plan)
-        self.fit_report_ = self._report(problem, held, config, budget, seed, notes, cautions)
+        self.trajectory_ = trajectory(self.solution_.records, trained.problem.plan)
+        self.fit_report_ = fit_report(trained, self._seed, self.encoder_report_, notes)
         if stated and not (self.fit_report_["feasible"] and self.fit_report_["best_step"] > 0):
             warnings.warn(self.solution_.message, ConvergenceWarning, stacklevel=2)
         elif stated and self.fit_report_["no_better_than_constant"]:
             warnings.warn(self.fit_report_["warnings"][-1], ConvergenceWarning, stacklevel=2)
         return self
 
-    def _labels(self, y: Any, compared: Sequence[str]) -> tuple[np.ndarray, tuple[Any, ...]]:
-        """(n,) class numbers and the labels; of two, the positive one is last. compared: bounds on groups."""
-        codes, classes = class_labels(y)
-        if len(classes) == 2:
-            return binary_labels(y, self.positive)
-        if compared or self.positive is not None:
-            what = f"the bound {compared[0]!r}" if compared else f"positive={self.positive!r}"
-            raise DataError(
-                f"{what} needs two classes, a positive and a negative one, but y has {len(classes)} values, "
-                f"{', '.join(map(repr, classes[:6]))}{', ...' if len(classes) > 6 else ''}. Choose one class against the rest, "
-                "or bound the recall of a class."
-            )
-        if self.loss not in ("logistic", "cross_entropy"):
-            raise OptionError(f"loss={self.loss!r} is for two classes; y has {len(classes)}. Take 'logistic'.")
-        return codes, classes
-
-    def _shared_columns(self, X: Any, groups: Groups | None, notes: list[str]) -> list[str]:
-        if groups is None or not hasattr(X, "columns"):
-            return []
-        shared = [c for c in map(str, X.columns) if c in groups.attributes]
-        if shared and self.sensitive_columns == "drop":
-            notes.append(f"Sensitive columns dropped from the features: {', '.join(shared)}.")
-            return shared
-        if shared:
-            notes.append(f"Sensitive columns kept among the features: {', '.join(shared)}.")
-        return []
-
     def _fit_features(self, X: Any) -> Any:
         if isinstance(self.model, nn.Module):
             self.encoder_, self.encoder_report_ = None, None
-            array = _module_features(X)
+            array = module_features(X)
             self.n_features_in_ = array.shape[1]
             return array
         self.encoder_ = TableEncoder(self.options).fit(X)
@@ -235,11 +170,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         stated: tuple[Notion, ...],
         sample_weight: Any,
         notes: list[str],
-    ) -> tuple[FairProblem, FairProblem | None, Callable[[Any], FairProblem]]:
-        """The problem to train on, the one to validate on (or None), and what builds one of given rows (None: all)."""
+    ) -> tuple[FairProblem, FairProblem | None, Callable[[], FairProblem]]:
+        """The problem to train on, the one to validate on (or None), and what builds the one of all rows."""
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
 
-        def build(rows: Any, plan: Any = None) -> FairProblem:
+        def build(rows: Any = None, plan: Any = None) -> FairProblem:
             part = features if rows is None else features[rows]
             return FairProblem(
                 self.model_,
@@ -255,70 +190,22 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             )
 
         share = (
-            _validation_share(stated, groups, y, self.classes_, notes)
+            automatic_share(stated, groups, y, self.classes_, notes)
             if self.validation == "auto"
             else float(self.validation)
         )
         if not 0 <= share < 1:
             raise OptionError(f"validation must be 'auto' or a share in [0, 1), got {self.validation!r}.")
         if share == 0:
-            return build(None), None, build
+            return build(), None, build
         strata = y[:, None] if groups is None else np.column_stack([y, groups.codes])
-        train, held = _split(strata, share, 0 if self.random_state is None else int(self.random_state))
-        problem = build(train)
+        kept, held = stratified_split(strata, share, self._seed)
+        problem = build(kept)
         return problem, build(held, problem.plan), build
 
-    def _report(
-        self,
-        problem: FairProblem,
-        held: FairProblem | None,
-        config: Any,
-        budget: Budget,
-        seed: int,
-        notes: list[str],
-        cautions: list[str],
-    ) -> dict[str, Any]:
-        solution = self.solution_
-        measured = problem.evaluate(self.x_)
-        values = problem.stated_values(measured)
-        cautions += _coarse_groups(problem.plan, problem.counts_of_cells())
-        constant = self._no_better_than_constant(problem, measured)
-        if constant:
-            cautions.append(
-                "On the training rows the model is no more accurate than one that gives every row the same answer. "
-                "Train longer (budget), loosen the bound, or merge small groups."
-            )
-        return {
-            "model": self.model_.spec(),
-            "algorithm": config.name,
-            "options": repr(config),
-            "seed": seed,
-            "budget": budget.text,
-            "steps": solution.steps,
-            "seconds": solution.seconds,
-            "best_step": int(solution.best_step),
-            "feasible": bool(solution.feasible),
-            "message": solution.message,
-            "train_rows": problem.rows,
-            "validation_rows": 0 if held is None else held.rows,
-            "train_loss": float(measured.f),
-            "constraints": [
-                {"text": c.text, "sense": c.sense, "bound": float(c.level), "train_value": float(v)}
-                for c, v in zip(problem.plan.notions, values, strict=True)
-            ],
-            "no_better_than_constant": constant,
-            "dropped_groups": list(problem.plan.dropped),
-            "encoding": None if self.encoder_report_ is None else self.encoder_report_.to_dict(),
-            "notes": notes,
-            "warnings": cautions,
-        }
-
-    def _no_better_than_constant(self, problem: FairProblem, measured: Measured) -> bool:
-        """A bound on a class may well cost more accuracy than that, so that nothing is said under one."""
-        if "accuracy" not in measured.extra or any(isinstance(n, ClassRisk) for n in problem.plan.notions):
-            return False
-        largest = float(problem.targets.long().bincount().max()) / problem.rows
-        return bool(float(measured.extra["accuracy"]) <= largest + 1e-9)
+    @property
+    def _seed(self) -> int:
+        return 0 if self.random_state is None else int(self.random_state)
 
     # -- predicting ---------------------------------------------------------------------------------------------
 
@@ -326,9 +213,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """The features that the model sees (n, d), SparseRows where it was trained on a sparse table, and what happened to
         the table on the way."""
         check_is_fitted(self)
-        X = _without(X, self.dropped_columns_)
+        X = without(X, self.dropped_columns_)
         if self.encoder_ is None:
-            array = _module_features(X)
+            array = module_features(X)
             if array.shape[1] != self.n_features_in_:
                 raise DataError(
                     f"X has {array.shape[1]} features, but FairClassifier is expecting {self.n_features_in_} features."
@@ -430,126 +317,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return self
 
 
-def _found(solution: Solution) -> bool:
-    """Whether a model other than the start met every bound."""
-    return bool(solution.feasible) and int(solution.best_step) > 0
-
-
-def _surely_missed(problem: FairProblem, held: FairProblem, x: torch.Tensor) -> list[str]:
-    """The bounds on classes that x meets on its own rows and misses on the rows `held`, where even the lower confidence
-    limit of the error (at 5 %) is above the bound."""
-    met = problem.evaluate(x).g <= 0
-    g, rows, plan, out = held.evaluate(x).g, held.counts_of_cells(), held.plan, []
-    for number, notion in enumerate(plan.notions):
-        if isinstance(notion, ClassRisk):
-            at = plan.rows_of(number)[0]
-            n = rows[plan.index[at, 0]]
-            wrong = min(max(float(g[at]) + notion.bound, 0.0), 1.0) * n
-            if met[at] and clopper_pearson(wrong, n, 0.05, "lower")[0] > notion.bound:
-                out.append(notion.text)
-    return out
-
-
-def _checked_labels(X: Any, y: Any) -> Any:
-    """y as one column of real labels, in scikit-learn's words where it is something else."""
-    if y is None:
-        raise DataError("FairClassifier requires y to be passed, but the target y is None.")
-    if any(getattr(getattr(part, "dtype", None), "kind", None) == "c" for part in (X, y)):
-        raise DataError("Complex data not supported: X and y must be real.")
-    shape: tuple[int, ...] = getattr(y, "shape", ())
-    if len(shape) == 2 and shape[1] == 1:
-        warnings.warn(
-            "A column-vector y was passed when a 1d array was expected; it is taken as one column of labels.",
-            DataConversionWarning,
-            stacklevel=3,
-        )
-    return y
-
-
 def _loss_of(loss: str, outputs: int) -> str:
     """The logistic loss and cross-entropy are one, of two classes by one score and of more by a score for each."""
     return loss if loss not in ("logistic", "cross_entropy") else "logistic" if outputs == 1 else "cross_entropy"
-
-
-def _without(X: Any, columns: Sequence[str]) -> Any:
-    if not columns or not hasattr(X, "columns"):
-        return X
-    present = [c for c in X.columns if str(c) in columns]
-    return X.drop(columns=present) if hasattr(X, "iloc") else X.drop(present)
-
-
-def _module_features(X: Any) -> np.ndarray:
-    if hasattr(X, "detach"):
-        X = X.detach().cpu().numpy()
-    elif hasattr(X, "to_numpy"):
-        X = X.to_numpy()
-    try:
-        array = np.require(X, dtype=np.float32, requirements=["W"])
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"an nn.Module needs numeric features ({error}); encode the table with fairbound.TableEncoder first."
-        ) from None
-    if array.ndim < 2:
-        raise DataError(f"X must have at least two dimensions, got {array.ndim}.")
-    return array
-
-
-def _validation_share(
-    stated: tuple[Notion, ...], groups: Groups | None, y: np.ndarray, classes: np.ndarray, notes: list[str]
-) -> float:
-    """The share of rows to hold back: none where a part of the smallest group or class could not show the bound."""
-    for kind, what, measured in ((GroupGap, "group", "difference"), (ClassRisk, "class", "error")):
-        bounds = tuple(n for n in stated if isinstance(n, kind))
-        if not bounds:
-            continue
-        known = no_groups(len(y)) if groups is None else groups
-        plan = compile_plan(bounds, known, y, classes.tolist())
-        rows = np.bincount(plan.cells(known.codes, y).ravel(), minlength=plan.n_cells + 1)[:-1]
-        smallest, bound = rows[rows > 0].min(), max(min(n.bound for n in bounds), 0.01)
-        if VALIDATION * smallest < max(0.25 / bound**2 if kind is GroupGap else 1 / bound, 50):
-            notes.append(
-                f"No rows were held back for validation: the smallest {what} has {smallest} rows, too few to measure "
-                f"{'a' if kind is GroupGap else 'an'} {measured} as small as the bound on a part of them. The bound was "
-                "verified on the training rows."
-            )
-            return 0.0
-    return VALIDATION if stated else 0.0
-
-
-def _coarse_groups(plan: Plan, rows: np.ndarray) -> list[str]:
-    """For each bound on rates, the groups (or the class) whose rates move in steps larger than the bound. rows: (K,) rows of each cell."""
-    out = []
-    for number, notion in enumerate(plan.notions):
-        if notion.statistic == "loss" or notion.bound == 0:
-            continue
-        used = np.unique(plan.index[plan.rows_of(number)][plan.coefficient[plan.rows_of(number)] != 0])
-        few = [c for c in used[np.argsort(rows[used], kind="stable")] if rows[c] * notion.bound < 1]
-        if few:
-            named = ", ".join(f"{plan.cell_names[c]!r} ({rows[c]})" for c in few[:3]) + (
-                ", ..." if len(few) > 3 else ""
-            )
-            if isinstance(notion, ClassRisk):
-                out.append(
-                    f"{notion.text}: with only {rows[few[0]]} training rows of the class, one error already breaks the bound. "
-                    "Give more rows of it, or loosen the bound."
-                )
-                continue
-            out.append(
-                f"{notion.text}: too few training rows for a difference this small in {named}; a rate over n rows moves in "
-                "steps of 1/n. Merge the group with another, mark it missing, or loosen the bound."
-            )
-    return out
-
-
-def _split(strata: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and rows held back, the same share of every stratum."""
-    parts = Strata.of(strata)
-    rng = np.random.default_rng(seed_for("validation", root=seed))
-    held = []
-    for start, size in zip(parts.starts, parts.sizes, strict=True):
-        rows = parts.order[start : start + size]
-        held.append(rng.permutation(rows)[: round(share * size)])
-    chosen = np.sort(np.concatenate(held))
-    keep = np.ones(len(strata), dtype=bool)
-    keep[chosen] = False
-    return np.flatnonzero(keep), chosen

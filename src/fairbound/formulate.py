@@ -29,7 +29,8 @@ from fairbound.domain import Domain
 from fairbound.errors import DataError, OptionError
 from fairbound.fairness.notions import Notion
 from fairbound.fairness.pointwise import Pointwise
-from fairbound.fairness.problem import MODULE_ROWS_AT_ONCE, FairProblem
+from fairbound.fairness.problem import FairProblem
+from fairbound.fairness.scores import MODULE_ROWS_AT_ONCE
 from fairbound.model import ModuleModel
 
 TRIAL_ROWS = 2

@@ -43,6 +43,11 @@ class Problem(Protocol):
     dual_scale: (m,) or a number: what a dual step of each constraint is to be multiplied by so that constraints of different
     steepness move alike; 1 for the group mean of a sigmoid, whose slope is 1/4. bounds: (m,) or a number: the stated
     bounds inside g, in the metric's units, of which a method may keep a share as margin; 0 where there is none.
+
+    Two more attributes are optional, for methods that certify that a point is feasible. convex: bool, a promise that f and
+    every g_i are convex in x, without which feasible points are not mixed. ranges(x): low and high (..., 1 + m, K), between
+    which one row of each of K blocks puts its part of f and g_i, bounds not subtracted, so that their sums over the blocks
+    bound what a balanced batch gives; without it a certificate takes all rows.
     """
 
     n: int

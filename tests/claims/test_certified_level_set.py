@@ -11,7 +11,10 @@ from scipy.stats import binom
 
 from fairbound.algorithms.certified_level_set import CertifiedLevelSet, init, step
 from fairbound.applications import fair_ratio, instance, neyman_pearson
+from fairbound.applications.linear_terms import Block, LinearTerms, Term
 from fairbound.errors import OptionError
+from fairbound.fairness.problem import FairProblem
+from fairbound.model import model_of
 from fairbound.problem import Draws
 from fairbound.subproblems import certificates
 from fairbound.testing import PROBLEMS, convex_fair, run
@@ -113,6 +116,59 @@ def test_a_point_where_rows_cannot_differ_is_certified_by_one_batch_with_a_row_o
     assert torch.allclose(free.upper, problem.evaluate(x).g)
     assert certificates.free(problem, x + 0.1, Draws(problem, (0,), 2), 2) is None
     assert certificates.free(PROBLEMS["box"](), x[:3], Draws(PROBLEMS["box"](), (0,), 2), 2) is None
+
+
+def test_a_constraint_of_rows_that_cannot_differ_is_bounded_by_its_value():
+    bound = certificates.upper_bounds(np.full((64, 2), -0.1), np.array([0.0, -1.0]), np.array([0.0, 1.0]), 0.05)
+    assert bound[0] == pytest.approx(-0.1, abs=1e-12) and bound[1] > -0.1
+
+
+def test_levels_too_small_to_compute_with_bound_nothing():
+    assert certificates.call_level(0.05, 1100) < 1e-300
+    assert np.isinf(certificates.upper_bounds(-np.ones((64, 1)), -np.ones(1), np.ones(1), 0.0)).all()
+
+
+def test_ranges_that_are_not_numbers_certify_nothing():
+    class Strange(Coin):
+        def ranges(self, x):
+            return torch.full((2, 1), math.nan).double(), torch.full((2, 1), math.nan).double()
+
+    x, problem = torch.zeros(1, dtype=torch.float64), Strange(-0.9)
+    assert certificates.free(problem, x, Draws(problem, (0,), 1), 1) is None
+    found = certificates.sampled(problem, x, Draws(problem, (0,), 1), 0, 1, 0.2, 450)
+    assert not bool(found.decided) and not bool((found.upper < 0).any())
+
+
+def test_a_constraint_that_batches_lack_is_not_certified_from_rows():
+    class Lacking(Coin):
+        def values(self, x, batch, true=False):
+            found = super().values(x, batch)
+            return found._replace(g=torch.zeros_like(found.g) - 1, seen=torch.tensor([batch < 0.9]))
+
+    problem = Lacking(-0.9)
+    found = certificates.sampled(problem, torch.zeros(1).double(), Draws(problem, (0,), 1), 0, 1, 0.2, 450)
+    assert not bool(found.decided) and bool(torch.isinf(found.upper).all())
+
+
+@pytest.mark.parametrize("certificate", ["exact", "sampled", "both"])
+def test_without_constraints_every_candidate_is_feasible(certificate):
+    rows = np.random.default_rng(0).normal(size=(500, 2))
+    problem = LinearTerms([Block("all", rows, 1)], [Term(0, 0, "hinge")], [], radius=1.0)
+    assert int(run(CertifiedLevelSet(certificate=certificate), problem, 200).outer) > 0
+
+
+def test_a_module_with_dropout_is_certified_as_it_predicts():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 400)
+    X = rng.normal(size=(400, 3)).astype(np.float32)
+    X[:, 0] += group
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 1))
+    problem = FairProblem(model_of(module, 3, 1), X, (X[:, 0] > 0.5).astype(int), group, "demographic_parity <= 0.05")
+    for seed in range(5):
+        x = problem.start((seed,))
+        found = certificates.exact(problem, x, Draws(problem, (seed,), 8), 0)
+        assert torch.equal(found.upper, problem.evaluate(x).g)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -16,13 +17,14 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
 import fairbound as fb
-from fairbound import cli
+from fairbound import cli, training
 from fairbound.errors import DataError, EmptyGroupError, OptionError
 from fairbound.fairness.pointwise import CROSS_ENTROPY, LOGISTIC, WRONG, WRONG_CLASS, class_error
 from fairbound.fairness.problem import FairProblem
 from fairbound.model import MLP, ModuleModel
 from fairbound.optim import Dual
 from fairbound.report import audit_page, schema
+from fairbound.solve import solve
 from fairbound.testing import check_gradient
 
 SURROGATES = ["sigmoid", "hinge", "clipped", "loss"]
@@ -412,6 +414,24 @@ def test_multipliers_may_follow_other_rows_than_the_gradient():
         primal = [p.sample([0], "primal", 2, size or 16, "balanced").features for p in (train, both)]
         assert torch.equal(*primal)
     assert torch.equal(both.evaluate(x).g, train.evaluate(x).g)
+
+
+@pytest.mark.parametrize(("stopped", "runs"), [("budget", 3), ("interrupted", 1)])
+def test_a_fit_that_meets_no_bound_is_run_again_unless_it_was_interrupted(monkeypatch, stopped, runs):
+    done = []
+
+    def counted(problem, **options):
+        done.append((problem.dual_rows is not None, options.get("validation") is not None))
+        return replace(solve(problem, **options), stopped=stopped)
+
+    monkeypatch.setattr(training, "solve", counted)
+    X = np.random.default_rng(0).normal(size=(1000, 2))
+    y = (np.random.default_rng(1).random(1000) < 0.5).astype(int)
+    bounds = ["recall of class 1 >= 0.9", "recall of class 0 >= 0.9"]
+    with pytest.warns(ConvergenceWarning):
+        fair = fb.FairClassifier(bounds, budget="60 steps").fit(X, y)
+    assert done == [(False, True), (True, True), (False, False)][:runs]
+    assert not fair.fit_report_["feasible"] and not any("follow" in note for note in fair.fit_report_["notes"])
 
 
 def test_the_trajectory_is_in_the_units_of_the_bound():

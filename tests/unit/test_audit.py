@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import fairbound as fb
-from fairbound.audit import as_logits
 from fairbound.errors import DataError, OptionError
 from fairbound.groups import Groups
+from fairbound.logits import as_logits
 from fairbound.report import schema
 
 PARITY = "demographic_parity <= 0.05"

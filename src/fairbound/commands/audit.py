@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.audit import as_logits, audit
+from fairbound.audit import audit
 from fairbound.commands.fit import TRAINED_ON
 from fairbound.commands.outcome import Outcome, of_classes_only, stated_bounds, verdict_summary, verdict_text
 from fairbound.commands.rows import listed, one_column
@@ -18,6 +18,7 @@ from fairbound.estimators import FairClassifier
 from fairbound.files import check_writable
 from fairbound.folder import load_folder
 from fairbound.groups import Groups, texts_of
+from fairbound.logits import as_logits
 from fairbound.report import write_audit
 from fairbound.tables import binary_labels, read_table
 

@@ -23,8 +23,9 @@ import torch
 from torch import Tensor
 
 from fairbound.errors import DataError, OptionError
+from fairbound.fairness.batches import Batch
 from fairbound.fairness.pointwise import Pointwise
-from fairbound.fairness.problem import Batch, FairProblem
+from fairbound.fairness.problem import FairProblem
 from fairbound.groups import MISSING, cross
 from fairbound.problem import Evaluation, Measured
 

@@ -25,6 +25,7 @@ Source: Maurer, Pontil (2009), Theorem 4, for the inequality; Lin, Nadarajah, So
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,8 @@ from fairbound.errors import OptionError
 from fairbound.problem import Draws, Problem
 
 FIRST_BATCHES = 64
+LEAST_LEVEL = 1e-300
+"""At a smaller level nothing is bounded."""
 
 
 class Bounds(NamedTuple):
@@ -65,7 +68,7 @@ def rounding(problem: Problem, upper: Tensor) -> Tensor:
 
 def call_level(delta: float, call: int) -> float:
     """delta_k = delta / 2^(k+1) of call k = 0, 1, ...; the sum over all calls is delta."""
-    return delta / 2.0 ** (call + 1)
+    return math.ldexp(delta, -(call + 1))
 
 
 def exact(problem: Problem, x: Tensor, draws: Draws, call: int, true: bool = True) -> Bounds:
@@ -103,10 +106,11 @@ def free(problem: Problem, x: Tensor, draws: Draws, size: int, true: bool = True
     if not hasattr(problem, "ranges"):
         return None
     low, high, blocks = spread(problem, x)
-    if bool((high - low > 1e-12 * (1 + high.abs())).any()):
+    if not bool((high - low <= 1e-12 * (1 + high.abs())).all()):
         return None
     e = problem.values(x, draws("certificate-free", 0, max(size, blocks), "balanced"), true=true)
-    return None if e.seen is not None else Bounds(e.f, e.g, torch.ones_like(e.f, dtype=torch.bool))
+    upper = e.g + (high - low)[..., 1:]
+    return None if e.seen is not None else Bounds(e.f, upper, torch.ones_like(e.f, dtype=torch.bool))
 
 
 def sampled(
@@ -129,19 +133,21 @@ def sampled(
     size, lead = max(size, ends.blocks), x.shape[:-1]
     f, upper = x.new_full(lead, torch.inf), x.new_full((*lead, problem.m), torch.inf)
     decided = torch.zeros(lead, dtype=torch.bool, device=x.device)
+    shown = torch.ones_like(upper, dtype=torch.bool)
     count, drawn, at, tries = first, 0, 0, 0
     while drawn + count * size <= most_rows and not bool(decided.all()):
         fs, gs = [], []
         for b in range(at, at + count):
-            e = problem.values(x, draws(f"certificate-{call}", b, size, "balanced"), true=true)
+            e = problem.values(x, draws("certificate-rows", (call << 32) + b, size, "balanced"), true=true)
             fs.append(e.f)
             gs.append(e.g)
+            shown &= True if e.seen is None else e.seen
         g = torch.stack(gs).double().cpu().numpy()
         mean_f = torch.stack(fs).mean(0)
         bound = upper_bounds(g, low, high, delta / 2.0 ** (tries + 1))
         mean = g.mean(0)
         above = torch.as_tensor(((mean > 0) & (2 * mean > bound)).any(-1), device=x.device)
-        found = torch.as_tensor(bound, dtype=x.dtype, device=x.device)
+        found = torch.as_tensor(bound, dtype=x.dtype, device=x.device).masked_fill(~shown, torch.inf)
         open_ = ~decided
         f = torch.where(open_, mean_f, f)
         upper = torch.where(open_.unsqueeze(-1), found, upper)
@@ -155,9 +161,12 @@ def upper_bounds(g: np.ndarray, low: np.ndarray, high: np.ndarray, delta: float)
 
     low, high: (..., m) with the length of the interval that each lies in; its place does not matter.
     """
-    length = np.maximum(high - low, 1e-300)
+    level = delta / max(g.shape[-1], 1)
+    if level < LEAST_LEVEL:
+        return np.full(g.shape[1:], np.inf)
+    length = np.maximum(high - low, 1e-100)  # whose square is a number still
     count = np.full(length.shape, g.shape[0], dtype=np.float64)
-    width = mean_width(g.var(0, ddof=1) / length**2, count, delta / g.shape[-1], "empirical-bernstein", 0.0, 1.0)
+    width = mean_width(g.var(0, ddof=1) / length**2, count, level, "empirical-bernstein", 0.0, 1.0)
     return g.mean(0) + length * width
 
 

@@ -1,0 +1,91 @@
+"""What a FairProblem is given, checked: rows in the order of their strata, their weights, and whether labels, loss and
+bounds fit the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from fairbound.errors import DataError, OptionError
+from fairbound.fairness.class_risk import ClassRisk
+from fairbound.fairness.plan import Plan
+from fairbound.fairness.pointwise import Pointwise
+from fairbound.mlp import MLP
+from fairbound.model import Model, ModuleModel
+from fairbound.sparse_rows import SparseRows
+
+
+def check_outputs(model: Model, loss: Pointwise, plan: Plan, y: np.ndarray) -> None:
+    """Whether loss, bounds and labels fit the model's number of scores per row."""
+    outputs = model.outputs
+    if loss.per_class != (outputs > 1):
+        raise OptionError(
+            f"the loss {loss.name!r} takes one score per row, the model gives {outputs}; take 'cross_entropy' "
+            "(labels 0, 1, ...), or a function of (scores, targets)."
+            if outputs > 1
+            else f"the loss {loss.name!r} takes a score for every class, the model gives one per row; take "
+            "'logistic', or a model with as many outputs as classes."
+        )
+    if outputs == 1:
+        if any(isinstance(n, ClassRisk) for n in plan.notions) and not np.isin(y, (0, 1)).all():
+            raise DataError(
+                f"a bound on a class needs labels 0 and 1, or a model with a score for every class; got "
+                f"{np.unique(y)[:5].tolist()}."
+            )
+        return
+    for notion in plan.notions:
+        if isinstance(notion, ClassRisk):
+            continue
+        if notion.statistic == "rate" or notion.conditioned != (None,):
+            raise OptionError(
+                f"{notion.text!r} speaks of positive and negative, but the model gives {outputs} scores per row and "
+                "no class is the positive one. State loss_gap over all labels, or train one class against the rest."
+            )
+    if not np.isin(y, np.arange(outputs)).all():
+        raise DataError(f"labels must be class numbers 0 to {outputs - 1}, got {np.unique(y)[:5].tolist()}...")
+
+
+def sorted_rows(
+    model: Model, features: Any, order: np.ndarray, dtype: torch.dtype, device: torch.device
+) -> Tensor | SparseRows:
+    """The rows in the order of their strata, checked."""
+    if sparse.issparse(features):
+        if not isinstance(model, MLP):
+            raise DataError(
+                f"{type(model).__name__} computes with dense features, and a sparse matrix of {features.shape[0]:,} x "
+                f"{features.shape[1]:,} was given. Pass features.toarray(), or take model='linear' or 'mlp:...'."
+            )
+        if device.type != "cpu":
+            raise OptionError(
+                f"sparse features work on the CPU, not on {device}. Pass features.toarray(), or device='cpu'."
+            )
+        return SparseRows.of(features, dtype).rows(order)
+    x = features if isinstance(features, Tensor) else torch.as_tensor(np.ascontiguousarray(features))
+    x = x.to(dtype=dtype if x.is_floating_point() else x.dtype, device=device)[torch.as_tensor(order)]
+    if x.is_floating_point() and not bool(torch.isfinite(x).all()):
+        raise DataError(_name_rows(x, order))
+    if isinstance(model, ModuleModel):
+        model.row_dims = x.dim() - 1
+    return x
+
+
+def _name_rows(features: Tensor, order: np.ndarray) -> str:
+    flat = features.flatten(1)
+    row = int((~torch.isfinite(flat)).any(1).nonzero()[0])
+    column = int((~torch.isfinite(flat[row])).nonzero()[0])
+    return (
+        f"feature {column} is NaN or infinite in row {int(order[row])} (and perhaps in others). Impute or drop such values "
+        "before training; TableEncoder does."
+    )
+
+
+def sorted_weights(sample_weight: Any, order: np.ndarray) -> Tensor:
+    """(n_rows,) weights in the order of their strata, checked."""
+    w = np.asarray(sample_weight, dtype=np.float64)
+    if w.shape != order.shape or not np.isfinite(w).all() or (w < 0).any() or w.sum() == 0:
+        raise DataError(f"sample_weight must be {len(order)} finite numbers >= 0 that are not all zero.")
+    return torch.as_tensor(w[order])
