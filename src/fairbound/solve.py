@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import signal
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -21,10 +19,12 @@ from fairbound.algorithms import method_of
 from fairbound.budget import Budget
 from fairbound.errors import NonFiniteError, OptionError
 from fairbound.files import check_writable
+from fairbound.interrupts import Interrupts
 from fairbound.problem import Draws, Measured, Problem
 from fairbound.records import Clock, Counts, Recorder
 
 AVERAGE_EVERY = 10
+COUNTED_BY = 1000
 
 
 @dataclass
@@ -149,12 +149,14 @@ def solve(
             f"{seeds}, {nonfinite!r}."
         )
     spacing = _Spacing(record_every)
-    if average < 0:
-        raise OptionError(f"average must not be negative, got {average}.")
+    if not isinstance(average, int) or isinstance(average, bool) or average < 0:
+        raise OptionError(f"average must not be negative, and a whole number; got {average!r}.")
     rows = getattr(problem, "rows", 1)
     draws = Draws(problem, seeds, batch_size, sampling)
     x = problem.start(seeds) if x0 is None else _first(x0, problem.n, len(seeds))
     state = method.init(config, problem, x, draws)
+    if average and hasattr(state, "outer"):
+        raise OptionError(f"{config.name} returns its outer iterates, whose average is not one; leave average at 0.")
     mean = point_of(state).clone() if average else None
     best, recorder, clock = Best.none(x), Recorder(Path(records) if records else None), Clock()
     identity = {
@@ -224,7 +226,7 @@ def solve(
 
     saved_at = clock.seconds
     outer = state.outer.clone() if hasattr(state, "outer") else None  # at the last record
-    with _Interrupts() as interrupts:
+    with Interrupts() as interrupts:
         while True:
             spent = spacing.done(state.k, problem.counts.samples, rows)
             if spent >= next_record or (outer is not None and not torch.equal(outer, state.outer)):
@@ -237,6 +239,11 @@ def solve(
             halted = bool(state.done.all()) if hasattr(state, "done") else False
             if limit.spent(*used, rows) or interrupts.seen or halted:
                 break
+            if state.k == COUNTED_BY and not problem.counts.samples and math.isinf(limit.seconds + limit.steps):
+                raise OptionError(
+                    f"the problem has counted no rows in {COUNTED_BY} steps, so a budget of {limit.text} would never end. Let its "
+                    "verbs add to counts.samples, or give a budget in steps or seconds."
+                )
             if checkpoint is not None and clock.seconds - saved_at >= checkpoint_every:
                 with clock.paused():
                     save()
@@ -270,7 +277,7 @@ def solve(
         seconds,
         problem.counts,
         "interrupted" if interrupts.seen else "halted" if halted else "budget",
-        _message(problem, best, validation is not None),
+        _message(problem, state, best, validation is not None),
     )
 
 
@@ -322,9 +329,13 @@ def _numbers(measured: Measured) -> dict[str, Any]:
     return {"f": measured.f, "g": measured.g, **measured.extra}
 
 
-def _message(problem: Problem, best: Best, validated: bool) -> str:
+def _message(problem: Problem, state: Any, best: Best, validated: bool) -> str:
     if problem.m == 0:
         return "no bound was stated."
+    if hasattr(state, "outer") and not bool((state.outer > 0).all()):
+        return "the method has no outer iterate yet, so it vouches for no point. Run it longer. Measured: " + _verdict(
+            best, validated
+        )
     unseen = problem.counts.unseen
     absent = f" Batches lacked a group {unseen:,} times; those constraints were left as they were." if unseen else ""
     return _verdict(best, validated) + absent
@@ -376,25 +387,3 @@ def _show(row: dict[str, Any]) -> None:
         file=sys.stderr,
         flush=True,
     )
-
-
-class _Interrupts:
-    """Ctrl-C asks the loop to stop after the current step; a second one stops it at once."""
-
-    def __init__(self) -> None:
-        self.seen = False
-
-    def __enter__(self) -> _Interrupts:
-        self._main = threading.current_thread() is threading.main_thread()
-        if self._main:
-            self._before = signal.signal(signal.SIGINT, self._note)
-        return self
-
-    def __exit__(self, *args: object) -> None:
-        if self._main:
-            signal.signal(signal.SIGINT, self._before)
-
-    def _note(self, *args: object) -> None:
-        if self.seen:
-            raise KeyboardInterrupt
-        self.seen = True

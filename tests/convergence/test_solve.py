@@ -20,7 +20,7 @@ from fairbound.budget import Budget
 from fairbound.errors import CheckpointError, NonFiniteError, OptionError
 from fairbound.fairness.problem import FairProblem
 from fairbound.model import MLP
-from fairbound.records import read_records
+from fairbound.records import Counts, read_records
 from fairbound.solve import Best, solve
 from fairbound.testing import PROBLEMS, convex_fair, differences, linear_program, tiny
 from fairbound.testing.tiny import FEATURES, TARGETS, TWO_GROUPS
@@ -459,3 +459,34 @@ def test_a_method_that_halts_ends_the_run(budget):
     solution = solve(linear_program(noise=0.2), config, budget=budget, batch_size=64)
     assert solution.stopped == "halted" and bool(solution.state.done.all())
     assert float(solution.state.upper) >= -0.5
+
+
+def test_a_problem_that_counts_no_rows_ends_a_budget_of_epochs_with_an_error():
+    class Forgetful:
+        def __init__(self):
+            self.inner = PROBLEMS["active"]()
+
+        def __getattr__(self, name):
+            return getattr(self.inner, name)
+
+        def __setattr__(self, name, value):
+            object.__setattr__(self, name, Uncounted() if name == "counts" else value)
+
+    class Uncounted(Counts):
+        samples = property(lambda self: 0, lambda self, value: None)
+
+    with pytest.raises(OptionError, match="counted no rows"):
+        solve(Forgetful(), SGD(), budget="20 epochs")
+
+
+def test_a_method_with_outer_iterates_is_not_averaged_and_says_when_it_has_none():
+    with pytest.raises(OptionError, match="leave average at 0"):
+        solve(linear_program(noise=0.2), SFLS(), budget="5 steps", average=3)
+    solution = solve(linear_program(noise=0.2), SFLS(), budget="1 steps")
+    assert int(solution.state.outer) == 0 and solution.message.startswith("the method has no outer iterate yet")
+
+
+@pytest.mark.parametrize("average", ["3", 2.5, True])
+def test_an_average_is_a_whole_number(average):
+    with pytest.raises(OptionError, match="whole number"):
+        solve(noisy(), SGD(), budget="5 steps", average=average)

@@ -454,6 +454,16 @@ def test_findings_say_who_wins_and_who_dominates():
 # -- the report ----------------------------------------------------------------------------------------------------
 
 
+def test_a_folder_that_holds_another_study_is_refused(tiny, tmp_path):
+    run, _, _ = tiny
+    text = (run.out.parent / "tiny.toml").read_text().replace('name = "', 'name = "other-', 1)
+    (tmp_path / "other.toml").write_text(text)
+    before = (run.out / "results.json").read_bytes()
+    with pytest.raises(OptionError, match=r"holds the study .* a folder of its own"):
+        run_study(tmp_path / "other.toml", run.out)
+    assert (run.out / "results.json").read_bytes() == before
+
+
 def test_the_report_is_drawn_from_the_folder_alone(tiny, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
     import shutil

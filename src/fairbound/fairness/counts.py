@@ -196,7 +196,10 @@ def read_targets(y: Any, n: int) -> np.ndarray | None:
     column = _column("y", y, n)
     if not np.isin(column, (0, 1)).all():
         other = column[~np.isin(column, (0, 1))]
-        raise DataError(f"y must hold 0 and 1 only, but {len(other)} of {n} rows hold others, such as {other[0]!r}.")
+        raise DataError(
+            f"y must hold 0 and 1 only, but {len(other)} of {n} rows hold others, such as {other[0]!r}. "
+            "Pass y == POSITIVE, with the value that counts as positive."
+        )
     return column.astype(np.int64)
 
 

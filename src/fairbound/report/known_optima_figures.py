@@ -112,7 +112,7 @@ def _band(ax: Axes, grid: list[float], values: dict[str, list[float | None]], co
 
 def _color(place: int) -> str:
     """Name of the colour of a method: ink for the study's subject, which has place 0."""
-    return ORDER[-1 - place % len(ORDER)]
+    return ORDER[7 - place % 8]
 
 
 def _lowest(values: list[float | None]) -> float:

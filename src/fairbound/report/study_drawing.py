@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ORDER = ("muted", "s5", "s4", "s6", "s3", "s2", "s1", "ink")
-MARKS = "osD^vPX*"
+ORDER = ("muted", "s5", "s4", "s6", "s3", "s2", "s1", "ink", "s5", "s4", "s1", "s6")  # a colour twice has another dash
+MARKS = "osD^vPX*<>hp"
 
 
 @dataclass(frozen=True)

@@ -65,12 +65,13 @@ def run_study(
     backend: "loky" (processes), "threading", "ray" or "dask". quick: the study's short form. only: keys of its items.
     tune: also choose settings of every method on validation rows, with equal budgets, and run them as the item "tuned".
     seeds, budget: in place of the study's own. say: receives lines of progress.
-    Raises: OptionError for wrong use; DataError where data cannot be read or no cell finishes; KeyboardInterrupt after
+    Raises: OptionError for wrong use, and where `out` holds another study; DataError where data cannot be read or no cell finishes; KeyboardInterrupt after
         Ctrl-C, with finished cells and checkpoints kept.
     """
     study = spec if isinstance(spec, StudySpec) else load_spec(spec)
     study = _asked(study, quick, only, tune, seeds, budget)
     folder = check_writable(Path(out))
+    _refuse_another(folder, study.name)
     cells_folder = check_writable(folder / "cells")
     place = None if data_dir is None else str(data_dir)
     kind = KINDS[study.kind]
@@ -191,6 +192,15 @@ def _asked(
 
 def _told(method: MethodSpec) -> dict[str, Any]:
     return {**asdict(method), "config": method.settings}
+
+
+def _refuse_another(folder: Path, name: str) -> None:
+    try:
+        held = json.loads((folder / "study.json").read_text(encoding="utf-8"))["name"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if held != name:
+        raise OptionError(f"{str(folder)!r} holds the study {held!r}; give {name!r} a folder of its own.")
 
 
 def commit() -> str | None:

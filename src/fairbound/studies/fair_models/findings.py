@@ -83,10 +83,10 @@ def _best(
 
 
 def apart(one: dict[str, Any], other: dict[str, Any], column: str) -> bool:
-    """Whether a paired t test at 5 % tells two methods apart; False below 2 runs of the same seeds."""
+    """Whether a paired t test at 5 % tells two methods apart; False below 3 runs of the same seeds."""
     a, b = _values(one, column), _values(other, column)
     seeds = sorted(set(a) & set(b))
-    if len(seeds) < 2:
+    if len(seeds) < 3:
         return False
     difference = np.array([a[s] - b[s] for s in seeds])
     error = difference.std(ddof=1) / np.sqrt(len(seeds))
