@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from fairbound.algorithms import algorithm as algorithm_named
 from fairbound.budget import Budget
+from fairbound.fairness.class_risk import ClassRisk
 from fairbound.fairness.problem import FairProblem
 from fairbound.solve import Solution, solve
 from fairbound.validation import surely_missed
@@ -45,8 +46,9 @@ def train(
 ) -> Trained:
     """Train on the rows of `problem`, up to three times.
 
-    held: rows held back. Where no model meets every bound on both, the augmented Lagrangian is run again with
-        multipliers of the rows held back, and then the problem that `all_rows` makes is solved; None leaves this out.
+    held: rows held back. Where no model meets every bound on both, the augmented Lagrangian is run again, if classes are
+        bounded, with multipliers of the rows held back (Cotter et al. 2019), and then the problem that `all_rows` makes is
+        solved; None leaves this out.
     algorithm, budget: as in FairClassifier. The other arguments are those of `solve`.
     """
     config = algorithm_named("alm" if algorithm == "auto" else algorithm) if isinstance(algorithm, str) else algorithm
@@ -66,7 +68,8 @@ def train(
     cautions: list[str] = []
     solution = run(problem, validation=held)
     followed = False  # whether the multipliers of the solution are of the validation rows
-    if held is not None and config.name == "alm" and _unfinished(solution):
+    bounds_classes = any(isinstance(notion, ClassRisk) for notion in problem.plan.notions)
+    if held is not None and bounds_classes and config.name == "alm" and _unfinished(solution):
         again = run(problem.with_dual_rows(held), validation=held)
         if _found(again) or again.violation < solution.violation:
             solution, followed = again, True
