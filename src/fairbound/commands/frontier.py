@@ -34,6 +34,10 @@ class FrontierOptions:
     def __post_init__(self) -> None:
         if self.seeds < 1:
             raise OptionError(f"--seeds must be at least 1, got {self.seeds}.")
+        if self.notion.strip().startswith(("recall", "error")):
+            raise OptionError(
+                f"a frontier takes notions between groups, got {self.notion!r}; for a class, run `fit` once for each bound."
+            )
         if "<" in self.notion or "≤" in self.notion:
             raise OptionError(
                 f"--constraint of a frontier is a notion without its bound, got {self.notion!r}; use --bounds."
