@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 TINY = """
@@ -75,3 +76,14 @@ def write_tiny(folder: Path, budget: str = "200 steps") -> Path:
     path = folder / "tiny.toml"
     path.write_text(TINY.format(budget=budget), encoding="utf-8")
     return path
+
+
+def changed(table: dict, path: str, value) -> dict:
+    """A copy of a study's table with one entry changed; dots separate keys."""
+    copied = json.loads(json.dumps(table))
+    place = copied
+    *outer, last = path.split(".")
+    for key in outer:
+        place = place[int(key)] if key.isdigit() else place[key]
+    place[last] = value
+    return copied

@@ -24,6 +24,7 @@ from fairbound.studies import aggregate, load_spec, run_study
 from fairbound.studies.known_optima.summary import summarise
 from fairbound.studies.registry import parse
 from fairbound.testing import PROBLEMS
+from study_examples import changed
 
 TINY = """
 name = "tiny-optima"
@@ -92,17 +93,6 @@ COLUMNS = {
 RUN = "import sys; from fairbound.studies import run_study; run_study(sys.argv[1], sys.argv[2], only=['steps'])"
 
 
-def changed(path: str, value):
-    """TABLE with one entry changed; dots separate keys."""
-    table = json.loads(json.dumps(TABLE))
-    place = table
-    *outer, last = path.split(".")
-    for key in outer:
-        place = place[int(key)] if key.isdigit() else place[key]
-    place[last] = value
-    return table
-
-
 def lines(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
@@ -139,7 +129,7 @@ def tiny(tmp_path_factory):
     ],
 )
 def test_a_wrong_study_says_what_is_wrong(path, value, said):
-    table = changed(path, value)
+    table = changed(TABLE, path, value)
     if path == "data":
         table["items"] = []
     with pytest.raises(OptionError, match=said):
@@ -161,7 +151,7 @@ def test_cells_follow_presets_seeds_and_the_quick_form():
         ("inventory-2-10-10.dfls.s0", "20 steps"), ("inventory-2-10-10.ynw.s0", "20 steps"),
     ]  # fmt: skip
     assert {c.budget for c in study.within("7 steps").cells()} == {"7 steps"}
-    assert [c.seed for c in parse(changed("seeds", 1)).cells()] == [0] * 4
+    assert [c.seed for c in parse(changed(TABLE, "seeds", 1)).cells()] == [0] * 4
     with pytest.raises(OptionError, match="has nothing to tune"):
         study.with_tuned()
 
@@ -172,12 +162,12 @@ def test_what_changes_a_run_changes_its_fingerprint_and_nothing_else_does():
         ("items.0.batch", 21), ("items.0.record_every", 5), ("items.0.budget", "41 steps"),
         ("methods.dfls.options", {"step_size": 2.0}),
     ):  # fmt: skip
-        assert parse(changed(path, value)).cells()[0].fingerprint != cell.fingerprint, path
+        assert parse(changed(TABLE, path, value)).cells()[0].fingerprint != cell.fingerprint, path
     for path, value in (
         ("title", "T"), ("items.0.at", [7]), ("items.0.since", 3), ("methods.dfls.title", "T"), ("seeds", 1),
         ("data.inventory-2-10-10.note", "N"), ("methods.ynw.options", {"horizon": 7}),
     ):  # fmt: skip
-        assert parse(changed(path, value)).cells()[0].fingerprint == cell.fingerprint, path
+        assert parse(changed(TABLE, path, value)).cells()[0].fingerprint == cell.fingerprint, path
 
 
 # -- records -------------------------------------------------------------------------------------------------------

@@ -22,21 +22,10 @@ from fairbound.studies.fair_models.rows import Part, divided, load_rows
 from fairbound.studies.registry import parse
 from fairbound.studies.store import is_done, read_result
 from fairbound.studies.workers import slowdown, workers
-from study_examples import TINY, write_tiny
+from study_examples import TINY, changed, write_tiny
 
 FLOAT32 = 480 * 2**-24  # rounding of a sum of 480 terms of size 1 in single precision
 TABLE = tomllib.loads(TINY.format(budget="200 steps"))
-
-
-def changed(path: str, value):
-    """The tiny study's table with one entry changed; dots separate keys."""
-    table = json.loads(json.dumps(TABLE))
-    place = table
-    *outer, last = path.split(".")
-    for key in outer:
-        place = place[int(key)] if key.isdigit() else place[key]
-    place[last] = value
-    return table
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +83,7 @@ def test_table_3_is_typed_in_as_printed():
 )
 def test_a_wrong_study_says_what_is_wrong(path, value, said):
     with pytest.raises(OptionError, match="(?s)" + said.replace("(", r"\(").replace("[", r"\[")):
-        parse(changed(path, value))
+        parse(changed(TABLE, path, value))
 
 
 def test_a_missing_key_and_bad_files_are_named(tmp_path):
@@ -118,12 +107,12 @@ def test_what_changes_a_run_changes_its_fingerprint_and_nothing_else_does():
         ("methods.sgd.options", {"step_size": 0.2}), ("methods.sgd.record_every", 21),
         ("data.generated.options", {"n": 9}),
     ):  # fmt: skip
-        assert parse(changed(path, value)).cells()[0].fingerprint != cell.fingerprint, path
+        assert parse(changed(TABLE, path, value)).cells()[0].fingerprint != cell.fingerprint, path
     for path, value in (
         ("title", "T"), ("checkpoint_every", 3.0), ("methods.sgd.title", "T"), ("methods.sgd.grid", {"decay": [0, 1]}),
         ("data.generated.note", "N"), ("seeds", 1), ("methods.sgd.output", "best"),
     ):  # fmt: skip
-        assert parse(changed(path, value)).cells()[0].fingerprint == cell.fingerprint, path
+        assert parse(changed(TABLE, path, value)).cells()[0].fingerprint == cell.fingerprint, path
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------
@@ -220,7 +209,7 @@ def test_a_gap_is_protected_minus_reference():
 
 
 def test_selection_on_validation_and_a_tighter_bound_are_measured_on_all_training_rows(tmp_path):
-    table = changed("methods.alm.validation", 0.25)
+    table = changed(TABLE, "methods.alm.validation", 0.25)
     table["methods"]["alm"]["constraint"] = "loss_gap <= 0.01"
     study = replace(parse(table), seeds=1).only(["main"])
     out = run_study(study, tmp_path).out
@@ -232,7 +221,7 @@ def test_selection_on_validation_and_a_tighter_bound_are_measured_on_all_trainin
 
 
 def test_a_failing_cell_is_told_and_the_others_finish(tmp_path):
-    table = changed("methods.sgd.options", {"step_size": 1e30})
+    table = changed(TABLE, "methods.sgd.options", {"step_size": 1e30})
     study = replace(parse(table).only(["main"]), model="mlp:4")
     run = run_study(replace(study, seeds=1), tmp_path)
     assert run.failed == ("generated.sgd.s0",) and run.done == 1
