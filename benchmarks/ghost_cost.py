@@ -29,9 +29,9 @@ import torch  # noqa: E402
 from tasks import acs_income, balanced_batches, mlp  # noqa: E402
 
 import fairbound as fb  # noqa: E402
-from fairbound.algorithms import algorithm, method_of  # noqa: E402
-from fairbound.algorithms.stochastic_ghost import level_at  # noqa: E402
-from fairbound.problem import Draws  # noqa: E402
+from fairbound.methods import algorithm, method_of  # noqa: E402
+from fairbound.methods.stochastic_ghost import level_at  # noqa: E402
+from fairbound.problems.problem import Draws  # noqa: E402
 
 torch.set_num_threads(1)
 

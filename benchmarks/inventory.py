@@ -18,7 +18,7 @@ harness.single_thread()
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
-from fairbound.applications.inventory import DEMAND, LEVELS, START_STATE, Inventory, basis  # noqa: E402
+from fairbound.instances.inventory import DEMAND, LEVELS, START_STATE, Inventory, basis  # noqa: E402
 
 torch.set_num_threads(1)
 

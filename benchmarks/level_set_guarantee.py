@@ -3,7 +3,7 @@
 A run keeps the promise where each of its outer iterates meets the exact constraints. Prints one JSON object (the table
 goes to standard error): by method and problem the share of such runs with its Clopper-Pearson interval, the number of
 outer iterates, the data passes until the first, and the relative gap (f - f*) / (f(x0) - f*) of the last. The target is
-a share of 1 - delta. --instance takes a problem of fairbound.applications instead, with real data.
+a share of 1 - delta. --instance takes a problem of fairbound.instances instead, with real data.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
-from fairbound.algorithms import algorithm
-from fairbound.applications import instance, optimum
-from fairbound.intervals import clopper_pearson
-from fairbound.records import Counts
+from fairbound.base.records import Counts
+from fairbound.confidence.contrasts import clopper_pearson
+from fairbound.instances import instance, optimum
+from fairbound.methods import algorithm
 from fairbound.testing import LEVEL_SETS, run
 
 torch.set_num_threads(1)
@@ -70,7 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--method", nargs="+", default=["sfls"], help='names as in fb.solve: "sfls", "sfls:fair"')
     parser.add_argument("--problem", nargs="*", default=list(LEVEL_SETS), choices=list(LEVEL_SETS))
-    parser.add_argument("--instance", nargs="*", default=[], help="of fairbound.applications, in place of --problem")
+    parser.add_argument("--instance", nargs="*", default=[], help="of fairbound.instances, in place of --problem")
     parser.add_argument("--options", type=json.loads, default={}, help='of every method, as {"restart": "last"}')
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--steps", type=int, default=3000)

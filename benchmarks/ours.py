@@ -10,11 +10,11 @@ from harness import Step
 from tasks import FixedBatch, Rows, mlp
 from torch import nn
 
-from fairbound.algorithms import ALM, method_of
 from fairbound.fairness.problem import FairProblem
-from fairbound.model import Model, ModuleModel, model_of
+from fairbound.methods import ALM, method_of
+from fairbound.models.model import Model, ModuleModel, model_of
 from fairbound.optim import Dual
-from fairbound.problem import Draws
+from fairbound.problems.problem import Draws
 
 STEP_SIZE = 0.01
 DUAL_STEP_SIZE = 0.05

@@ -73,8 +73,8 @@ def classifier(name: str) -> dict[str, Any]:
 
 def terms(name: str) -> dict[str, Any]:
     from fairbound import solve
-    from fairbound.algorithms import YNW
-    from fairbound.applications import instance, neyman_pearson
+    from fairbound.instances import instance, neyman_pearson
+    from fairbound.methods import YNW
 
     if name == "a9a":
         problem = instance("fair-a9a")

@@ -19,7 +19,7 @@ import ours  # noqa: E402
 import torch  # noqa: E402
 from tasks import Rows, adult  # noqa: E402
 
-from fairbound.algorithms import ALM  # noqa: E402
+from fairbound.methods import ALM  # noqa: E402
 
 torch.set_num_threads(THREADS)
 

@@ -25,7 +25,8 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 import fairbound as fb  # noqa: E402
-from fairbound.fairness.subgroups import (  # noqa: E402
+from fairbound.models.model import model_of  # noqa: E402
+from fairbound.subgroups import (  # noqa: E402
     Found,
     Occurring,
     Round,
@@ -34,7 +35,6 @@ from fairbound.fairness.subgroups import (  # noqa: E402
     most_violated,
     occurring,
 )
-from fairbound.model import model_of  # noqa: E402
 
 AGES = tuple(range(20, 96, 5))
 HOURS = (20, 35, 40, 41, 50, 60)

@@ -7,10 +7,10 @@ from typing import Any
 
 from stopwatch import BOUND, Stopwatch, Task, main
 
-from fairbound.algorithms import algorithm, method_of
 from fairbound.fairness.problem import FairProblem
-from fairbound.model import model_of
-from fairbound.problem import Draws
+from fairbound.methods import algorithm, method_of
+from fairbound.models.model import model_of
+from fairbound.problems.problem import Draws
 
 
 def method(task: Task, seed: int, settings: dict[str, Any], stopwatch: Callable[..., Stopwatch]) -> None:

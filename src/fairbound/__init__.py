@@ -2,7 +2,21 @@
 
 from fairbound import data, optim, report
 from fairbound._version import __version__
-from fairbound.algorithms import (
+from fairbound.audits.audit import audit
+from fairbound.base.errors import FairboundError
+from fairbound.estimators.classifier import FairClassifier
+from fairbound.fairness.class_risk import ClassRisk
+from fairbound.fairness.formulate import formulate
+from fairbound.fairness.notions import (
+    DemographicParity,
+    EqualizedOdds,
+    EqualOpportunity,
+    LossGap,
+    PredictiveEquality,
+    constraint,
+)
+from fairbound.fairness.problem import FairProblem
+from fairbound.methods import (
     ALM,
     DFLS,
     SFLS,
@@ -14,23 +28,9 @@ from fairbound.algorithms import (
     StochasticGhost,
     SwitchingSubgradient,
 )
-from fairbound.audit import audit
-from fairbound.budget import Budget
-from fairbound.errors import FairboundError
-from fairbound.estimators import FairClassifier
-from fairbound.fairness.class_risk import ClassRisk
-from fairbound.fairness.notions import (
-    DemographicParity,
-    EqualizedOdds,
-    EqualOpportunity,
-    LossGap,
-    PredictiveEquality,
-    constraint,
-)
-from fairbound.fairness.problem import FairProblem
-from fairbound.formulate import formulate
-from fairbound.groups import Groups
-from fairbound.solve import solve
+from fairbound.rows.groups import Groups
+from fairbound.solver.budget import Budget
+from fairbound.solver.solve import solve
 from fairbound.tables import TableEncoder
 
 __all__ = [

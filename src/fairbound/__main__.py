@@ -2,6 +2,6 @@
 
 import sys
 
-from fairbound.cli import main
+from fairbound.cli.app import main
 
 sys.exit(main())

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from fairbound.algorithms import ALM, SGD
-from fairbound.domain import Box
-from fairbound.errors import OptionError
+from fairbound.base.errors import OptionError
 from fairbound.fairness.problem import FairProblem
-from fairbound.model import MLP
-from fairbound.solve import solve
+from fairbound.methods import ALM, SGD
+from fairbound.models.model import MLP
+from fairbound.problems.domain import Box
+from fairbound.solver.solve import solve
 from fairbound.testing import PROBLEMS, convex_fair, run, tiny
 
 

@@ -7,9 +7,8 @@ import pytest
 import torch
 from scipy import sparse
 
-from fairbound.algorithms.alm import ALM
-from fairbound.algorithms.sgd import SGD
-from fairbound.applications import (
+from fairbound.base.errors import DataError, NonFiniteError, OptionError
+from fairbound.instances import (
     INSTANCES,
     Block,
     LinearTerms,
@@ -20,9 +19,10 @@ from fairbound.applications import (
     neyman_pearson,
     positive_shares,
 )
-from fairbound.domain import Ball, Product, Space
-from fairbound.errors import DataError, NonFiniteError, OptionError
-from fairbound.sampling import Rows, balanced_layout
+from fairbound.methods.alm import ALM
+from fairbound.methods.sgd import SGD
+from fairbound.problems.domain import Ball, Product, Space
+from fairbound.rows.sampling import Rows, balanced_layout
 from fairbound.testing import (
     check_counts,
     check_dtype,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.optimize import linprog, minimize
 
-from fairbound.domain import Ball, Box, Product, Simplex, Space
+from fairbound.problems.domain import Ball, Box, Product, Simplex, Space
 from fairbound.subproblems.bregman import centre, linear_minimum, modulus, prox, squared_diameter
 
 BOX = Box(torch.tensor([-1.0, 0.0, 2.0], dtype=torch.float64), torch.tensor([1.0, 0.5, 5.0], dtype=torch.float64))

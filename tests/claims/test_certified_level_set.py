@@ -9,14 +9,14 @@ import torch
 from scipy.optimize import linprog
 from scipy.stats import binom
 
-from fairbound.algorithms.certified_level_set import CertifiedLevelSet, init, step
-from fairbound.applications import fair_ratio, instance, neyman_pearson
-from fairbound.applications.linear_terms import Block, LinearTerms, Term
-from fairbound.errors import OptionError
+from fairbound.base.errors import OptionError
 from fairbound.fairness.problem import FairProblem
-from fairbound.model import model_of
-from fairbound.problem import Draws
-from fairbound.subproblems import certificates
+from fairbound.instances import fair_ratio, instance, neyman_pearson
+from fairbound.instances.linear_terms import Block, LinearTerms, Term
+from fairbound.methods import certificates
+from fairbound.methods.certified_level_set import CertifiedLevelSet, init, step
+from fairbound.models.model import model_of
+from fairbound.problems.problem import Draws
 from fairbound.testing import PROBLEMS, convex_fair, run
 
 POPULATIONS = {  # values of (g_1, g_2) in [0, 1], with their probabilities
@@ -69,7 +69,7 @@ class Coin:
         return np.random.default_rng([*seeds, *map(ord, name), k]).random()
 
     def values(self, x, batch, true=False):
-        from fairbound.problem import Evaluation
+        from fairbound.problems.problem import Evaluation
 
         g = torch.tensor([1.0 if batch < (1 + self.mean) / 2 else -1.0], dtype=torch.float64)
         return Evaluation(torch.tensor(0.0, dtype=torch.float64), g)

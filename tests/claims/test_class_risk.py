@@ -17,14 +17,15 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
 import fairbound as fb
-from fairbound import cli, training
-from fairbound.errors import DataError, EmptyGroupError, OptionError
+from fairbound.base.errors import DataError, EmptyGroupError, OptionError
+from fairbound.cli import app as cli
+from fairbound.estimators import training
 from fairbound.fairness.pointwise import CROSS_ENTROPY, LOGISTIC, WRONG, WRONG_CLASS, class_error
 from fairbound.fairness.problem import FairProblem
-from fairbound.model import MLP, ModuleModel
+from fairbound.models.model import MLP, ModuleModel
 from fairbound.optim import Dual
 from fairbound.report import audit_page, schema
-from fairbound.solve import solve
+from fairbound.solver.solve import solve
 from fairbound.testing import check_gradient
 
 SURROGATES = ["sigmoid", "hinge", "clipped", "loss"]

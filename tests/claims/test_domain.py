@@ -5,8 +5,8 @@ import pytest
 import torch
 from scipy import optimize
 
-from fairbound.domain import Ball, Box, Product, Simplex, Space
-from fairbound.errors import OptionError
+from fairbound.base.errors import OptionError
+from fairbound.problems.domain import Ball, Box, Product, Simplex, Space
 
 N = 5
 CENTRE = torch.tensor([0.5, -1.0, 0.0, 2.0, 0.3], dtype=torch.float64)

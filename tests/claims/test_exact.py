@@ -8,11 +8,11 @@ import pytest
 import torch
 from scipy import sparse
 
-from fairbound.applications import INSTANCES, exact, fair_ratio, instance, neyman_pearson, optimum
-from fairbound.applications.exact import ExactOptimum, check, checksum, lp_lower_bound, solve_exactly
-from fairbound.applications.hinge_program import Duals, HingeProgram
-from fairbound.applications.inventory import Inventory
-from fairbound.errors import DataError, OptionError
+from fairbound.base.errors import DataError, OptionError
+from fairbound.instances import INSTANCES, exact, fair_ratio, instance, neyman_pearson, optimum
+from fairbound.instances.exact import ExactOptimum, check, checksum, lp_lower_bound, solve_exactly
+from fairbound.instances.hinge_program import Duals, HingeProgram
+from fairbound.instances.inventory import Inventory
 from fairbound.testing import PROBLEMS
 
 

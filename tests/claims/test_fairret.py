@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import fairbound as fb
-from fairbound.algorithms import METHODS, SGD, SGDFairret, algorithm
-from fairbound.errors import DataError, OptionError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.fairret import STATISTICS, NormPenalty, PenalisedProblem, one_hot
-from fairbound.model import MLP
+from fairbound.methods import METHODS, SGD, SGDFairret, algorithm
+from fairbound.models.model import MLP
 from fairbound.testing import PROBLEMS, check_dtype, check_gradient, check_repeatable, check_resume, check_stacked, tiny
 from fairbound.testing.running import run
 from fairbound.testing.tiny import FEATURES, TARGETS, THREE_GROUPS, TWO_GROUPS, WEIGHTS

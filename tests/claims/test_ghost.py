@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 import torch
 
-from fairbound.algorithms import METHODS, StochasticGhost, algorithm, stochastic_ghost
-from fairbound.algorithms.stochastic_ghost import (
+from fairbound.base.errors import OptionError
+from fairbound.methods import METHODS, StochasticGhost, algorithm, stochastic_ghost
+from fairbound.methods.stochastic_ghost import (
     Averages,
     averages,
     direction,
@@ -25,8 +26,7 @@ from fairbound.algorithms.stochastic_ghost import (
     level_at,
     step,
 )
-from fairbound.errors import OptionError
-from fairbound.problem import Draws
+from fairbound.problems.problem import Draws
 from fairbound.testing import PROBLEMS, Spy, convex_fair, run, tiny
 
 # Three elements X_j = (grad f, c, grad c) at one x: the first needs its constraint, the second does not, and the rows

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairbound import intervals as iv
-from fairbound.errors import DataError, OptionError
+from fairbound.base.errors import DataError, OptionError
+from fairbound.confidence import contrasts as iv
 
 RATES = (0.02, 0.1, 0.3, 0.5)
 SIZES = {200: ((100, 100), (20, 180), (180, 20)), 2000: ((1000, 1000), (200, 1800), (1800, 200))}

@@ -7,10 +7,10 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from fairbound.applications.inventory import DEMAND, LEVELS, Inventory, TruncatedNormal, _fixed_part, basis
-from fairbound.errors import NonFiniteError, OptionError
-from fairbound.problem import Problem
-from fairbound.solve import solve
+from fairbound.base.errors import NonFiniteError, OptionError
+from fairbound.instances.inventory import DEMAND, LEVELS, Inventory, TruncatedNormal, _fixed_part, basis
+from fairbound.problems.problem import Problem
+from fairbound.solver.solve import solve
 from fairbound.testing import check_gradient
 
 COSTS = [(2, 10, 10), (5, 10, 8), (2, 5, 10)]

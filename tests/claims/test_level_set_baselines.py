@@ -7,10 +7,10 @@ import pytest
 import torch
 from scipy.optimize import linprog
 
-from fairbound.algorithms import DFLS, YNW, dfls, ynw
-from fairbound.domain import Box, Space
-from fairbound.errors import OptionError
-from fairbound.problem import Draws
+from fairbound.base.errors import OptionError
+from fairbound.methods import DFLS, YNW, dfls, ynw
+from fairbound.problems.domain import Box, Space
+from fairbound.problems.problem import Draws
 from fairbound.testing import KnownProblem, Optimum, convex_fair, run
 
 WIDE = ynw.JACOBIAN_UP_TO + 24

@@ -18,8 +18,8 @@ from torch import distributed, multiprocessing, nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
+from fairbound.base.errors import EmptyGroupError, NonFiniteError
 from fairbound.data.generator import GaussianParity
-from fairbound.errors import EmptyGroupError, NonFiniteError
 from fairbound.optim import Dual
 
 # -- groups that are not there -------------------------------------------------------------------------------------

@@ -8,16 +8,16 @@ import pytest
 import torch
 from torch import nn
 
-from fairbound import sampling
-from fairbound.errors import DataError, EmptyGroupError, NonFiniteError, OptionError
+from fairbound.base.errors import DataError, EmptyGroupError, NonFiniteError, OptionError
 from fairbound.fairness import reduction as reductions
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.pointwise import LOSSES, SURROGATES
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.reduction import DenseReduction, IndexedReduction
-from fairbound.groups import Groups
-from fairbound.model import MLP, ModuleModel
-from fairbound.problem import Draws
+from fairbound.models.model import MLP, ModuleModel
+from fairbound.problems.problem import Draws
+from fairbound.rows import sampling
+from fairbound.rows.groups import Groups
 from fairbound.testing import check_gradient, check_stacked, tiny
 from fairbound.testing.tiny import FEATURES, TARGETS, THREE_GROUPS, TWO_GROUPS, WEIGHTS
 
@@ -395,7 +395,7 @@ def test_bad_input_is_refused_with_the_next_move():
 
 
 def test_a_stack_equals_single_runs_with_a_module():
-    from fairbound.algorithms import SGD
+    from fairbound.methods import SGD
 
     check_stacked(SGD(), lambda **o: tiny("loss_gap <= 0.1", model=_module(), **o))
 

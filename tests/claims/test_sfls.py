@@ -15,11 +15,11 @@ import torch
 from scipy import stats
 from scipy.optimize import linprog
 
-from fairbound.algorithms import SFLS, algorithm, ovsmd, sfls
-from fairbound.algorithms.level_estimate import estimate_level, halve
-from fairbound.algorithms.ovsmd import Moments
-from fairbound.errors import FairboundError, NonFiniteError, OptionError
-from fairbound.problem import Draws
+from fairbound.base.errors import FairboundError, NonFiniteError, OptionError
+from fairbound.methods import SFLS, algorithm, ovsmd, sfls
+from fairbound.methods.level_estimate import estimate_level, halve
+from fairbound.methods.ovsmd import Moments
+from fairbound.problems.problem import Draws
 from fairbound.testing import LEVEL_SETS, PROBLEMS, check_stacked, differences, linear_program, run
 from fairbound.testing.known import Noise
 from fairbound.testing.level_sets import LP_BOUNDS, LP_CONSTRAINTS, LP_OBJECTIVE

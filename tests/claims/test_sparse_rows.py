@@ -6,11 +6,11 @@ import torch
 from scipy import sparse
 
 import fairbound as fb
-from fairbound.algorithms import ALM, DFLS, SGD, YNW, SwitchingSubgradient
-from fairbound.errors import DataError, OptionError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.problem import FairProblem
-from fairbound.model import ModuleModel, model_of
-from fairbound.sparse_rows import SparseRows
+from fairbound.methods import ALM, DFLS, SGD, YNW, SwitchingSubgradient
+from fairbound.models.model import ModuleModel, model_of
+from fairbound.rows.sparse import SparseRows
 from fairbound.testing import check_gradient, run
 
 

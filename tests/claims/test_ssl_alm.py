@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from fairbound.algorithms import SSLALM, algorithm, ssl_alm
-from fairbound.errors import OptionError
-from fairbound.problem import Draws
+from fairbound.base.errors import OptionError
+from fairbound.methods import SSLALM, algorithm, ssl_alm
+from fairbound.problems.problem import Draws
 from fairbound.testing import PROBLEMS, run, tiny
 
 

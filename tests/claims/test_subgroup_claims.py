@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairbound as fb
-from fairbound.fairness.subgroups import Subgroups, bound_subgroups, most_violated, occurring
+from fairbound.subgroups import Subgroups, bound_subgroups, most_violated, occurring
 
 
 def every_gap(sizes, codes, statistic, reference, min_count, max_fixed, rows):
@@ -114,7 +114,7 @@ def test_depth_first_order_finds_the_same(monkeypatch):
     codes, statistic = make((5, 4, 3, 3), 600, "loss", 0.1, 0)
     cells = occurring(space((5, 4, 3, 3)), codes)
     before = most_violated(cells, statistic, min_count=8, top=5)
-    monkeypatch.setattr("fairbound.fairness.subgroup_search.OPEN_BYTES", 0)
+    monkeypatch.setattr("fairbound.subgroups.search.OPEN_BYTES", 0)
     after = most_violated(cells, statistic, min_count=8, top=5)
     assert [f.index for f in after.found] == [f.index for f in before.found] and after.exact
 

@@ -5,11 +5,11 @@ import pytest
 import torch
 from scipy import stats
 
-from fairbound.algorithms import SwitchingSubgradient
-from fairbound.algorithms import switching_subgradient as method
-from fairbound.algorithms.switching_subgradient import _largest, _masked, tolerance_at
-from fairbound.errors import OptionError
-from fairbound.problem import Draws, Evaluation
+from fairbound.base.errors import OptionError
+from fairbound.methods import SwitchingSubgradient
+from fairbound.methods import switching_subgradient as method
+from fairbound.methods.switching_subgradient import _largest, _masked, tolerance_at
+from fairbound.problems.problem import Draws, Evaluation
 from fairbound.testing import PROBLEMS, run, tiny
 
 

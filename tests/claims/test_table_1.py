@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import fairbound as fb
-from fairbound.errors import OptionError
-from fairbound.model import MLP
+from fairbound.base.errors import OptionError
+from fairbound.models.model import MLP
 from fairbound.testing import check_gradient
 from fairbound.testing.tiny import WEIGHTS, tiny
 

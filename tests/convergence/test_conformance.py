@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import torch
 
-from fairbound.algorithms import (
+from fairbound.base.errors import OptionError
+from fairbound.methods import (
     ALM,
     DFLS,
     METHODS,
@@ -26,7 +27,6 @@ from fairbound.algorithms import (
     StochasticGhost,
     SwitchingSubgradient,
 )
-from fairbound.errors import OptionError
 from fairbound.testing import (
     CHECKS,
     PROBLEMS,

@@ -68,7 +68,7 @@ def test_a_cell_killed_in_its_middle_goes_on_from_its_checkpoint(tmp_path):
     kill(process)
     (checkpoint,) = (out / "cells").glob("generated.alm.s0.*.checkpoint")
     assert checkpoint.stat().st_size > 0 and not (out / "cells" / "generated.alm.s0.json").exists()
-    from fairbound import checkpoint as store
+    from fairbound.solver import checkpoint as store
 
     saved = store.load(checkpoint, {})
     assert 0 < saved["next_record"] <= 8000
@@ -96,7 +96,7 @@ def test_two_workers_of_every_engine_give_what_one_gives(backend, tmp_path):
 def test_the_command_writes_everything_and_says_who_wins(tmp_path, capsys):
     pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
     pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
-    from fairbound.cli import main
+    from fairbound.cli.app import main
 
     out = tmp_path / "out"
     asked = ["reproduce", str(write_tiny(tmp_path)), "--quick", "--only", "main", "--out", str(out), "--json"]

@@ -11,9 +11,9 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import fairbound as fb
-from fairbound.errors import DataError, OptionError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.pointwise import CROSS_ENTROPY
-from fairbound.model import MLP, ModuleModel
+from fairbound.models.model import MLP, ModuleModel
 from fairbound.testing import check_gradient, check_resume, check_stacked
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

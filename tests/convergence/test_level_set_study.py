@@ -17,9 +17,9 @@ import pytest
 import torch
 from scipy import stats
 
-from fairbound.applications import exact, instance
-from fairbound.errors import DataError, OptionError
-from fairbound.solve import solve
+from fairbound.base.errors import DataError, OptionError
+from fairbound.instances import exact, instance
+from fairbound.solver.solve import solve
 from fairbound.studies import aggregate, load_spec, run_study
 from fairbound.studies.known_optima.summary import summarise
 from fairbound.studies.registry import parse
@@ -441,7 +441,7 @@ def test_the_report_is_drawn_from_the_folder_alone(tiny, tmp_path):
 def test_the_command_runs_the_study(tmp_path, capsys):
     pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
     pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
-    from fairbound.cli import main
+    from fairbound.cli.app import main
 
     asked = ["reproduce", "level-set", "--quick", "--only", "figure1", "--seeds", "1", "--budget", "60 steps"]
     assert main([*asked, "--out", str(tmp_path / "out"), "--json"]) == 0

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 import torch
 
-from fairbound import checkpoint as store
-from fairbound.algorithms import ALM, METHODS, SFLS, SGD, SSLALM, SwitchingSubgradient, algorithm
-from fairbound.budget import Budget
-from fairbound.errors import CheckpointError, NonFiniteError, OptionError
+from fairbound.base.errors import CheckpointError, NonFiniteError, OptionError
+from fairbound.base.records import Counts, read_records
 from fairbound.fairness.problem import FairProblem
-from fairbound.model import MLP
-from fairbound.records import Counts, read_records
-from fairbound.solve import Best, solve
+from fairbound.methods import ALM, METHODS, SFLS, SGD, SSLALM, SwitchingSubgradient, algorithm
+from fairbound.models.model import MLP
+from fairbound.solver import checkpoint as store
+from fairbound.solver.budget import Budget
+from fairbound.solver.solve import Best, solve
 from fairbound.testing import PROBLEMS, convex_fair, differences, linear_program, tiny
 from fairbound.testing.tiny import FEATURES, TARGETS, TWO_GROUPS
 
@@ -172,8 +172,8 @@ def test_without_a_bound_the_message_says_so():
 
 CHILD = """
 import sys, json
-from fairbound.algorithms import ALM
-from fairbound.solve import solve
+from fairbound.methods import ALM
+from fairbound.solver.solve import solve
 from fairbound.testing import PROBLEMS
 
 def report(row):
@@ -250,7 +250,7 @@ def test_a_stopped_process_resumes_to_the_unbroken_run(how, tmp_path):
         SwitchingSubgradient(),
         SGD(optimizer="momentum"),
     ],
-    ids=lambda c: f"{c.name}-{getattr(c, 'optimizer', '')}",
+    ids=lambda c: f"{c.name}-{getattr(getattr(c, 'optimizer', ''), '__name__', getattr(c, 'optimizer', ''))}",
 )
 @pytest.mark.parametrize("seed", [0, [1, 2, 3]], ids=["one", "stack"])
 def test_every_method_resumes_bit_for_bit(config, seed, tmp_path):

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from fairbound.base.errors import DataError, OptionError
 from fairbound.data.adult import age_25_60
 from fairbound.data.catalog import TABLE
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build, labels
 from fairbound.data.files import expect, read_content, require_pandas
-from fairbound.errors import DataError, OptionError
 
 FEATURES = ("AGEP", "COW", "SCHL", "MAR", "OCCP", "POBP", "RELP", "WKHP", "SEX", "RAC1P")
 NUMBERS = ("AGEP", "WKHP")

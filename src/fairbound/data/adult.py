@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from fairbound.base.errors import DataError, OptionError
 from fairbound.data.catalog import TABLE
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build, labels
 from fairbound.data.files import expect, read_content, require_pandas
-from fairbound.errors import DataError, OptionError
 
 TRAIN, TEST = 32561, 16281
 SPLITS = {"train": np.arange(TRAIN), "test": np.arange(TRAIN, TRAIN + TEST)}

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from fairbound.base.errors import OptionError
 from fairbound.data.catalog import TABLE
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build, labels
 from fairbound.data.files import expect, read_content, require_pandas
-from fairbound.errors import OptionError
 
 NOT_FEATURES = ("state", "communityname", "fold", "ViolentCrimesPerPop", "Black", "class")
 RACES = ("racepctblack", "racePctAsian", "racePctHisp")

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fairbound.errors import DataError, OptionError
-from fairbound.seeds import seed_for
+from fairbound.base.errors import DataError, OptionError
+from fairbound.base.seeds import seed_for
 
 
 @dataclass(frozen=True, eq=False)

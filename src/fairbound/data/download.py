@@ -13,13 +13,13 @@ import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from fairbound.base.errors import DataError, OptionError
+from fairbound.base.files import atomic_write_bytes
 from fairbound.data.acs import check_states, raw_path
 from fairbound.data.catalog import CENSUS
 from fairbound.data.files import ENVIRONMENT, FileInfo, read_content, require_pandas
 from fairbound.data.loanstats import FILE as LOANSTATS
 from fairbound.data.registry import info
-from fairbound.errors import DataError, OptionError
-from fairbound.files import atomic_write_bytes
 
 Progress = Callable[[str, int, int | None], None]
 CHUNK = 1 << 18

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse as sp
 
+from fairbound.base.errors import OptionError
 from fairbound.data.dataset import Dataset
 from fairbound.data.files import require_pandas
-from fairbound.errors import OptionError
 
 ENCODINGS = ("one-hot", "one-hot-reference", "numeric")
 

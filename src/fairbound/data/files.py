@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairbound.errors import DataError
+from fairbound.base.errors import DataError
 
 ENVIRONMENT = "FAIRBOUND_DATA"
 

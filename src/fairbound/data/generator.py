@@ -25,9 +25,9 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 from scipy.stats import norm
 
+from fairbound.base.errors import OptionError
+from fairbound.base.seeds import seed_for
 from fairbound.data.dataset import Dataset
-from fairbound.errors import OptionError
-from fairbound.seeds import seed_for
 
 TAIL = 12.0
 GRID = 4001

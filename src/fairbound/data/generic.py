@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from fairbound.base.errors import DataError, OptionError
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build, labels
 from fairbound.data.files import require_pandas
-from fairbound.errors import DataError, OptionError
 from fairbound.tables.files import binary_labels, read_table
 
 MOSTLY_NUMBERS = 0.95

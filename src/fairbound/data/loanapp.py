@@ -17,11 +17,11 @@ from importlib import resources
 
 import numpy as np
 
+from fairbound.base.errors import DataError
 from fairbound.data.catalog import TABLE
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build, labels
 from fairbound.data.files import expect, require_pandas, unpack
-from fairbound.errors import DataError
 
 FILE = "loanapp.csv.gz"
 SHA256 = "53d8d0b6ae62beac88df810bce6faa430f64b2a0be4d01bc2a27e77fabc837d3"

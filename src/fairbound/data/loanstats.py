@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from fairbound.base.errors import DataError, OptionError
 from fairbound.data.catalog import TABLE
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build
 from fairbound.data.files import require_pandas, unpack
-from fairbound.errors import DataError, OptionError
 
 FILE = "LoanStats_2018Q4.csv"
 NUMBERS = (

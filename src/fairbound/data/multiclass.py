@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
+from fairbound.base.errors import DataError
 from fairbound.data.catalog import TABLE
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build
 from fairbound.data.files import read_content, require_pandas
-from fairbound.errors import DataError
 
 SIDE = 28
 CELLS = tuple(f"{column}{row}" for column in "abcdefg" for row in range(1, 7))

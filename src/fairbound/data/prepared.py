@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from fairbound.base.errors import OptionError
 from fairbound.data.dataset import Dataset
-from fairbound.errors import OptionError
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from fairbound.base.errors import OptionError
 from fairbound.data.catalog import TABLE, DatasetInfo
 from fairbound.data.dataset import Dataset
 from fairbound.data.files import data_folder, expect
-from fairbound.errors import OptionError
 
 SUPPLIED = ("folder", "name")
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairbound.base.seeds import seed_for
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.reduction import (
     Contrasts,
@@ -18,9 +19,8 @@ from fairbound.fairness.reduction import (
     reduction,
     seen_contrasts,
 )
-from fairbound.sampling import Rows, Strata, block_length, chunk_length, draw_rows
-from fairbound.seeds import seed_for
-from fairbound.sparse_rows import SparseRows
+from fairbound.rows.sampling import Rows, Strata, block_length, chunk_length, draw_rows
+from fairbound.rows.sparse import SparseRows
 
 
 class Batch:

@@ -18,8 +18,8 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
-from fairbound.errors import OptionError
-from fairbound.groups import label_text
+from fairbound.base.errors import OptionError
+from fairbound.rows.groups import label_text
 
 SURROGATES = ("sigmoid", "hinge", "clipped", "loss")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.errors import DataError, OptionError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.distances import group_auc
 
 # name -> cells (y, yhat) counted, among cells (y, yhat); as masks over [[TN, FP], [FN, TP]]
@@ -71,7 +71,7 @@ class GroupCounts:
     undefined: tuple[tuple[Any, str], ...]
 
     def trials(self, quantity: str) -> tuple[np.ndarray, np.ndarray]:
-        """(K,) successes and (K,) trials behind a rate, for the bounds of ``fairbound.intervals``.
+        """(K,) successes and (K,) trials behind a rate, for the bounds of ``fairbound.confidence.contrasts``.
 
         With weights: Kish's effective number of trials (sum w)^2 / sum w^2, and the weighted rate times it (reals).
         For ``mean_loss``: NaN successes and the (effective) number of rows.

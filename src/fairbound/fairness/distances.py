@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairbound.errors import DataError, EmptyGroupError, OptionError
+from fairbound.base.errors import DataError, EmptyGroupError, OptionError
 
 
 def group_auc(scores: np.ndarray, y: np.ndarray, codes: np.ndarray, n_groups: int, weight: np.ndarray) -> np.ndarray:

@@ -22,12 +22,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.errors import DataError, OptionError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.batches import Batch
 from fairbound.fairness.pointwise import Pointwise
 from fairbound.fairness.problem import FairProblem
-from fairbound.groups import MISSING, cross
-from fairbound.problem import Evaluation, Measured
+from fairbound.problems.problem import Evaluation, Measured
+from fairbound.rows.groups import MISSING, cross
 
 Attributes = Literal["each", "crossed"] | tuple[str, ...]
 Penalty = Callable[[Tensor, Tensor, Tensor], Tensor]

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import expit
 
-from fairbound.errors import DataError, EmptyGroupError, NonFiniteError, OptionError
+from fairbound.base.errors import DataError, EmptyGroupError, NonFiniteError, OptionError
 from fairbound.fairness.counts import (
     RATES,
     GroupCounts,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
-from fairbound.errors import OptionError
+from fairbound.base.errors import OptionError
 from fairbound.fairness.class_risk import ClassRisk, class_risk
 
 Against = Literal["pairwise", "overall", "best"]

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.errors import EmptyGroupError, OptionError
+from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.class_risk import ClassRisk
 from fairbound.fairness.notions import GroupGap, Notion
-from fairbound.groups import Groups, cross, label_text
+from fairbound.rows.groups import Groups, cross, label_text
 
 
 @dataclass(frozen=True)

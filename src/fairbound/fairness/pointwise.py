@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fairbound.errors import OptionError
+from fairbound.base.errors import OptionError
 
 
 @dataclass(frozen=True)

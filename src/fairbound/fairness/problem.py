@@ -10,8 +10,9 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from fairbound.domain import Domain, Space
-from fairbound.errors import DataError, EmptyGroupError, OptionError
+from fairbound.base.errors import DataError, EmptyGroupError, OptionError
+from fairbound.base.records import Counts
+from fairbound.base.seeds import seed_for
 from fairbound.fairness.batches import Batch
 from fairbound.fairness.class_risk import ClassRisk
 from fairbound.fairness.notions import Notion, constraints
@@ -19,15 +20,14 @@ from fairbound.fairness.plan import Plan, class_number, compile_plan
 from fairbound.fairness.pointwise import LOGISTIC, Pointwise, loss_named
 from fairbound.fairness.reduction import dual_scale
 from fairbound.fairness.row_checks import check_outputs, sorted_rows, sorted_weights
-from fairbound.fairness.scores import scores_of_rows
 from fairbound.fairness.verbs import Verbs
-from fairbound.groups import Groups
-from fairbound.model import Model
-from fairbound.problem import Measured, check_finite
-from fairbound.records import Counts
-from fairbound.sampling import Strata
-from fairbound.seeds import seed_for
-from fairbound.sparse_rows import SparseRows
+from fairbound.models.model import Model
+from fairbound.models.scoring import scores_of_rows
+from fairbound.problems.domain import Domain, Space
+from fairbound.problems.problem import Measured, check_finite
+from fairbound.rows.groups import Groups
+from fairbound.rows.sampling import Strata
+from fairbound.rows.sparse import SparseRows
 
 
 class FairProblem(Verbs):

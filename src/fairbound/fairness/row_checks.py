@@ -10,13 +10,13 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from fairbound.errors import DataError, OptionError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.class_risk import ClassRisk
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise
-from fairbound.mlp import MLP
-from fairbound.model import Model, ModuleModel
-from fairbound.sparse_rows import SparseRows
+from fairbound.models.mlp import MLP
+from fairbound.models.model import Model, ModuleModel
+from fairbound.rows.sparse import SparseRows
 
 
 def check_outputs(model: Model, loss: Pointwise, plan: Plan, y: np.ndarray) -> None:

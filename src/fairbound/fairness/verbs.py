@@ -12,16 +12,16 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from fairbound.base.records import Counts
 from fairbound.fairness.batches import Batch, Batches
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise, exact, stand_in
 from fairbound.fairness.reduction import IndexedReduction, Reduction
-from fairbound.fairness.scores import noise, scores_of_rows
-from fairbound.model import Model
-from fairbound.problem import Evaluation, Weights, check_finite
-from fairbound.records import Counts
-from fairbound.sampling import Strata
-from fairbound.sparse_rows import SparseRows
+from fairbound.models.model import Model
+from fairbound.models.scoring import noise, scores_of_rows
+from fairbound.problems.problem import Evaluation, Weights, check_finite
+from fairbound.rows.sampling import Strata
+from fairbound.rows.sparse import SparseRows
 
 
 class Verbs(Batches):

@@ -12,7 +12,7 @@ Between updates w is fixed, so that the gradient of f + w . g is that of a weigh
 whose cost does not depend on the number of bounds. It is linear in rows: micro-batches add up to one big batch, and a
 batch without a group has no term for it.
 
-Source: Kliachkin et al. (2025), section 3.3 and Algorithm 2 with mu = 0, in the form of `fairbound.algorithms.alm`.
+Source: Kliachkin et al. (2025), section 3.3 and Algorithm 2 with mu = 0, in the form of `fairbound.methods.alm`.
 Departs: from alm, g comes from rows that the loop has seen lately instead of rows drawn for it, and a bound one of
     whose groups had no row since the last update keeps its multiplier.
 """
@@ -27,14 +27,14 @@ import numpy as np
 import torch
 from torch import Tensor, distributed
 
-from fairbound.algorithms.alm import ALM
-from fairbound.algorithms.primal import decayed, positive
-from fairbound.errors import FairboundError, NonFiniteError, OptionError
+from fairbound.base.errors import FairboundError, NonFiniteError, OptionError
 from fairbound.fairness.class_risk import ClassRisk
 from fairbound.fairness.notions import GroupGap, constraints
 from fairbound.fairness.plan import Plan, compile_plan
 from fairbound.fairness.pointwise import Pointwise, exact, loss_named, stand_in
 from fairbound.fairness.reduction import Contrasts, dual_scale, seen_contrasts
+from fairbound.methods.alm import ALM
+from fairbound.methods.primal import decayed, positive
 from fairbound.optim.means import Queue, RunningMeans
 from fairbound.optim.rows import CellTable, training_rows
 from fairbound.optim.state import DualReport, by_name, checked_state, some

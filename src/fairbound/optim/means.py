@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, distributed
 
-from fairbound.errors import CheckpointError
+from fairbound.base.errors import CheckpointError
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise
 

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.errors import DataError, OptionError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.plan import Plan
-from fairbound.groups import MISSING, Groups
 from fairbound.optim.state import some
+from fairbound.rows.groups import MISSING, Groups
 
 LARGEST_CODE = 1 << 16
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.errors import CheckpointError
+from fairbound.base.errors import CheckpointError
 
 SIGNED = ("g", "mean", "window", "smallest")
 CAPPED = ("multipliers", "w")

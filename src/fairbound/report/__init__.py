@@ -10,7 +10,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..files import atomic_write_bytes
+from fairbound.base.files import atomic_write_bytes
+
 from . import schema
 from .page import audit_page
 from .terminal import table

@@ -9,8 +9,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError
-from ..files import atomic_write_many, atomic_write_text
+from fairbound.base.errors import DataError
+from fairbound.base.files import atomic_write_many, atomic_write_text
+
 from . import fair_models_page, known_optima_page, study_drawing
 from .study_page import View, rows_of, study_page
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from fairbound.errors import CheckpointError, FairboundError
-from fairbound.records import hardware, versions
-from fairbound.solve import solve
+from fairbound.base.errors import CheckpointError, FairboundError
+from fairbound.base.records import hardware, versions
+from fairbound.solver.solve import solve
 from fairbound.studies.registry import KINDS
 from fairbound.studies.spec import Cell
 from fairbound.studies.store import checkpoint_of, write_cell

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from fairbound.errors import OptionError
+from fairbound.base.errors import OptionError
 from fairbound.studies import fair_models, known_optima
 from fairbound.studies.spec import Kind, StudySpec, known, made
 

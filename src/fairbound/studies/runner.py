@@ -21,9 +21,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fairbound.errors import DataError, OptionError
-from fairbound.files import atomic_write_many, atomic_write_text, check_writable
-from fairbound.records import hardware, plain, versions
+from fairbound.base.errors import DataError, OptionError
+from fairbound.base.files import atomic_write_many, atomic_write_text, check_writable
+from fairbound.base.records import hardware, plain, versions
 from fairbound.studies import workers
 from fairbound.studies.cells import run_cell
 from fairbound.studies.registry import KINDS, load_spec

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
-from fairbound.algorithms import algorithm
-from fairbound.errors import OptionError
-from fairbound.solve import Solution
+from fairbound.base.errors import OptionError
+from fairbound.methods import algorithm
+from fairbound.solver.solve import Solution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class DataSpec:
 class MethodSpec:
     """A method of a study.
 
-    algorithm: a name of `fairbound.algorithms`, with a preset after a colon; options: on top of it. sampling: of `solve`.
+    algorithm: a name of `fairbound.methods`, with a preset after a colon; options: on top of it. sampling: of `solve`.
     """
 
     key: str

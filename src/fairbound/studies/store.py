@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from fairbound.files import atomic_write_text
-from fairbound.records import plain
+from fairbound.base.files import atomic_write_text
+from fairbound.base.records import plain
 from fairbound.studies.spec import Cell
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from fairbound.errors import OptionError
+from fairbound.base.errors import OptionError
 
 BACKENDS = ("loky", "threading", "ray", "dask")
 CALIBRATION_STEPS = 3000

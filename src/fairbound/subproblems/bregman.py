@@ -20,7 +20,7 @@ import math
 import torch
 from torch import Tensor
 
-from fairbound.domain import Ball, Box, Domain, Product, Simplex, Space
+from fairbound.problems.domain import Ball, Box, Domain, Product, Simplex, Space
 
 
 def centre(domain: Domain, like: Tensor) -> Tensor:

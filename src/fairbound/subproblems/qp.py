@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq, nnls
 
-from fairbound.errors import FairboundError
+from fairbound.base.errors import FairboundError
 
 NEWTON_STEPS = 200
 RELAXED = 1e-14  # of the rows' scale, added to the bounds of the first guess: rounding must not make them contradict

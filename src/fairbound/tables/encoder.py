@@ -30,7 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
-from fairbound.errors import DataError, OptionError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.tables.columns import Column, Table, as_category, as_number, number_share, read_columns, read_sparse
 from fairbound.tables.features import CategoryFeature, Feature, learn_category, learn_number, load_feature
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.errors import DataError
+from fairbound.base.errors import DataError
 from fairbound.tables.columns import MISSING, Column
 
 OTHER = "(other)"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.errors import DataError
+from fairbound.base.errors import DataError
 from fairbound.tables.columns import is_missing
 
 __all__ = ["binary_labels", "class_labels", "read_table"]

@@ -19,9 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound import checkpoint
-from fairbound.algorithms import method_of
-from fairbound.problem import Draws
+from fairbound.methods import method_of
+from fairbound.problems.problem import Draws
+from fairbound.solver import checkpoint
 from fairbound.testing.running import Make, Spy, close, differences, make_problem, run
 
 

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fairbound.domain import Domain, Space
-from fairbound.errors import OptionError
-from fairbound.problem import Evaluation, Measured, Weights, check_finite
-from fairbound.records import Counts
-from fairbound.sampling import KINDS
-from fairbound.seeds import seed_for
+from fairbound.base.errors import OptionError
+from fairbound.base.records import Counts
+from fairbound.base.seeds import seed_for
+from fairbound.problems.domain import Domain, Space
+from fairbound.problems.problem import Evaluation, Measured, Weights, check_finite
+from fairbound.rows.sampling import KINDS
 
 BLOCK = 64  # batches whose noise is drawn at once
 ROWS = 1000  # rows that an epoch of a KnownProblem stands for

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from fairbound.domain import Box
+from fairbound.problems.domain import Box
 from fairbound.testing.known import KnownProblem, Optimum
 from fairbound.testing.problems import PROBLEMS
 

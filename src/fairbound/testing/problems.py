@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.domain import Ball, Box, Domain, Simplex
+from fairbound.problems.domain import Ball, Box, Domain, Simplex
 from fairbound.testing.known import KnownProblem, Optimum, Rows
 
 Options = Any

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.algorithms import method_of
-from fairbound.problem import Draws, Problem
-from fairbound.records import Counts
+from fairbound.base.records import Counts
+from fairbound.methods import method_of
+from fairbound.problems.problem import Draws, Problem
 
 Make = Problem | Callable[..., Problem]
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.seeds import seed_for
+from fairbound.base.seeds import seed_for
 from fairbound.testing.running import Make, close, make_problem
 
 

@@ -10,7 +10,7 @@ import torch
 
 from fairbound.fairness.notions import GroupGap
 from fairbound.fairness.problem import FairProblem
-from fairbound.model import MLP, Model
+from fairbound.models.model import MLP, Model
 from fairbound.testing.known import Optimum
 
 FEATURES = np.array(

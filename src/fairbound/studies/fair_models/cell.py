@@ -15,14 +15,14 @@ import torch
 from scipy.special import expit
 from torch import Tensor
 
-from fairbound.errors import FairboundError, OptionError
+from fairbound.base.errors import FairboundError, OptionError
 from fairbound.fairness.distances import binned_squared_wasserstein
 from fairbound.fairness.metrics import benchmark_metrics
 from fairbound.fairness.problem import FairProblem
-from fairbound.groups import Groups
-from fairbound.model import model_of
-from fairbound.problem import Measured
-from fairbound.solve import Solution
+from fairbound.models.model import model_of
+from fairbound.problems.problem import Measured
+from fairbound.rows.groups import Groups
+from fairbound.solver.solve import Solution
 from fairbound.studies.fair_models.rows import Part, Rows, divided, load_rows
 from fairbound.studies.fair_models.spec import Cell
 from fairbound.studies.spec import Prepared

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from fairbound.base.errors import DataError
+from fairbound.base.seeds import seed_for
 from fairbound.data import Dataset, GaussianParity, load, prepare
 from fairbound.data.acs import raw_path
 from fairbound.data.files import data_folder
-from fairbound.errors import DataError
-from fairbound.seeds import seed_for
 from fairbound.studies.fair_models.spec import DataSpec, Study
 from fairbound.studies.spec import named
 

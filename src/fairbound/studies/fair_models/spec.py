@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from fairbound.budget import Budget
-from fairbound.errors import OptionError
+from fairbound.base.errors import OptionError
 from fairbound.fairness.notions import constraint
+from fairbound.solver.budget import Budget
 from fairbound.studies import spec
 
 FIGURES = ("curves", "densities", "spider", "profiles", "tradeoff")

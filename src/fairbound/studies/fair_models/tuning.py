@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.errors import DataError
+from fairbound.base.errors import DataError
 from fairbound.studies.fair_models.spec import Cell, MethodSpec, Study
 from fairbound.studies.store import read_result
 

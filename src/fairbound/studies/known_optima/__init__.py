@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any
 
-from fairbound.applications.exact import optimum
-from fairbound.errors import OptionError
+from fairbound.base.errors import OptionError
+from fairbound.instances.exact import optimum
 from fairbound.studies.known_optima.cell import prepare
 from fairbound.studies.known_optima.spec import Study
 from fairbound.studies.known_optima.summary import summarise

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from fairbound.applications import exact, instance
-from fairbound.solve import Solution
+from fairbound.instances import exact, instance
+from fairbound.solver.solve import Solution
 from fairbound.studies.known_optima.spec import Cell
 from fairbound.studies.spec import Prepared
 
@@ -15,7 +15,7 @@ CALLS = ("values", "gradients", "jvps", "jacobians")
 
 
 def prepare(cell: Cell, data_dir: str | None) -> Prepared:
-    """The instance as `fairbound.applications` makes it, in batches of the cell's rows of every block.
+    """The instance as `fairbound.instances` makes it, in batches of the cell's rows of every block.
 
     Raises: DataError where the stored optimum is of other data.
     """

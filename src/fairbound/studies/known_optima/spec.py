@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from fairbound.applications import INSTANCES
-from fairbound.budget import Budget
-from fairbound.errors import OptionError
+from fairbound.base.errors import OptionError
+from fairbound.instances import INSTANCES
+from fairbound.solver.budget import Budget
 from fairbound.studies import spec
 
 AXES = ("passes", "steps")
@@ -16,7 +16,7 @@ AXES = ("passes", "steps")
 
 @dataclass(frozen=True, kw_only=True)
 class Instance(spec.DataSpec):
-    """An instance of `fairbound.applications`, by its key there. seeds: runs of a method on it, 0 for the study's number."""
+    """An instance of `fairbound.instances`, by its key there. seeds: runs of a method on it, 0 for the study's number."""
 
     seeds: int = 0
 
@@ -102,7 +102,7 @@ class Study(spec.StudySpec):
         for name in (self.subject, *self.against):
             spec.known(f"study {self.name!r}", "method", name, self.methods)
         for key in self.data:
-            spec.known("fairbound.applications", "instance", key, INSTANCES)
+            spec.known("fairbound.instances", "instance", key, INSTANCES)
         shown = [d for item in self.items for d in item.data]
         if twice := [d for d in dict.fromkeys(shown) if shown.count(d) > 1]:
             raise OptionError(f"study {self.name!r}: the instance {twice[0]!r} is in two items; an instance has one.")

@@ -1,0 +1,1 @@
+"""Audits of scores or predictions, as plain data."""

@@ -1,0 +1,167 @@
+"""Held-out verdict on stated bounds: measured values, simultaneous one-sided confidence bounds, and plain data.
+
+For every stated bound the true metric is measured on rows the model has not seen. The bound is *met* where even the
+upper confidence bound of the metric is within it, *violated* where even the lower one is above it, and else there is
+*not enough evidence*; then the number of rows that would decide is given. With s stated bounds each is judged at level
+(1 - confidence) / s, and all contrasts of a bound at once, so that the chance of any wrong verdict is at most
+1 - confidence.
+
+Source: Newcombe (1998), Clopper and Pearson (1934), as set out in `fairbound.confidence.contrasts`.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fairbound.audits.classes import class_facts, read_predictions
+from fairbound.audits.groups import group_facts
+from fairbound.base.errors import DataError, OptionError
+from fairbound.base.records import versions
+from fairbound.fairness.counts import read_targets, read_weights
+from fairbound.fairness.notions import GroupGap, Notion, constraints
+from fairbound.rows.groups import Groups, label_text, no_groups
+from fairbound.rows.scores import DECISIONS, as_logits
+
+SCHEMA = "fairbound.audit/1"
+EXIT_CODES = {"met": 0, "violated": 1, "insufficient": 3}
+
+
+def audit(
+    scores: Any,
+    y: Any,
+    sensitive_features: Any = None,
+    constraint: str | Notion | Sequence[str | Notion] | None = None,
+    *,
+    classes: Sequence[Any] | None = None,
+    threshold: float | None = None,
+    confidence: float = 0.95,
+    sample_weight: Any = None,
+    title: str | None = None,
+    data: Mapping[str, Any] | None = None,
+    model: Mapping[str, Any] | None = None,
+    compare: Mapping[str, Any] | None = None,
+    trajectory: Mapping[str, Any] | None = None,
+    warnings: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The audit of `scores` on held-out rows as plain data (schema "fairbound.audit/1", docs/audit-schema.md).
+
+    scores: (n,) decisions, probabilities or real scores, read by `as_logits`; threshold: where a positive decision begins,
+        in the units of the scores (0 for logits). y: (n,) in {0, 1}. With more than two classes, or other labels: scores
+        are the predicted labels (n,) or scores (n, k), y the labels (n,), and only bounds on classes can be judged.
+    classes: the k labels, in the order of the scores' columns; for y in {0, 1} the labels that 0 and 1 stand for.
+    sensitive_features: None without bounds on groups; else anything `Groups.of` takes; pass the training Groups' `encode` of the held-out rows to have a
+        group without any held-out row reported. constraint: stated bounds; None measures groups only.
+    confidence: in (0.5, 1), for all stated bounds together. sample_weight: (n,) >= 0; bounds then use effective counts.
+    data, model: facts for the report (docs/audit-schema.md). compare: name -> (n,) scores of other models.
+    Returns: a dict with "verdict" and "exit_code" (0 met or none stated, 1 violated, 3 insufficient).
+    Raises: DataError for unusable input, OptionError for options out of range.
+    """
+    if not 0.5 < confidence < 1:
+        raise OptionError(f"confidence must lie in (0.5, 1), got {confidence}.")
+    notions = constraints(constraint)
+    alpha = (1 - confidence) / max(len(notions), 1)
+    if _of_classes(scores, y, classes, sensitive_features, notions):
+        rows = read_predictions(scores, y, classes)
+        w = None if sample_weight is None else read_weights(sample_weight, len(rows.target))
+        others = {name: read_predictions(other, y, classes) for name, other in (compare or {}).items()}
+        about = _data(None, len(rows.target), {"positive": None, **(data or {}), "classes": list(rows.classes)})
+        label = about["label"] if about["label"] != "y" else "class"
+        facts = {"data": about, **class_facts(rows, others, notions, w, alpha, confidence, label)}
+    else:
+        s, words = as_logits(scores, threshold)
+        target = read_targets(y, len(s))
+        if target is None:
+            raise DataError("an audit needs the labels y.")
+        w = None if sample_weight is None else read_weights(sample_weight, len(s))
+        compared = [n.text for n in notions if isinstance(n, GroupGap)]
+        if compared and sensitive_features is None:
+            raise DataError(f"the bound {compared[0]!r} compares groups; pass sensitive_features.")
+        groups = no_groups(len(s)) if sensitive_features is None else Groups.of(sensitive_features)
+        if len(groups) != len(s):
+            raise DataError(f"{len(s)} scores but {len(groups)} rows of sensitive features.")
+        if words == DECISIONS and any(n.statistic == "loss" for n in notions):
+            raise DataError(
+                "a bound on losses needs scores or probabilities, and these are decisions, which have no loss."
+            )
+        given = {name: _read_compared(name, other, threshold, len(s)) for name, other in (compare or {}).items()}
+        labels = ("0", "1") if classes is None else tuple(str(label_text(v)) for v in classes)
+        facts = {
+            "data": _data(groups, len(s), data or {}),
+            **group_facts(s, given, target, labels, groups, notions, w, alpha, confidence),
+        }
+    found = {c["verdict"] for c in facts["constraints"]}
+    verdict = next((v for v in ("violated", "insufficient", "met") if v in found), None)
+    if title is None:
+        title = "Fairness audit" if facts["data"]["sensitive"] else "Audit of a classifier"
+    return {
+        "schema": SCHEMA,
+        "title": title,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "verdict": verdict,
+        "exit_code": EXIT_CODES.get(verdict or "met", 0),
+        "library": versions(),
+        "model": None if model is None else _model(model),
+        "trajectory": None if trajectory is None else dict(trajectory),
+        **facts,
+        "warnings": [*warnings, *facts["warnings"]],
+        "notes": list(notes),
+    }
+
+
+def _of_classes(
+    scores: Any, y: Any, classes: Sequence[Any] | None, sensitive_features: Any, notions: Sequence[Notion]
+) -> bool:
+    """Whether this is an audit of labels or of a score per class, rather than of one score that says 1 or 0."""
+    if any(isinstance(n, GroupGap) for n in notions):
+        return False
+    if (classes is not None and len(classes) > 2) or (np.ndim(scores) == 2 and np.shape(scores)[1] > 2):
+        return True
+    if sensitive_features is not None and not notions:
+        return False
+    values = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)
+    return values.dtype.kind not in "biufO" or not np.isin(values, (0, 1)).all()
+
+
+def _read_compared(name: str, scores: Any, threshold: float | None, rows: int) -> np.ndarray:
+    s, _ = as_logits(scores, threshold)
+    if len(s) != rows:
+        raise DataError(f"the compared scores {name!r} have {len(s)} rows, the audit {rows}.")
+    return s
+
+
+def _data(groups: Groups | None, rows: int, facts: Mapping[str, Any]) -> dict[str, Any]:
+    base = {
+        "name": "rows given",
+        "train_rows": None,
+        "checksum": None,
+        "label": "y",
+        "positive": "1",
+        "split": "the rows given, taken as held out",
+    }
+    return {
+        **base,
+        **facts,
+        "rows": rows,
+        "sensitive": [] if groups is None else list(groups.attributes),
+        "missing_group_rows": {}
+        if groups is None
+        else {a: int((c < 0).sum()) for a, c in zip(groups.attributes, groups.codes.T, strict=True)},
+    }
+
+
+def _model(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "kind": "scores",
+        "description": "",
+        "algorithm": None,
+        "seed": None,
+        "budget": None,
+        "seconds": None,
+        "steps": None,
+        **facts,
+    }

@@ -1,0 +1,1 @@
+"""What every room needs: errors, seeds, files, records, interrupts."""

@@ -1,0 +1,363 @@
+"""The command line: read the options, call a function of `fairbound.cli`, print. Exit codes: 0 done or bound met,
+1 bound violated, 2 wrong use, 3 not enough evidence."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+if TYPE_CHECKING:
+    from fairbound.cli.outcome import Outcome
+
+WRONG_USE = 2
+INTERRUPTED = 130
+
+try:
+    import typer
+except ImportError:  # the extra `cli` is not installed; main() says so
+    typer = None  # type: ignore[assignment]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line on `argv` (sys.argv[1:] by default) and return the exit code."""
+    if typer is None:
+        return _fail("the command line needs typer: pip install 'fairbound[cli]'")
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments == ["datasets"]:
+        arguments.append("--help")
+    debug = "--debug" in arguments
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            command = typer.main.get_command(_app())
+            return int(command.main(args=arguments, prog_name="fairbound", standalone_mode=False) or 0)
+        except (KeyboardInterrupt, typer.Abort):
+            return _fail("interrupted", INTERRUPTED)
+        except Exception as error:
+            if debug:
+                traceback.print_exc()
+            return _fail(_said(error))
+
+
+def _said(error: Exception) -> str:
+    """One line for people; of an error that is not the user's, its type too."""
+    from fairbound.base.errors import FairboundError
+
+    if hasattr(error, "format_message"):  # the option parser's own errors
+        said = error.format_message().strip()
+        return f"{said}{'' if said.endswith(('.', '?')) else '.'} See fairbound --help."
+    if isinstance(error, (FairboundError, OSError, ImportError)):
+        return str(error)
+    return f"{type(error).__name__}: {error} (--debug shows where)"
+
+
+def _fail(message: str, code: int = WRONG_USE) -> int:
+    print(f"fairbound: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _show_warning(message: Warning | str, *args: Any, **kwargs: Any) -> None:
+    print(f"fairbound: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def _finish(as_json: bool, run: Callable[[], Outcome]) -> int:
+    outcome = run()
+    print(json.dumps(outcome.summary, ensure_ascii=False, allow_nan=False) if as_json else outcome.text)
+    return outcome.exit_code
+
+
+def _app() -> typer.Typer:
+    app = typer.Typer(
+        name="fairbound",
+        add_completion=False,
+        rich_markup_mode=None,
+        help="Train models under fairness bounds that a person can state, check and defend. Exit codes: 0 done or "
+        "bound met, 1 bound violated, 2 wrong use, 3 not enough evidence.",
+    )
+    app.callback()(_root)
+    app.command("fit")(_fit)
+    app.command("audit")(_audit)
+    app.command("frontier")(_frontier)
+    app.command("reproduce")(_reproduce)
+    sets = typer.Typer(help="List, describe and download the named data sets.")
+    sets.command("list")(_datasets_list)
+    sets.command("info")(_datasets_info)
+    sets.command("fetch")(_datasets_fetch)
+    app.add_typer(sets, name="datasets")
+    return app
+
+
+def _option(*names: str, help: str, **more: Any) -> Any:
+    return None if typer is None else typer.Option(*names, help=help, **more)
+
+
+Json = Annotated[bool, _option("--json", help="Print one JSON object and nothing else on standard output.")]
+Debug = Annotated[bool, _option("--debug", help="Show where in the program an error arose.")]
+Out = Annotated[Path, _option("--out", help="Folder to write; made where missing.")]
+DataDir = Annotated[str | None, _option("--data-dir", help="Folder of data files; FAIRBOUND_DATA by default.")]
+Data = Annotated[str, _option("--data", help="A CSV file with a header line, or the name of a data set.")]
+Label = Annotated[
+    str | None, _option("--label", help="Column to predict; two values, or more where only classes are bounded.")
+]
+Group = Annotated[str | None, _option("--group", help="Sensitive columns, separated by commas.")]
+Positive = Annotated[
+    str | None, _option("--positive", help="The label's value that counts as positive; the greater one by default.")
+]
+Constraints = Annotated[
+    list[str] | None,
+    _option(
+        "--constraint", help="A bound, 'demographic_parity <= 0.02' or 'recall of class b >= 0.9'; may be repeated."
+    ),
+]
+Cross = Annotated[bool, _option("--cross", help="Compare combinations of the sensitive columns (race x sex).")]
+Confidence = Annotated[float, _option("--confidence", help="Of all verdicts together, between 0.5 and 1.")]
+Model = Annotated[str, _option("--model", help="linear, or mlp:64,32 for layers of 64 and 32 units.")]
+Algorithm = Annotated[str, _option("--algorithm", help="auto, or a method such as alm or ssl_alm.")]
+Seed = Annotated[int, _option("--seed", help="Decides the split and the training; equal seeds, equal results.", min=0)]
+BudgetText = Annotated[
+    str | None, _option("--budget", help="'30s', '5000 steps' or '10 epochs'; by the rows if absent.")
+]
+TestSize = Annotated[
+    float | None,
+    _option("--test-size", help="Share of rows held out; the published split or 0.25 by default."),
+]
+BatchSize = Annotated[int, _option("--batch-size", help="Rows per training step.", min=1)]
+KeepSensitive = Annotated[
+    bool, _option("--keep-sensitive/--drop-sensitive", help="Whether the sensitive columns are features too.")
+]
+Drop = Annotated[str | None, _option("--drop", help="Columns that are no features, separated by commas.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from fairbound import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool, _option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    pass
+
+
+def _fit(
+    data: Data,
+    out: Out,
+    label: Label = None,
+    group: Group = None,
+    constraint: Constraints = None,
+    model: Model = "linear",
+    algorithm: Algorithm = "auto",
+    seed: Seed = 0,
+    budget: BudgetText = None,
+    positive: Positive = None,
+    test_size: TestSize = None,
+    batch_size: BatchSize = 256,
+    keep_sensitive: KeepSensitive = False,
+    drop: Drop = None,
+    baseline: Annotated[
+        bool, _option("--baseline/--no-baseline", help="Train an unconstrained model too, for comparison.")
+    ] = True,
+    cross: Cross = False,
+    confidence: Confidence = 0.95,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Train a model under fairness bounds and judge it on rows it has not seen."""
+    from fairbound.cli.fit import FitOptions, fit
+
+    options = FitOptions(
+        data=data,
+        label=label,
+        group=group,
+        constraint=constraint or [],
+        out=out,
+        model=model,
+        algorithm=algorithm,
+        seed=seed,
+        budget=budget,
+        positive=positive,
+        test_size=test_size,
+        batch_size=batch_size,
+        keep_sensitive=keep_sensitive,
+        drop=drop,
+        baseline=baseline,
+        cross=cross,
+        confidence=confidence,
+        data_dir=data_dir,
+    )
+    return _finish(as_json, lambda: fit(options))
+
+
+def _audit(
+    data: Annotated[str, _option("--data", help="A CSV file with a header line, of rows not used in training.")],
+    label: Annotated[str, _option("--label", help="Column of true outcomes.")],
+    out: Out,
+    group: Group = None,
+    score: Annotated[
+        str | None,
+        _option("--score", help="Column of decisions (0/1), probabilities, real scores or predicted labels."),
+    ] = None,
+    model: Annotated[Path | None, _option("--model", help="Folder of a saved model, such as OUT/model of fit.")] = None,
+    positive: Positive = None,
+    threshold: Annotated[
+        float | None, _option("--threshold", help="Positive where the score is above it; 0.5 or 0 by default.")
+    ] = None,
+    constraint: Constraints = None,
+    cross: Cross = False,
+    confidence: Confidence = 0.95,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Judge scores or a saved model on a file of held-out rows; a saved model brings its own bounds."""
+    from fairbound.cli.audit import AuditOptions, run_audit
+
+    options = AuditOptions(
+        data=data,
+        label=label,
+        group=group,
+        out=out,
+        score=score,
+        model=model,
+        positive=positive,
+        threshold=threshold,
+        constraint=constraint or [],
+        cross=cross,
+        confidence=confidence,
+    )
+    return _finish(as_json, lambda: run_audit(options))
+
+
+def _frontier(
+    data: Data,
+    out: Out,
+    constraint: Annotated[str, _option("--constraint", help="A notion without its bound: demographic_parity.")],
+    bounds: Annotated[
+        str, _option("--bounds", help="Bounds to train under, separated by commas.")
+    ] = "0.01,0.02,0.05,0.1",
+    seeds: Annotated[int, _option("--seeds", help="Models per bound, with seeds SEED, SEED+1, ...", min=1)] = 3,
+    label: Label = None,
+    group: Group = None,
+    model: Model = "linear",
+    algorithm: Algorithm = "auto",
+    seed: Seed = 0,
+    budget: BudgetText = None,
+    positive: Positive = None,
+    test_size: TestSize = None,
+    batch_size: BatchSize = 256,
+    keep_sensitive: KeepSensitive = False,
+    drop: Drop = None,
+    cross: Cross = False,
+    confidence: Confidence = 0.95,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Train under a range of bounds and draw what each costs in accuracy."""
+    from fairbound.cli.fit import FitOptions
+    from fairbound.cli.frontier import FrontierOptions, frontier
+
+    options = FrontierOptions(
+        notion=constraint,
+        bounds=bounds,
+        seeds=seeds,
+        fit=FitOptions(
+            data=data,
+            label=label,
+            group=group,
+            constraint=[],
+            out=out,
+            model=model,
+            algorithm=algorithm,
+            seed=seed,
+            budget=budget,
+            positive=positive,
+            test_size=test_size,
+            batch_size=batch_size,
+            keep_sensitive=keep_sensitive,
+            drop=drop,
+            cross=cross,
+            confidence=confidence,
+            data_dir=data_dir,
+        ),
+    )
+    return _finish(as_json, lambda: frontier(options))
+
+
+def _reproduce(
+    study: Annotated[
+        str, typer.Argument(help="deep-benchmark, level-set, or a TOML file of a study.") if typer else None
+    ],
+    out: Out,
+    quick: Annotated[bool, _option("--quick", help="The study's short form: minutes on two cores.")] = False,
+    only: Annotated[str | None, _option("--only", help="Items of the study, separated by commas.")] = None,
+    tune: Annotated[
+        bool, _option("--tune", help="Also tune every method on validation rows, with equal budgets.")
+    ] = False,
+    seeds: Annotated[
+        int | None, _option("--seeds", help="Runs of every method; the study's own by default.", min=1)
+    ] = None,
+    budget: Annotated[
+        str | None, _option("--budget", help="Of every run, such as 30s; the study's own by default.")
+    ] = None,
+    jobs: Annotated[int, _option("--jobs", help="Runs at once, each in its own process and thread.", min=1)] = 1,
+    backend: Annotated[str, _option("--backend", help="loky, threading, ray or dask.")] = "loky",
+    data_dir: DataDir = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Run a paper's experiments, or finish them where they stopped, and draw tables, figures and a page."""
+    from fairbound.cli.reproduce import ReproduceOptions, reproduce
+
+    options = ReproduceOptions(
+        study=study, out=out, quick=quick, only=only, tune=tune, seeds=seeds, budget=budget, jobs=jobs, backend=backend,
+        data_dir=data_dir,
+    )  # fmt: skip
+    return _finish(as_json, lambda: reproduce(options))
+
+
+def _datasets_list(as_json: Json = False, debug: Debug = False) -> int:
+    """Every named data set, one line each."""
+    from fairbound.cli.datasets import list_datasets
+
+    return _finish(as_json, list_datasets)
+
+
+def _datasets_info(
+    name: Annotated[str, typer.Argument(help="Name of a data set.") if typer else None],
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Rows, groups, options, licence, citation and files of a data set."""
+    from fairbound.cli.datasets import describe
+
+    return _finish(as_json, lambda: describe(name))
+
+
+def _datasets_fetch(
+    name: Annotated[str, typer.Argument(help="Name of a data set.") if typer else None],
+    data_dir: DataDir = None,
+    state: Annotated[str | None, _option("--state", help="acs-income only: states such as OK,TX.")] = None,
+    year: Annotated[int | None, _option("--year", help="acs-income only: year of the survey.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Download a data set from its publisher and check it."""
+    from fairbound.cli.datasets import fetch
+
+    return _finish(as_json, lambda: fetch(name, data_dir, state, year))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""`fairbound datasets`: the named data sets, what is known about each, and downloading them from their publishers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fairbound import data
+from fairbound.base.errors import OptionError
+from fairbound.cli.outcome import Outcome, say
+from fairbound.data.files import ENVIRONMENT
+
+
+def list_datasets() -> Outcome:
+    """One line per data set."""
+    entries = [data.info(name) for name in data.names()]
+    rows = [(e.name, "" if e.rows is None else f"{e.rows:,}", ", ".join(e.groups), e.title) for e in entries]
+    heads = ("name", "rows", "groups (the first by default)", "title")
+    widths = [max(len(line[j]) for line in [heads, *rows]) for j in range(3)]
+    lines = [
+        f"{name:<{widths[0]}}  {count:>{widths[1]}}  {groups:<{widths[2]}}  {title}"
+        for name, count, groups, title in [heads, *rows]
+    ]
+    return Outcome({"datasets": [_facts(e.name) for e in entries]}, "\n".join(lines))
+
+
+def describe(name: str) -> Outcome:
+    """All that is known about one data set without reading it."""
+    facts = _facts(name)
+    shown = {
+        "title": facts["title"],
+        "rows": facts["rows"],
+        "positives": facts["positives"],
+        "positive when": facts["label"],
+        "groups": ", ".join(facts["groups"]),
+        "options": ", ".join(f"{k}={v!r}" for k, v in facts["options"].items()),
+        "licence": facts["licence"],
+        "citation": facts["citation"],
+        "note": facts["note"],
+        "files": "\n".join(
+            f"{f['path']}  sha256:{f['sha256']}  {f['url'] or 'no publisher offers it in this form'}"
+            for f in facts["files"]
+        ),
+    }
+    pad = "\n" + " " * 15
+    lines = [
+        f"{key:<13}  {str(value).replace(chr(10), pad)}" for key, value in shown.items() if value not in (None, "")
+    ]
+    return Outcome(facts, "\n".join([name, *lines]))
+
+
+def fetch(name: str, data_dir: str | None, state: str | None, year: int | None) -> Outcome:
+    """Download the files of a data set into the data folder."""
+    given = data_dir or os.environ.get(ENVIRONMENT)
+    entry = data.info(name)
+    if not given and (entry.files or name == "acs-income"):
+        raise OptionError(f"say where to put the files: --data-dir DIR, or set {ENVIRONMENT}.")
+    chosen: dict[str, Any] = {}
+    if state is not None:
+        chosen["state"] = [s.strip() for s in state.split(",")]
+    if year is not None:
+        chosen["year"] = year
+    paths = data.fetch(name, given or ".", _progress if sys.stderr.isatty() else None, **chosen)
+    if sys.stderr.isatty() and paths:
+        say("")
+    text = "\n".join(map(str, paths)) or f"{name} is part of the package; nothing to download."
+    return Outcome({"name": name, "files": [str(p) for p in paths]}, text)
+
+
+def _progress(url: str, size: int, total: int | None) -> None:
+    of = f" of {total / 1e6:.1f}" if total else ""
+    print(f"\r{Path(url).name}: {size / 1e6:.1f}{of} MB", end="", file=sys.stderr, flush=True)
+
+
+def _facts(name: str) -> dict[str, Any]:
+    facts = asdict(data.info(name))
+    for inner in ("loader", "label_options"):
+        del facts[inner]
+    return {**facts, "options": data.options(name)}

@@ -1,0 +1,157 @@
+"""`fairbound frontier`: train under a range of bounds and several seeds, and show what each bound costs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import OptionError
+from fairbound.base.files import atomic_write_many, check_writable
+from fairbound.base.records import versions
+from fairbound.cli.fit import FitOptions, judge, train
+from fairbound.cli.outcome import Outcome, say, stated_bounds
+from fairbound.cli.rows import split_rows
+from fairbound.estimators.classifier import FairClassifier
+from fairbound.fairness.notions import Notion
+from fairbound.report.frontier import frontier_chart, frontier_page, frontier_table
+
+SCHEMA = "fairbound.frontier/1"
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontierOptions:
+    """notion: a constraint without its bound. bounds: numbers separated by commas. seeds: models per bound."""
+
+    notion: str
+    bounds: str
+    seeds: int
+    fit: FitOptions
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise OptionError(f"--seeds must be at least 1, got {self.seeds}.")
+        if self.notion.strip().startswith(("recall", "error")):
+            raise OptionError(
+                f"a frontier takes notions between groups, got {self.notion!r}; for a class, run `fit` once for each bound."
+            )
+        if "<" in self.notion or "≤" in self.notion:
+            raise OptionError(
+                f"--constraint of a frontier is a notion without its bound, got {self.notion!r}; use --bounds."
+            )
+
+    def stated(self) -> list[Notion]:
+        """One bound for each number, smallest first."""
+        try:
+            numbers = sorted({float(part) for part in self.bounds.split(",")})
+        except ValueError:
+            raise OptionError(f"--bounds must be numbers separated by commas, got {self.bounds!r}.") from None
+        return [stated_bounds([f"{self.notion.strip()} <= {number!r}"], self.fit.cross)[0] for number in numbers]
+
+
+def frontier(options: FrontierOptions) -> Outcome:
+    """Train bounds x seeds models and one unconstrained model per seed; write frontier.json, charts and a page.
+
+    Seed s decides split and training as in `fit --seed s`, so that every point can be had again by itself.
+    """
+    stated, out = options.stated(), options.fit.out
+    check_writable(out)
+    base = options.fit
+    rows = base.rows()
+    points: list[dict[str, Any]] = []
+    asked = options.seeds * (1 + len(stated))
+    for seed in range(base.seed, base.seed + options.seeds):
+        if _interrupted(points):
+            break
+        run = replace(base, seed=seed)
+        split = split_rows(rows, base.test_size, seed)
+        free = train(run, [], rows, split)
+        loosest = stated[-1]
+        points.append(_point(None, seed, judge(run, [loosest], rows, split, free, None), free))
+        for bound in stated:
+            if _interrupted(points):
+                break
+            say(f"{rows.name}: seed {seed}, {bound.text}")
+            classifier = train(run, [bound], rows, split)
+            found = judge(run, [bound], rows, split, classifier, None)
+            points.append(_point(bound.bound, seed, found, classifier))
+    result = {
+        "schema": SCHEMA,
+        "data": rows.name,
+        "label": rows.label,
+        "sensitive": list(rows.groups.attributes),
+        "notion": stated[0].text.rpartition(" <= ")[0],
+        "confidence": base.confidence,
+        "split": split.words.replace(f", seed {run.seed}", ", another split for each seed"),
+        "model": base.model,
+        "points": points,
+        "complete": not _interrupted(points),
+        "summary": _summary(points),
+        "library": versions(),
+        "seconds": sum(p["seconds"] for p in points),
+        "seed": base.seed,
+        "out": str(out),
+    }
+    text = json.dumps(result, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+    files = {"frontier.json": text.encode(), **frontier_chart(result)}
+    files["report.html"] = frontier_page(result, files["frontier.svg"].decode()).encode()
+    atomic_write_many(out, files)
+    text = f"{frontier_table(result)}\n\n" + "\n".join(str(out / name) for name in files)
+    if result["complete"]:
+        return Outcome(result, text)
+    stopped = f"Interrupted after {len(points)} of {asked} models; the last one was cut short."
+    return Outcome(result, f"{stopped}\n\n{text}", INTERRUPTED)
+
+
+def _interrupted(points: list[dict[str, Any]]) -> bool:
+    return bool(points) and points[-1]["interrupted"]
+
+
+def _point(bound: float | None, seed: int, found: dict[str, Any], classifier: FairClassifier) -> dict[str, Any]:
+    """One trained model: what was asked, and what its held-out rows say."""
+    judged, facts = found["constraints"][0], classifier.fit_report_
+    trained = facts["constraints"]
+    return {
+        "bound": bound,
+        "seed": seed,
+        "accuracy": found["metrics"]["accuracy"],
+        "auc": found["metrics"]["auc"],
+        "value": judged["value"],
+        "lower": judged["lower"],
+        "upper": judged["upper"],
+        "verdict": None if bound is None else judged["verdict"],
+        "train_value": trained[0]["train_value"] if trained else None,
+        "feasible": facts["feasible"] if trained else None,
+        "seconds": facts["seconds"],
+        "interrupted": classifier.solution_.stopped == "interrupted",
+    }
+
+
+def _summary(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each bound, the mean over the seeds, and the smallest and largest measured value."""
+    out = []
+    for bound in sorted({p["bound"] for p in points if p["bound"] is not None}) + [None]:
+        rows = [p for p in points if p["bound"] == bound]
+        values = [p["value"] for p in rows if p["value"] is not None]
+        out.append(
+            {
+                "bound": bound,
+                "n": len(rows),
+                "accuracy": _mean(rows, "accuracy"),
+                "auc": _mean(rows, "auc"),
+                "value": float(np.mean(values)) if values else None,
+                "smallest": min(values, default=None),
+                "largest": max(values, default=None),
+                "train_value": _mean(rows, "train_value"),
+                "verdicts": {v: sum(p["verdict"] == v for p in rows) for v in ("met", "violated", "insufficient")},
+            }
+        )
+    return out
+
+
+def _mean(rows: list[dict[str, Any]], key: str) -> float | None:
+    known = [r[key] for r in rows if r[key] is not None]
+    return float(np.mean(known)) if known else None

@@ -1,0 +1,79 @@
+"""What a command hands back to the command line, and small words shared by the commands."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairbound.base.errors import OptionError
+from fairbound.fairness.class_risk import ClassRisk
+from fairbound.fairness.notions import GroupGap, Notion, constraint
+from fairbound.report import table
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """summary: the JSON object of `--json`. text: for people. exit_code: 0 done or met, 1 violated, 3 insufficient."""
+
+    summary: dict[str, Any]
+    text: str
+    exit_code: int = 0
+
+
+def say(text: str) -> None:
+    """Progress for people, on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def verdict_summary(audit: dict[str, Any], *, seconds: float | None, seed: int | None, out: Path) -> dict[str, Any]:
+    """The JSON object of an audit: verdict, metrics and constraints on the held-out rows."""
+    keys = ("name", "text", "sense", "bound", "value", "lower", "upper", "verdict", "rows_needed", "groups")
+    return {
+        "verdict": audit["verdict"],
+        "metrics": audit["metrics"],
+        "constraints": [{key: c[key] for key in keys if key in c} for c in audit["constraints"]],
+        "rows": audit["data"]["rows"],
+        "warnings": audit["warnings"],
+        "seconds": seconds,
+        "seed": seed,
+        "out": str(out),
+    }
+
+
+def verdict_text(audit: dict[str, Any]) -> str:
+    """The audit as a table, and of each undecided bound the group with the fewest rows, which widens its interval."""
+    lines = [table(audit)]
+    for c in audit["constraints"]:
+        if c["verdict"] == "insufficient" and len(c["groups"]) > 1:
+            group, n = min(c["groups"].items(), key=lambda item: item[1])
+            lines.append(f"{c['text']}: its smallest group is {group}, with {n:,} held-out row{'s' if n != 1 else ''}.")
+    return "\n".join(lines)
+
+
+def of_classes_only(bounds: Sequence[Notion]) -> bool:
+    """Whether bounds are stated and none of them compares groups."""
+    return bool(bounds) and all(isinstance(b, ClassRisk) for b in bounds)
+
+
+def stated_bounds(texts: list[str], cross: bool = False) -> list[Notion]:
+    """The bounds of `--constraint`, over the crossed groups where `cross` says so and the text says nothing else."""
+    from dataclasses import replace
+
+    bounds = [constraint(text) for text in texts]
+    if cross:
+        bounds = [
+            replace(b, attributes="crossed") if isinstance(b, GroupGap) and b.attributes == "each" else b
+            for b in bounds
+        ]
+    twice = {b.text for b in bounds if sum(b.text == other.text for other in bounds) > 1}
+    if twice:
+        raise OptionError(f"the constraint {min(twice)!r} is stated twice; state it once.")
+    return bounds
+
+
+def json_lines(records: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(record, allow_nan=False) + "\n" for record in records)

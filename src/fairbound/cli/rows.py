@@ -1,0 +1,248 @@
+"""The rows a command works on: a CSV file or a named data set as features, labels and groups, and its held-out part."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairbound import data
+from fairbound.base.errors import DataError, OptionError
+from fairbound.base.seeds import seed_for
+from fairbound.rows.groups import MISSING, Groups, no_groups
+from fairbound.rows.sampling import Strata
+from fairbound.tables import binary_labels, class_labels, read_table
+
+TEST_SHARE = 0.25
+FEW_ROWS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """n labelled rows. X: pandas frame or CSR matrix; y: (n,) labels as the file has them; target: (n,) class numbers.
+
+    classes: the labels of the class numbers; of two, the positive one is last. published: row numbers of the publisher's "train" and "test", or empty.
+    """
+
+    name: str
+    X: Any
+    y: np.ndarray
+    target: np.ndarray
+    classes: tuple[Any, ...]
+    groups: Groups
+    label: str
+    checksum: str | None
+    published: Mapping[str, np.ndarray] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def features(self, rows: np.ndarray) -> Any:
+        return self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
+
+
+def is_file(source: str) -> bool:
+    """Whether `--data` means a file: it exists, or it looks like a path rather than the name of a data set."""
+    if source in data.names():
+        return False
+    return Path(source).exists() or os.sep in source or "." in Path(source).name
+
+
+def read_rows(
+    source: str,
+    *,
+    label: str | None,
+    group: str | None,
+    positive: str | None = None,
+    keep_sensitive: bool = False,
+    drop: str | None = None,
+    data_dir: str | None = None,
+    needs_groups: bool = True,
+) -> Rows:
+    """The rows of `source`, a CSV file or the name of a data set.
+
+    label, group: column names (several groups separated by commas); a named data set has its own defaults.
+    needs_groups: whether a group must be named; else there may be none, and y may have more than two classes.
+    Raises: DataError or OptionError saying what is wrong with the file or the options; OSError for a wrong path.
+    """
+    if is_file(source):
+        return _from_file(source, label, group, positive, keep_sensitive, drop, needs_groups)
+    return _from_name(source, label, group, positive, keep_sensitive, drop, data_dir, needs_groups)
+
+
+def read_labels(y: Any, positive: str | None, needs_groups: bool) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """(n,) class numbers and the labels: two where groups are compared or a positive one is named, else two or more."""
+    if not needs_groups and positive is None:
+        codes, classes = class_labels(y)
+        if len(classes) > 2:
+            return codes, classes
+    return binary_labels(y, positive)
+
+
+def listed(text: str | None, columns: Sequence[str], what: str) -> list[str]:
+    """The column names in `text`, separated by commas; each must be one of `columns`."""
+    if text is None:
+        return []
+    names = [text] if text in columns else [name.strip() for name in text.split(",") if name.strip()]
+    names = [one_column(name, columns, what) for name in names]
+    if len(set(names)) < len(names):
+        raise OptionError(f"{what} names a column twice: {', '.join(names)}.")
+    return names
+
+
+def one_column(name: str | None, columns: Sequence[str], what: str) -> str:
+    """`name`, which must be one of `columns`; None and unknown names are errors that list them."""
+    if name is None:
+        raise OptionError(f"name the column with {what}; there are: {', '.join(columns[:20])}.")
+    if name not in columns:
+        near = difflib.get_close_matches(name, columns, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(columns[:20])}."
+        raise OptionError(f"{what}: there is no column {name!r}. {hint}")
+    return name
+
+
+def _from_file(
+    path: str,
+    label: str | None,
+    group: str | None,
+    positive: str | None,
+    keep_sensitive: bool,
+    drop: str | None,
+    needs_groups: bool,
+) -> Rows:
+    frame = read_table(path)
+    columns = list(frame.columns)
+    label = one_column(label, columns, "--label")
+    attributes = listed(group, columns, "--group")
+    if needs_groups and not attributes:
+        one_column(None, columns, "--group")
+    dropped = listed(drop, columns, "--drop")
+    if label in attributes or label in dropped:
+        raise OptionError(f"column {label!r} is the label and cannot be a group or be dropped too.")
+    try:
+        target, classes = read_labels(frame[label], positive, needs_groups)
+    except DataError as error:
+        raise DataError(f"{path}, label column {label!r}: {error}") from None
+    away = {label, *dropped, *(() if keep_sensitive else attributes)}
+    features = [column for column in columns if column not in away]
+    if not features:
+        raise OptionError(f"{path}: no column is left to learn from after the label, groups and dropped columns.")
+    notes = [] if keep_sensitive or not attributes else [_dropped_note(attributes, attributes)]
+    if dropped:
+        notes.append(f"Columns left out by --drop: {', '.join(dropped)}.")
+    checksum = "sha256:" + hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    groups = Groups.of({a: frame[a] for a in attributes}) if attributes else no_groups(len(frame))
+    y = np.array(frame[label].tolist(), dtype=object if classes and isinstance(classes[0], str) else None)
+    return Rows(Path(path).name, frame[features], y, target, classes, groups, label, checksum, {}, tuple(notes))
+
+
+def _from_name(
+    name: str,
+    label: str | None,
+    group: str | None,
+    positive: str | None,
+    keep_sensitive: bool,
+    drop: str | None,
+    data_dir: str | None,
+    needs_groups: bool,
+) -> Rows:
+    if name not in data.names():
+        near = difflib.get_close_matches(name, data.names(), n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"Named data sets: {', '.join(data.names())}."
+        raise OptionError(f"--data {name!r} is neither a file nor the name of a data set. {hint}")
+    if needs_groups and not data.info(name).groups:
+        raise OptionError(f"data set {name!r} has no sensitive attribute, so there are no groups to compare.")
+    entry, dataset = data.info(name), data.load(name, data_dir)
+    if label is not None and label != dataset.label:
+        raise OptionError(f"data set {name!r} has the label {dataset.label!r} ({entry.label}); leave --label out.")
+    if positive is not None:
+        raise OptionError(f"data set {name!r} defines its positive label ({entry.label}); leave --positive out.")
+    default = entry.groups[0] if needs_groups else None
+    attributes = listed(group or default, list(dataset.sensitive), "--group")
+    wanted = attributes if not keep_sensitive else []
+    extra = listed(drop, list(dict.fromkeys(dataset.feature_sources)), "--drop")
+    shown = dataset.without(*wanted, *extra) if wanted or extra else dataset
+    X = shown.X if dataset.frame is None else dataset.frame[list(shown.feature_columns)]
+    sources = [s for a in attributes for s in dataset.sensitive_sources.get(a, (a,))]
+    notes = []
+    if attributes:
+        notes.append(
+            _dropped_note(attributes, sources)
+            if not keep_sensitive
+            else f"Columns that tell {', '.join(attributes)} kept among the features: {', '.join(dict.fromkeys(sources))}."
+        )
+    if extra:
+        notes.append(f"Columns left out by --drop: {', '.join(extra)}.")
+    target, classes = read_labels(dataset.y, None, needs_groups)
+    sums = [f"sha256:{file.sha256}" for file in entry.files]
+    published = dataset.splits if {"train", "test"} <= set(dataset.splits) else {}
+    groups = Groups.of({a: dataset.group(a) for a in attributes}) if attributes else no_groups(len(dataset))
+    return Rows(
+        name, X, dataset.y, target, classes, groups, dataset.label, " ".join(sums) or None, published, tuple(notes)
+    )
+
+
+def _dropped_note(attributes: Sequence[str], sources: Sequence[str]) -> str:
+    columns = ", ".join(dict.fromkeys(sources))
+    return f"Sensitive: {', '.join(attributes)}. Not among the features ({columns} dropped; --keep-sensitive keeps it)."
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Row numbers for training and held out, and how they were chosen, in words."""
+
+    train: np.ndarray
+    test: np.ndarray
+    words: str
+
+
+def split_rows(rows: Rows, share: float | None, seed: int) -> Split:
+    """The published split where there is one and no share is asked for; else `share` of every label and group.
+
+    A stratum (label and groups) of one row stays in training. Raises: OptionError where a part would be empty.
+    """
+    if share is None and rows.published:
+        train, test = rows.published["train"], rows.published["test"]
+        return Split(train, test, f"the published split of {rows.name}: {len(test):,} rows held out")
+    share = TEST_SHARE if share is None else share
+    if not 0 < share < 1:
+        raise OptionError(f"--test-size must be a share of the rows between 0 and 1, got {share}.")
+    strata = Strata.of(np.column_stack([rows.target, rows.groups.codes]))
+    rng = np.random.default_rng(seed_for("held-out", root=seed))
+    shuffled = [
+        rng.permutation(strata.order[a : a + n]) for a, n in zip(strata.starts, strata.sizes, strict=True) if n > 1
+    ]
+    order = np.concatenate(shuffled) if shuffled else np.zeros(0, dtype=np.int64)
+    place = np.floor((np.arange(len(order) + 1)) * share + rng.random())
+    held = np.zeros(len(rows.target), dtype=bool)
+    held[order[np.diff(place) > 0]] = True
+    train, test = np.flatnonzero(~held), np.flatnonzero(held)
+    if not len(test) or len(np.unique(rows.target[train])) < 2:
+        raise OptionError(f"{len(rows.target)} rows are too few to hold out {share:g} of them for the verdict.")
+    words = "label and group" if rows.groups.attributes else "label"
+    return Split(train, test, f"{100 * share:g} % held out, stratified by {words}, seed {seed}")
+
+
+def group_warnings(groups: Groups, train: np.ndarray) -> list[str]:
+    """What a reader must know about the groups in training: tiny ones, and rows whose group is not known."""
+    out = []
+    part = groups.take(train)
+    for attribute, counts in part.counts().items():
+        few = {g: n for g, n in counts.items() if n < FEW_ROWS}
+        for g, n in list(few.items())[:FEW_ROWS]:
+            what = "no training row" if n == 0 else f"only {n} training row{'s' if n > 1 else ''}"
+            out.append(
+                f"Group {g!r} of {attribute} has {what}; its rates can hardly be controlled or measured. Merge it with "
+                "another group, or leave its value empty in the file to take it out of the bound."
+            )
+        if len(few) > FEW_ROWS:
+            out.append(f"{len(few) - FEW_ROWS} further groups of {attribute} have fewer than {FEW_ROWS} training rows.")
+    for attribute, code in zip(part.attributes, part.codes.T, strict=True):
+        gone = int((code == MISSING).sum())
+        if gone:
+            out.append(f"{attribute} is missing in {gone:,} of {len(train):,} training rows; no bound holds for them.")
+    return out

@@ -1,1 +1,0 @@
-"""What the commands do, as functions that return an Outcome; `fairbound.cli` reads the options and prints."""

@@ -1,0 +1,1 @@
+"""Confidence bounds for means and for contrasts of means; no knowledge of fairness."""

@@ -1,0 +1,1 @@
+"""The scikit-learn door and what it needs."""

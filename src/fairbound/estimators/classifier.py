@@ -1,0 +1,323 @@
+"""The scikit-learn door: a classifier that meets stated bounds on groups and classes. Constructor arguments are stored untouched."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from fairbound.base.errors import DataError, OptionError
+from fairbound.estimators.fit_report import fit_report
+from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
+from fairbound.estimators.training import train
+from fairbound.estimators.training_rows import checked_labels, class_codes, columns_to_drop, module_features, without
+from fairbound.estimators.trajectory import trajectory
+from fairbound.estimators.validation import automatic_share, stratified_split
+from fairbound.fairness.notions import GroupGap, Notion, constraints
+from fairbound.fairness.problem import FairProblem
+from fairbound.models.model import model_of
+from fairbound.rows.groups import Groups
+from fairbound.rows.sparse import SparseRows
+from fairbound.solver.budget import Budget
+from fairbound.tables import EncodeReport, TableEncoder, TableOptions
+
+
+class FairClassifier(ClassifierMixin, BaseEstimator):
+    """A linear model, MLP or `nn.Module` trained to the lowest loss under stated bounds; deterministic predictions.
+
+    constraint: bounds as text ("demographic_parity <= 0.02", "recall of class b >= 0.95"), objects, a list of them, or
+        None. Bounds on groups need two classes, bounds on a class any number.
+    model: "linear", "mlp:64,32", or a torch.nn.Module that maps (B, d) features to (B,) or (B, 1) logits, with k > 2
+        classes to (B, k). An nn.Module gets numeric X as it is; the others a TableEncoder's features (standardised numbers, one-hot categories).
+    algorithm: a method's name, a configuration such as fb.ALM(step_size=0.05), or "auto" (the augmented Lagrangian).
+    loss: "logistic" (with k > 2 classes cross-entropy), or for two classes "hinge" or "squared".
+    budget: "30s", "5000 steps", ...; None for max(1500 steps, 10 epochs), and up to 4 times that while no bound is met. It
+        is of one run: where none meets the bounds on validation rows too there is another on all rows (under bounds on
+        classes up to two more), and steps and seconds of the report are of the last.
+    validation: share of the rows held back to choose the iterate that also meets the bounds there (where none does, under
+        bounds on classes, the augmented Lagrangian is run again with multipliers from these rows); "auto" holds back
+        20 % where every group would keep enough rows to measure a difference as small as the bound, else none.
+    sensitive_columns: what to do with a column of X that bears the name of a sensitive attribute: "keep" or "drop".
+    objective_class: None for the lowest loss over all rows; a label for the lowest loss over the rows of that class, as in
+        Neyman-Pearson classification.
+    positive: of two classes, the label that counts as positive; None for the greater one.
+    options: a TableOptions for the encoder. random_state: integer seed. progress: a line on standard error.
+
+    After fit: classes_, encoder_, groups_, n_features_in_, solution_, and as plain data fit_report_ (facts of the problem)
+    and trajectory_ (loss, bounds and multipliers over training, as in docs/audit-schema.md).
+    """
+
+    def __init__(
+        self,
+        constraint: str | Notion | Sequence[str | Notion] | None = None,
+        *,
+        model: str | nn.Module = "linear",
+        algorithm: Any = "auto",
+        loss: str = "logistic",
+        budget: str | float | Budget | None = None,
+        batch_size: int = 256,
+        sampling: str = "balanced",
+        validation: float | str = "auto",
+        sensitive_columns: str = "keep",
+        objective_class: Any = None,
+        positive: Any = None,
+        options: TableOptions | None = None,
+        random_state: int | None = 0,
+        progress: bool = False,
+    ):
+        self.constraint = constraint
+        self.model = model
+        self.algorithm = algorithm
+        self.loss = loss
+        self.budget = budget
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.validation = validation
+        self.sensitive_columns = sensitive_columns
+        self.objective_class = objective_class
+        self.positive = positive
+        self.options = options
+        self.random_state = random_state
+        self.progress = progress
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.input_tags.string = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> FairClassifier:
+        """Train on X (n, d) and y (n,).
+
+        X: pandas or polars DataFrame, numpy array, scipy sparse matrix, torch tensor or list of rows. y: two or more
+            values.
+        sensitive_features: (n,) or (n, a) array, Series, DataFrame or dict of columns; missing values are constrained
+            only where known. Bounds on classes need none. sample_weight: (n,) >= 0.
+        Raises: DataError or OptionError that says what to change.
+        Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound.
+        """
+        stated = constraints(self.constraint)
+        if self.sensitive_columns not in ("keep", "drop"):
+            raise OptionError(f"sensitive_columns must be 'keep' or 'drop', got {self.sensitive_columns!r}.")
+        if self.batch_size < 1:
+            raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
+        compared = [n.text for n in stated if isinstance(n, GroupGap)]
+        if compared and sensitive_features is None:
+            raise DataError(f"the bound {compared[0]!r} needs fit(X, y, sensitive_features=...).")
+        codes, classes = class_codes(checked_labels(X, y), self.positive, self.loss, compared)
+        groups = None if sensitive_features is None else Groups.of(sensitive_features)
+        notes: list[str] = []
+        self.dropped_columns_ = columns_to_drop(X, groups, self.sensitive_columns, notes)
+        features = self._fit_features(without(X, self.dropped_columns_))
+        n = len(codes)
+        if features.shape[0] != n or (groups is not None and len(groups) != n):
+            raise DataError(
+                f"X has {features.shape[0]} rows, y {n}" + (f", sensitive_features {len(groups)}." if groups else ".")
+            )
+        self.classes_ = np.array(classes)
+        self.groups_ = groups
+        self.model_ = model_of(self.model, features.shape[1], 1 if len(classes) == 2 else len(classes))
+        problem, held, build = self._problems(features, codes, groups, stated, sample_weight, notes)
+        trained = train(
+            problem,
+            held,
+            build if self.validation == "auto" else None,
+            algorithm=self.algorithm,
+            budget=self.budget,
+            batch_size=self.batch_size,
+            sampling=self.sampling,
+            seed=self._seed,
+            progress=self.progress,
+        )
+        self.solution_ = trained.solution
+        self.x_ = self.solution_.x
+        self.trajectory_ = trajectory(self.solution_.records, trained.problem.plan)
+        self.fit_report_ = fit_report(trained, self._seed, self.encoder_report_, notes)
+        if stated and not (self.fit_report_["feasible"] and self.fit_report_["best_step"] > 0):
+            warnings.warn(self.solution_.message, ConvergenceWarning, stacklevel=2)
+        elif stated and self.fit_report_["no_better_than_constant"]:
+            warnings.warn(self.fit_report_["warnings"][-1], ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _fit_features(self, X: Any) -> Any:
+        if isinstance(self.model, nn.Module):
+            self.encoder_, self.encoder_report_ = None, None
+            array = module_features(X)
+            self.n_features_in_ = array.shape[1]
+            return array
+        self.encoder_ = TableEncoder(self.options).fit(X)
+        self.n_features_in_ = len(self.encoder_.columns)
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.array([str(c) for c in X.columns], dtype=object)
+        features, self.encoder_report_ = self.encoder_.encode(X)
+        return features
+
+    def _problems(
+        self,
+        features: Any,
+        y: np.ndarray,
+        groups: Groups | None,
+        stated: tuple[Notion, ...],
+        sample_weight: Any,
+        notes: list[str],
+    ) -> tuple[FairProblem, FairProblem | None, Callable[[], FairProblem]]:
+        """The problem to train on, the one to validate on (or None), and what builds the one of all rows."""
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+
+        def build(rows: Any = None, plan: Any = None) -> FairProblem:
+            part = features if rows is None else features[rows]
+            return FairProblem(
+                self.model_,
+                part,
+                y if rows is None else y[rows],
+                groups if rows is None or groups is None else groups.take(rows),
+                stated,
+                classes=self.classes_.tolist(),
+                objective_class=self.objective_class,
+                loss=_loss_of(self.loss, self.model_.outputs),
+                sample_weight=weights if rows is None or weights is None else weights[rows],
+                plan=plan,
+            )
+
+        share = (
+            automatic_share(stated, groups, y, self.classes_, notes)
+            if self.validation == "auto"
+            else float(self.validation)
+        )
+        if not 0 <= share < 1:
+            raise OptionError(f"validation must be 'auto' or a share in [0, 1), got {self.validation!r}.")
+        if share == 0:
+            return build(), None, build
+        strata = y[:, None] if groups is None else np.column_stack([y, groups.codes])
+        kept, held = stratified_split(strata, share, self._seed)
+        problem = build(kept)
+        return problem, build(held, problem.plan), build
+
+    @property
+    def _seed(self) -> int:
+        return 0 if self.random_state is None else int(self.random_state)
+
+    # -- predicting ---------------------------------------------------------------------------------------------
+
+    def encode(self, X: Any) -> tuple[torch.Tensor | SparseRows, EncodeReport | None]:
+        """The features that the model sees (n, d), SparseRows where it was trained on a sparse table, and what happened to
+        the table on the way."""
+        check_is_fitted(self)
+        X = without(X, self.dropped_columns_)
+        if self.encoder_ is None:
+            array = module_features(X)
+            if array.shape[1] != self.n_features_in_:
+                raise DataError(
+                    f"X has {array.shape[1]} features, but FairClassifier is expecting {self.n_features_in_} features."
+                )
+            return torch.as_tensor(array, dtype=torch.float32), None
+        features, report = self.encoder_.encode(X)
+        if sparse.issparse(features):
+            return SparseRows.of(features, torch.float32), report
+        return torch.as_tensor(features, dtype=torch.float32), report
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """(n,) logits, above 0 where the positive class is predicted; with k > 2 classes (n, k), the largest is predicted."""
+        features, _ = self.encode(X)
+        module = getattr(self.model_, "module", None)
+        if module is not None:
+            module.eval()
+        with torch.no_grad():
+            scores = [self.model_.scores(self.x_, part) for part in features.split(16384)]
+        return torch.cat(scores).double().numpy()
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(n, k) probabilities of classes_, by the logistic function or the softmax of the scores."""
+        scores = self.decision_function(X)
+        if scores.ndim == 2:
+            return softmax(scores, axis=1)
+        p = expit(scores)
+        return np.column_stack([1 - p, p])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """(n,) predicted labels; the same input gives the same labels every time."""
+        scores = self.decision_function(X)
+        return self.classes_[scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)]
+
+    # -- the model folder ---------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], extras: dict[str, str] | None = None) -> None:
+        """Write the fitted model as a folder of JSON and arrays; loading it executes no code."""
+        check_is_fitted(self)
+        groups = (
+            None
+            if self.groups_ is None
+            else {"attributes": list(self.groups_.attributes), "labels": [list(v) for v in self.groups_.labels]}
+        )
+        manifest = {
+            "model": self.model_.spec(),
+            "classes": [c.item() if hasattr(c, "item") else c for c in self.classes_],
+            "constraints": [c.text for c in constraints(self.constraint)],
+            "groups": groups,
+            "loss": self.loss,
+            "dropped_columns": self.dropped_columns_,
+            "features": int(self.n_features_in_),
+            "fit": self.fit_report_,
+        }
+        save_folder(path, manifest=manifest, tensors={"x": self.x_}, encoder=self.encoder_, extras=extras)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], module: nn.Module | None = None) -> FairClassifier:
+        """The classifier saved at `path`, ready to predict.
+
+        module: needed where the model was an nn.Module: the same architecture, whose weights are replaced.
+        """
+        folder = load_folder(path)
+        manifest = folder.manifest
+        spec = manifest["model"]
+        if spec["kind"] == "module" and module is None:
+            raise ModelFolderError(
+                f"the model in {str(path)!r} is a torch module ({spec['class']}); no code is stored with it. Pass "
+                "module=, built with the same architecture."
+            )
+        made: str | nn.Module = (
+            module
+            if spec["kind"] == "module" and module is not None
+            else ("linear" if not spec["hidden"] else "mlp:" + ",".join(map(str, spec["hidden"])))
+        )
+        stated = manifest["constraints"]
+        self = cls(stated[0] if len(stated) == 1 else stated or None, model=made, loss=manifest["loss"])
+        width = spec.get("features", manifest["features"])
+        self.model_ = model_of(made, width, spec.get("outputs", 1))
+        self.x_ = folder.tensors["x"]
+        if self.x_.shape != (self.model_.n,):
+            raise ModelFolderError(
+                f"the weights in {str(path)!r} have shape {tuple(self.x_.shape)}, the model has {self.model_.n} "
+                "parameters; pass a module of the architecture that was trained."
+            )
+        self.classes_ = np.array(manifest["classes"])
+        self.encoder_, self.dropped_columns_ = folder.encoder, manifest["dropped_columns"]
+        self.n_features_in_ = manifest["features"]
+        g = manifest["groups"]
+        self.groups_ = (
+            None
+            if g is None
+            else Groups(
+                np.zeros((0, len(g["attributes"])), dtype=np.int64),
+                tuple(g["attributes"]),
+                tuple(map(tuple, g["labels"])),
+            )
+        )
+        self.fit_report_ = manifest["fit"]
+        return self
+
+
+def _loss_of(loss: str, outputs: int) -> str:
+    """The logistic loss and cross-entropy are one, of two classes by one score and of more by a score for each."""
+    return loss if loss not in ("logistic", "cross_entropy") else "logistic" if outputs == 1 else "cross_entropy"

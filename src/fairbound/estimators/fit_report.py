@@ -1,0 +1,87 @@
+"""The facts of a finished fit as plain data, with warnings of what its rows cannot carry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fairbound.estimators.training import Trained
+from fairbound.fairness.class_risk import ClassRisk
+from fairbound.fairness.plan import Plan
+from fairbound.fairness.problem import FairProblem
+from fairbound.problems.problem import Measured
+from fairbound.tables import EncodeReport
+
+
+def fit_report(trained: Trained, seed: int, encoding: EncodeReport | None, notes: Sequence[str]) -> dict[str, Any]:
+    """What `FairClassifier.fit_report_` holds: model, algorithm, budget, rows, stated bounds with their values on the
+    training rows, notes (those given and those of the training) and warnings."""
+    problem, held, solution = trained.problem, trained.held, trained.solution
+    measured = problem.evaluate(solution.x)
+    values = problem.stated_values(measured)
+    cautions = [*trained.warnings, *_coarse_groups(problem.plan, problem.counts_of_cells())]
+    constant = _no_better_than_constant(problem, measured)
+    if constant:
+        cautions.append(
+            "On the training rows the model is no more accurate than one that gives every row the same answer. "
+            "Train longer (budget), loosen the bound, or merge small groups."
+        )
+    return {
+        "model": problem.model.spec(),
+        "algorithm": trained.config.name,
+        "options": repr(trained.config),
+        "seed": seed,
+        "budget": trained.budget.text,
+        "steps": solution.steps,
+        "seconds": solution.seconds,
+        "best_step": int(solution.best_step),
+        "feasible": bool(solution.feasible),
+        "message": solution.message,
+        "train_rows": problem.rows,
+        "validation_rows": 0 if held is None else held.rows,
+        "train_loss": float(measured.f),
+        "constraints": [
+            {"text": c.text, "sense": c.sense, "bound": float(c.level), "train_value": float(v)}
+            for c, v in zip(problem.plan.notions, values, strict=True)
+        ],
+        "no_better_than_constant": constant,
+        "dropped_groups": list(problem.plan.dropped),
+        "encoding": None if encoding is None else encoding.to_dict(),
+        "notes": [*notes, *trained.notes],
+        "warnings": cautions,
+    }
+
+
+def _no_better_than_constant(problem: FairProblem, measured: Measured) -> bool:
+    """A bound on a class may well cost more accuracy than that, so that nothing is said under one."""
+    if "accuracy" not in measured.extra or any(isinstance(n, ClassRisk) for n in problem.plan.notions):
+        return False
+    largest = float(problem.targets.long().bincount().max()) / problem.rows
+    return bool(float(measured.extra["accuracy"]) <= largest + 1e-9)
+
+
+def _coarse_groups(plan: Plan, rows: np.ndarray) -> list[str]:
+    """For each bound on rates, the groups (or the class) whose rates move in steps larger than the bound. rows: (K,) rows of each cell."""
+    out = []
+    for number, notion in enumerate(plan.notions):
+        if notion.statistic == "loss" or notion.bound == 0:
+            continue
+        used = np.unique(plan.index[plan.rows_of(number)][plan.coefficient[plan.rows_of(number)] != 0])
+        few = [c for c in used[np.argsort(rows[used], kind="stable")] if rows[c] * notion.bound < 1]
+        if few:
+            named = ", ".join(f"{plan.cell_names[c]!r} ({rows[c]})" for c in few[:3]) + (
+                ", ..." if len(few) > 3 else ""
+            )
+            if isinstance(notion, ClassRisk):
+                out.append(
+                    f"{notion.text}: with only {rows[few[0]]} training rows of the class, one error already breaks the bound. "
+                    "Give more rows of it, or loosen the bound."
+                )
+                continue
+            out.append(
+                f"{notion.text}: too few training rows for a difference this small in {named}; a rate over n rows moves in "
+                "steps of 1/n. Merge the group with another, mark it missing, or loosen the bound."
+            )
+    return out

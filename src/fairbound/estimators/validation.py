@@ -1,0 +1,68 @@
+"""The rows held back from training to choose the model on: how many, which, and when they say that a bound is missed."""
+
+from __future__ import annotations
+
+import numpy as np
+from torch import Tensor
+
+from fairbound.base.seeds import seed_for
+from fairbound.confidence.single import clopper_pearson
+from fairbound.fairness.class_risk import ClassRisk
+from fairbound.fairness.notions import GroupGap, Notion
+from fairbound.fairness.plan import compile_plan
+from fairbound.fairness.problem import FairProblem
+from fairbound.rows.groups import Groups, no_groups
+from fairbound.rows.sampling import Strata
+
+VALIDATION = 0.2
+
+
+def automatic_share(
+    stated: tuple[Notion, ...], groups: Groups | None, y: np.ndarray, classes: np.ndarray, notes: list[str]
+) -> float:
+    """The share of rows to hold back: none where a part of the smallest group or class could not show the bound."""
+    for kind, what, measured in ((GroupGap, "group", "difference"), (ClassRisk, "class", "error")):
+        bounds = tuple(n for n in stated if isinstance(n, kind))
+        if not bounds:
+            continue
+        known = no_groups(len(y)) if groups is None else groups
+        plan = compile_plan(bounds, known, y, classes.tolist())
+        rows = np.bincount(plan.cells(known.codes, y).ravel(), minlength=plan.n_cells + 1)[:-1]
+        smallest, bound = rows[rows > 0].min(), max(min(n.bound for n in bounds), 0.01)
+        if VALIDATION * smallest < max(0.25 / bound**2 if kind is GroupGap else 1 / bound, 50):
+            notes.append(
+                f"No rows were held back for validation: the smallest {what} has {smallest} rows, too few to measure "
+                f"{'a' if kind is GroupGap else 'an'} {measured} as small as the bound on a part of them. The bound was "
+                "verified on the training rows."
+            )
+            return 0.0
+    return VALIDATION if stated else 0.0
+
+
+def stratified_split(strata: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on and rows held back, the same share of every stratum."""
+    parts = Strata.of(strata)
+    rng = np.random.default_rng(seed_for("validation", root=seed))
+    held = []
+    for start, size in zip(parts.starts, parts.sizes, strict=True):
+        rows = parts.order[start : start + size]
+        held.append(rng.permutation(rows)[: round(share * size)])
+    chosen = np.sort(np.concatenate(held))
+    keep = np.ones(len(strata), dtype=bool)
+    keep[chosen] = False
+    return np.flatnonzero(keep), chosen
+
+
+def surely_missed(problem: FairProblem, held: FairProblem, x: Tensor) -> list[str]:
+    """The bounds on classes that x meets on its own rows and misses on the rows `held`, where even the lower confidence
+    limit of the error (at 5 %) is above the bound."""
+    met = problem.evaluate(x).g <= 0
+    g, rows, plan, out = held.evaluate(x).g, held.counts_of_cells(), held.plan, []
+    for number, notion in enumerate(plan.notions):
+        if isinstance(notion, ClassRisk):
+            at = plan.rows_of(number)[0]
+            n = rows[plan.index[at, 0]]
+            wrong = min(max(float(g[at]) + notion.bound, 0.0), 1.0) * n
+            if met[at] and clopper_pearson(wrong, n, 0.05, "lower")[0] > notion.bound:
+                out.append(notion.text)
+    return out

@@ -1,0 +1,226 @@
+"""From any `torch.nn.Module`, a loss and a group definition to a constrained training problem, in one call.
+
+    problem = fb.formulate(module, "cross_entropy", (images, labels), groups, "loss_gap <= 0.02")
+    solution = fb.solve(problem, "alm", budget="30s")
+    problem.model.bind(solution.x)                                  # the module now has the trained parameters
+
+The module's parameters become one flat tensor, its outputs scores, the loss of every row one number, and every bound a
+contrast of group means, so each method of the library runs on it with one weighted backward pass per step.
+
+Source: Kliachkin et al. (2025), section 1: "an automated way of constructing ERM formulations out of a computation
+    graph"; sections 2 and 4 for the problem, min mean loss subject to bounds on differences of group means.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import Dataset as TorchDataset
+
+from fairbound.base.errors import DataError, OptionError
+from fairbound.data.dataset import Dataset
+from fairbound.fairness.notions import Notion
+from fairbound.fairness.pointwise import Pointwise
+from fairbound.fairness.problem import FairProblem
+from fairbound.models.model import ModuleModel
+from fairbound.models.scoring import MODULE_ROWS_AT_ONCE
+from fairbound.problems.domain import Domain
+
+TRIAL_ROWS = 2
+TWO_VALUED = ("logistic", "bce", "hinge")
+
+
+def formulate(
+    module: nn.Module,
+    loss: str | Pointwise | Callable[[Tensor, Tensor], Tensor],
+    data: Any,
+    groups: Any = None,
+    constraint: str | Notion | Sequence[str | Notion] | None = None,
+    *,
+    sample_weight: Any = None,
+    domain: Domain | None = None,
+    dtype: torch.dtype | None = None,
+    device: str | torch.device | None = None,
+) -> FairProblem:
+    """The problem "min mean loss of the module over the data, subject to the stated bounds".
+
+    module: rows (B, ...) -> one score per row, (B,) or (B, 1), or one per class, (B, c). It is run on two rows to learn
+        which. Its parameters are where training starts, and become views of the solver's x.
+    loss: "logistic", "hinge" or "squared" for one score; "cross_entropy" for one per class; a loss module of torch
+        (its reduction is set to "none" on a copy); or a function (scores, targets) -> (B,).
+    data: (features, targets); (features, targets, groups); a torch Dataset whose items are such tuples; or a Dataset of
+        this library. Features are arrays or tensors (n, ...), or a table. Floats take the module's dtype; integers
+        (tokens for an embedding) stay integers. Targets: (n,) or (n, 1), 0/1 or class numbers.
+    groups: who is compared. Labels (n,) or (n, A), a dict or table of columns, or Groups; the name of a column (or a
+        list of names) of a Dataset of this library or of a table; the number of a column of features (n, d); a function
+        (features, targets) -> labels, called on slices of rows; or None to take the third part of the data.
+    constraint: one bound or several, as text or objects, e.g. ["loss_gap <= 0.01", "equal_opportunity <= 0.05"]. Bounds
+        on rates of groups need one score per row; "recall of class 2 >= 0.95" names a class by its number.
+    sample_weight, domain: as in FairProblem. dtype, device: the module's by default.
+    Raises: OptionError where module, loss and bounds do not fit each other; DataError for rows that cannot be used.
+    """
+    if not isinstance(module, nn.Module):
+        raise OptionError(f"formulate takes a torch.nn.Module, got {type(module).__name__}.")
+    features, targets, found = _parts(data)
+    first = next((p for p in module.parameters() if p.is_floating_point()), None)
+    dtype = dtype or (torch.float32 if first is None else first.dtype)
+    device = torch.device(device or ("cpu" if first is None else first.device))
+    groups = _groups(groups, features, targets, found, data)
+    rows = _rows(features).to(device)
+    y = _targets(targets, len(rows))
+    scores = _trial(module, rows[:TRIAL_ROWS])
+    outputs = 1 if scores.dim() == 1 or scores.shape[-1] == 1 else scores.shape[-1]
+    if loss in TWO_VALUED and not np.isin(y, (0, 1)).all():
+        raise DataError(f"the loss {loss!r} needs labels 0 and 1, got {np.unique(y)[:5].tolist()}.")
+    problem = FairProblem(
+        ModuleModel(module, outputs),
+        rows,
+        y,
+        groups,
+        constraint,
+        loss=_per_row(loss),
+        sample_weight=sample_weight,
+        domain=domain,
+        dtype=dtype,
+        device=device,
+    )
+    problem.loss.value(
+        scores.reshape(len(scores)) if outputs == 1 else scores, problem.targets[: len(scores)].to(scores.dtype)
+    )
+    return problem
+
+
+def _parts(data: Any) -> tuple[Any, Any, Any]:
+    """Features, targets and the groups that came with them (or None)."""
+    if isinstance(data, Dataset):
+        return data.X, data.y, data.sensitive
+    if isinstance(data, DataLoader):
+        raise OptionError("give the loader's dataset in place of the DataLoader: batches are drawn by the solver.")
+    if isinstance(data, TensorDataset):
+        data = data.tensors
+    elif isinstance(data, TorchDataset):
+        if not hasattr(data, "__len__"):
+            raise DataError("an iterable dataset has no length; collect its rows into (features, targets) first.")
+        items = [data[i] for i in range(len(data))]
+        if not items:
+            raise DataError("there are no rows.")
+        data = tuple(_stack([item[j] for item in items]) for j in range(len(items[0])))
+    if not isinstance(data, (tuple, list)) or len(data) not in (2, 3):
+        raise OptionError(
+            f"data must be (features, targets), (features, targets, groups) or a data set, got {type(data).__name__}"
+            + (f" of {len(data)} parts." if isinstance(data, (tuple, list)) else ".")
+        )
+    return data[0], data[1], data[2] if len(data) == 3 else None
+
+
+def _stack(values: list[Any]) -> Any:
+    return torch.stack(values) if isinstance(values[0], Tensor) else np.stack([np.asarray(v) for v in values])
+
+
+def _groups(groups: Any, features: Any, targets: Any, found: Any, data: Any) -> Any:
+    """What Groups.of takes, from any of the forms of `formulate`; None where there are no groups."""
+    if groups is None:
+        return found if found is None or len(found) else None
+    columns = data.sensitive if isinstance(data, Dataset) else features if hasattr(features, "columns") else {}
+    if isinstance(groups, str) and groups not in columns:
+        known = ", ".join(map(str, list(columns)[:20])) or "none: the features are no table"
+        raise OptionError(
+            f"groups={groups!r} names no column; there are {known}. Give one of them, the labels themselves, a column "
+            "number, or a function of (features, targets)."
+        )
+    names = [groups] if isinstance(groups, str) else groups
+    if isinstance(names, (list, tuple)) and names and all(isinstance(g, str) and g in columns for g in names):
+        return {name: columns[name] for name in names}
+    if isinstance(groups, (int, np.integer)) and not isinstance(groups, bool):
+        table = _rows(features)
+        if table.dim() != 2 or not -table.shape[1] <= groups < table.shape[1]:
+            raise OptionError(f"groups={groups} is no column of features of shape {tuple(table.shape)}.")
+        return table[:, int(groups)]
+    if callable(groups):
+        return _by_function(groups, features, targets)
+    return groups
+
+
+def _by_function(groups: Callable[[Any, Any], Any], features: Any, targets: Any) -> np.ndarray:
+    x = features.to_numpy() if hasattr(features, "columns") else features
+    y = targets.to_numpy() if hasattr(targets, "to_numpy") else targets
+    parts = []
+    for start in range(0, len(y), MODULE_ROWS_AT_ONCE):
+        end = min(start + MODULE_ROWS_AT_ONCE, len(y))
+        made = groups(x[start:end], y[start:end])
+        part = made.detach().cpu().numpy() if isinstance(made, Tensor) else np.asarray(made, dtype=object)
+        if part.shape[:1] != (end - start,):
+            raise OptionError(
+                f"the function of groups must return a label for each of {end - start} rows, got shape {part.shape}."
+            )
+        parts.append(part)
+    return np.concatenate(parts)
+
+
+def _rows(features: Any) -> Tensor:
+    """Features as a tensor; True and False become 1.0 and 0.0, other integers stay."""
+    if sparse.issparse(features):
+        features = features.toarray()
+    elif hasattr(features, "to_numpy"):
+        features = features.to_numpy()
+    if not isinstance(features, Tensor):
+        array = np.asarray(features)
+        if array.dtype.kind not in "biuf":
+            raise DataError(f"features must be numbers, got {array.dtype}; encode text first (TableEncoder does).")
+        features = torch.as_tensor(np.ascontiguousarray(array))
+    features = features.detach()
+    if features.dim() < 1:
+        raise DataError("features must have a row for every label.")
+    return features.float() if features.dtype == torch.bool else features
+
+
+def _targets(targets: Any, rows: int) -> np.ndarray:
+    y = targets.detach().cpu().numpy() if isinstance(targets, Tensor) else np.asarray(targets)
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    if y.dtype.kind not in "biuf":
+        raise DataError(f"targets must be numbers (0/1 or class numbers), got {y.dtype}; encode them first.")
+    if y.shape != (rows,):
+        raise DataError(f"targets must be ({rows},), one per row of features, got {y.shape}.")
+    return y
+
+
+def _trial(module: nn.Module, rows: Tensor) -> Tensor:
+    """The module's scores of a few rows, in evaluation mode, with its own parameters."""
+    first = next((p for p in module.parameters() if p.is_floating_point()), None)
+    given = rows.to(first.dtype) if first is not None and rows.is_floating_point() else rows
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        with torch.no_grad():
+            scores = module(given)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        kind = "Integer features stay integers, for embeddings; give floats where the module computes with them. "
+        raise OptionError(
+            f"the module cannot run on features of shape {tuple(given.shape)}, {given.dtype}: {error}. "
+            + ("" if given.is_floating_point() else kind)
+            + "Give features in the shape and type of the module's input."
+        ) from error
+    finally:
+        for part, training in modes:
+            part.training = training
+    if not isinstance(scores, Tensor) or scores.shape[:1] != (len(given),) or scores.dim() > 2:
+        shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+        raise OptionError(
+            f"the module must return scores (rows,), (rows, 1) or (rows, classes); {len(given)} rows gave {shape}."
+        )
+    return scores
+
+
+def _per_row(loss: Any) -> Any:
+    """A loss module of torch with reduction='none', on a copy; anything else as it is."""
+    if isinstance(loss, nn.Module) and getattr(loss, "reduction", "none") != "none":
+        loss = copy.copy(loss)
+        loss.reduction = "none"
+    return loss

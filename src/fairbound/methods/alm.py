@@ -1,0 +1,134 @@
+"""Augmented Lagrangian with multipliers estimated apart from the primal steps: the library's default method.
+
+    every `dual_every` steps, on `dual_rows` fresh rows:  g = g_true(x) + margin,  y <- [y + eta g]_+,  w = [y + rho g]_+
+    every step, on one batch:                             x <- Proj_X(x - tau_k (grad f(x) + sum_i w_i grad g_i(x)))
+
+The weights w stay fixed between dual updates, so a primal step is one weighted backward pass whatever the number of
+constraints, and no product of two noisy estimates of g enters the gradient.
+
+Source: Kliachkin et al. (2025), section 3.3 and Algorithm 2 with mu = 0; Rockafellar (1973) for the inequality form.
+Departs: slacks are eliminated ([y + rho g]_+ in place of y + rho (g + s)); multipliers are clipped at their bound
+    instead of reset to zero; g comes from many rows now and then instead of a batch every step, and from the true
+    metric instead of the surrogate (as in Cotter et al. 2019) unless `dual_values` says otherwise; a share of each
+    bound is kept as margin; f and g share one primal batch where the paper draws xi and zeta apart; eta and rho are
+    scaled by the constraints' steepness; long gradients are clipped; steps decay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from fairbound.base.errors import OptionError
+from fairbound.methods.primal import (
+    OptimizerFactory,
+    check_optimizer,
+    clipped,
+    decayed,
+    make_optimizer,
+    move,
+    nonnegative,
+    positive,
+)
+from fairbound.problems.problem import Draws, Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class ALM:
+    """Options of the augmented Lagrangian method.
+
+    step_size: tau; at step k it is step_size / (1 + k / decay_steps)^decay. optimizer: as in SGD.
+    dual_step_size: eta, per dual update, times the same decay. penalty: rho >= 0. Both are multiplied by
+        `Problem.dual_scale`: 1 for rates by a sigmoid, 1/4 for the logistic loss, which is four times as steep.
+    margin: share of each stated bound to stay below it by, in [0, 1), so that iterates settle inside and not around it.
+    weight_decay: w >= 0; w x is added to the primal gradient.
+    clip: largest norm of a primal gradient; a longer one is shortened to it. It bounds the damage of an overshoot.
+    dual_every: primal steps between dual updates. dual_rows: rows of each dual estimate, 0 for all rows; None for eight
+        batches, at most 1,024.
+    dual_values: "true" drives the multipliers by the stated metric, "surrogate" by what training differentiates.
+    multiplier_bound: multipliers and weights stay in [0, multiplier_bound].
+    """
+
+    step_size: float = 0.1
+    dual_step_size: float = 1.0
+    penalty: float = 1.0
+    dual_every: int = 20
+    dual_rows: int | None = None
+    dual_values: Literal["true", "surrogate"] = "true"
+    multiplier_bound: float = 100.0
+    margin: float = 0.05
+    clip: float = 10.0
+    weight_decay: float = 0.0
+    optimizer: str | OptimizerFactory = "sgd"
+    decay: float = 0.5
+    decay_steps: float = 1000.0
+
+    name: ClassVar[str] = "alm"
+    presets: ClassVar[dict[str, dict]] = {}
+
+    def __post_init__(self) -> None:
+        positive(
+            step_size=self.step_size,
+            dual_step_size=self.dual_step_size,
+            dual_every=self.dual_every,
+            multiplier_bound=self.multiplier_bound,
+            clip=self.clip,
+            decay_steps=self.decay_steps,
+        )
+        nonnegative(
+            margin=self.margin,
+            penalty=self.penalty,
+            dual_rows=self.dual_rows or 0,
+            decay=self.decay,
+            weight_decay=self.weight_decay,
+        )
+        check_optimizer(self.optimizer)
+        if not self.margin < 1:
+            raise OptionError(f"margin must lie in [0, 1), got {self.margin}.")
+        if self.dual_values not in ("true", "surrogate"):
+            raise OptionError(f"dual_values must be 'true' or 'surrogate', got {self.dual_values!r}.")
+
+
+@dataclass(frozen=True)
+class State:
+    """x: (..., n) iterate, moved in place; k: steps done; multipliers, w: y and weights (..., m); a constraint whose groups
+    the rows of a dual update lack keeps both."""
+
+    x: Tensor
+    k: int
+    multipliers: Tensor
+    w: Tensor
+    optimizer: torch.optim.Optimizer | None
+
+
+def init(config: ALM, problem: Problem, x: Tensor, draws: Draws) -> State:
+    zero = x.new_zeros(*x.shape[:-1], problem.m)
+    return State(x, 0, zero, zero.clone(), make_optimizer(config.optimizer, x, config.step_size))
+
+
+def step(config: ALM, state: State, problem: Problem, draws: Draws) -> State:
+    slower = decayed(state.k, config.decay_steps, config.decay)
+    if state.k % config.dual_every == 0 and problem.m:
+        state = dual_update(config, state, problem, draws, slower)
+    batch = draws("primal", state.k)
+    _, gradient = problem.gradient(state.x, batch, (1.0, state.w if problem.m else None))
+    if config.weight_decay:
+        gradient = gradient.add(state.x, alpha=config.weight_decay)
+    move(state.x, clipped(gradient, config.clip), state.optimizer, config.step_size, slower)
+    state.x.copy_(problem.domain.project(state.x))
+    return replace(state, k=state.k + 1)
+
+
+def dual_update(config: ALM, state: State, problem: Problem, draws: Draws, slower: float) -> State:
+    size = min(8 * draws.batch_size, 1024) if config.dual_rows is None else config.dual_rows
+    rows = draws("dual", state.k // config.dual_every, size=size, sampling=None if size else "full")
+    measured = problem.values(state.x, rows, true=config.dual_values == "true")
+    scale, inner = problem.dual_scale, measured.g + config.margin * problem.bounds
+    y = (state.multipliers + (config.dual_step_size * slower) * scale * inner).clamp_(0, config.multiplier_bound)
+    w = (y + config.penalty * scale * inner).clamp_(0, config.multiplier_bound)
+    if measured.seen is not None:
+        y, w = torch.where(measured.seen, y, state.multipliers), torch.where(measured.seen, w, state.w)
+    return replace(state, multipliers=y, w=w)

@@ -1,0 +1,134 @@
+"""Stochastic smoothed and linearised augmented Lagrangian (SSL-ALM), with explicit slacks; mu = 0 is the paper's ALM.
+
+For c(x) <= 0 written as c(x) + s = 0, s >= 0, with xi, zeta1, zeta2 drawn independently:
+
+    y+ = y + eta (c(x, zeta1) + s);   y+ = 0 where |y+| >= M_y
+    G  = grad f(x, xi) + grad c(x, zeta1)' (y+ + rho (c(x, zeta2) + s)) + mu (x - z)
+    x+ = Proj_X(x - tau G_x),  s+ = [s - tau G_s]_+
+    z+ = z + beta (x - z)
+
+Source: Kliachkin et al. (2025), section 3.3, equations (10) and (11), Algorithm 2.
+Departs: xi, zeta1 and zeta2 are batches; balanced ones, the default, take equally many rows of every subgroup and
+    weight them back, xi's as well, where the paper says so of the constraints alone. A constraint whose groups a sample
+    lacks adds nothing from that sample. "c" in the multiplier step is the slack form c(x) + s; y, s and x - z start at
+    zero, which the paper leaves open. By default tau, eta and rho are larger, tau and eta
+    decay, the constraints' samples are larger than xi, and a share of each bound is kept as margin:
+    c(x) + margin * bound + s = 0. The preset "paper" has its numbers, constant steps and no margin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from fairbound.base.errors import OptionError
+from fairbound.methods.primal import decayed, nonnegative, positive
+from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
+
+PAPER: dict[str, Any] = {
+    "penalty": 1.0,
+    "step_size": 0.01,
+    "dual_step_size": 0.05,
+    "margin": 0.0,
+    "decay": 0.0,
+    "constraint_batch_size": 0,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SSLALM:
+    """smoothing: mu; penalty: rho; step_size: tau; dual_step_size: eta; centre_step: beta; multiplier_bound: M_y.
+
+    decay, decay_steps: at step k, tau and eta are divided by (1 + k / decay_steps)^decay.
+    margin: share of each stated bound to stay below it by, in [0, 1), so that iterates settle inside and not around it.
+    constraint_batch_size: rows of zeta1 and of zeta2 each; 0 for the run's batch size, None for eight times that, at
+        most 1,024.
+    """
+
+    smoothing: float = 2.0
+    penalty: float = 4.0
+    step_size: float = 0.05
+    dual_step_size: float = 0.2
+    centre_step: float = 0.5
+    multiplier_bound: float = 10.0
+    margin: float = 0.2
+    decay: float = 0.5
+    decay_steps: float = 300.0
+    constraint_batch_size: int | None = None
+
+    name: ClassVar[str] = "ssl_alm"
+    presets: ClassVar[dict[str, dict]] = {"paper": PAPER, "paper-alm": {**PAPER, "smoothing": 0.0}}
+
+    def __post_init__(self) -> None:
+        positive(
+            step_size=self.step_size,
+            dual_step_size=self.dual_step_size,
+            multiplier_bound=self.multiplier_bound,
+            decay_steps=self.decay_steps,
+        )
+        nonnegative(
+            smoothing=self.smoothing,
+            penalty=self.penalty,
+            centre_step=self.centre_step,
+            margin=self.margin,
+            decay=self.decay,
+            constraint_batch_size=self.constraint_batch_size or 0,
+        )
+        if not self.margin < 1:
+            raise OptionError(f"margin must lie in [0, 1), got {self.margin}.")
+
+
+@dataclass(frozen=True)
+class State:
+    """x, z: (..., n) iterate and its smoothing centre; s, zs: (..., m) slacks and theirs; multipliers: y (..., m)."""
+
+    x: Tensor
+    k: int
+    multipliers: Tensor
+    s: Tensor
+    z: Tensor
+    zs: Tensor
+
+
+def init(config: SSLALM, problem: Problem, x: Tensor, draws: Draws) -> State:
+    zero = x.new_zeros(*x.shape[:-1], problem.m)
+    return State(x, 0, zero, zero.clone(), x.clone(), zero.clone())
+
+
+def estimate(config: SSLALM, state: State, problem: Problem, xi, zeta1, zeta2) -> tuple[Tensor, Tensor, Tensor]:
+    """G_x (..., n), G_s (..., m) and y+ (..., m) from three batches."""
+    _, gradient = problem.gradient(state.x, xi, (1.0, None))
+    inner = state.s + config.margin * problem.bounds if config.margin else state.s
+    eta = config.dual_step_size * decayed(state.k, config.decay_steps, config.decay)
+    c2 = problem.values(state.x, zeta2)
+    slack2 = c2.g + inner if c2.seen is None else (c2.g + inner) * c2.seen
+    y_next = state.multipliers
+
+    def weights(c1: Evaluation) -> Weights:  # lines 5 to 8
+        nonlocal y_next
+        slack1 = c1.g + inner if c1.seen is None else (c1.g + inner) * c1.seen
+        y = state.multipliers + eta * slack1
+        y_next = torch.where(y.norm(dim=-1, keepdim=True) >= config.multiplier_bound, torch.zeros_like(y), y)
+        return 0.0, y_next + config.penalty * slack2
+
+    _, constraint_gradient = problem.gradient(state.x, zeta1, weights)
+    g_x = gradient + constraint_gradient + config.smoothing * (state.x - state.z)
+    g_s = y_next + config.penalty * slack2 + config.smoothing * (state.s - state.zs)
+    return g_x, g_s, y_next
+
+
+def step(config: SSLALM, state: State, problem: Problem, draws: Draws) -> State:
+    size = config.constraint_batch_size or None
+    if config.constraint_batch_size is None:
+        size = max(draws.batch_size, min(8 * draws.batch_size, 1024))
+    xi, zeta1, zeta2 = draws("xi", state.k), draws("zeta1", state.k, size), draws("zeta2", state.k, size)  # line 4
+    g_x, g_s, y = estimate(config, state, problem, xi, zeta1, zeta2)
+    z = state.z + config.centre_step * (state.x - state.z)  # line 10
+    zs = state.zs + config.centre_step * (state.s - state.zs)
+    tau = config.step_size * decayed(state.k, config.decay_steps, config.decay)
+    state.x.copy_(problem.domain.project(state.x - tau * g_x))  # line 9
+    s = (state.s - tau * g_s).clamp_min(0)
+    return replace(state, k=state.k + 1, multipliers=y, s=s, z=z, zs=zs)

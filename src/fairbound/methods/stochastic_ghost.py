@@ -1,0 +1,270 @@
+"""Stochastic Ghost: a convex quadratic program gives the direction, a multilevel estimator makes its mean right.
+
+On a mini-batch X with averages (grad f, c, J = grad c) the direction d(X) solves, by its dual in m variables,
+
+    min_d  grad f . d + tau/2 |d|^2   subject to   c + J d <= kappa e,   |d|_inf <= beta                       (8)
+    kappa = (1 - lambda) max_i (c_i)_+ + lambda min_{|d|_inf <= rho} max_i (c_i + J_i d)_+
+
+and with N drawn, P(N = j) = p_j, and fresh samples X^1 of one element and X^(2^(N+1)) of 2^(N+1) elements
+
+    d_k = d(X^1) + (d(X^(2^(N+1))) - (d(odd half) + d(even half)) / 2) / p_N                                     (9)
+    x+ = x + alpha_k d_k,     alpha_k = alpha_{k-1} (1 - alpha_hat alpha_{k-1})
+
+f and c are to be continuously differentiable: at a kink the linearised rows say nothing of the other side, and the
+method can settle at a violation that does not shrink with the steps.
+
+Source: Kliachkin et al. (2025), section 3.2, equations (8) and (9), Algorithm 1; Facchinei and Kungurtsev (2023);
+    Blanchet, Glynn and Pei (2019) for the estimator.
+Departs: N stops at `max_level`, with p_j = (1 - p0)^j p0 / (1 - (1 - p0)^(max_level + 1)). The sum over levels still
+    telescopes exactly: E d_k is the mean of d over batches of 2^(max_level + 1) elements, where the source's is the
+    limit of that mean as the batches grow (at p0 = 0.4 its expected batch is infinite).
+    An element is one row for f, drawn uniformly, and, independently, one row of every subgroup for c and J, weighted
+    to be unbiased (the source: "an equal number of data points for every subgroup"). `element_rows` asks for more.
+    c and J of the whole batch are the averages of the two halves', as they are where c is an average over rows; a
+    bound against the best-off group is not, and keeps a bias that vanishes as the halves grow.
+    With sampling="full" d is the exact direction, as in Facchinei et al. (2021). kappa="swapped" exchanges lambda and
+    rho, as the code published with the paper does.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairbound.base.errors import OptionError
+from fairbound.base.seeds import seed_for
+from fairbound.methods.primal import nonnegative, positive
+from fairbound.problems.domain import Space
+from fairbound.problems.problem import Draws, Problem
+from fairbound.subproblems import direction_qp, least_violation, row_factor
+
+
+@dataclass(frozen=True, kw_only=True)
+class StochasticGhost:
+    """Options of the Stochastic Ghost method; the defaults are the paper's.
+
+    step_size: alpha_0; step_decay: alpha_hat, with step_size * step_decay < 1. proximal: tau of (8); box: beta.
+    relaxation: lambda in (0, 1], how much of kappa is the linearised violation; radius: rho, of its box.
+    kappa: "paper", or "swapped" for lambda and rho exchanged.
+    level_probability: p0 in (0, 1); max_level: largest N, so a step sees at most 2^(max_level + 1) + 1 elements.
+    element_rows: rows of an element for f, and of every subgroup for c.
+    """
+
+    step_size: float = 0.05
+    step_decay: float = 0.05
+    proximal: float = 1.0
+    box: float = 10.0
+    relaxation: float = 0.5
+    radius: float = 0.8
+    kappa: Literal["paper", "swapped"] = "paper"
+    level_probability: float = 0.4
+    max_level: int = 10
+    element_rows: int = 1
+
+    name: ClassVar[str] = "stochastic_ghost"
+    presets: ClassVar[dict[str, dict]] = {"paper": {}, "published-code": {"kappa": "swapped"}}
+
+    def __post_init__(self) -> None:
+        positive(step_size=self.step_size, proximal=self.proximal, box=self.box, radius=self.radius)
+        for option in ("max_level", "element_rows"):
+            if int(getattr(self, option)) != getattr(self, option):
+                raise OptionError(f"{option} must be a whole number, got {getattr(self, option)!r}.")
+        positive(element_rows=self.element_rows)
+        nonnegative(step_decay=self.step_decay, max_level=self.max_level)
+        if self.kappa not in ("paper", "swapped"):
+            raise OptionError(f"kappa must be 'paper' or 'swapped', got {self.kappa!r}.")
+        if not 0 < self.level_probability < 1:
+            raise OptionError(f"level_probability must lie in (0, 1), got {self.level_probability!r}.")
+        if self.step_size * self.step_decay >= 1:
+            raise OptionError(
+                f"step_size * step_decay must be below 1, got {self.step_size * self.step_decay:.3g}: the steps "
+                "alpha (1 - step_decay alpha) would not stay positive."
+            )
+        if not 0 < self.weight <= 1:
+            raise OptionError(
+                f"{'radius' if self.kappa == 'swapped' else 'relaxation'}, the weight of the linearised violation in "
+                f"kappa, must lie in (0, 1], got {self.weight!r}."
+            )
+        if self.weight * self.reach > self.box:
+            raise OptionError(
+                f"box must be at least relaxation * radius = {self.weight * self.reach:.3g}, got {self.box!r}: with a "
+                "smaller one the quadratic program may have no solution."
+            )
+
+    @property
+    def weight(self) -> float:
+        """The weight of the linearised violation in kappa."""
+        return self.radius if self.kappa == "swapped" else self.relaxation
+
+    @property
+    def reach(self) -> float:
+        """The half-width of the box over which the violation is linearised."""
+        return self.relaxation if self.kappa == "swapped" else self.radius
+
+    @cached_property
+    def level_law(self) -> np.ndarray:
+        """(max_level + 1,) P(N = 0), ..., P(N = max_level)."""
+        p = self.level_probability * (1 - self.level_probability) ** np.arange(self.max_level + 1)
+        return p / p.sum()
+
+
+@dataclass(frozen=True)
+class State:
+    """x: (..., n); k: steps done; multipliers: (..., m) of (8) on the step's largest batch; alpha: latest step size;
+    visits: (..., max_level + 1) how often each level was drawn in steps 0, ..., counted - 1: it numbers the batches."""
+
+    x: Tensor
+    k: int
+    multipliers: Tensor
+    alpha: float
+    visits: Tensor
+    counted: int
+
+
+@dataclass(frozen=True)
+class Averages:
+    """Of a mini-batch, in float64. gradient: (n,) of f; c: (m,); jacobian: (m, n) of c."""
+
+    gradient: np.ndarray
+    c: np.ndarray
+    jacobian: np.ndarray
+
+
+def init(config: StochasticGhost, problem: Problem, x: Tensor, draws: Draws) -> State:
+    if not isinstance(problem.domain, Space):
+        raise OptionError(
+            f"stochastic_ghost works on all of R^n, but the problem's domain is {type(problem.domain).__name__}: (8) "
+            "does not know it, and a projected step need not stop at an optimum. State the set as constraints, or take "
+            "another method."
+        )
+    lead = x.shape[:-1]
+    return State(
+        x,
+        0,
+        x.new_zeros(*lead, problem.m),
+        config.step_size,
+        torch.zeros(*lead, config.max_level + 1, dtype=torch.int64),
+        0,
+    )
+
+
+def step(config: StochasticGhost, state: State, problem: Problem, draws: Draws) -> State:
+    k, x = state.k, state.x
+    alpha = state.alpha * (1 - config.step_decay * state.alpha) if k else config.step_size  # line 11
+    visits, multipliers = state.visits.clone(), state.multipliers.clone()
+    xs, counts, duals = (t if x.dim() > 1 else t.unsqueeze(0) for t in (x, visits, multipliers))
+    moves = []
+    for r, seed in enumerate(draws.seeds):
+        for past in range(state.counted, k):
+            counts[r, level_at(config, seed, past)] += 1
+        own = Draws(problem if x.dim() == 1 else _single(problem, r), (seed,), draws.batch_size, draws.sampling)
+        d, y = _step_direction(config, x if x.dim() == 1 else xs[r], own, level_at(config, seed, k), counts[r], k)
+        moves.append(torch.from_numpy(d))
+        duals[r] = torch.from_numpy(y).to(duals)
+    move = moves[0] if x.dim() == 1 else torch.stack(moves)
+    x.add_(move.to(x), alpha=alpha)  # line 12
+    return replace(state, k=k + 1, multipliers=multipliers, alpha=alpha, visits=visits, counted=max(k, state.counted))
+
+
+def _step_direction(
+    config: StochasticGhost, x: Tensor, draws: Draws, level: int, visits: Tensor, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    if draws.sampling == "full":
+        e, jacobian = draws.problem.jacobian(x, draws("all", 0))
+        rows = _float64(jacobian)
+        return direction(config, Averages(rows[0], _float64(e.g), rows[1:]))
+    at = 2 * int(visits[level])
+    single = averages(config, x, draws, "single", k, 0)  # lines 4 to 9
+    odd, even = (averages(config, x, draws, f"pair {level}", at + i, level) for i in (0, 1))
+    return estimate(config, single, odd, even, level)
+
+
+def level_at(config: StochasticGhost, seed: int, k: int) -> int:
+    """N of step k: a function of (seed, k)."""
+    u = (seed_for("level", k, root=seed) + 0.5) / 2**63
+    return min(int(np.searchsorted(config.level_law.cumsum(), u, side="right")), config.max_level)
+
+
+def averages(config: StochasticGhost, x: Tensor, draws: Draws, name: str, k: int, level: int) -> Averages:
+    """The k-th sample of 2^level elements of the stream `name`, for x (n,).
+
+    A balanced batch takes a subgroup with no more rows than its share whole, so it would not be a sample of independent
+    elements; such a sample is put together from smaller batches.
+    """
+    problem, elements = draws.problem, 2**level
+    _, gradient = problem.gradient(x, draws(f"{name} xi", k, config.element_rows * elements, "uniform"), (1.0, None))
+    if not problem.m:
+        return Averages(_float64(gradient), np.zeros(0), np.zeros((0, problem.n)))
+    sizes = _subgroup_sizes(problem)
+    parts = 1
+    while parts < elements and config.element_rows * elements >= parts * min(sizes):
+        parts *= 2
+    rows = config.element_rows * (elements // parts) * len(sizes)
+    c, jacobian = np.zeros(problem.m), np.zeros((problem.m, problem.n))
+    for part in range(parts):
+        e, slopes = problem.jacobian(x, draws(f"{name} zeta", k * parts + part, rows, "balanced"))
+        c += _float64(e.g) / parts
+        jacobian += _float64(slopes[1:]) / parts
+    return Averages(_float64(gradient), c, jacobian)
+
+
+def direction(config: StochasticGhost, sample: Averages) -> tuple[np.ndarray, np.ndarray]:
+    """d (n,) and multipliers (m,) of (8)."""
+    g, c, jacobian = sample.gradient, sample.c, sample.jacobian
+    if not len(c):
+        return np.clip(g / -config.proximal, -config.box, config.box), c
+    factor = row_factor(jacobian)
+    kappa = kappa_of(config, c, jacobian, factor)
+    qp = direction_qp(g, c, jacobian, kappa, config.proximal, config.box, factor=factor)
+    return qp.d, qp.multipliers
+
+
+def kappa_of(config: StochasticGhost, c: np.ndarray, jacobian: np.ndarray, factor: np.ndarray | None = None) -> float:
+    """kappa_k: large enough for the rows of (8) to be satisfiable inside the box."""
+    worst = max(0.0, float(c.max()))
+    if worst == 0.0:
+        return 0.0
+    reachable = least_violation(c, jacobian, config.reach, factor=factor)
+    return (1 - config.weight) * worst + config.weight * (reachable.value + max(0.0, reachable.gap))
+
+
+def estimate(
+    config: StochasticGhost, single: Averages, odd: Averages, even: Averages, level: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """d_k (n,) of (9), and the multipliers (m,) of the whole batch, from X^1 and the halves of X^(2^(level + 1))."""
+    whole = Averages((odd.gradient + even.gradient) / 2, (odd.c + even.c) / 2, (odd.jacobian + even.jacobian) / 2)
+    d_whole, y = direction(config, whole)
+    d_odd, d_even, d_single = (direction(config, s)[0] for s in (odd, even, single))
+    return d_single + (d_whole - (d_odd + d_even) / 2) / float(config.level_law[level]), y
+
+
+def _float64(values: Tensor) -> np.ndarray:
+    return values.detach().cpu().double().numpy()
+
+
+def _subgroup_sizes(problem: Any) -> Sequence[float]:
+    """Rows of each subgroup of which a balanced batch takes equally many; one endless group where there are none."""
+    strata = getattr(problem, "strata", None)
+    return (np.inf,) if strata is None else strata.sizes
+
+
+_SINGLES: weakref.WeakKeyDictionary[Any, dict[int, Any]] = weakref.WeakKeyDictionary()
+
+
+def _single(problem: Any, r: int) -> Any:
+    """The problem of run r of a stack: itself, or with its own bounds where every run has others."""
+    bounds = getattr(getattr(problem, "contrasts", None), "bounds", None)
+    if bounds is None or bounds.dim() == 1:
+        return problem
+    runs = _SINGLES.setdefault(problem, {})
+    if r not in runs:
+        runs[r] = problem.with_bounds(bounds[r])
+    runs[r].counts = problem.counts
+    return runs[r]

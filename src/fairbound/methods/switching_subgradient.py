@@ -1,0 +1,145 @@
+"""Stochastic switching subgradient (SSw): step on the objective while the constraints hold, else on the worst of them.
+
+Source: Kliachkin et al. (2025), section 3.4, Algorithm 3; Huang and Lin (2023).
+Departs: with several constraints c is their largest, max_i c_i, and S^c a gradient of the one that is largest on the
+    fresh sample. The random output, `State.output`, is drawn by reservoir sampling, which gives the same law,
+    P(tau = k) = eta_k / sum over the recorded steps of both kinds.
+    xi and zeta are batches too; balanced ones, the default, take equally many rows of every subgroup and weight them
+    back, xi's as well, where the paper says so of the constraints alone. A constraint whose groups a sample lacks is
+    passed over. "0.97 at each epoch" is read as once an epoch from step 500 on; the published code multiplies at every
+    iteration past 500 of an epoch and starts again from 1e-4 with the next. The paper has the rule "constant" alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from fairbound.base.errors import OptionError
+from fairbound.base.seeds import seed_for
+from fairbound.methods.primal import nonnegative, positive
+from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwitchingSubgradient:
+    """Options of the switching subgradient method.
+
+    objective_step, constraint_step: eta_f, eta_c. rule: "constant"; "diminishing", eta / sqrt(k + 1); "adaptive",
+        eta times (tolerance on an objective step, the violation on a constraint step) / |subgradient|^2.
+    tolerance: eps_k before `tolerance_from`; then times `tolerance_factor` every `tolerance_every` steps.
+    constraint_batch_size: J rows for the test c <= eps; 0 for the run's batch size. record_from: k0.
+    """
+
+    objective_step: float = 0.5
+    constraint_step: float = 0.05
+    rule: Literal["constant", "diminishing", "adaptive"] = "constant"
+    tolerance: float = 1e-4
+    tolerance_factor: float = 0.97
+    tolerance_from: int = 500
+    tolerance_every: int = 224
+    constraint_batch_size: int = 0
+    record_from: int = 0
+
+    name: ClassVar[str] = "switching_subgradient"
+    presets: ClassVar[dict[str, dict]] = {"paper": {}, "paper-equal": {"objective_step": 0.02, "constraint_step": 0.02}}
+
+    def __post_init__(self) -> None:
+        positive(
+            objective_step=self.objective_step,
+            constraint_step=self.constraint_step,
+            tolerance_every=self.tolerance_every,
+            tolerance_factor=self.tolerance_factor,
+        )
+        nonnegative(
+            tolerance=self.tolerance,
+            tolerance_from=self.tolerance_from,
+            record_from=self.record_from,
+            constraint_batch_size=self.constraint_batch_size,
+        )
+        if self.rule not in ("constant", "diminishing", "adaptive"):
+            raise OptionError(f"rule must be 'constant', 'diminishing' or 'adaptive', got {self.rule!r}.")
+        if self.rule == "adaptive" and not self.tolerance > 0:
+            raise OptionError("the adaptive rule takes steps of length tolerance / |s|, so tolerance must be positive.")
+
+
+@dataclass(frozen=True)
+class State:
+    """x: (..., n); output: (..., n) the random output so far; weight: (...,) sum of recorded steps; objective_steps: (...,)
+    steps taken on the objective; multipliers: always empty."""
+
+    x: Tensor
+    k: int
+    multipliers: Tensor
+    output: Tensor
+    weight: Tensor
+    objective_steps: Tensor
+
+
+def init(config: SwitchingSubgradient, problem: Problem, x: Tensor, draws: Draws) -> State:
+    lead = x.shape[:-1]
+    return State(
+        x, 0, x.new_zeros(*lead, 0), x.clone(), x.new_zeros(lead), torch.zeros(lead, dtype=torch.int64, device=x.device)
+    )
+
+
+def tolerance_at(config: SwitchingSubgradient, k: int) -> float:
+    epochs = 0 if k < config.tolerance_from else 1 + (k - config.tolerance_from) // config.tolerance_every
+    return config.tolerance * config.tolerance_factor**epochs
+
+
+def step(config: SwitchingSubgradient, state: State, problem: Problem, draws: Draws) -> State:
+    k, x, eps = state.k, state.x, tolerance_at(config, state.k)
+    worst = x.new_full(x.shape[:-1], -torch.inf)
+    if problem.m:
+        test = draws("test", k, config.constraint_batch_size or None)  # lines 4, 5
+        worst = _masked(problem.values(x, test)).amax(-1)
+    feasible = worst <= eps
+    gradient = torch.zeros_like(x)
+    if bool(feasible.any()):  # lines 7, 8
+        _, s_f = problem.gradient(x, draws("xi", k), (1.0, None))
+        gradient = torch.where(feasible.unsqueeze(-1), s_f, gradient)
+    if not bool(feasible.all()):  # lines 10, 11
+        _, s_c = problem.gradient(x, draws("zeta", k), _largest)
+        gradient = torch.where(feasible.unsqueeze(-1), gradient, s_c)
+    size = _sizes(config, k, eps, worst, feasible, gradient)
+    output, weight = state.output, state.weight
+    if k >= config.record_from:
+        weight = weight + size
+        pick = torch.tensor(
+            [
+                torch.rand((), generator=torch.Generator().manual_seed(seed_for("output", k, root=s))).item()
+                for s in draws.seeds
+            ],
+            dtype=x.dtype,
+            device=x.device,
+        ).view(x.shape[:-1])
+        output = torch.where((pick * weight < size).unsqueeze(-1), x, output)
+    x.copy_(problem.domain.project(x - size.unsqueeze(-1) * gradient))
+    return replace(state, k=k + 1, output=output, weight=weight, objective_steps=state.objective_steps + feasible)
+
+
+def _masked(e: Evaluation) -> Tensor:
+    return e.g if e.seen is None else e.g.masked_fill(~e.seen, -torch.inf)
+
+
+def _largest(e: Evaluation) -> Weights:
+    return 0.0, torch.zeros_like(e.g).scatter_(-1, _masked(e).argmax(-1, keepdim=True), 1.0)
+
+
+def _sizes(
+    config: SwitchingSubgradient, k: int, eps: float, worst: Tensor, feasible: Tensor, gradient: Tensor
+) -> Tensor:
+    """(...,) step size of each run."""
+    base = torch.where(
+        feasible, torch.full_like(worst, config.objective_step), torch.full_like(worst, config.constraint_step)
+    )
+    if config.rule == "diminishing":
+        return base / (k + 1) ** 0.5
+    if config.rule == "adaptive":
+        length, square = torch.where(feasible, torch.full_like(worst, eps), worst), gradient.square().sum(-1)
+        return torch.where(square >= torch.finfo(square.dtype).tiny, base * length / square, 0.0)
+    return base

@@ -1,0 +1,1 @@
+"""Models on one flat tensor, and the scoring of rows."""

@@ -1,0 +1,1 @@
+"""The Problem protocol and the sets that x may lie in."""

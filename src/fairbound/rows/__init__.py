@@ -1,0 +1,1 @@
+"""Rows: their groups, scores, draws and sparse tables."""

@@ -1,0 +1,176 @@
+"""Sensitive attributes -> integer group codes: each attribute by itself or crossed; missing values stay missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import DataError
+
+MISSING = -1
+MANY_VALUES = 100
+
+
+def texts_of(column: Any) -> np.ndarray:
+    """(n,) object array of text labels; None, NaN, NaT and pandas.NA become None."""
+    values = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
+    seen: dict[tuple[type, Any], str | None] = {}
+    labels = np.empty(len(values), dtype=object)
+    for i, value in enumerate(values):
+        key = (type(value), value)
+        if key not in seen:
+            seen[key] = label_text(value)
+        labels[i] = seen[key]
+    return labels
+
+
+def label_text(value: Any) -> str | None:
+    """A label as text, a whole number without its ".0"; None for None, NaN, NaT and pandas.NA."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
+        return None
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _columns_of(sensitive_features: Any) -> dict[str, Any]:
+    if isinstance(sensitive_features, dict):
+        return {str(k): v for k, v in sensitive_features.items()}
+    if hasattr(sensitive_features, "columns"):
+        names = [str(c) for c in sensitive_features.columns]
+        if len(set(names)) < len(names):
+            raise DataError(f"sensitive_features has duplicate column names: {names}. Rename them.")
+        return {name: sensitive_features[c] for name, c in zip(names, sensitive_features.columns, strict=True)}
+    name = getattr(sensitive_features, "name", None)
+    if hasattr(sensitive_features, "to_list"):
+        return {str(name or "group"): sensitive_features}
+    if hasattr(sensitive_features, "detach"):
+        sensitive_features = sensitive_features.detach().cpu().numpy()
+    array = np.asarray(sensitive_features, dtype=object)
+    if array.ndim == 1:
+        return {"group": array}
+    if array.ndim == 2:
+        names = ["group"] if array.shape[1] == 1 else [f"group{j}" for j in range(array.shape[1])]
+        return {name: array[:, j] for j, name in enumerate(names)}
+    raise DataError(f"sensitive_features must have one or two dimensions, got {array.ndim}.")
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Group membership of n rows under A attributes.
+
+    codes: (n, A) int64, a column per attribute; MISSING (-1) where the attribute is not known.
+    attributes: A names. labels: for each attribute the group names, in code order.
+    """
+
+    codes: np.ndarray
+    attributes: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+
+    def __post_init__(self) -> None:
+        if self.codes.ndim != 2 or self.codes.shape[1] != len(self.attributes):
+            raise DataError(f"codes must be (n, {len(self.attributes)}), got {self.codes.shape}.")
+
+    @classmethod
+    def of(cls, sensitive_features: Any) -> Groups:
+        """Groups from a frame, series, dict of columns, array (n,) or (n, A), or list; labels in sorted order.
+
+        Raises: DataError where a column has no known value, or more than 100 values (bin it first).
+        """
+        if isinstance(sensitive_features, Groups):
+            return sensitive_features
+        codes, names = [], []
+        columns = _columns_of(sensitive_features)
+        for attribute, column in columns.items():
+            labels = texts_of(column)
+            known = sorted({v for v in labels if v is not None}, key=natural_order)
+            if not known:
+                raise DataError(f"the sensitive attribute {attribute!r} has no known value; give another column.")
+            if len(known) > MANY_VALUES and len(known) > len(labels) / 10:
+                raise DataError(
+                    f"the sensitive attribute {attribute!r} has {len(known)} values in {len(labels)} rows; it looks like "
+                    "a number or an identifier. Bin it first (pandas.cut)."
+                )
+            codes.append(_encode(labels, known))
+            names.append(tuple(known))
+        if len({len(c) for c in codes}) > 1:
+            raise DataError(f"the sensitive attributes differ in length: {[len(c) for c in codes]}.")
+        return cls(np.stack(codes, axis=1), tuple(columns), tuple(names))
+
+    def encode(self, sensitive_features: Any) -> tuple[Groups, dict[str, int]]:
+        """New rows in the codes of these groups, and how many rows per attribute have a group never seen here.
+
+        A group never seen becomes MISSING: no bound was stated for it.
+        """
+        columns = _columns_of(sensitive_features)
+        if len(columns) == len(self.attributes) and set(columns) != set(self.attributes) and len(columns) == 1:
+            columns = {self.attributes[0]: next(iter(columns.values()))}
+        absent = [a for a in self.attributes if a not in columns]
+        if absent:
+            raise DataError(f"sensitive_features lacks {absent}; it has {sorted(columns)}.")
+        codes, unseen = [], {}
+        for attribute, known in zip(self.attributes, self.labels, strict=True):
+            labels = texts_of(columns[attribute])
+            code = _encode(labels, known)
+            unseen[attribute] = int(sum(v is not None for v in labels[code == MISSING]))
+            codes.append(code)
+        return Groups(np.stack(codes, axis=1), self.attributes, self.labels), unseen
+
+    def take(self, rows: np.ndarray | Sequence[int]) -> Groups:
+        return Groups(self.codes[rows], self.attributes, self.labels)
+
+    def crossed(self) -> Groups:
+        """One attribute whose groups are the combinations that occur; MISSING where any attribute is."""
+        code = cross([self.codes[:, j] for j in range(len(self.attributes))], [len(v) for v in self.labels])
+        occurring = np.unique(code[code >= 0])
+        dense = np.full(math.prod(len(v) for v in self.labels), MISSING, dtype=np.int64)
+        dense[occurring] = np.arange(len(occurring))
+        labels = []
+        for flat in occurring:
+            parts = []
+            for known in reversed(self.labels):
+                flat, j = divmod(int(flat), len(known))
+                parts.append(known[j])
+            labels.append(" & ".join(reversed(parts)))
+        codes = np.where(code >= 0, dense[np.maximum(code, 0)], MISSING)
+        return Groups(codes[:, None], ("*".join(self.attributes),), (tuple(labels),))
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Rows per group, by attribute; groups without a row are listed with 0."""
+        return {
+            a: dict(zip(known, np.bincount(code[code >= 0], minlength=len(known)).tolist(), strict=True))
+            for a, known, code in zip(self.attributes, self.labels, self.codes.T, strict=True)
+        }
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+def no_groups(n: int) -> Groups:
+    """n rows under no attribute at all."""
+    return Groups(np.zeros((n, 0), dtype=np.int64), (), ())
+
+
+def cross(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
+    """Mixed-radix code of several attributes; MISSING where any is."""
+    flat = np.zeros_like(codes[0])
+    missing = np.zeros(len(flat), dtype=bool)
+    for code, size in zip(codes, sizes, strict=True):
+        flat = flat * size + np.maximum(code, 0)
+        missing |= code < 0
+    return np.where(missing, MISSING, flat)
+
+
+def natural_order(label: str) -> tuple[int, float, str]:
+    """A key that sorts numbers by size, before texts."""
+    try:
+        return (0, float(label), label)
+    except ValueError:
+        return (1, 0.0, label)
+
+
+def _encode(labels: np.ndarray, known: Sequence[str]) -> np.ndarray:
+    table = {label: i for i, label in enumerate(known)}
+    return np.array([MISSING if v is None else table.get(v, MISSING) for v in labels], dtype=np.int64)

@@ -1,0 +1,58 @@
+"""Scores of any kind as logits whose sign is the decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import DataError, OptionError
+
+DECISIONS = "The scores are decisions, 1 or not."
+
+
+def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, str]:
+    """Scores of any kind as logits whose sign is the decision, and a sentence that says what was done.
+
+    Without a threshold: values all in {0, 1} or {-1, 1} are decisions; all in [0, 1], probabilities, decided at 0.5; else
+    real scores, decided at 0. A threshold moves the point of decision, in the units given; 0 takes the scores as logits
+    whatever their range.
+    Raises: DataError where scores are missing, or where no threshold is given and none can be guessed: all above 0 and
+        beyond 1.
+    """
+    values = np.asarray(scores.detach().cpu() if hasattr(scores, "detach") else scores)
+    if values.ndim == 2 and values.shape[1] == 2:
+        raise DataError(
+            "the scores have two columns, like predict_proba's; pass the one of the positive class, [:, 1]."
+        )
+    try:
+        s = values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"the scores are not numbers ({values.ravel()[0]!r}); pass 1 for positive and 0 for negative."
+        ) from None
+    s = s[:, 0] if s.ndim == 2 and s.shape[1] == 1 else s
+    if not np.isfinite(s).all():
+        raise DataError(
+            f"the score is missing or infinite in {int((~np.isfinite(s)).sum())} of {len(s)} rows; drop these rows or fill them."
+        )
+    if threshold is None and (np.isin(s, (0, 1)).all() or np.isin(s, (-1, 1)).all()):
+        return np.where(s > 0, 1.0, -1.0), DECISIONS
+    inside = len(s) > 0 and s.min() >= 0 and s.max() <= 1
+    if inside and threshold != 0:
+        at = 0.5 if threshold is None else threshold
+        if not 0 < at < 1:
+            raise OptionError(
+                f"the scores are probabilities, so the threshold must lie in (0, 1), got {at}; 0 means logits."
+            )
+        p = np.clip(s, 1e-12, 1 - 1e-12)
+        return np.log(p / (1 - p)) - np.log(
+            at / (1 - at)
+        ), f"The scores are probabilities; positive where above {at:g}."
+    if threshold is None and len(s) and s.min() > 0:
+        raise DataError(
+            f"all {len(s):,} scores are above 0 (from {s.min():g} to {s.max():g}), so every row would count as positive. Say "
+            "where positive begins with threshold= (--threshold); 0 if they are logits."
+        )
+    at = 0.0 if threshold is None else threshold
+    return s - at, f"The scores are real numbers; positive where above {at:g}."

@@ -1,0 +1,70 @@
+"""How long a run may take: seconds, steps, samples or epochs, whichever ends first."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from fairbound.base.errors import OptionError
+
+_WORDS = {
+    ("seconds", 1.0): "s sec secs second seconds",
+    ("seconds", 60.0): "m min mins minute minutes",
+    ("seconds", 3600.0): "h hour hours",
+    ("steps", 1.0): "step steps",
+    ("samples", 1.0): "sample samples",
+    ("epochs", 1.0): "epoch epochs",
+}
+_UNITS = {word: unit for unit, words in _WORDS.items() for word in words.split()}
+_PART = re.compile(r"^\s*(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)\s*([a-z]+)\s*$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """seconds: of training, evaluation not counted; steps; samples: rows touched; epochs: samples / the problem's rows.
+
+    In a stack of runs, samples and epochs are those of each run.
+    """
+
+    seconds: float = math.inf
+    steps: float = math.inf
+    samples: float = math.inf
+    epochs: float = math.inf
+
+    def __post_init__(self) -> None:
+        limits = (self.seconds, self.steps, self.samples, self.epochs)
+        if not all(v > 0 for v in limits):
+            raise OptionError(f"every limit of a budget must be positive, got {self}.")
+        if all(v == math.inf for v in limits):
+            raise OptionError("a budget needs at least one finite limit, like Budget(seconds=30) or '5000 steps'.")
+
+    @classmethod
+    def of(cls, text: str | int | float | Budget) -> Budget:
+        """Text like "30s", "2 min", "5000 steps", "2e6 samples" or "10 epochs, 30s"; a number is seconds."""
+        if isinstance(text, Budget):
+            return text
+        if isinstance(text, (int, float)):
+            return cls(seconds=float(text))
+        limits: dict[str, float] = {}
+        for part in text.lower().split(","):
+            match = _PART.match(part)
+            if match is None or match[2] not in _UNITS:
+                raise OptionError(
+                    f"cannot read the budget {part.strip()!r}; write '30s', '2 min', '5000 steps', '2e6 samples' or "
+                    "'10 epochs'."
+                )
+            field, scale = _UNITS[match[2]]
+            if field in limits:
+                raise OptionError(f"the budget {text!r} states {field} twice.")
+            limits[field] = float(match[1]) * scale
+        return cls(**limits)
+
+    def spent(self, seconds: float, steps: float, samples: float, rows: int) -> bool:
+        return (
+            steps >= self.steps or seconds >= self.seconds or samples >= self.samples or samples >= self.epochs * rows
+        )
+
+    @property
+    def text(self) -> str:
+        return ", ".join(f"{v:g} {k}" for k, v in self.__dict__.items() if v != math.inf)

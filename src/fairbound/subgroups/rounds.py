@@ -1,0 +1,297 @@
+"""Bounds on subgroups that are too many to state: rounds of training on a few of them and exact search for the worst.
+
+    active <- the subgroups given (none at first)
+    repeat:  train with |mean in S - overall mean| <= bound - margin for every S in active, from the last point
+             search all subgroups of at least min_count rows for those farthest from the overall mean
+             stop where the farthest is within the bound; else add the farthest ones to active
+
+Every round ends in an exact search, so what a round reports holds for all subgroups, not for the active ones.
+
+Source: Kelley (1960), the cutting-plane method; Kearns, Neel, Roth, Wu (2018) for subgroup fairness as a game between
+a learner and an auditor. Departs: the auditor is exact (branch and bound) in place of a heuristic regression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairbound.base.errors import DataError, EmptyGroupError, OptionError
+from fairbound.fairness.class_risk import ClassRisk
+from fairbound.fairness.notions import GroupGap, Notion, constraint
+from fairbound.fairness.plan import CONDITION, Column, Plan
+from fairbound.fairness.pointwise import Pointwise, loss_named
+from fairbound.fairness.problem import FairProblem
+from fairbound.models.model import Model, model_of
+from fairbound.rows.groups import Groups
+from fairbound.subgroups.counts import Occurring, occurring
+from fairbound.subgroups.index import Subgroups
+from fairbound.subgroups.search import Found, Search, most_violated
+
+Train = Callable[[FairProblem, Tensor | None], Tensor]
+"""A round's training: the problem and the last round's point (None at first) to a new point."""
+CANDIDATES = 8  # subgroups searched for each one added, so that enough remain when overlapping ones wait
+
+
+def overall_plan(notion: GroupGap, groups: Groups, targets: np.ndarray) -> Plan:
+    """|mean in a group - mean over all rows| <= bound, for every group of every attribute of `groups`.
+
+    Unlike `compile_plan`, a row outside every group of an attribute (MISSING) still counts in the overall mean, so the
+    columns of `Subgroups.as_groups` can be bounded: a subgroup is one group, and the rest need none.
+    targets: (n,) labels in {0, 1}.
+    Raises: OptionError unless the notion compares with "overall" and aggregates by "max"; EmptyGroupError for a group
+        without a row to measure, or it is dropped where the notion says empty="drop".
+    """
+    check_notion(notion)
+    targets = np.asarray(targets)
+    conditions = notion.conditioned
+    columns: list[Column] = []
+    names: list[str] = []
+
+    def column(attributes: tuple[int, ...], labels: Sequence[str]) -> Column:
+        made = Column(
+            attributes,
+            (),
+            (len(labels),) if attributes else (),
+            conditions,
+            len(names),
+            notion.statistic,
+            notion.surrogate,
+            notion.sharpness,
+        )
+        columns.append(made)
+        names.extend(f"{label}{CONDITION[c]}" for c in conditions for label in labels)
+        return made
+
+    overall = column((), ["overall"])
+    index: list[tuple[int, int]] = []
+    words: list[str] = []
+    dropped: list[str] = []
+    for a, labels in enumerate(groups.labels):
+        made = column((a,), labels)
+        code = groups.codes[:, a]
+        counts = [
+            np.bincount(code[(code >= 0) & (True if c is None else targets == c)], minlength=len(labels))
+            for c in conditions
+        ]
+        for g, label in enumerate(labels):
+            empty = [c for c, count in zip(conditions, counts, strict=True) if not count[g]]
+            if empty and notion.empty == "raise":
+                raise EmptyGroupError(
+                    f"{notion.text!r}: the subgroup {label!r} has no row{CONDITION[empty[0]]}, so its part of the "
+                    "bound is undefined. Choose subgroups with more rows (min_count), or state it with empty=drop."
+                )
+            if empty:
+                dropped.append(label)
+                continue
+            for p, c in enumerate(conditions):
+                inside, everyone = made.offset + p * len(labels) + g, overall.offset + p
+                index += [(inside, everyone), (everyone, inside)]
+                words += [
+                    f"{notion.name}: {label} - overall{CONDITION[c]}",
+                    f"{notion.name}: overall - {label}{CONDITION[c]}",
+                ]
+    return Plan(
+        (notion,),
+        tuple(columns),
+        np.array(index, dtype=np.int64).reshape(-1, 2),
+        np.tile([1.0, -1.0], (len(index), 1)),
+        np.full(len(index), float(notion.bound)),
+        tuple(words),
+        tuple(names),
+        np.zeros(len(index), dtype=np.int64),
+        (),
+        tuple(dropped),
+    )
+
+
+def check_notion(notion: Notion) -> GroupGap:
+    if isinstance(notion, ClassRisk):
+        raise OptionError(f"{notion.text!r} speaks of a class, and subgroups are compared by a notion of fairness.")
+    if notion.against != "overall" or notion.aggregation != "max":
+        raise OptionError(
+            f"subgroups are compared with everyone, each condition by itself: write {notion.name}[overall] <= ..., got "
+            f"{notion.text!r}."
+        )
+    return notion
+
+
+def violations(
+    cells: Occurring,
+    notion: GroupGap,
+    scores: Any,
+    targets: np.ndarray,
+    *,
+    min_count: int = 200,
+    max_fixed: int | None = None,
+    top: int = 1,
+    loss: str | Pointwise | Callable[[Tensor, Tensor], Tensor] = "logistic",
+) -> list[Search]:
+    """Exact search for the subgroups worst off under `notion`: one Search for each of its conditions, in their order.
+
+    scores: (n,) logits of the rows that `cells` counted; a row is selected where its score is above 0. A condition
+    (rows with y = 1, say) restricts means and min_count to its rows.
+    """
+    check_notion(notion)
+    s = torch.as_tensor(scores).detach().cpu().double()
+    y = np.asarray(targets)
+    if notion.statistic == "loss":
+        statistic = loss_named(loss).value(s, torch.as_tensor(y, dtype=torch.float64)).numpy()
+    else:
+        statistic = (s > 0).numpy()
+    return [
+        most_violated(
+            cells, statistic, min_count=min_count, max_fixed=max_fixed, top=top, rows=None if c is None else y == c
+        )
+        for c in notion.conditioned
+    ]
+
+
+@dataclass(frozen=True)
+class Round:
+    """After one round of training. active: how many subgroups it was trained on. worst: the largest gap there is, over
+    the conditions of the notion. visited: conjunctions the search computed. objective: mean loss over all rows."""
+
+    active: int
+    worst: Found
+    visited: int
+    objective: float
+
+
+@dataclass(frozen=True)
+class SubgroupFit:
+    """What the rounds reached.
+
+    x: the point of the round with the smallest worst gap, `best` its place in `rounds`. met: whether that gap, and so
+    that of every subgroup of at least min_count rows, is within the bound. active: the subgroups added in the end.
+    """
+
+    x: Tensor
+    best: int
+    met: bool
+    rounds: tuple[Round, ...]
+    active: tuple[int, ...]
+
+    @property
+    def worst(self) -> Found:
+        return self.rounds[self.best].worst
+
+
+def bound_subgroups(
+    train: Train,
+    model: str | Model | torch.nn.Module,
+    features: Any,
+    targets: Any,
+    subgroups: Subgroups,
+    codes: np.ndarray,
+    notion: str | GroupGap,
+    *,
+    min_count: int = 200,
+    max_fixed: int | None = None,
+    rounds: int = 10,
+    add: int = 10,
+    overlap: float = 0.5,
+    margin: float = 0.0,
+    active: Sequence[int] = (),
+    x0: Tensor | None = None,
+    loss: str | Pointwise | Callable[[Tensor, Tensor], Tensor] = "logistic",
+    dtype: torch.dtype = torch.float32,
+    report: Callable[[Round], None] | None = None,
+) -> SubgroupFit:
+    """Train until no subgroup of at least min_count rows is farther than the notion's bound from everyone.
+
+    train: called once a round with the problem of the active subgroups, e.g.
+        `lambda problem, x0: fb.solve(problem, "alm", budget="2000 steps", sampling="full", x0=x0).last`.
+        Multipliers begin at 0 in every round; a large penalty makes up for that.
+    features (n, d), targets (n,) in {0, 1}, codes (n, A) group codes of the same rows. notion: such as
+        "demographic_parity[overall] <= 0.1". active: subgroups to begin with. x0: where to begin.
+    rounds: at most this many trainings; fewer where a round neither moves the point nor finds a subgroup to add.
+    add: subgroups added after each round, per condition; one that shares more than `overlap` of its rows
+        (intersection over union) with one added before it in the same round waits.
+    margin: the active subgroups are trained to bound - margin, so that those not active meet the bound itself.
+    report: called after every round.
+    Raises: OptionError for options out of range; DataError where lengths differ or no subgroup has min_count rows.
+    """
+    stated = check_notion(constraint(notion))
+    if rounds < 1 or add < 1 or not 0 < overlap <= 1 or not 0 <= margin <= stated.bound:
+        raise OptionError(
+            f"rounds and add must be at least 1, overlap in (0, 1] and margin in [0, {stated.bound:g}]; got {rounds}, "
+            f"{add}, {overlap}, {margin}."
+        )
+    y = np.asarray(targets.cpu() if hasattr(targets, "cpu") else targets)
+    if not len(features) == len(y) == len(codes):
+        raise DataError(f"features, targets and codes differ in length: {len(features)}, {len(y)}, {len(codes)}.")
+    rows = torch.as_tensor(features).to(dtype)
+    network = model_of(model, rows.shape[1])
+    cells = occurring(subgroups, codes)
+    inner = replace(stated, bound=stated.bound - margin)
+    chosen = dict.fromkeys(active)
+    x, done, best, best_x = x0, [], 0, None
+    for _ in range(rounds):
+        problem = subgroup_problem(network, rows, y, subgroups, tuple(chosen), codes, inner, loss=loss, dtype=dtype)
+        before, x = x, train(problem, x)
+        searches = violations(
+            cells,
+            stated,
+            problem.all_scores(x, rows),
+            y,
+            min_count=min_count,
+            max_fixed=max_fixed,
+            top=CANDIDATES * add,
+            loss=loss,
+        )
+        worst = max((s.worst for s in searches), key=lambda found: found.gap)
+        objective = float(problem.evaluate(x).f)
+        done.append(Round(len(chosen), worst, sum(s.visited for s in searches), objective))
+        if report is not None:
+            report(done[-1])
+        if best_x is None or worst.gap < done[best].worst.gap:
+            best, best_x = len(done) - 1, x.clone()
+        if worst.gap <= stated.bound:
+            break
+        size = len(chosen)
+        for search in searches:
+            wanted = [f.index for f in search.found if f.gap > inner.bound and f.index not in chosen]
+            chosen |= dict.fromkeys(_spread(cells, wanted, add, overlap))
+        if len(chosen) == size and before is not None and torch.equal(x, before):
+            break
+    assert best_x is not None
+    return SubgroupFit(best_x, best, done[best].worst.gap <= stated.bound, tuple(done), tuple(chosen))
+
+
+def subgroup_problem(
+    model: Model,
+    features: Any,
+    targets: np.ndarray,
+    subgroups: Subgroups,
+    indices: Sequence[int],
+    codes: np.ndarray,
+    notion: str | GroupGap,
+    **options: Any,
+) -> FairProblem:
+    """A FairProblem that bounds the chosen subgroups, overlapping ones too, against everyone; without any, no bound.
+
+    options: of `FairProblem` (loss, sample_weight, domain, dtype, device).
+    """
+    if not len(indices):
+        return FairProblem(model, features, targets, **options)
+    groups = subgroups.as_groups(indices, codes)
+    plan = overall_plan(check_notion(constraint(notion)), groups, targets)
+    return FairProblem(model, features, targets, groups, plan=plan, **options)
+
+
+def _spread(cells: Occurring, indices: Sequence[int], size: int, overlap: float) -> list[int]:
+    """The first `size` subgroups of which no two share more than `overlap` of their rows."""
+    taken: list[tuple[int, np.ndarray]] = []
+    for index in indices:
+        inside = cells.inside(index)
+        if all(cells.count[inside & other].sum() <= overlap * cells.count[inside | other].sum() for _, other in taken):
+            taken.append((index, inside))
+            if len(taken) == size:
+                break
+    return [index for index, _ in taken]

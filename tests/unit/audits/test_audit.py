@@ -1,0 +1,276 @@
+"""The held-out verdict: right values, right words, wrong at most as often as it says, honest where it cannot know."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fairbound as fb
+from fairbound.base.errors import DataError, OptionError
+from fairbound.report import schema
+from fairbound.rows.groups import Groups
+from fairbound.rows.scores import as_logits
+
+PARITY = "demographic_parity <= 0.05"
+
+
+def exact(n: int, rates: dict[str, float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores, labels and groups: n rows of each group, of which exactly the given share is selected."""
+    scores = np.concatenate([np.where(np.arange(n) < round(rate * n), 1.0, -1.0) for rate in rates.values()])
+    return scores, np.tile(np.arange(n) % 2, len(rates)), np.repeat(list(rates), n)
+
+
+def drawn(rng, n=3000):
+    group = rng.choice(["a", "b", "c"], n, p=[0.5, 0.3, 0.2])
+    y = rng.integers(0, 2, n)
+    return rng.normal(size=n) + 0.8 * y + 0.3 * (group == "c"), y, group
+
+
+@pytest.mark.parametrize(
+    ("n", "rates", "verdict", "code"),
+    [
+        (20000, {"a": 0.40, "b": 0.41}, "met", 0),
+        (20000, {"a": 0.40, "b": 0.41, "c": 0.50}, "violated", 1),
+        (50, {"a": 0.40, "b": 0.44}, "insufficient", 3),
+        (50, {"a": 0.40, "b": 0.40}, "insufficient", 3),
+    ],
+)
+def test_verdicts_and_exit_codes(n, rates, verdict, code):
+    found = fb.audit(*exact(n, rates), PARITY)
+    schema.validate(found)
+    (judged,) = found["constraints"]
+    assert (found["verdict"], found["exit_code"]) == (verdict, code)
+    assert judged["value"] == pytest.approx(max(rates.values()) - min(rates.values()), abs=1e-12)
+    assert judged["lower"] <= judged["value"] <= judged["upper"]
+    assert judged["groups"] == dict.fromkeys(rates, n)
+    assert (judged["rows_needed"] is not None) == (verdict == "insufficient")
+
+
+def test_the_rows_said_to_decide_do_decide():
+    rates = {"a": 0.40, "b": 0.43}
+    few = fb.audit(*exact(100, rates), PARITY)["constraints"][0]
+    per_group = -(-few["rows_needed"] // 2)
+    enough = fb.audit(*exact(100 * round(1.05 * per_group / 100), rates), PARITY)
+    short = fb.audit(*exact(100 * round(0.9 * per_group / 100), rates), PARITY)
+    assert (enough["verdict"], short["verdict"]) == ("met", "insufficient")
+
+
+def test_the_worst_constraint_gives_the_verdict_and_no_bound_gives_none():
+    data = exact(20000, {"a": 0.40, "b": 0.50})
+    found = fb.audit(*data, ["demographic_parity <= 0.3", PARITY])
+    assert [c["verdict"] for c in found["constraints"]] == ["met", "violated"] and found["verdict"] == "violated"
+    nothing = fb.audit(*data)
+    assert (nothing["verdict"], nothing["exit_code"], nothing["constraints"]) == (None, 0, [])
+    schema.validate(nothing)
+
+
+def test_values_agree_with_fairlearn():
+    metrics = pytest.importorskip("fairlearn.metrics")
+    s, y, group = drawn(np.random.default_rng(0))
+    decided = (s > 0).astype(int)
+    for text, theirs in (
+        ("demographic_parity <= 0.1", metrics.demographic_parity_difference),
+        ("equal_opportunity <= 0.1", metrics.equal_opportunity_difference),
+        ("equalized_odds <= 0.1", metrics.equalized_odds_difference),
+    ):
+        ours = fb.audit(s, y, group, text)["constraints"][0]["value"]
+        assert ours == pytest.approx(theirs(y, decided, sensitive_features=group), abs=1e-12)
+    overall = fb.audit(s, y, group, "demographic_parity[overall] <= 0.1")["constraints"][0]["value"]
+    theirs = metrics.demographic_parity_difference(y, decided, sensitive_features=group, method="to_overall")
+    assert overall == pytest.approx(theirs, abs=1e-12)
+
+
+def test_metrics_and_loss_gap_by_hand():
+    s, y, group = drawn(np.random.default_rng(1))
+    found = fb.audit(s, y, group, ["loss_gap <= 0.1", "demographic_parity[best] <= 0.1"])
+    loss = np.logaddexp(0, np.where(y == 1, -s, s))
+    means = [loss[group == g].mean() for g in "abc"]
+    rates = [(s > 0)[group == g].mean() for g in "abc"]
+    assert found["constraints"][0]["value"] == pytest.approx(max(means) - min(means), abs=1e-12)
+    assert found["constraints"][1]["value"] == pytest.approx(max(rates) - min(rates), abs=1e-12)
+    assert found["metrics"]["accuracy"] == np.mean((s > 0) == y)
+    assert found["metrics"]["log_loss"] == pytest.approx(loss.mean(), abs=1e-12)
+    for row, g in zip(found["groups"], "abc", strict=True):
+        part = group == g
+        assert (row["n"], row["positives"]) == (part.sum(), y[part].sum())
+        assert row["rates"]["true_positive_rate"]["value"] == pytest.approx((s > 0)[part & (y == 1)].mean(), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("n", [200, 2000])
+def test_a_verdict_is_wrong_at_most_as_often_as_stated(n, seed):
+    """400 audits at 90 %: of a gap just above the bound, "met" is wrong; of one at the bound, "violated" is.
+
+    Allowed: 10 % plus three standard errors (0.3 / sqrt(400) = 0.015 each).
+    """
+    rng = np.random.default_rng([n, seed])
+    base = [0.02, 0.3, 0.5][seed]
+    y, group = np.tile([0, 1], n // 2), np.repeat(["a", "b"], n // 2)
+    wrong = {"met": 0, "violated": 0}
+    for verdict, truth in (("met", 0.1001), ("violated", 0.1)):
+        rate = np.where(group == "a", base, base + truth)
+        for _ in range(400):
+            scores = np.where(rng.random(n) < rate, 1.0, -1.0)
+            judged = fb.audit(scores, y, group, "demographic_parity <= 0.1", confidence=0.9)
+            wrong[verdict] += judged["verdict"] == verdict
+    assert max(wrong.values()) / 400 <= 0.1 + 3 * 0.015, wrong
+
+
+def test_several_bounds_share_the_chance_of_error():
+    data = exact(2000, {"a": 0.40, "b": 0.42})
+    alone = fb.audit(*data, PARITY)["constraints"][0]
+    joint = fb.audit(*data, [PARITY, "equal_opportunity <= 0.1"])["constraints"][0]
+    strict = fb.audit(*data, PARITY, confidence=0.975)["constraints"][0]
+    assert joint["upper"] == strict["upper"] > alone["upper"]
+
+
+def test_a_group_without_a_held_out_row_is_not_enough_evidence():
+    s, y, group = exact(20000, {"a": 0.40, "b": 0.40})
+    known = Groups.of(np.array(["a", "b", "rare"]))
+    held, _ = known.encode(group)
+    (judged,) = fb.audit(s, y, held, PARITY)["constraints"]
+    assert judged["verdict"] == "insufficient" and "rare" in judged["why"] and judged["rows_needed"] is None
+    assert fb.audit(s, y, group, PARITY)["verdict"] == "met"
+    apart, y, group = exact(20000, {"a": 0.40, "b": 0.60})
+    assert fb.audit(apart, y, known.encode(group)[0], PARITY)["verdict"] == "violated"  # a third group cannot mend it
+
+
+def test_one_group_alone_is_not_enough_evidence():
+    s, y, _ = exact(100, {"a": 0.40, "b": 0.40})
+    held, _ = Groups.of(np.array(["a", "b"])).encode(np.full(200, "a"))
+    found = fb.audit(s, y, held, PARITY)
+    schema.validate(found)
+    assert found["verdict"] == "insufficient" and found["constraints"][0]["value"] is None
+
+
+def test_a_group_without_positives_has_no_true_positive_rate():
+    s, y, group = exact(100, {"a": 0.40, "b": 0.40, "c": 0.4})
+    y = np.where(group == "b", 0, y)
+    found = fb.audit(s, y, group, "equal_opportunity <= 0.1")
+    schema.validate(found)
+    (judged,) = found["constraints"]
+    assert judged["verdict"] == "insufficient" and "b" in judged["why"]
+    rate = next(g for g in found["groups"] if g["group"] == "b")["rates"]["true_positive_rate"]
+    assert (rate["value"], rate["count"], rate["why"]) == (None, 0, "no positives")
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_rows_of_unknown_group_are_counted_and_in_no_bound(missing):
+    s, y, group = exact(1000, {"a": 0.40, "b": 0.42})
+    known = fb.audit(s, y, group, PARITY)
+    more = fb.audit(
+        np.append(s, np.ones(500)), np.append(y, np.ones(500)), np.append(group.astype(object), [missing] * 500), PARITY
+    )
+    assert more["data"]["missing_group_rows"] == {"group": 500}
+    for key in ("value", "lower", "upper", "groups"):
+        assert more["constraints"][0][key] == known["constraints"][0][key]
+
+
+def test_weights():
+    s, y, group = drawn(np.random.default_rng(2), 600)
+    plain = fb.audit(s, y, group, PARITY)
+    same = fb.audit(s, y, group, PARITY, sample_weight=np.full(600, 3.0))
+    assert same["metrics"] == pytest.approx(plain["metrics"], abs=1e-12)
+    for key in ("value", "lower", "upper"):
+        assert same["constraints"][0][key] == pytest.approx(plain["constraints"][0][key], abs=1e-12)
+    w = np.random.default_rng(3).integers(1, 4, 600)
+    repeated = fb.audit(np.repeat(s, w), np.repeat(y, w), np.repeat(group, w), PARITY)
+    weighted = fb.audit(s, y, group, PARITY, sample_weight=w)
+    assert weighted["constraints"][0]["value"] == pytest.approx(repeated["constraints"][0]["value"], abs=1e-12)
+    assert weighted["metrics"] == pytest.approx(repeated["metrics"], abs=1e-12)
+    assert weighted["constraints"][0]["upper"] > repeated["constraints"][0]["upper"]  # weights are not rows
+    assert "Kish" in weighted["constraints"][0]["method"]
+
+
+def test_other_models_are_judged_on_the_same_rows():
+    s, y, group = exact(20000, {"a": 0.40, "b": 0.41})
+    other = exact(20000, {"a": 0.40, "b": 0.50})[0]
+    found = fb.audit(s, y, group, PARITY, compare={"ours": s, "theirs": other})
+    schema.validate(found)
+    assert [m["constraints"][0]["verdict"] for m in found["comparison"]] == ["met", "violated"]
+    with pytest.raises(DataError, match="theirs"):
+        fb.audit(s, y, group, PARITY, compare={"theirs": other[:-1]})
+
+
+def test_one_class_of_labels_has_no_auc_and_many_groups_still_fit():
+    s, y, group = exact(100, {f"g{i}": 0.5 for i in range(40)})
+    found = fb.audit(s, np.ones_like(y), group, PARITY)
+    schema.validate(found)
+    assert found["metrics"]["auc"] is None and len(found["constraints"][0]["contrasts"]) == 400
+    assert len(found["constraints"][0]["groups"]) == 40
+
+
+def test_as_logits_reads_decisions_probabilities_and_real_scores():
+    assert as_logits([0, 1, 1])[0].tolist() == [-1.0, 1.0, 1.0]
+    p = np.array([0.2, 0.5, 0.7, 1.0])
+    at_half, said = as_logits(p)
+    assert (at_half > 0).tolist() == (p > 0.5).tolist() and "0.5" in said and np.isfinite(at_half).all()
+    moved, _ = as_logits(p, 0.6)
+    assert (moved > 0).tolist() == (p > 0.6).tolist()
+    np.testing.assert_allclose(at_half[:3], np.log(p[:3] / (1 - p[:3])), atol=1e-12)
+    real, _ = as_logits([-3.0, 0.5, 4.0], 1.0)
+    assert (real > 0).tolist() == [False, False, True]
+    assert as_logits([-1, 1])[0].tolist() == [-1.0, 1.0]
+    with pytest.raises(DataError, match="1 of 2"):
+        as_logits([np.nan, 1.0])
+    with pytest.raises(OptionError, match="threshold"):
+        as_logits([0.2, 0.8], 1.5)
+    assert as_logits([0.2, 0.8], 0)[0].tolist() == [0.2, 0.8]  # logits that happen to lie in [0, 1]
+    assert as_logits([1, 5, 9], 4.5)[0].tolist() == [-3.5, 0.5, 4.5]
+    with pytest.raises(DataError, match=r"all 3 scores are above 0 .* threshold"):
+        as_logits([1, 5, 9])  # deciles: zero is no place to cut
+    with pytest.raises(DataError, match=r"\[:, 1\]"):
+        as_logits([[0.2, 0.8], [0.5, 0.5]])
+    with pytest.raises(DataError, match="not numbers"):
+        as_logits(["yes", "no"])
+
+
+def test_probabilities_are_judged_at_a_half_and_decisions_have_no_loss():
+    """A probability column read as logits would call every row positive and every bound on rates met."""
+    y, group = np.tile([0, 1], 200), np.repeat(["a", "b"], 200)
+    p = np.where(group == "a", 0.9, 0.1)
+    found = fb.audit(p, y, group, "demographic_parity <= 0.1")
+    assert found["verdict"] == "violated" and found["constraints"][0]["value"] == 1.0
+    assert (
+        found["constraints"][0]["value"]
+        == fb.audit(p > 0.5, y, group, "demographic_parity <= 0.1")["constraints"][0]["value"]
+    )
+    with pytest.raises(DataError, match="no loss"):
+        fb.audit(p > 0.5, y, group, "loss_gap <= 0.1")
+    constant = fb.audit(np.full(400, 0.7), y, group, "demographic_parity <= 0.1")
+    assert constant["verdict"] == "met" and any("Every row is predicted positive" in w for w in constant["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"scores": [np.nan, 0, 1, 2]}, "score"),
+        ({"scores": [0.0, 1.0, 2.0]}, "rows|length|3"),
+        ({"y": [0, 1, 2, 1]}, "0|1"),
+        ({"y": None}, "labels"),
+        ({"sensitive_features": ["a", "b", "a"]}, "3 rows"),
+        ({"sensitive_features": [None] * 4}, "no known value"),
+        ({"confidence": 0.4}, "confidence"),
+        ({"sample_weight": [1, -1, 1, 1]}, "weight"),
+        ({"constraint": "parity <= 0.1"}, "unknown constraint"),
+        ({"constraint": "demographic_parity[age] <= 0.1"}, "age"),
+    ],
+)
+def test_bad_input(change, said):
+    good = {
+        "scores": [1.0, -1.0, 1.0, 2.0],
+        "y": [0, 1, 1, 0],
+        "sensitive_features": list("abab"),
+        "constraint": PARITY,
+    }
+    with pytest.raises((DataError, OptionError), match=said):
+        fb.audit(**{**good, **change})
+
+
+def test_the_audit_is_plain_json_with_versions():
+    import json
+
+    found = fb.audit(*exact(50, {"a": 0.4, "b": 0.5}), PARITY, title="T", warnings=["w"], notes=["n"])
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert {"fairbound", "python", "torch", "numpy"} <= set(found["library"])
+    assert (found["title"], found["warnings"], found["notes"]) == ("T", ["w"], ["n"])

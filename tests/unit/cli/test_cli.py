@@ -1,0 +1,532 @@
+"""The command line: verdicts as exit codes, one JSON object, one clear line for wrong use, and files that read back."""
+
+from __future__ import annotations
+
+import builtins
+import gzip
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairbound as fb
+from fairbound.cli import app as cli
+from fairbound.report import schema
+
+pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
+QUICK = ["--budget", "1000 steps"]
+PARITY = ["--constraint", "demographic_parity <= 0.2"]
+
+
+def people(n: int = 800, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["F", "M"], n)
+    pay, skill = rng.normal(size=n) + 1.2 * (sex == "M"), rng.normal(size=n)
+    approved = np.where(pay + 2 * skill + 0.5 * rng.normal(size=n) > 0.6, "yes", "no")
+    city, age = rng.choice(["Bath", "Ely", "York"], n), rng.integers(18, 70, n)
+    return pd.DataFrame({"pay": pay, "skill": skill, "age": age, "city": city, "sex": sex, "approved": approved})
+
+
+@pytest.fixture
+def run(capsys):
+    """(exit code, standard output, standard error) of a command line."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = cli.main([str(a) for a in arguments])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+@pytest.fixture
+def csv(tmp_path):
+    people().to_csv(tmp_path / "people.csv", index=False)
+    return tmp_path / "people.csv"
+
+
+def fit(run, source, out, *more):
+    return run("fit", "--data", source, "--label", "approved", "--group", "sex", "--out", out, *QUICK, *more)
+
+
+# -- fit ------------------------------------------------------------------------------------------------------
+
+
+def test_fit_writes_the_model_the_page_and_the_records(run, csv, tmp_path):
+    out = tmp_path / "deep" / "out"
+    code, text, _ = fit(run, csv, out, *PARITY)
+    audit = json.loads((out / "audit.json").read_text())
+    schema.validate(audit)
+    assert code == audit["exit_code"] == {"met": 0, "violated": 1, "insufficient": 3}[audit["verdict"]]
+    assert [m["name"] for m in audit["comparison"]] == ["constrained", "unconstrained"]
+    assert audit["data"]["train_rows"] + audit["data"]["rows"] == 800 and audit["data"]["rows"] == 200
+    assert audit["data"]["positive"] == "yes" and audit["data"]["checksum"].startswith("sha256:")
+    assert audit["trajectory"]["steps"][-1] == 1000
+    assert "<!doctype html>" in (out / "report.html").read_text()
+    records = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
+    assert records[-1]["step"] == 1000
+    loaded = fb.FairClassifier.load(out / "model")
+    assert loaded.classes_.tolist() == ["no", "yes"]
+    for shown in ("accuracy", "AUC", "constrained", "unconstrained", "demographic_parity <= 0.2", str(out / "model")):
+        assert shown in text
+
+
+def test_the_audit_is_of_rows_that_training_has_not_seen(run, csv, tmp_path, monkeypatch):
+    seen = []
+    real = fb.FairClassifier.fit
+
+    def spy(self, X, y, **more):
+        seen.append(set(X.index))
+        return real(self, X, y, **more)
+
+    monkeypatch.setattr(fb.FairClassifier, "fit", spy)
+    judged = []
+    score = fb.FairClassifier.decision_function
+    monkeypatch.setattr(
+        fb.FairClassifier, "decision_function", lambda self, X: judged.append(set(X.index)) or score(self, X)
+    )
+    fit(run, csv, tmp_path / "out", *PARITY)
+    assert len(seen) == 2 and seen[0] == seen[1] and len(seen[0]) == 600
+    *held, trained = judged  # the last only says what the bound cost on the training rows
+    assert len(held) == 2 and all(part.isdisjoint(seen[0]) and len(part) == 200 for part in held)
+    assert trained == seen[0]
+
+
+def test_json_is_one_object_with_the_design_s_keys(run, csv, tmp_path):
+    code, text, _ = fit(run, csv, tmp_path / "out", *PARITY, "--json", "--seed", "5")
+    found = json.loads(text)
+    assert text.count("\n") == 1
+    assert found["verdict"] in ("met", "violated", "insufficient") and code in (0, 1, 3)
+    assert 0.5 < found["metrics"]["accuracy"] <= 1 and 0.5 < found["metrics"]["auc"] <= 1
+    (bound,) = found["constraints"]
+    assert bound["name"] == "demographic_parity" and bound["bound"] == 0.2
+    assert bound["value"] <= bound["upper"] and sum(bound["groups"].values()) == 200
+    assert found["seconds"] > 0 and found["seed"] == 5 and found["out"] == str(tmp_path / "out")
+
+
+def test_equal_seeds_write_equal_models(run, csv, tmp_path):
+    for name in ("a", "b", "c"):
+        fit(run, csv, tmp_path / name, *PARITY, "--no-baseline", "--seed", "1" if name == "c" else "0")
+    X = people()
+    scores = {name: fb.FairClassifier.load(tmp_path / name / "model").decision_function(X) for name in "abc"}
+    np.testing.assert_array_equal(scores["a"], scores["b"])
+    assert not np.array_equal(scores["a"], scores["c"])
+    assert json.loads((tmp_path / "a" / "audit.json").read_text())["comparison"] == []
+
+
+def test_the_embedded_sample_needs_no_label_and_no_group(run, tmp_path):
+    code, text, _ = run("fit", "--data", "loanapp", *QUICK, "--constraint", "demographic_parity <= 0.03", "--json",
+                        "--out", tmp_path)  # fmt: skip
+    found = json.loads(text)
+    assert set(found["constraints"][0]["groups"]) == {"black", "hispanic", "white"} and code in (0, 1, 3)
+    assert found["verdict"] != "insufficient" or found["constraints"][0]["rows_needed"] > found["rows"]
+    names = fb.FairClassifier.load(tmp_path / "model").encoder_.feature_names
+    assert not any(name.startswith("race") for name in names)
+
+
+def test_sensitive_columns_are_dropped_by_default_and_kept_by_option(run, csv, tmp_path):
+    for option, kept in ((None, False), ("--keep-sensitive", True)):
+        out = tmp_path / str(kept)
+        fit(run, csv, out, *PARITY, *([option] if option else []))
+        names = fb.FairClassifier.load(out / "model").encoder_.feature_names
+        assert any(name.startswith("sex=") for name in names) == kept
+        notes = json.loads((out / "audit.json").read_text())["notes"]
+        assert any(("kept" if kept else "dropped") in note and "sex" in note for note in notes)
+
+
+def test_several_bounds_crossed_groups_mlp_and_every_option(run, tmp_path):
+    frame = people(1200).assign(old=lambda f: np.where(f["age"] > 44, "old", "young"), id=lambda f: f.index)
+    frame.to_csv(tmp_path / "p.csv", sep=";", index=False)
+    code, text, err = run(
+        "fit", "--data", tmp_path / "p.csv", "--label", "approved", "--group", "sex,old", "--cross", "--drop", "id,age",
+        "--constraint", "demographic_parity <= 0.2", "--constraint", "equal_opportunity[each] <= 0.3", "--json",
+        "--model", "mlp:4", "--algorithm", "ssl_alm", "--seed", "3", "--budget", "100 steps", "--positive", "no",
+        "--test-size", "0.5", "--batch-size", "32", "--confidence", "0.8", "--out", tmp_path / "o",
+    )  # fmt: skip
+    assert code in (0, 1, 3), err
+    found = json.loads(text)
+    assert found["rows"] == pytest.approx(600, abs=1)
+    assert [c["name"] for c in found["constraints"]] == ["demographic_parity", "equal_opportunity"]
+    assert set(found["constraints"][0]["groups"]) == {"F & old", "F & young", "M & old", "M & young"}
+    audit = json.loads((tmp_path / "o" / "audit.json").read_text())
+    assert audit["data"]["positive"] == "no" and audit["model"]["kind"] == "mlp:4"
+    assert fb.FairClassifier.load(tmp_path / "o" / "model").encoder_.columns == ("pay", "skill", "city")
+
+
+def test_without_a_bound_nothing_is_judged(run, csv, tmp_path):
+    code, text, _ = fit(run, csv, tmp_path / "o", "--json")
+    assert code == 0 and json.loads(text)["verdict"] is None
+
+
+def test_published_splits_are_used_and_a_test_size_overrides_them(run, data_dir, tmp_path):
+    quick = ("--budget", "20 steps", "--no-baseline", "--json", "--data-dir", data_dir)
+    bound = ("--constraint", "demographic_parity <= 0.02")
+    _, text, _ = run("fit", "--data", "adult", *bound, *quick, "--out", tmp_path / "a")
+    assert json.loads(text)["rows"] == 16281
+    _, text, _ = run("fit", "--data", "adult", *bound, *quick, "--test-size", "0.1", "--out", tmp_path / "b")
+    assert json.loads(text)["rows"] == pytest.approx(4884, abs=2)
+
+
+def test_a_gzip_file_with_tabs_reads_alike(run, tmp_path):
+    path = tmp_path / "people.tsv.gz"
+    path.write_bytes(gzip.compress(people().to_csv(index=False, sep="\t").encode()))
+    assert fit(run, path, tmp_path / "o", *PARITY)[0] in (0, 1, 3)
+
+
+# -- what a reader must be told -------------------------------------------------------------------------------
+
+
+def warnings_of(folder):
+    audit = json.loads((folder / "audit.json").read_text())
+    return "\n".join(audit["warnings"]), "\n".join(audit["notes"])
+
+
+def test_dropped_columns_tiny_groups_and_unknown_groups_are_warnings(run, tmp_path):
+    frame = people()
+    frame["same"], frame["gone"] = 1, ""
+    frame.loc[0, "sex"], frame.loc[1:8, "sex"] = "X", ""
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    code, text, _ = fit(run, tmp_path / "p.csv", tmp_path / "o", *PARITY)
+    said, _ = warnings_of(tmp_path / "o")
+    assert code in (1, 3), "a group without a held-out row cannot be judged"
+    assert "Column same was dropped" in said and "Column gone was dropped" in said
+    assert "Group 'X' of sex has only 1 training row;" in said
+    assert "sex is missing in" in said
+    assert "Column same was dropped" in text
+
+
+def test_unseen_categories_in_held_out_rows_are_a_note(run, tmp_path):
+    frame = people()
+    rare = np.random.default_rng(0).permutation(800)[:8]
+    frame.loc[rare, "city"] = [f"T{i}" for i in range(8)]
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    fit(run, tmp_path / "p.csv", tmp_path / "o", *PARITY)
+    _, notes = warnings_of(tmp_path / "o")
+    assert "column city" in notes and "unseen or too rare" in notes
+
+
+def test_an_infeasible_bound_is_said_with_the_smallest_value(run, csv, tmp_path):
+    # no network reaches a loss gap of exactly 0 from a random start
+    fit(run, csv, tmp_path / "o", "--constraint", "loss_gap <= 0", "--model", "mlp:3", "--no-baseline")
+    said, _ = warnings_of(tmp_path / "o")
+    assert "No iterate met every bound" in said and "smallest value reached on the training rows" in said
+
+
+def test_a_model_that_never_left_the_start_is_a_warning(run, csv, tmp_path):
+    fit(run, csv, tmp_path / "o", "--constraint", "demographic_parity <= 0.001", "--budget", "60 steps")
+    said, _ = warnings_of(tmp_path / "o")
+    assert "it has learnt nothing" in said
+
+
+# -- audit ----------------------------------------------------------------------------------------------------
+
+
+def scored(n: int, rates: dict[str, float], seed: int = 0) -> pd.DataFrame:
+    """n rows of each group, of which exactly the given share has score 1."""
+    parts = []
+    for group, rate in rates.items():
+        score = (np.arange(n) < round(rate * n)).astype(int)
+        parts.append(pd.DataFrame({"score": score, "y": np.arange(n) % 2, "group": group}))
+    return pd.concat(parts)
+
+
+@pytest.mark.parametrize(
+    ("n", "rates", "verdict", "code"),
+    [
+        (20000, {"a": 0.40, "b": 0.41}, "met", 0),
+        (20000, {"a": 0.40, "b": 0.50}, "violated", 1),
+        (50, {"a": 0.40, "b": 0.44}, "insufficient", 3),
+    ],
+)
+def test_exit_codes_of_an_audit_are_its_verdict(run, tmp_path, n, rates, verdict, code):
+    scored(n, rates).to_csv(tmp_path / "s.csv", index=False)
+    got, text, _ = run("audit", "--data", tmp_path / "s.csv", "--score", "score", "--label", "y", "--group", "group",
+                       "--constraint", "demographic_parity <= 0.05", "--json", "--out", tmp_path / "o")  # fmt: skip
+    found = json.loads(text)
+    assert (found["verdict"], got) == (verdict, code)
+    assert found["constraints"][0]["value"] == pytest.approx(rates["b"] - rates["a"], abs=1e-12)
+    if verdict == "insufficient":
+        assert found["constraints"][0]["rows_needed"] > 100
+        _, text, _ = run("audit", "--data", tmp_path / "s.csv", "--score", "score", "--label", "y", "--group", "group",
+                         "--constraint", "demographic_parity <= 0.05", "--out", tmp_path / "o")  # fmt: skip
+        assert "held-out rows of this kind would decide it" in text
+        assert "its smallest group is a, with 50 held-out rows." in text
+
+
+def test_a_saved_model_brings_its_bounds_and_knows_its_training_file(run, csv, tmp_path):
+    fit(run, csv, tmp_path / "o", *PARITY)
+    fresh = people(3000, seed=9).assign(sex=lambda f: np.where(f.index == 0, "X", f["sex"]))
+    fresh.to_csv(tmp_path / "new.csv", index=False)
+    common = ("--model", tmp_path / "o" / "model", "--label", "approved", "--group", "sex", "--json")
+    code, text, _ = run("audit", "--data", tmp_path / "new.csv", *common, "--out", tmp_path / "n")
+    found = json.loads(text)
+    assert [c["text"] for c in found["constraints"]] == ["demographic_parity <= 0.2"] and found["rows"] == 3000
+    assert any("training lacked" in w for w in found["warnings"]) and code in (0, 1, 3)
+    predicted = fb.FairClassifier.load(tmp_path / "o" / "model").predict(fresh)
+    assert found["metrics"]["accuracy"] == pytest.approx(np.mean(predicted == fresh["approved"]), abs=1e-12)
+    _, text, _ = run("audit", "--data", csv, *common, "--out", tmp_path / "same")
+    assert any("file that the model was trained on" in w for w in json.loads(text)["warnings"])
+
+
+def test_probabilities_and_thresholds(run, tmp_path):
+    frame = people(500)
+    frame["p"] = 1 / (1 + np.exp(-frame["pay"]))
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    for threshold, expected in ((None, 0.5), ("0.7", 0.7)):
+        more = () if threshold is None else ("--threshold", threshold)
+        _, text, _ = run("audit", "--data", tmp_path / "s.csv", "--score", "p", "--label", "approved", "--group", "sex",
+                         "--json", "--out", tmp_path / "o", *more)  # fmt: skip
+        rate = json.loads(text)["metrics"]["selection_rate"]
+        assert rate == pytest.approx(np.mean(frame["p"] > expected), abs=1e-12)
+
+
+# -- frontier and data sets -----------------------------------------------------------------------------------
+
+
+def test_a_frontier_lists_every_model_and_draws_it(run, csv, tmp_path):
+    code, text, _ = run("frontier", "--data", csv, "--label", "approved", "--group", "sex", "--constraint",
+                        "demographic_parity", "--bounds", "0.2,0.05", "--seeds", "2", *QUICK, "--out", tmp_path / "f",
+                        "--json")  # fmt: skip
+    found = json.loads(text)
+    assert code == 0
+    assert [(p["bound"], p["seed"]) for p in found["points"]] == [
+        (None, 0), (0.05, 0), (0.2, 0), (None, 1), (0.05, 1), (0.2, 1)
+    ]  # fmt: skip
+    assert [s["bound"] for s in found["summary"]] == [0.05, 0.2, None]
+    assert all(p["train_value"] <= p["bound"] for p in found["points"] if p["feasible"])
+    assert json.loads((tmp_path / "f" / "frontier.json").read_text()) == found
+    page = (tmp_path / "f" / "report.html").read_text()
+    assert "<svg" in page and "<script" not in page and 'src="http' not in page and "@import" not in page
+    assert (tmp_path / "f" / "frontier.png").read_bytes().startswith(b"\x89PNG")
+    _, text, _ = fit(run, csv, tmp_path / "one", "--constraint", "demographic_parity <= 0.05", "--json", "--seed", "1")
+    point = found["points"][4]
+    assert json.loads(text)["constraints"][0]["value"] == point["value"]
+
+
+def test_an_interrupt_ends_a_frontier_after_the_model_it_cut_short(run, csv, tmp_path, monkeypatch):
+    from fairbound.cli import frontier
+
+    whole = frontier.train
+
+    def cut_short(options, bounds, rows, split):
+        classifier = whole(options, bounds, rows, split)
+        if bounds:
+            classifier.solution_ = replace(classifier.solution_, stopped="interrupted")
+        return classifier
+
+    monkeypatch.setattr(frontier, "train", cut_short)
+    code, text, _ = run("frontier", "--data", csv, "--label", "approved", "--group", "sex", "--constraint",
+                        "demographic_parity", "--bounds", "0.2,0.05", "--seeds", "2", *QUICK, "--out", tmp_path / "f",
+                        "--json")  # fmt: skip
+    found = json.loads(text)
+    assert code == 130 and found["complete"] is False
+    assert [(p["bound"], p["interrupted"]) for p in found["points"]] == [(None, False), (0.05, True)]
+
+
+def test_data_sets_are_listed_and_described(run):
+    code, text, _ = run("datasets", "list")
+    assert code == 0 and all(name in text for name in fb.data.names())
+    code, text, _ = run("datasets", "info", "adult", "--json")
+    assert code == 0 and json.loads(text)["rows"] == 48842
+    code, text, _ = run("datasets", "fetch", "loanapp")
+    assert code == 0 and "part of the package" in text
+    code, text, err = run("datasets", "info", "adlut")
+    assert code == 2 and not text and "Did you mean 'adult'" in err
+
+
+# -- wrong use ------------------------------------------------------------------------------------------------
+
+
+def spoilt(tmp_path, **columns):
+    people().assign(**columns).to_csv(tmp_path / "p.csv", index=False)
+    return tmp_path / "p.csv"
+
+
+def text_file(tmp_path, text):
+    (tmp_path / "p.csv").write_text(text)
+    return tmp_path / "p.csv"
+
+
+HEAD = "pay,age,city,sex,approved\n"
+BAD_FILES = {
+    "empty": (lambda t: text_file(t, ""), "empty"),
+    "header only": (lambda t: text_file(t, HEAD), "no rows"),
+    "duplicate names": (lambda t: text_file(t, "pay,pay,sex,approved\n1,2,F,yes\n2,1,M,no\n"), "'pay'"),
+    "ragged": (lambda t: text_file(t, HEAD + "1,2,Ely,F,yes\n1,2,Ely,F\n3,4,Ely,M,no\n"), "line 3"),
+    "no such file": (lambda t: t / "none.csv", "does not exist"),
+    "a folder": (lambda t: t, "folder"),
+    "one label": (lambda t: spoilt(t, approved="yes"), "one class"),
+    "three labels": (lambda t: spoilt(t, approved=lambda f: f.index % 3), "3 values"),
+    "missing labels": (lambda t: spoilt(t, approved=lambda f: f["approved"].where(f.index > 3)), "4 of 800"),
+    "infinite": (lambda t: spoilt(t, pay=lambda f: f["pay"].where(f.index > 3, np.inf)), "'pay'"),
+    "text in a numeric column": (
+        lambda t: spoilt(t, pay=lambda f: f["pay"].astype(object).where(f.index > 3, "much")),
+        "'pay'",
+    ),
+    "no feature left": (lambda t: text_file(t, "sex,approved\nF,yes\nM,no\n"), "no column is left"),
+    "one group": (lambda t: spoilt(t, sex="F"), "at least two groups"),
+    "no known group": (lambda t: spoilt(t, sex=""), "no known value"),
+    "too few rows": (lambda t: text_file(t, HEAD + "1,2,Ely,F,yes\n1,2,Ely,M,no\n"), "too few"),
+    "groups are numbers": (lambda t: spoilt(t, sex=lambda f: f["pay"]), "Bin it"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_a_bad_file_is_one_line_and_exit_code_2(run, tmp_path, case):
+    make, said = BAD_FILES[case]
+    code, text, err = fit(run, make(tmp_path), tmp_path / "o", *PARITY, "--json")
+    last = err.splitlines()[-1]
+    assert code == 2 and text == "" and "Traceback" not in err
+    assert last.startswith("fairbound: ") and said in last
+    assert not (tmp_path / "o" / "audit.json").exists()
+
+
+BAD_OPTIONS = {
+    "negative bound": (["--constraint", "demographic_parity <= -0.1"], "bound"),
+    "bound above 1": (["--constraint", "demographic_parity <= 1.1"], "bound"),
+    "unknown notion": (["--constraint", "parity <= 0.1"], "unknown constraint"),
+    "stated twice": (["--constraint", "equal_opportunity <= 0.1"] * 2, "twice"),
+    "unknown attribute": (["--constraint", "demographic_parity[race] <= 0.1"], "race"),
+    "model": (["--model", "tree"], "tree"),
+    "algorithm": (["--algorithm", "magic"], "magic"),
+    "budget": (["--budget", "soon"], "soon"),
+    "test size": (["--test-size", "1.5"], "--test-size"),
+    "confidence": (["--confidence", "0.2"], "confidence"),
+    "batch size": (["--batch-size", "0"], "batch-size"),
+    "seed": (["--seed", "one"], "seed"),
+    "positive": (["--positive", "maybe"], "maybe"),
+    "label": (["--label", "aproved"], "Did you mean 'approved'"),
+    "group": (["--group", "gender"], "no column 'gender'"),
+    "label as group": (["--group", "approved"], "label"),
+    "drop": (["--drop", "salary"], "salary"),
+    "unknown option": (["--fast"], "--fast"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_OPTIONS)
+def test_a_bad_option_is_one_line_and_exit_code_2(run, csv, tmp_path, case):
+    options, said = BAD_OPTIONS[case]
+    stated = [] if "--constraint" in options else PARITY
+    code, text, err = fit(run, csv, tmp_path / "o", *stated, *options)
+    last = err.splitlines()[-1]
+    assert code == 2 and text == "" and "Traceback" not in err
+    assert last.startswith("fairbound: ") and said in last
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fitt"], "Did you mean 'fit'"),
+        (["fit"], "Missing option"),
+        (["fit", "--data", "loanap", "--out", "OUT"], "Did you mean 'loanapp'"),
+        (["fit", "--data", "loanapp", "--label", "sex", "--out", "OUT"], "leave --label out"),
+        (["fit", "--data", "loanapp", "--group", "age", "--out", "OUT"], "no column 'age'"),
+        (["fit", "--data", "adult", "--data-dir", "nowhere", "--out", "OUT"], "nowhere"),
+        (["audit", "--data", "CSV", "--label", "approved", "--group", "sex", "--out", "OUT"], "either --score"),
+        (
+            ["audit", "--data", "CSV", "--label", "approved", "--group", "sex", "--score", "city", "--out", "OUT"],
+            "city",
+        ),
+        (["audit", "--data", "CSV", "--label", "approved", "--group", "sex", "--model", "no", "--out", "OUT"], "no"),
+        (
+            ["frontier", "--data", "CSV", "--constraint", "recall of class b", "--out", "OUT"],
+            "notions between groups",
+        ),
+        (
+            ["frontier", "--data", "CSV", "--constraint", "demographic_parity <= 0.1", "--out", "OUT"],
+            "without its bound",
+        ),
+        (
+            ["frontier", "--data", "CSV", "--constraint", "demographic_parity", "--bounds", "x", "--out", "OUT"],
+            "--bounds",
+        ),
+    ],
+)
+def test_wrong_use_of_the_commands(run, csv, tmp_path, arguments, said):
+    places = {"OUT": tmp_path / "o", "CSV": csv}
+    code, text, err = run(*(places.get(a, a) for a in arguments))
+    assert code == 2 and text == "" and err.startswith("fairbound: ") and said in err and "Traceback" not in err
+
+
+def test_an_output_folder_that_cannot_be_written_is_found_before_training(run, csv, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(fb.FairClassifier, "fit", lambda *a, **k: pytest.fail("trained first"))
+    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+        code, _, err = fit(run, csv, out, *PARITY)
+        assert code == 2 and "file" in err and err.startswith("fairbound: ")
+
+
+def test_a_full_disk_is_one_line(run, csv, tmp_path, monkeypatch):
+    from fairbound.cli import fit as module
+
+    def full(path, text):
+        raise OSError(28, f"could not write {str(path)!r}: the disk is full")
+
+    monkeypatch.setattr(module, "atomic_write_text", full)
+    code, text, err = fit(run, csv, tmp_path / "o", *PARITY)
+    assert code == 2 and text == "" and "the disk is full" in err.splitlines()[-1]
+    schema.validate(json.loads((tmp_path / "o" / "audit.json").read_text()))  # the verdict was safe by then
+
+
+def test_a_truncated_model_is_one_line(run, csv, tmp_path):
+    fit(run, csv, tmp_path / "o", *PARITY)
+    for file in (tmp_path / "o" / "model").iterdir():
+        file.write_bytes(file.read_bytes()[:20])
+    code, _, err = run("audit", "--data", csv, "--model", tmp_path / "o" / "model", "--label", "approved", "--group",
+                       "sex", "--out", tmp_path / "a")  # fmt: skip
+    assert code == 2 and "damaged or cut off" in err and "Traceback" not in err
+
+
+def test_debug_shows_where_an_error_arose(run, tmp_path):
+    code, _, err = fit(run, tmp_path / "none.csv", tmp_path / "o", "--debug")
+    assert code == 2 and "Traceback" in err and err.splitlines()[-1].startswith("fairbound: ")
+
+
+def test_an_error_of_ours_is_one_line_too(run, csv, tmp_path, monkeypatch):
+    from fairbound.cli import fit as module
+
+    monkeypatch.setattr(module, "judge", lambda *a: 1 / 0)
+    code, _, err = fit(run, csv, tmp_path / "o", *PARITY)
+    assert code == 2 and err.splitlines()[-1] == "fairbound: ZeroDivisionError: division by zero (--debug shows where)"
+
+
+def test_help_and_version(run):
+    assert run("--version") == (0, f"{fb.__version__}\n", "")
+    for arguments in ([], ["--help"], ["datasets"], ["fit", "--help"]):
+        code, text, err = run(*arguments)
+        assert code == 0 and "Usage: fairbound" in text and not err
+    assert "not enough evidence" in run("--help")[1]
+
+
+def test_without_typer_the_message_names_the_extra(capsys, monkeypatch):
+    monkeypatch.setattr(cli, "typer", None)
+    assert cli.main(["fit"]) == 2
+    assert "pip install 'fairbound[cli]'" in capsys.readouterr().err
+
+
+def test_the_module_can_be_imported_without_typer():
+    blocked = (
+        "import builtins, sys\nreal = builtins.__import__\n"
+        "def block(name, *a, **k):\n    if name.split('.')[0] == 'typer': raise ImportError(name)\n"
+        "    return real(name, *a, **k)\nbuiltins.__import__ = block\n"
+        "from fairbound.cli.app import main\nsys.exit(main(['fit']))\n"
+    )
+    assert builtins.__import__ is not None
+    done = subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True, env={**os.environ})
+    assert done.returncode == 2 and "pip install 'fairbound[cli]'" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_installed_command_returns_the_exit_code(csv, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "fairbound", "fit", "--data", str(csv), "--label", "nothing", "--group", "sex",
+         "--out", str(tmp_path / "o")],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith("fairbound: ")
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,128 @@
+"""Bounds as text and as objects: the round trip, the options, and the words of every refusal."""
+
+from itertools import product
+
+import pytest
+
+from fairbound.base.errors import OptionError
+from fairbound.fairness.notions import (
+    NOTIONS,
+    DemographicParity,
+    EqualizedOdds,
+    EqualOpportunity,
+    LossGap,
+    PredictiveEquality,
+    constraint,
+    constraints,
+)
+
+BOUNDS = [0, 0.02, 1, 1e-5, 0.123456789, 1 / 3]
+ATTRIBUTES = ["each", "crossed", ("sex",), ("sex", "race"), "age group"]
+
+
+@pytest.mark.parametrize("notion", [DemographicParity, EqualOpportunity, PredictiveEquality, EqualizedOdds])
+@pytest.mark.parametrize("against", ["pairwise", "overall", "best"])
+def test_text_gives_the_object_back_for_rates(notion, against):
+    more = [{}]
+    if notion is EqualizedOdds:
+        more = [{"aggregated": "max"}] + ([{"aggregated": "sum"}] if against != "best" else [])
+    rest = product(
+        BOUNDS, ATTRIBUTES, ["sigmoid", "hinge", "clipped", "loss"], [1.0, 0.25, 1 / 3, 5], ["raise", "drop"]
+    )
+    for bound, attributes, surrogate, sharpness, empty in rest:
+        for own in more:
+            c = notion(bound=bound, against=against, attributes=attributes, surrogate=surrogate, sharpness=sharpness,
+                       empty=empty, **own)  # fmt: skip
+            assert constraint(c.text) == c
+            assert constraint(c) is c
+
+
+@pytest.mark.parametrize("given", [None, 0, 1, "both"])
+def test_text_gives_the_object_back_for_losses(given):
+    for bound, against, attributes in product([*BOUNDS, 7.5, 1e6], ["pairwise", "overall", "best"], ATTRIBUTES):
+        c = LossGap(bound=bound, against=against, attributes=attributes, given=given)
+        assert constraint(c.text) == c
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("demographic_parity <= 0.02", DemographicParity(bound=0.02)),
+        ("  statistical_parity[ overall ]<=2e-2 ", DemographicParity(bound=0.02, against="overall")),
+        ("demographic_parity ≤ 0.02", DemographicParity(bound=0.02)),
+        ("equalised_odds[sum, crossed] <= 1.5", EqualizedOdds(bound=1.5, aggregated="sum", attributes="crossed")),
+        ("equal_opportunity[sex+race,best] <= 0",
+         EqualOpportunity(bound=0, against="best", attributes=("sex", "race"))),
+        ("loss_gap[y=1] <= 0.005", LossGap(bound=0.005, given=1)),
+        ("loss_gap[] <= 3", LossGap(bound=3)),
+        ("predictive_equality[surrogate=hinge,sharpness=2,empty=drop] <= 0.1",
+         PredictiveEquality(bound=0.1, surrogate="hinge", sharpness=2.0, empty="drop")),
+    ],
+)  # fmt: skip
+def test_what_people_write(text, expected):
+    assert constraint(text) == expected
+
+
+def test_texts_as_shown():
+    assert DemographicParity(bound=0.02).text == "demographic_parity <= 0.02"
+    assert EqualizedOdds(bound=0.1, aggregated="sum").text == "equalized_odds[sum] <= 0.1"
+    assert EqualOpportunity(bound=1 / 3, attributes=["a", "b"]).text == "equal_opportunity[a+b] <= 0.3333333333333333"
+    assert LossGap(bound=0.005, given="both", against="best").text == "loss_gap[best,y=both] <= 0.005"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("demographic_parity", "cannot read the constraint"),
+        ("demographic_parity < 0.1", "cannot read the constraint"),
+        ("demographic_parity >= 0.1", "cannot read the constraint"),
+        ("demographic_parity <= ", "cannot read the constraint"),
+        (0.02, "cannot read the constraint 0.02"),
+        ("demografic_parity <= 0.1", "unknown constraint 'demografic_parity'; did you mean 'demographic_parity'"),
+        ("demographic_parity <= two", "the bound 'two'"),
+        ("demographic_parity <= -0.1", r"must lie in \[0, 1\], got -0.1"),
+        ("demographic_parity <= 1.01", r"must lie in \[0, 1\], got 1.01"),
+        ("demographic_parity <= nan", "got nan"),
+        ("equalized_odds[sum] <= 2.1", r"must lie in \[0, 2\]"),
+        ("equalized_odds <= 1.5", r"must lie in \[0, 1\]"),
+        ("loss_gap <= inf", "got inf"),
+        ("equalized_odds[sum,best] <= 0.1", "best-off"),
+        ("demographic_parity[surrogate=relu] <= 0.1", "surrogate must be one of"),
+        ("demographic_parity[sharpness=0] <= 0.1", "sharpness must be positive"),
+        ("demographic_parity[sharpness=steep] <= 0.1", "sharpness 'steep'"),
+        ("demographic_parity[empty=ignore] <= 0.1", "empty must be one of"),
+        ("demographic_parity[y=1] <= 0.1", "unknown option 'y=1'"),
+        ("demographic_parity[weight=2] <= 0.1", "unknown option 'weight=2'"),
+        ("demographic_parity[sex+sex] <= 0.1", "different names"),
+        ("demographic_parity[sex+] <= 0.1", "different names"),
+        ("loss_gap[y=2] <= 0.1", "given must be None, 0, 1 or 'both'"),
+        ("loss_gap[surrogate=hinge] <= 0.1", "trains on the loss itself"),
+    ],
+)
+def test_what_is_refused_is_named(text, words):
+    with pytest.raises(OptionError, match=words):
+        constraint(text)
+
+
+def test_objects_check_the_same():
+    for make in (
+        lambda: DemographicParity(bound="0.1"),
+        lambda: DemographicParity(bound=0.1, against="worst"),
+        lambda: DemographicParity(bound=0.1, attributes=()),
+        lambda: EqualizedOdds(bound=0.1, aggregated="mean"),
+        lambda: LossGap(bound=0.1, sharpness=2.0),
+    ):
+        with pytest.raises(OptionError):
+            make()
+    with pytest.raises(TypeError):
+        DemographicParity()
+
+
+def test_several_bounds():
+    assert constraints(None) == ()
+    assert constraints("loss_gap <= 1") == (LossGap(bound=1),)
+    assert constraints(["loss_gap <= 1", DemographicParity(bound=0.1)]) == (
+        LossGap(bound=1),
+        DemographicParity(bound=0.1),
+    )
+    assert set(NOTIONS.values()) == {DemographicParity, EqualOpportunity, PredictiveEquality, EqualizedOdds, LossGap}

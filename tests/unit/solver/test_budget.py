@@ -1,0 +1,64 @@
+"""Budgets as people write them."""
+
+import math
+
+import pytest
+
+from fairbound.base.errors import OptionError
+from fairbound.solver.budget import Budget
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("30s", {"seconds": 30}),
+        ("30 seconds", {"seconds": 30}),
+        ("1 second", {"seconds": 1}),
+        (".5 sec", {"seconds": 0.5}),
+        ("2min", {"seconds": 120}),
+        ("1.5 h", {"seconds": 5400}),
+        ("2 hours", {"seconds": 7200}),
+        ("5000 steps", {"steps": 5000}),
+        ("1 step", {"steps": 1}),
+        ("2e6 samples", {"samples": 2e6}),
+        ("1e+3 SAMPLES", {"samples": 1000}),
+        ("10 epochs", {"epochs": 10}),
+        ("10 epochs, 30s", {"epochs": 10, "seconds": 30}),
+        (12, {"seconds": 12}),
+        (0.25, {"seconds": 0.25}),
+    ],
+)
+def test_what_people_write(text, expected):
+    budget = Budget.of(text)
+    assert budget == Budget(**expected) and Budget.of(budget) is budget
+    assert Budget.of(budget.text) == budget
+
+
+@pytest.mark.parametrize(
+    "text", ["", "30", "30 ms", "fast", "1.2.3 s", "-5 s", "5 stepss", "5 steps 3 s", "nan s", "s"]
+)
+def test_what_cannot_be_read_is_said(text):
+    with pytest.raises(OptionError, match=r"cannot read the budget"):
+        Budget.of(text)
+
+
+def test_limits_are_checked():
+    for bad in ({"steps": 0}, {"seconds": -1}, {"samples": math.nan}):
+        with pytest.raises(OptionError, match="must be positive"):
+            Budget(**bad)
+    with pytest.raises(OptionError, match="at least one finite limit"):
+        Budget()
+    with pytest.raises(OptionError, match="states seconds twice"):
+        Budget.of("1 min, 30 s")
+    with pytest.raises(OptionError, match="must be positive"):
+        Budget.of(0)
+
+
+def test_whichever_ends_first():
+    budget = Budget(seconds=10, steps=100, samples=1000, epochs=2)
+    none = {"seconds": 0.0, "steps": 0, "samples": 0, "rows": 400}
+    assert not budget.spent(**none)
+    for reached in ({"seconds": 10.0}, {"steps": 100}, {"samples": 800}, {"samples": 1000, "rows": 10**6}):
+        assert budget.spent(**none | reached)
+        just_below = {k: v - 1e-9 if k == "seconds" else v - (k in ("steps", "samples")) for k, v in reached.items()}
+        assert not budget.spent(**none | just_below)

@@ -1,0 +1,509 @@
+"""Studies: the TOML is checked, cells are measured right, aggregates agree with numpy by hand, the report is drawn."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from scipy.special import expit
+
+from fairbound.base.errors import DataError, OptionError
+from fairbound.studies import aggregate, load_spec, names, run_study
+from fairbound.studies.cells import one_thread
+from fairbound.studies.fair_models.cell import _problem, _Reader, measure
+from fairbound.studies.fair_models.findings import apart, findings
+from fairbound.studies.fair_models.rows import Part, divided, load_rows
+from fairbound.studies.registry import parse
+from fairbound.studies.store import is_done, read_result
+from fairbound.studies.workers import slowdown, workers
+from study_examples import TINY, changed, write_tiny
+
+FLOAT32 = 480 * 2**-24  # rounding of a sum of 480 terms of size 1 in single precision
+TABLE = tomllib.loads(TINY.format(budget="200 steps"))
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """The tiny study, run once."""
+    folder = tmp_path_factory.mktemp("tiny")
+    run = run_study(write_tiny(folder), folder / "out")
+    read = {n: json.loads((run.out / f"{n}.json").read_text()) for n in ("study", "results", "summary")}
+    records = [json.loads(line) for line in (run.out / "records.jsonl").read_text().splitlines()]
+    return run, read, records
+
+
+# -- the TOML ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_study_of_the_library_loads_and_its_cells_differ(name):
+    study = load_spec(name)
+    keys = [c.key for c in study.cells()]
+    assert len(set(keys)) == len(keys) == len({c.fingerprint for c in study.cells()})
+    assert study.quickly().cells()
+    for rows in study.paper.values():
+        assert set(rows) <= set(study.methods)
+
+
+def test_table_3_is_typed_in_as_printed():
+    printed = load_spec("deep-benchmark").paper["table3"]
+    assert set(printed) == {"sgd", "ghost", "alm-paper", "ssl-alm", "ssw", "fairret"}
+    assert printed["sgd"]["train Ind"] == [0.094443, 0.004259]
+    assert printed["ssl-alm"]["test Ina"] == [0.240095, 0.011787]
+    assert printed["ssw"]["test Wd"] == [0.001724, 0.001001]
+    assert all(len(columns) == 10 for columns in printed.values())
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("methods.alm.algoritm", "alm", "did you mean 'algorithm'"),
+        ("methods.alm.algorithm", "almm", "method 'alm': unknown algorithm 'almm'"),
+        ("methods.alm.options", {"stepsize": 1}, "method 'alm': alm has no option 'stepsize'"),
+        ("methods.alm.output", "first", "output must be one of last, best, random"),
+        ("methods.alm.validation", 1.0, "validation is a share"),
+        ("methods.alm.grid", {"step_size": [0.1]}, "tuning budgets must be equal"),
+        ("methods.alm.tune_by", "luck", "tune_by must be"),
+        ("methods.alm.record_every", -1, "record_every must not be negative"),
+        ("methods.alm.constraint", "loss_gap < 1", "cannot read the constraint"),
+        ("items.0.methods", ["sgd", "alms"], "item 'main' of study 'tiny' has no method 'alms'; did you mean 'alm'"),
+        ("items.0.figures", ["pie"], "has no figure 'pie'"),
+        ("data.generated.groups", ["1", "1"], "groups must be"),
+        ("seeds", 0, "seeds and batch_size must be at least 1"),
+        ("budget", "soon", "cannot read the budget"),
+        ("constraint", "loss_gap", "cannot read the constraint"),
+        ("colour", "red", "study 'tiny' has no key 'colour'"),
+    ],
+)
+def test_a_wrong_study_says_what_is_wrong(path, value, said):
+    with pytest.raises(OptionError, match="(?s)" + said.replace("(", r"\(").replace("[", r"\[")):
+        parse(changed(TABLE, path, value))
+
+
+def test_a_missing_key_and_bad_files_are_named(tmp_path):
+    table = json.loads(json.dumps(TABLE))
+    del table["data"]["generated"]["group"]
+    with pytest.raises(OptionError, match=r"data 'generated': missing 1 required .* 'group'"):
+        parse(table)
+    with pytest.raises(OptionError, match="did you mean 'deep-benchmark'"):
+        load_spec("deep-benchmarks")
+    with pytest.raises(OptionError, match="does not exist"):
+        load_spec(tmp_path / "none.toml")
+    (tmp_path / "broken.toml").write_text("name = ")
+    with pytest.raises(OptionError, match="not valid TOML"):
+        load_spec(tmp_path / "broken.toml")
+
+
+def test_what_changes_a_run_changes_its_fingerprint_and_nothing_else_does():
+    cell = parse(TABLE).cells()[0]
+    for path, value in (
+        ("budget", "201 steps"), ("batch_size", 31), ("model", "mlp:4"), ("constraint", "loss_gap <= 0.06"),
+        ("methods.sgd.options", {"step_size": 0.2}), ("methods.sgd.record_every", 21),
+        ("data.generated.options", {"n": 9}),
+    ):  # fmt: skip
+        assert parse(changed(TABLE, path, value)).cells()[0].fingerprint != cell.fingerprint, path
+    for path, value in (
+        ("title", "T"), ("checkpoint_every", 3.0), ("methods.sgd.title", "T"), ("methods.sgd.grid", {"decay": [0, 1]}),
+        ("data.generated.note", "N"), ("seeds", 1), ("methods.sgd.output", "best"),
+    ):  # fmt: skip
+        assert parse(changed(TABLE, path, value)).cells()[0].fingerprint == cell.fingerprint, path
+
+
+# -- rows ----------------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_split_by_the_seed_and_trials_never_see_test_rows():
+    data = parse(TABLE).data["generated"]
+    one, again, other = (load_rows(data, seed, None) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one.train.x, again.train.x)
+    assert not np.array_equal(one.train.y, other.train.y)
+    assert len(one.train) == 480 and len(one.test) == 120
+    assert one.checksum == other.checksum and len(one.checksum) == 64
+    trial = load_rows(data, 0, None, held=0.25)
+    assert len(trial.train) + len(trial.test) == 480
+    rows = {tuple(r) for r in np.concatenate([trial.train.x, trial.test.x]).tolist()}
+    assert rows == {tuple(r) for r in one.train.x.tolist()}
+    assert rows.isdisjoint({tuple(r) for r in one.test.x.tolist()})
+
+
+def test_divided_takes_the_share_of_every_group():
+    part = Part(np.zeros((90, 1), np.float32), np.zeros(90), np.repeat([0, 1, -1], [40, 20, 30]))
+    kept, away = divided(part, 0.25, 0, "x")
+    assert np.bincount(away.group + 1).tolist() == [8, 10, 5] and np.bincount(kept.group + 1).tolist() == [22, 30, 15]
+
+
+def test_a_group_that_does_not_occur_is_named():
+    with pytest.raises(DataError, match="no row has group = '7'"):
+        load_rows(replace(parse(TABLE).data["generated"], groups=("0", "7")), 0, None)
+
+
+# -- a cell --------------------------------------------------------------------------------------------------------
+
+
+def test_measures_of_a_model_by_hand():
+    rng = np.random.default_rng(0)
+    scores, y, group = rng.normal(size=400), rng.integers(0, 2, 400), rng.choice([-1, 0, 1], 400)
+    found = measure(scores, Part(np.zeros((400, 1)), y, group), ("a", "b"))
+    hat = scores > 0
+    a, b = (group == 0), (group == 1)
+    assert found["Ind"] == pytest.approx(abs(hat[a].mean() - hat[b].mean()))
+    sp = sum(abs(hat[a & (y == c)].mean() - hat[b & (y == c)].mean()) for c in (0, 1))
+    assert found["Sp"] == pytest.approx(sp)
+    sf = sum(abs(y[a & (hat == c)].mean() - y[b & (hat == c)].mean()) for c in (False, True))
+    assert found["Sf"] == pytest.approx(sf)
+    assert found["Ina"] == pytest.approx((hat != (y == 1)).mean())
+    assert found["W1"] == pytest.approx(stats.wasserstein_distance(expit(scores[a]), expit(scores[b])))
+    first, edges = np.histogram(expit(scores[a]), bins=50)
+    second, _ = np.histogram(expit(scores[b]), bins=edges)
+    u = (np.arange(200_000) + 0.5) / 200_000  # W2 as the mean squared difference of quantiles
+    q = [edges[1:][np.searchsorted(np.cumsum(h) / h.sum(), u)] for h in (first, second)]
+    assert found["Wd"] == pytest.approx(np.mean((q[0] - q[1]) ** 2), rel=1e-3)  # the grid of 2e5 levels errs by 1e-4
+    assert found["histogram"]["b"] == np.histogram(expit(scores[b]), bins=np.linspace(0, 1, 51))[0].tolist()
+
+
+def test_records_hold_loss_and_signed_gap_of_train_and_test_and_what_the_run_depends_on(tiny):
+    run, _, records = tiny
+    study = load_spec(run.out.parent / "tiny.toml")
+    cell = study.cells()[1]
+    assert cell.key == "generated.alm.s0"
+    mine = [r for r in records if r["cell"] == cell.key]
+    assert [r["step"] for r in mine] == list(range(0, 201, 20))
+    rows = load_rows(cell.data, 0, None)
+    zero = math.log(2)  # a linear model starts at 0
+    assert mine[0]["train"]["loss"] == pytest.approx(zero) and abs(mine[0]["train"]["gap"]) < FLOAT32
+    for r in mine:
+        assert abs(r["train"]["gap"]) == pytest.approx(r["train"]["value"], abs=FLOAT32)
+        assert set(r) >= {"data", "method", "seed", "checksum", "versions", "hardware", "commit", "jobs", "backend"}
+        assert r["checksum"] == rows.checksum and r["hardware"]["threads"] == 1
+    assert [r["seconds"] for r in mine] == sorted(r["seconds"] for r in mine)
+    assert mine[-1]["calls"] == mine[-1]["counts"]["gradients"] + mine[-1]["counts"]["values"] >= 200
+    result = read_result(run.out / "cells", cell.key)
+    last = result["outputs"]["last"]["test"]
+    assert last["gap"] == pytest.approx(mine[-1]["test"]["gap"], abs=FLOAT32)
+    assert last["loss"] == pytest.approx(mine[-1]["test"]["loss"], abs=FLOAT32)
+    assert set(result["outputs"]) == {"last", "best"}
+    assert set(read_result(run.out / "cells", "generated.ssw.s0")["outputs"]) == {"last", "best", "random"}
+
+
+def test_a_gap_is_protected_minus_reference():
+    cell = parse(TABLE).cells()[0]
+    test = load_rows(cell.data, 0, None).test
+    problem = _problem(cell, test, "loss_gap <= 0.05")
+    reader = _Reader(problem, {"train": problem, "test": problem}, cell)
+    x = torch.randn(problem.n, generator=torch.Generator().manual_seed(0))
+    scores = problem.all_scores(x, torch.from_numpy(test.x)).double().numpy()
+    loss = np.logaddexp(0, scores) - test.y * scores
+    gap = loss[test.group == 1].mean() - loss[test.group == 0].mean()
+    told = reader.measures("test", 0.0, problem.evaluate(x).g.tolist())
+    assert told["gap"] == pytest.approx(gap, abs=FLOAT32) and told["value"] == pytest.approx(abs(gap), abs=FLOAT32)
+    assert abs(gap) > 0.05
+    other = replace(cell, constraint="loss_gap[overall] <= 0.05")
+    with pytest.raises(OptionError, match="does not compare '1' with '0' directly"):
+        _Reader(problem, {"test": _problem(cell, test, other.constraint)}, other)
+
+
+def test_selection_on_validation_and_a_tighter_bound_are_measured_on_all_training_rows(tmp_path):
+    table = changed(TABLE, "methods.alm.validation", 0.25)
+    table["methods"]["alm"]["constraint"] = "loss_gap <= 0.01"
+    study = replace(parse(table), seeds=1).only(["main"])
+    out = run_study(study, tmp_path).out
+    result = read_result(out / "cells", "generated.alm.s0")
+    assert result["rows"]["train"]["rows"] == 480
+    last = [json.loads(line) for line in (out / "cells" / "generated.alm.s0.jsonl").read_text().splitlines()][-1]
+    assert result["outputs"]["last"]["train"]["loss"] == pytest.approx(last["train"]["loss"], abs=FLOAT32)
+    assert last["train"]["value"] >= 0
+
+
+def test_a_failing_cell_is_told_and_the_others_finish(tmp_path):
+    table = changed(TABLE, "methods.sgd.options", {"step_size": 1e30})
+    study = replace(parse(table).only(["main"]), model="mlp:4")
+    run = run_study(replace(study, seeds=1), tmp_path)
+    assert run.failed == ("generated.sgd.s0",) and run.done == 1
+    assert "NonFiniteError" in run.study["failures"]["generated.sgd.s0"]
+    assert run.study["cells"] == {"asked": 2, "finished": 1}
+    alone = replace(study, items=(replace(study.items[0], methods=("sgd",)),))
+    with pytest.raises(DataError, match=r"no cell of the study finished; the first reason: NonFiniteError"):
+        run_study(alone, tmp_path / "alone")
+
+
+def test_one_thread_is_put_back():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    with one_thread():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(before)
+
+
+# -- the run -------------------------------------------------------------------------------------------------------
+
+
+def test_results_have_their_schema_and_the_papers_numbers_beside(tiny):
+    _, read, _ = tiny
+    places = set()
+    for row in read["results"]:
+        assert set(row) == {
+            "item", "row", "column", "paper", "paper_std", "ours", "std", "n", "data", "output", "statistic",
+        }  # fmt: skip
+        assert row["n"] in (0, 1, 2)
+        places.add((row["item"], row["row"], row["column"]))
+    assert len(places) == len(read["results"])
+    by = {(r["row"], r["column"]): r for r in read["results"]}
+    assert by["sgd", "test Ina"]["paper"] == 0.25 and by["sgd", "test Ina"]["paper_std"] == 0.01
+    assert by["alm", "test Ina"]["paper"] is None
+    assert {by[m, "test Ina"]["output"] for m in ("sgd", "alm", "ssw")} == {"last", "best", "random"}
+    assert by["alm", "train within the bound"]["ours"] == 1.0
+
+
+def test_numbers_are_means_over_the_cells(tiny):
+    run, read, _ = tiny
+    cells = [read_result(run.out / "cells", f"generated.alm.s{s}") for s in (0, 1)]
+    row = next(r for r in read["results"] if (r["row"], r["column"]) == ("alm", "test Sf"))
+    values = [c["outputs"]["best"]["test"]["Sf"] for c in cells]
+    assert row["ours"] == pytest.approx(np.mean(values)) and row["std"] == pytest.approx(np.std(values, ddof=1))
+
+
+def test_records_repeat_for_step_budgets_and_finished_cells_are_reused(tiny, tmp_path):
+    run, _, records = tiny
+    again = run_study(run.out.parent / "tiny.toml", tmp_path)
+    others = [json.loads(line) for line in (again.out / "records.jsonl").read_text().splitlines()]
+    keys = ("cell", "step", "counts", "calls", "train", "test", "checksum")
+    assert [[r[k] for k in keys] for r in others] == [[r[k] for k in keys] for r in records]
+    stamp = (again.out / "cells" / "generated.alm.s1.json").stat().st_mtime_ns
+    third = run_study(run.out.parent / "tiny.toml", tmp_path)
+    assert (third.done, third.reused) == (0, 6)
+    assert (again.out / "cells" / "generated.alm.s1.json").stat().st_mtime_ns == stamp
+    fourth = run_study(run.out.parent / "tiny.toml", tmp_path, budget="60 steps", only=["switching"])
+    assert (fourth.done, fourth.reused) == (2, 0)
+
+
+def test_quick_only_seeds_and_budget_choose_what_runs():
+    study = load_spec("deep-benchmark")
+    assert {c.data.key for c in study.quickly().cells()} == {"acs-ok-partial"}
+    assert {c.budget for c in study.quickly().cells()} == {"3s"}
+    assert {c.data.key for c in study.only(["adult", "bank"]).cells()} == {"adult", "bank"}
+    with pytest.raises(OptionError, match="no item 'adults'; did you mean 'adult'"):
+        study.only(["adults"])
+
+
+def test_data_that_is_absent_is_replaced_and_named(tmp_path):
+    from fairbound.studies.fair_models.rows import with_data as _with_data
+
+    study, notes = _with_data(load_spec("deep-benchmark").only(["table3"]), str(tmp_path))
+    assert study.items[0].data == ("acs-co", "acs-ok-partial")
+    assert notes == [
+        "The files of ACSIncome, Oklahoma 2018 are not in the data folder; ACSIncome, Colorado 2018 and ACSIncome, "
+        "Oklahoma 2018, a random 46 % take its place."
+    ]
+    (tmp_path / "2018" / "1-Year").mkdir(parents=True)
+    (tmp_path / "2018" / "1-Year" / "psam_p40.csv").write_text("")
+    assert _with_data(load_spec("deep-benchmark").only(["table3"]), str(tmp_path))[0].items[0].data == ("acs-ok",)
+
+
+def test_tuning_gives_every_method_as_many_trials_and_judges_on_validation_rows(tmp_path):
+    study = replace(parse(TABLE), seeds=1)
+    run = run_study(study, tmp_path, only=["main"], tune=True)
+    chosen = json.loads((tmp_path / "tuned.json").read_text())["generated"]
+    assert {m: c["trials"] for m, c in chosen.items()} == {"sgd": 2, "alm": 2}
+    trials = [read_result(tmp_path / "cells", f"tune.generated.sgd.{i}.s0") for i in (0, 1)]
+    assert all((t["rows"]["train"]["rows"], t["rows"]["test"]["rows"]) == (360, 120) for t in trials)
+    losses = [t["outputs"]["last"]["test"]["loss"] for t in trials]
+    assert chosen["sgd"]["options"] == {"step_size": [0.01, 0.3][int(np.argmin(losses))]}
+    assert chosen["sgd"]["loss"] == pytest.approx(min(losses))
+    assert {i["key"] for i in run.study["items"]} == {"main", "tuned"}
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert {r["row"] for r in results if r["item"] == "tuned"} == {"sgd-tuned", "alm-tuned"}
+    with pytest.raises(OptionError, match="no method of item 'switching' has a grid"):
+        run_study(study, tmp_path, only=["switching"], tune=True)
+
+
+def test_wrong_workers_are_refused(tmp_path):
+    with pytest.raises(OptionError, match="'threads'; known: loky, threading, ray, dask"), workers("threads", 1):
+        pass
+    with pytest.raises(OptionError, match="jobs must be at least 1"), workers("loky", 0):
+        pass
+    for backend in ("ray", "dask"):
+        try:
+            __import__(backend)
+        except ImportError:
+            said = rf"backend '{backend}' needs .*: pip install 'fairbound\[{backend}\]'"
+            with pytest.raises(ImportError, match=said), workers(backend, 1):
+                pass
+
+
+def test_slowdown_of_one_worker_is_one():
+    told = slowdown("loky", 1)
+    assert told["slowdown"] == 1.0 and told["alone"] > 0
+    assert slowdown("threading", 2)["slowdown"] > 0.5  # two threads cannot be twice as fast as one alone
+
+
+# -- aggregates ----------------------------------------------------------------------------------------------------
+
+
+def test_held_is_the_last_value_so_far():
+    at, values = [0.0, 1.0, 1.0, 3.0], [5.0, 6.0, 7.0, 8.0]
+    grid = np.array([-1.0, 0.0, 0.5, 1.0, 2.9, 3.0, 9.0])
+    np.testing.assert_array_equal(aggregate.held(at, values, grid), [np.nan, 5, 5, 7, 7, 8, 8])
+
+
+def test_band_is_numpys_mean_and_quartiles_of_the_known_runs():
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(7, 11))
+    values[:3, 2] = np.nan
+    values[:, 5] = np.nan
+    band = aggregate.band(values)
+    for j in range(11):
+        known = values[~np.isnan(values[:, j]), j]
+        for name, by_hand in (
+            ("mean", np.mean), ("median", np.median), ("q25", lambda v: np.quantile(v, 0.25)),
+            ("q75", lambda v: np.quantile(v, 0.75)),
+        ):  # fmt: skip
+            assert band[name][j] == (None if j == 5 else pytest.approx(by_hand(known)))
+
+
+def test_trailing_mean_by_hand():
+    values = np.random.default_rng(2).normal(size=25)
+    expected = [values[max(0, i - 9) : i + 1].mean() for i in range(25)]
+    np.testing.assert_allclose(aggregate.trailing_mean(values, 10), expected, atol=1e-12)  # cumulative sums of 25 terms
+
+
+def test_feasible_needs_a_full_window():
+    assert aggregate.feasible([0.0] * 5, 0.1, window=3).tolist() == [False, False, True, True, True]
+    assert aggregate.feasible([0.4, -0.1, -0.1, 0.1], 0.15, window=3).tolist() == [False, False, False, True]
+    assert aggregate.feasible([0.0, 0.0], 0.1, window=10).tolist() == [False, True]
+    assert aggregate.first_reached([1.0, 2.0, 4.0], np.array([False, True, True])) == 2.0
+    assert aggregate.first_reached([1.0], np.array([False])) is None
+
+
+def test_profile_counts_runs():
+    window = aggregate.SMOOTHED
+    t = np.arange(1.0, 41.0)
+    never = {"seconds": t, "gap": np.full(40, 0.3), "loss": np.full(40, 0.1)}
+    late = {"seconds": t, "gap": np.where(t >= 20, 0.0, 0.3), "loss": 1 / t}
+    once = {"seconds": t, "gap": np.where(t == 10, 0.01, 0.3), "loss": np.full(40, 0.5)}
+    told = aggregate.profile([never, late, once], "seconds", 0.05, points=400)
+    grid = np.array(told["grid"])
+    expected = ((grid >= 10).astype(float) + (grid >= 20)) / 3
+    np.testing.assert_allclose(told["reached"], expected)
+    # of `late`, 10 gaps have a mean within 0.05 once at most one of them is 0.3
+    first = 20 + window - 2
+    np.testing.assert_allclose(told["now"], (grid >= first) / 3)
+    for value, at in zip(told["loss"], grid, strict=True):
+        best = [v for v, first in ((0.5, 10), (1 / np.floor(at), 20)) if at >= first]
+        assert value == (None if not best else pytest.approx(np.median(best)))
+
+
+def test_spread_by_hand():
+    assert aggregate.spread([1.0, None, 3.0]) == (2.0, pytest.approx(math.sqrt(2)), 2)
+    assert aggregate.spread([4.0]) == (4.0, None, 1) and aggregate.spread([None]) == (None, None, 0)
+
+
+def told(**columns):
+    columns.setdefault("train within the bound", [1.0] * len(next(iter(columns.values()))))
+    return {"columns": {k: dict(enumerate(v)) for k, v in columns.items()}, "n": len(next(iter(columns.values())))}
+
+
+def test_apart_is_a_paired_t_test():
+    rng = np.random.default_rng(3)
+    for shift in (0.0, 0.4, 0.8, 3.0):
+        a, b = rng.normal(size=10), rng.normal(size=10)
+        expected = stats.ttest_rel(a + shift, b).pvalue < 0.05
+        assert apart(told(x=a + shift), told(x=b), "x") == expected
+    assert not apart(told(x=[1.0]), told(x=[0.0]), "x")
+
+
+def test_findings_say_who_wins_and_who_dominates():
+    study = {"bound": 0.1, "methods": {m: {"title": m.upper()} for m in "abc"}}
+    numbers = {
+        "a": told(**{"test Ina": [0.10, 0.11, 0.12], "test Ind": [0.3, 0.3, 0.3], "test Sp": [0.1, 0.1, 0.1]}),
+        "b": told(**{"test Ina": [0.20, 0.21, 0.22], "test Ind": [0.1, 0.1, 0.1], "test Sp": [0.2, 0.2, 0.2]}),
+        "c": told(**{"test Ina": [0.10, 0.12, 0.12], "test Ind": [0.4, 0.4, 0.4], "test Sp": [0.3, 0.3, 0.3]}),
+    }
+    numbers["b"]["columns"]["train within the bound"][1] = 0.0
+    found = {f["question"]: f for f in findings(study, numbers)}
+    assert found["within 0.1 on train at the end"]["tied"] == ["a", "c"]
+    lowest = found["lowest inaccuracy on test"]
+    assert lowest["winner"] == "a" and lowest["tied"] == ["c"]
+    assert lowest["text"] == "Lowest inaccuracy on test: A (0.1100), not told apart from C (0.1133)."
+    text = found["lowest independence gap on test"]["text"]
+    assert text == "Lowest independence gap on test: B (0.1000), before A (0.3000)."
+    ind = found["dominance in (Ind and Ina) on test"]
+    assert ind["winner"] is None and ind["dominated"] == {"a": ["c"], "b": [], "c": []}
+    assert ind["text"].endswith("not dominated: A, B.")
+    sp = found["dominance in (Sp and Ina) on test"]
+    assert sp["winner"] == "a" and sp["text"] == "A dominates every other row in (Sp and Ina) on test."
+
+
+# -- the report ----------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_holds_another_study_is_refused(tiny, tmp_path):
+    run, _, _ = tiny
+    text = (run.out.parent / "tiny.toml").read_text().replace('name = "', 'name = "other-', 1)
+    (tmp_path / "other.toml").write_text(text)
+    before = (run.out / "results.json").read_bytes()
+    with pytest.raises(OptionError, match=r"holds the study .* a folder of its own"):
+        run_study(tmp_path / "other.toml", run.out)
+    assert (run.out / "results.json").read_bytes() == before
+
+
+def test_the_report_is_drawn_from_the_folder_alone(tiny, tmp_path):
+    pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
+    import shutil
+
+    from fairbound.report.fair_models_figures import drawings
+    from fairbound.report.study_drawing import files
+    from fairbound.report.study_report import write_report
+
+    run, _, _ = tiny
+    for name in ("study.json", "results.json", "summary.json"):
+        shutil.copy(run.out / name, tmp_path / name)
+    page = write_report(tmp_path)
+    names_ = sorted(p.name for p in (tmp_path / "figures").iterdir())
+    kinds = ("densities", "profiles", "spider", "test", "tradeoff", "train")
+    expected = [f"main-generated-{k}.{e}" for k in kinds for e in ("png", "svg")]
+    expected += [f"switching-generated-{k}.{e}" for k in ("test", "train") for e in ("png", "svg")]
+    assert names_ == sorted(expected)
+    text = page.read_text(encoding="utf-8")
+    assert text.count('<svg class="chart"') == 8 and "<script" not in text
+    assert "paper 0.250 ± 0.010" in text and "Which method wins where" in text
+    assert "http" not in text.replace("http-equiv", "") and "mathdefault" not in text
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    block = summary["blocks"][1]
+    curves, _ = drawings(json.loads((tmp_path / "study.json").read_text()), block, {})
+    assert files(curves)[f"{curves.name}.svg"] == (tmp_path / "figures" / f"{curves.name}.svg").read_bytes()
+
+
+def test_names_given_by_people_are_escaped(tiny, tmp_path):
+    pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
+    from fairbound.report.study_report import write_report
+
+    _, read, _ = tiny
+    study = json.loads(json.dumps(read["study"]))
+    study["methods"]["sgd"]["title"] = "<b>$x_1^2$</b>\u202e & co"
+    study["items"][0]["figures"] = ["curves"]
+    study["data"]["generated"]["title"] = study["title"] = "<img src=x>"
+    for name, value in (("study", study), ("results", read["results"]), ("summary", read["summary"])):
+        (tmp_path / f"{name}.json").write_text(json.dumps(value))
+    text = write_report(tmp_path).read_text(encoding="utf-8")
+    assert "<img" not in text and "<b>$" not in text and "\u202e" not in text and "&lt;b&gt;$x_1^2$" in text
+
+
+def test_a_folder_without_a_study_is_named(tmp_path):
+    from fairbound.report.study_report import write_report
+
+    with pytest.raises(DataError, match="holds no study"):
+        write_report(tmp_path)
+
+
+def test_a_cell_is_done_only_with_its_own_settings(tiny):
+    run, _, _ = tiny
+    cell = load_spec(run.out.parent / "tiny.toml").cells()[0]
+    assert is_done(cell, run.out / "cells")
+    assert not is_done(replace(cell, budget="1 step"), run.out / "cells")

@@ -1,0 +1,508 @@
+"""Tables into features: what is learnt, what is reported, what is refused, and the JSON that brings it all back."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
+
+from fairbound.base.errors import DataError, FairboundError, OptionError
+from fairbound.tables import TableEncoder, TableOptions
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+
+EVERY = TableOptions(min_count=1)
+
+
+def small():
+    return pd.DataFrame({"age": [20, 30, 40, 50], "sex": ["F", "M", "M", "F"], "vip": [True, False, True, True]})
+
+
+def col(encoder, features, name):
+    return features[:, encoder.feature_names.index(name)]
+
+
+# --- what is learnt -------------------------------------------------------------------------------------------------
+
+
+def test_numbers_equal_standard_scaler_and_categories_equal_one_hot():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(5, 3, 200), "b": rng.integers(0, 9, 200), "c": rng.choice(list("xyz"), 200)})
+    encoder = TableEncoder(EVERY).fit(frame)
+    got = encoder.transform(frame)
+    scaled = StandardScaler().fit_transform(frame[["a", "b"]].to_numpy(np.float64))
+    hot = OneHotEncoder(sparse_output=False).fit_transform(frame[["c"]])
+    assert encoder.feature_names == ("a", "b", "c=x", "c=y", "c=z")
+    np.testing.assert_allclose(got, np.hstack([scaled, hot]), rtol=1e-12, atol=1e-12)
+    assert got.dtype == np.float64 and encoder.columns == ("a", "b", "c")
+
+
+def test_missing_numbers_take_the_median_and_are_marked():
+    train = pd.DataFrame({"x": [1.0, 2.0, np.nan, 9.0], "y": [1.0, 2.0, 3.0, 4.0]})
+    encoder = TableEncoder().fit(train)
+    got, report = encoder.encode(pd.DataFrame({"x": [np.nan, 4.0], "y": [np.nan, 1.0]}))
+    known = np.array([1.0, 2.0, 9.0])
+    expected = (np.array([2.0, 4.0]) - known.mean()) / known.std()
+    np.testing.assert_allclose(col(encoder, got, "x"), expected, rtol=1e-15)
+    assert col(encoder, got, "x=(missing)").tolist() == [1.0, 0.0]
+    assert encoder.feature_names == ("x", "x=(missing)", "y")
+    assert col(encoder, got, "y")[0] == 0.0  # the median 2.5 is the mean
+    assert report.missing == {"x": 1, "y": 1}
+
+
+def test_missing_is_a_category_of_its_own_where_training_had_it():
+    encoder = TableEncoder(EVERY).fit(pd.DataFrame({"c": ["a", None, "b", "", "  "]}))
+    assert encoder.feature_names == ("c=a", "c=b", "c=(missing)")
+    assert encoder.last_report.missing == {"c": 3}
+    assert encoder.transform(pd.DataFrame({"c": [None]})).tolist() == [[0.0, 0.0, 1.0]]
+
+
+def test_missing_category_unknown_to_training_goes_to_other_or_zeros():
+    rare = TableEncoder(TableOptions(min_count=2)).fit(pd.DataFrame({"c": ["a", "a", "b", "b", "z"]}))
+    assert rare.transform(pd.DataFrame({"c": [None]})).tolist() == [[0.0, 0.0, 1.0]]
+    plain = TableEncoder(EVERY).fit(pd.DataFrame({"c": ["a", "b"]}))
+    got, report = plain.encode(pd.DataFrame({"c": [None]}))
+    assert got.tolist() == [[0.0, 0.0]] and report.missing == {"c": 1} and report.unseen == {}
+
+
+def test_rare_categories_are_pooled_and_unseen_ones_join_them():
+    frame = pd.DataFrame({"c": ["a"] * 5 + ["b"] * 5 + ["r1", "r2"]})
+    encoder = TableEncoder(TableOptions(min_count=3)).fit(frame)
+    assert encoder.feature_names == ("c=a", "c=b", "c=(other)")
+    got, report = encoder.encode(pd.DataFrame({"c": ["b", "r1", "never"]}))
+    assert got.tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 1]]
+    assert report.unseen == {"c": 2}
+
+
+def test_unseen_category_without_a_pool_is_zeros_and_counted():
+    encoder = TableEncoder(EVERY).fit(small())
+    late = small()
+    late["sex"] = ["X", "M", "Y", "F"]
+    got, report = encoder.encode(late)
+    assert report.unseen == {"sex": 2} and encoder.last_report == report
+    assert col(encoder, got, "sex=F").tolist() == [0, 0, 0, 1] and col(encoder, got, "sex=M").tolist() == [0, 1, 0, 0]
+    assert report.lines() == ["sex: 2 of 4 rows have a value unseen or too rare in training."]
+    assert json.loads(json.dumps(report.to_dict()))["unseen"] == {"sex": 2}
+
+
+def test_max_categories_keeps_the_most_frequent():
+    frame = pd.DataFrame({"c": ["a"] * 9 + ["b"] * 7 + ["d"] * 5 + ["e"] * 6})
+    encoder = TableEncoder(TableOptions(max_categories=3)).fit(frame)
+    assert encoder.feature_names == ("c=a", "c=b", "c=(other)")
+
+
+def test_literal_other_and_missing_texts_do_not_collide_with_the_pools():
+    frame = pd.DataFrame({"c": ["a", "a", "(other)", "b", "(missing)", None]})
+    encoder = TableEncoder(EVERY).fit(frame)
+    assert encoder.feature_names == ("c=a", "c=b", "c=(other)", "c=(missing)")
+    got, report = encoder.encode(frame)
+    assert got.sum(axis=1).tolist() == [1] * 6 and got[:, 3].sum() == 2 and report.unseen == {}
+
+
+def test_whole_numbers_stay_numbers_unless_the_type_says_category():
+    codes = [1, 2, 1, 2, 3]
+    assert TableEncoder(EVERY).fit(pd.DataFrame({"c": codes})).feature_names == ("c",)
+    for typed in (pd.Series(codes, dtype="category"), pd.Series(codes, dtype=object), pd.Series(map(str, codes))):
+        encoder = TableEncoder(EVERY).fit(pd.DataFrame({"c": typed}))
+        assert encoder.feature_names == ("c=1", "c=2", "c=3")
+        assert encoder.transform(pd.DataFrame({"c": [2.0]})).tolist() == [[0, 1, 0]]
+    named = TableEncoder(TableOptions(min_count=1, categorical=("c",))).fit(pd.DataFrame({"c": codes}))
+    assert named.feature_names == ("c=1", "c=2", "c=3")
+
+
+def test_untyped_text_of_many_numbers_is_a_number_and_leading_zeros_make_codes():
+    numbers = [str(v % 60) for v in range(600)]
+    assert TableEncoder().fit(np.array(numbers)[:, None]).feature_names == ("x0",)
+    assert TableEncoder().fit([[text] for text in numbers]).feature_names == ("x0",)
+    assert TableEncoder().fit(pd.DataFrame({"x": pd.Series(map(int, numbers), dtype=object)})).feature_names == ("x",)
+    assert len(TableEncoder().fit(pd.DataFrame({"x": numbers})).feature_names) == 50
+    zips = pd.DataFrame({"z": [f"{v % 60:05d}" for v in range(600)]})
+    assert len(TableEncoder(TableOptions(max_categories=10)).fit(zips).feature_names) == 10
+    assert TableEncoder(TableOptions(numeric=("z",))).fit(zips).feature_names == ("z",)
+
+
+def test_dates_are_days_since_1970_and_durations_days():
+    when = pd.to_datetime(["1970-01-01 00:00", "1970-01-03 12:00", None])
+    dates = [dt.date(1970, 1, day) for day in (1, 2, 3)]
+    frame = pd.DataFrame({"t": when, "d": pd.to_timedelta([1, 2, 6], unit="D"), "o": dates})
+    encoder = TableEncoder().fit(frame)
+    stored = {spec["name"]: spec for spec in json.loads(encoder.to_json())["learnt"]}
+    assert stored["t"]["mean"] == 1.25 and stored["d"]["mean"] == 3.0 and stored["o"]["mean"] == 1.0
+    zoned = frame.assign(t=when.tz_localize("UTC").tz_convert("Asia/Tokyo"))
+    assert np.array_equal(encoder.transform(zoned), encoder.transform(frame))
+    with pytest.raises(DataError, match=r"'t' held dates .* no dates"):
+        encoder.transform(frame.assign(t=[1.0, 2.0, 3.0]))
+    with pytest.raises(DataError, match=r"'d'.*dates"):
+        TableEncoder().fit(frame.assign(d=[1.0, 2.0, 3.0])).transform(frame)
+
+
+@pytest.mark.parametrize("big", [1.7e308, 1e200, 1e-200, 5e-324])
+def test_extreme_magnitudes_neither_overflow_nor_vanish(big):
+    train = np.array([[0.0], [big], [big], [0.0]])
+    if big == 5e-324:  # half the smallest float rounds to zero, so its spread cannot be held
+        with pytest.raises(DataError, match="constant"):
+            TableEncoder().fit(train)
+        return
+    np.testing.assert_allclose(TableEncoder().fit_transform(train)[:, 0], [-1, 1, 1, -1], rtol=1e-12)
+
+
+def test_value_too_far_from_training_is_named():
+    encoder = TableEncoder().fit(np.array([[0.0], [1e-10]]))
+    with pytest.raises(DataError, match=r"'x0' has the value 1e\+300 in row 1"):
+        encoder.transform([[0.0], [1e300]])
+
+
+# --- what is dropped ------------------------------------------------------------------------------------------------
+
+
+def test_useless_columns_are_dropped_with_the_reason():
+    n = 120
+    frame = pd.DataFrame(
+        {
+            "x": np.arange(n),
+            "same": 7,
+            "one": "only",
+            "void": np.nan,
+            "none": [None] * n,
+            "name": [f"person {i}" for i in range(n)],
+            "half": [3.0, np.nan] * (n // 2),
+        }
+    )
+    encoder = TableEncoder().fit(frame)
+    assert encoder.feature_names == ("x", "half=(missing)")
+    assert set(encoder.dropped) == {"same", "one", "void", "none", "name", "half"}
+    assert "constant (7)" in encoder.dropped["same"] and "constant ('only')" in encoder.dropped["one"]
+    assert "no row has a value" in encoder.dropped["void"] and "no row has a value" in encoder.dropped["none"]
+    assert "nearly unique" in encoder.dropped["name"] and "indicator" in encoder.dropped["half"]
+    got, report = encoder.encode(frame[["half", "x"]])  # dropped columns are not asked for
+    assert got.shape == (n, 2) and report.ignored == () and report.dropped == encoder.dropped
+    assert "same: dropped, constant (7)." in report.lines()
+
+
+def test_small_tables_of_all_different_texts_say_why_nothing_is_left():
+    with pytest.raises(DataError, match=r"no column is left .* c: none of its 3 values is in min_count=5 rows"):
+        TableEncoder().fit(pd.DataFrame({"c": ["a", "b", "d"]}))
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (pd.DataFrame({"a": []}), "no rows"),
+        (pd.DataFrame(index=[0, 1]), "no columns"),
+        (pl.DataFrame(), "no columns"),
+        (np.zeros((0, 3)), r"0 sample\(s\) \(shape=\(0, 3\)\)"),
+        (np.zeros((3, 0)), r"0 feature\(s\) \(shape=\(3, 0\)\)"),
+        ([], "empty list"),
+        (np.zeros(3), "Reshape your data"),
+        ([1, 2], "Reshape your data"),
+        (torch.zeros(2, 2, 2), "2-D"),
+        (pd.Series([1, 2]), "to_frame"),
+        (pl.Series([1, 2]), "to_frame"),
+        (pl.LazyFrame({"a": [1]}), "collect"),
+        ([{"a": 1}], "list of dicts"),
+        ([[1, 2], [3]], "row 1 .* has 1 cells, the others 2"),
+        (np.zeros((2, 2), complex), "Complex data not supported"),
+        (pd.DataFrame({"z": [1j, 2j]}), "Complex data not supported: column 'z'"),
+        (pd.DataFrame({"z": [[1], [2]]}), "'z' holds a list"),
+        (pd.DataFrame({"z": [b"a", b"b"]}), "'z' holds a bytes"),
+        (pd.DataFrame({"z": pd.period_range("2020", periods=2, freq="D")}), "'z' has type period"),
+        (pl.DataFrame({"z": [[1], [2]]}), "'z' has type List"),
+        (np.array([["a"], [{"b": 1}]], dtype=object), "argument must be a string.* number"),
+        (5, "a table must be"),
+        (sp.csr_array((0, 3)), r"0 sample\(s\)"),
+        (sp.csr_array(np.array([[np.nan, 1.0]])), "1 NaN or infinite values, the first in column x0"),
+        (sp.csr_array(np.array([[1j]])), "Complex data not supported"),
+    ],
+)
+def test_tables_that_are_none_are_refused(table, words):
+    with pytest.raises(FairboundError, match=words) as caught:
+        TableEncoder().fit(table)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_unknown_cell_types_are_type_errors_too():
+    with pytest.raises(TypeError, match="dict"):
+        TableEncoder().fit(np.array([[{"a": 1}]], dtype=object))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]),
+        pd.DataFrame([[1, 2]], columns=[1, "1"]),
+    ],
+)
+def test_duplicate_column_names_are_refused_at_fit_and_at_predict(frame):
+    with pytest.raises(DataError, match="must be unique"):
+        TableEncoder().fit(frame)
+    plain = pd.DataFrame({"a": [1, 2], "b": [1, 3], "1": [2, 3]})
+    with pytest.raises(DataError, match="must be unique"):
+        TableEncoder().fit(plain).transform(frame)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_infinities_are_named_and_counted_or_taken_as_missing(value, make):
+    good, bad = make({"a": [1.0, 2.0, 3.0]}), make({"a": [1.0, value, value]})
+    with pytest.raises(DataError, match=r"'a' has 2 infinite values, the first in row 1"):
+        TableEncoder().fit(bad)
+    with pytest.raises(DataError, match=r"'a' has 2 infinite values"):
+        TableEncoder().fit(good).transform(bad)
+    tolerant = TableEncoder(TableOptions(infinite="missing")).fit(good)
+    got, report = tolerant.encode(bad)
+    assert np.isfinite(got).all() and report.infinite == {"a": 2} and report.missing == {"a": 2}
+
+
+def test_text_in_a_numeric_column_is_named_with_an_example():
+    encoder = TableEncoder().fit(small())
+    with pytest.raises(DataError, match=r"'age' .* 1 of 4 rows have text in it, e\.g\. 'forty' in row 2"):
+        encoder.transform(small().assign(age=["20", "30", "forty", None]))
+    got, report = encoder.encode(small().assign(age=[" 20", "3e1", "40.0", None]))
+    np.testing.assert_array_equal(got[:3], encoder.transform(small())[:3])
+    assert report.missing == {"age": 1}
+    for text in ("1_000", "nan", "inf", "1e999", "0x10"):
+        with pytest.raises(DataError, match="'age' holds numbers"):
+            encoder.transform(small().assign(age=["20", "30", "40", text]))
+
+
+def test_text_that_is_nearly_all_numbers_at_fit_is_taken_for_an_error():
+    ages = [str(a) for a in range(20, 70)] + ["unknown"]
+    with pytest.raises(DataError, match=r"'age'.* e\.g\. 'unknown' in row 50.*categorical"):
+        TableEncoder().fit(pd.DataFrame({"age": ages}))
+    options = TableOptions(categorical=("age",), max_categories=60, min_count=1)
+    assert len(TableEncoder(options).fit(pd.DataFrame({"age": ages})).feature_names) == 51
+
+
+def test_columns_are_matched_by_name_in_any_order_and_extras_reported():
+    encoder = TableEncoder(EVERY).fit(small())
+    expected = encoder.transform(small())
+    shuffled = small()[["vip", "age", "sex"]].assign(note=[[1], {}, None, "x"])  # an ignored column may hold anything
+    got, report = encoder.encode(shuffled)
+    np.testing.assert_array_equal(got, expected)
+    assert report.ignored == ("note",) and "note: not in the training table, ignored." in report.lines()
+    with pytest.raises(DataError, match=r"lacks the column 'sex' seen in training; it has 'age', 'vip'"):
+        encoder.transform(small().drop(columns="sex"))
+
+
+def test_tables_without_names_are_matched_by_place():
+    encoder = TableEncoder(EVERY).fit(small())
+    got, report = encoder.encode(small().to_numpy(dtype=object))
+    np.testing.assert_array_equal(got, encoder.transform(small()))
+    assert report.positional and "by their place" in report.lines()[-1]
+    with pytest.raises(DataError, match="X has 2 features, but TableEncoder is expecting 3 features as input"):
+        encoder.transform([[1, "F"]])
+    bare = TableEncoder().fit(np.arange(6.0).reshape(3, 2))
+    assert bare.feature_names == ("x0", "x1") and not bare.last_report.positional
+    assert bare.encode(pd.DataFrame({"u": [1.0], "v": [2.0]}))[1].positional
+
+
+def test_unfitted_encoder_says_so():
+    for act in (lambda e: e.transform([[1]]), lambda e: e.to_json(), lambda e: e.feature_names, lambda e: e.columns):
+        with pytest.raises(NotFittedError, match="fit"):
+            act(TableEncoder())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"min_count": 0}, "min_count"),
+        ({"min_count": True}, "min_count"),
+        ({"max_categories": 1}, "max_categories"),
+        ({"max_categories": 2.5}, "max_categories"),
+        ({"unique_share": 0.0}, "unique_share"),
+        ({"unique_share": float("nan")}, "unique_share"),
+        ({"infinite": "ignore"}, "infinite"),
+        ({"sparse_scale": "sd"}, "sparse_scale"),
+        ({"categorical": "age"}, "list of column names"),
+        ({"categorical": ("a",), "numeric": ("a",)}, "both categorical and numeric"),
+    ],
+)
+def test_wrong_options_fail_where_they_are_written(options, words):
+    with pytest.raises(OptionError, match=words):
+        TableOptions(**options)
+
+
+def test_options_that_name_no_column_are_refused():
+    with pytest.raises(DataError, match="'aeg'"):
+        TableEncoder(TableOptions(numeric=("aeg",))).fit(small())
+    with pytest.raises(DataError, match="sparse table"):
+        TableEncoder(TableOptions(categorical=("x0",))).fit(sp.eye_array(3).tocsr())
+
+
+# --- the same table in every form -----------------------------------------------------------------------------------
+
+
+def test_every_kind_of_numeric_table_gives_the_same_features():
+    x = np.random.default_rng(1).normal(size=(30, 3)).astype(np.float32)
+    expected = TableEncoder().fit_transform(x.astype(np.float64))
+    forms = [
+        x,
+        torch.tensor(x, requires_grad=True),
+        x.tolist(),
+        tuple(map(tuple, x.tolist())),
+        [*x],
+        x.astype(object),
+        pd.DataFrame(x),
+        pd.DataFrame(x).astype("Float32"),
+        pl.DataFrame(x),
+    ]
+    for form in forms:
+        np.testing.assert_array_equal(TableEncoder().fit_transform(form), expected)
+    half = torch.tensor(x, dtype=torch.bfloat16)
+    np.testing.assert_array_equal(
+        TableEncoder().fit_transform(half), TableEncoder().fit_transform(half.double().numpy())
+    )
+
+
+def test_pandas_types_polars_and_nested_lists_agree():
+    rows = [(1, "a", True, 1.5), (None, "b", False, 2.5), (3, None, None, 3.5), (5, "a", True, None)]
+    names = ["i", "s", "b", "f"]
+    base = pd.DataFrame(
+        {
+            "i": pd.array([1, None, 3, 5], dtype="Int64"),
+            "s": pd.array(["a", "b", None, "a"], dtype="string"),
+            "b": pd.array([True, False, None, True], dtype="boolean"),
+            "f": [1.5, 2.5, 3.5, np.nan],
+        }
+    )
+    encoder = TableEncoder(EVERY).fit(base)
+    expected = encoder.transform(base)
+    categorical = base.astype({"s": "category", "b": object})
+    arrow = base.astype({"i": "int64[pyarrow]", "s": "string[pyarrow]", "b": "bool[pyarrow]", "f": "float64[pyarrow]"})
+    polars = pl.DataFrame(rows, schema=names, orient="row")
+    enumerated = polars.with_columns(pl.col("s").cast(pl.Enum(["b", "a"])))
+    for form in (categorical, arrow, polars, enumerated, rows):
+        np.testing.assert_array_equal(encoder.transform(form), expected)
+        np.testing.assert_array_equal(TableEncoder(EVERY).fit_transform(form), expected)
+
+
+def test_polars_dates_equal_pandas_dates():
+    when = [dt.datetime(2020, 1, 1, 6), dt.datetime(2021, 7, 9), None]
+    frame = pd.DataFrame({"t": pd.to_datetime(pd.Series(when)), "d": pd.to_timedelta([1.5, 2, 3], unit="D")})
+    encoder = TableEncoder().fit(frame)
+    mine = pl.DataFrame({"t": when, "d": [dt.timedelta(days=d) for d in (1.5, 2, 3)]})
+    zoned = mine.with_columns(pl.col("t").dt.replace_time_zone("UTC").dt.convert_time_zone("Asia/Tokyo"))
+    for form in (mine, zoned):
+        np.testing.assert_array_equal(encoder.transform(form), encoder.transform(frame))
+
+
+def test_sparse_stays_sparse_and_equals_max_abs_scaler():
+    x = sp.random_array((50, 20), density=0.1, rng=np.random.default_rng(2), format="csr")
+    x.data -= 0.5
+    encoder = TableEncoder().fit(x)
+    got = encoder.transform(x)
+    assert sp.issparse(got) and got.nnz == x.nnz and encoder.sparse
+    expected = MaxAbsScaler().fit_transform(x).toarray()  # multiplies by 1/max: one rounding more
+    np.testing.assert_allclose(got.toarray(), expected, rtol=4 * np.finfo(float).eps)
+    np.testing.assert_array_equal(encoder.transform(x.toarray()).toarray(), got.toarray())
+    plain = TableEncoder(TableOptions(sparse_scale="none"))
+    np.testing.assert_array_equal(plain.fit_transform(x).toarray(), x.toarray())
+    again = TableEncoder.from_json(encoder.to_json())
+    np.testing.assert_array_equal(again.transform(x.tocsc()).toarray(), got.toarray())
+    with pytest.raises(DataError, match="expecting 20 features"):
+        encoder.transform(x[:, :3])
+    with pytest.raises(DataError, match="toarray"):
+        TableEncoder().fit(x.toarray()).transform(x)
+
+
+def test_transform_leaves_its_input_alone():
+    x = np.array([[1.0, np.inf], [2.0, np.nan], [3.0, 1.0]])
+    frame, before = pd.DataFrame(x), x.copy()
+    TableEncoder(TableOptions(infinite="missing")).fit_transform(x)
+    TableEncoder(TableOptions(infinite="missing")).fit_transform(frame)
+    m = sp.csr_array(np.array([[2.0, 0.0], [4.0, 1.0]]))
+    TableEncoder().fit_transform(m)
+    np.testing.assert_array_equal(x, before)
+    np.testing.assert_array_equal(frame.to_numpy(), before)
+    assert m.data.tolist() == [2.0, 4.0, 1.0]
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------------
+
+finite = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
+words = st.text(max_size=4)
+
+
+@st.composite
+def frames(draw):
+    n = draw(st.integers(2, 25))
+    cells = {
+        "float": st.one_of(finite, st.just(float("nan"))),
+        "int": st.integers(-(2**53), 2**53),
+        "bool": st.booleans(),
+        "text": st.one_of(words, st.none()),
+        "mixed": st.one_of(words, st.none(), st.booleans(), st.integers(), st.just(float("nan"))),
+    }
+    data = {}
+    for j, kind in enumerate(draw(st.lists(st.sampled_from(sorted(cells)), min_size=1, max_size=5))):
+        column = draw(st.lists(cells[kind], min_size=n, max_size=n))
+        data[f"{kind}{j}"] = pd.Series(column, dtype=object if kind in ("mixed", "text") else None)
+    return pd.DataFrame(data)
+
+
+@settings(max_examples=150, deadline=None)
+@given(frames(), frames())
+def test_json_round_trip_transforms_bit_for_bit_and_output_is_sound(frame, other):
+    options = TableOptions(min_count=1, max_categories=4)
+    try:
+        encoder = TableEncoder(options).fit(frame)
+    except DataError as error:
+        assert "no column is left" in str(error) or "holds numbers" in str(error)
+        return
+    again = TableEncoder.from_json(encoder.to_json())
+    assert again.to_json() == encoder.to_json() and again.feature_names == encoder.feature_names
+    got = encoder.transform(frame)
+    np.testing.assert_array_equal(again.transform(frame), got)
+    assert got.shape == (len(frame), len(encoder.feature_names)) and np.isfinite(got).all()
+    assert set(encoder.columns) | set(encoder.dropped) == set(frame.columns)
+    order = np.random.default_rng(0).permutation(len(frame))
+    np.testing.assert_array_equal(encoder.transform(frame.iloc[order]), got[order])  # rows do not affect each other
+    for name in encoder.columns:  # the 0/1 columns of a category sum to one: the training table has no unseen value
+        if name.startswith(("bool", "text", "mixed")) and name not in encoder.feature_names:
+            block = [j for j, f in enumerate(encoder.feature_names) if f.startswith(f"{name}=")]
+            assert (got[:, block].sum(axis=1) == 1).all()
+    mixed = pd.concat([frame.iloc[:0], other]).reindex(columns=frame.columns)
+    try:
+        late = encoder.transform(mixed)
+    except DataError as error:
+        assert any(name in str(error) for name in frame.columns)
+    else:
+        np.testing.assert_array_equal(again.transform(mixed), late)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "damaged or cut off"),
+        ("[1]", "not a table encoder"),
+        ('{"format": "other"}', "not a table encoder"),
+        ('{"format": "fairbound-table-encoder", "version": 99}', "version 99; this library reads up to 1"),
+        ('{"format": "fairbound-table-encoder", "version": 1}', "lacks a part"),
+    ],
+)
+def test_foreign_or_newer_json_is_refused(text, words):
+    with pytest.raises(DataError, match=words):
+        TableEncoder.from_json(text)
+
+
+def test_damaged_json_is_refused_wherever_it_is_cut():
+    text = TableEncoder(EVERY).fit(small()).to_json()
+    for cut in range(0, len(text) - 1, 7):
+        with pytest.raises(DataError, match="damaged"):
+            TableEncoder.from_json(text[:cut])
+    state = json.loads(text)
+    state["learnt"][0]["kind"] = "magic"
+    with pytest.raises(DataError, match="unknown kind 'magic'"):
+        TableEncoder.from_json(json.dumps(state))
