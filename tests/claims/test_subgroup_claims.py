@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairbound as fb
+from fairbound.models.model import model_of
 from fairbound.subgroups import Subgroups, bound_subgroups, most_violated, occurring
 
 
@@ -196,7 +197,7 @@ def test_every_subgroup_of_colorado_comes_under_the_bound(colorado):
     )
     assert fit.rounds[0].worst.gap > 0.3
     assert fit.met and fit.worst.gap <= 0.15
-    scores = fb.FairProblem(fb.model.model_of("linear", features.shape[1]), features, y).all_scores(fit.x, features)
+    scores = fb.FairProblem(model_of("linear", features.shape[1]), features, y).all_scores(fit.x, features)
     again = most_violated(occurring(subgroups, groups.codes), scores > 0, min_count=200)
     assert again.exact and again.worst.gap == pytest.approx(fit.worst.gap, abs=1e-12)
     assert 0.1 < float((scores > 0).double().mean()) < 0.9  # not by a constant decision
