@@ -5,9 +5,9 @@ from fairbound._version import __version__
 from fairbound.audits.audit import audit
 from fairbound.base.errors import FairboundError
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.fairness.class_risk import ClassRisk
 from fairbound.fairness.formulate import formulate
 from fairbound.fairness.notions import (
+    ClassRisk,
     DemographicParity,
     EqualizedOdds,
     EqualOpportunity,

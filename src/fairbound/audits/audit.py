@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from fairbound.audits.groups import group_facts
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.records import versions
 from fairbound.fairness.counts import read_targets, read_weights
-from fairbound.fairness.notions import GroupGap, Notion, constraints
+from fairbound.fairness.notions import Bound, constraints
+from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups, label_text, no_groups
 from fairbound.rows.scores import DECISIONS, as_logits
 
@@ -34,7 +36,7 @@ def audit(
     scores: Any,
     y: Any,
     sensitive_features: Any = None,
-    constraint: str | Notion | Sequence[str | Notion] | None = None,
+    constraint: str | Bound | Sequence[str | Bound] | None = None,
     *,
     classes: Sequence[Any] | None = None,
     threshold: float | None = None,
@@ -63,36 +65,44 @@ def audit(
     """
     if not 0.5 < confidence < 1:
         raise OptionError(f"confidence must lie in (0.5, 1), got {confidence}.")
-    notions = constraints(constraint)
-    alpha = (1 - confidence) / max(len(notions), 1)
-    if _of_classes(scores, y, classes, sensitive_features, notions):
+    bounds = constraints(constraint)
+    alpha = (1 - confidence) / max(len(bounds), 1)
+    if _of_classes(scores, y, classes, sensitive_features, bounds):
         rows = read_predictions(scores, y, classes)
-        w = None if sample_weight is None else read_weights(sample_weight, len(rows.target))
-        others = {name: read_predictions(other, y, classes) for name, other in (compare or {}).items()}
-        about = _data(None, len(rows.target), {"positive": None, **(data or {}), "classes": list(rows.classes)})
+        w = None if sample_weight is None else read_weights(sample_weight, len(rows))
+        rows = replace(rows, weight=w, confidence=confidence)
+        others = {
+            name: replace(read_predictions(other, y, classes), weight=w, confidence=confidence)
+            for name, other in (compare or {}).items()
+        }
+        about = _data(None, len(rows), {"positive": None, **(data or {}), "classes": list(rows.classes)})
         label = about["label"] if about["label"] != "y" else "class"
-        facts = {"data": about, **class_facts(rows, others, notions, w, alpha, confidence, label)}
+        facts = {"data": about, **class_facts(rows, others, bounds, alpha, label)}
     else:
         s, words = as_logits(scores, threshold)
         target = read_targets(y, len(s))
         if target is None:
             raise DataError("an audit needs the labels y.")
         w = None if sample_weight is None else read_weights(sample_weight, len(s))
-        compared = [n.text for n in notions if isinstance(n, GroupGap)]
+        compared = [b.text for b in bounds if "groups" in b.needs]
         if compared and sensitive_features is None:
             raise DataError(f"the bound {compared[0]!r} compares groups; pass sensitive_features.")
         groups = no_groups(len(s)) if sensitive_features is None else Groups.of(sensitive_features)
         if len(groups) != len(s):
             raise DataError(f"{len(s)} scores but {len(groups)} rows of sensitive features.")
-        if words == DECISIONS and any(n.statistic == "loss" for n in notions):
+        if words == DECISIONS and any("scores" in b.needs for b in bounds):
             raise DataError(
                 "a bound on losses needs scores or probabilities, and these are decisions, which have no loss."
             )
         given = {name: _read_compared(name, other, threshold, len(s)) for name, other in (compare or {}).items()}
         labels = ("0", "1") if classes is None else tuple(str(label_text(v)) for v in classes)
+
+        def scored(logits: np.ndarray) -> Scored:
+            return Scored(target, (logits > 0).astype(np.int64), labels, logits, groups, w, confidence)
+
         facts = {
             "data": _data(groups, len(s), data or {}),
-            **group_facts(s, given, target, labels, groups, notions, w, alpha, confidence),
+            **group_facts(scored(s), {name: scored(other) for name, other in given.items()}, bounds, alpha),
         }
     found = {c["verdict"] for c in facts["constraints"]}
     verdict = next((v for v in ("violated", "insufficient", "met") if v in found), None)
@@ -114,14 +124,14 @@ def audit(
 
 
 def _of_classes(
-    scores: Any, y: Any, classes: Sequence[Any] | None, sensitive_features: Any, notions: Sequence[Notion]
+    scores: Any, y: Any, classes: Sequence[Any] | None, sensitive_features: Any, bounds: Sequence[Bound]
 ) -> bool:
     """Whether this is an audit of labels or of a score per class, rather than of one score that says 1 or 0."""
-    if any(isinstance(n, GroupGap) for n in notions):
+    if any("groups" in b.needs for b in bounds):
         return False
     if (classes is not None and len(classes) > 2) or (np.ndim(scores) == 2 and np.shape(scores)[1] > 2):
         return True
-    if sensitive_features is not None and not notions:
+    if sensitive_features is not None and not bounds:
         return False
     values = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)
     return values.dtype.kind not in "biufO" or not np.isin(values, (0, 1)).all()

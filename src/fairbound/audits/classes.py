@@ -6,34 +6,18 @@ Source: Clopper and Pearson (1934), as set out in `fairbound.confidence.single`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.confidence.contrasts import rate_gap_bounds, rows_needed
 from fairbound.confidence.single import clopper_pearson
-from fairbound.fairness.class_risk import ClassRisk
-from fairbound.fairness.plan import class_number
+from fairbound.fairness.judging import effective
+from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import natural_order, texts_of
 
 
-@dataclass(frozen=True)
-class Predictions:
-    """target, predicted: (n,) class numbers of the true and of the predicted label; classes: their k labels as text."""
-
-    target: np.ndarray
-    predicted: np.ndarray
-    classes: tuple[str, ...]
-
-    @property
-    def wrong(self) -> np.ndarray:
-        """(n,) rows that are given another label than their own."""
-        return self.target != self.predicted
-
-
-def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = None) -> Predictions:
+def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = None) -> Scored:
     """Predicted labels (n,) or scores (n, k), and true labels (n,), as class numbers.
 
     classes: the k labels in the order of the scores' columns; needed for scores. A label of y that is not among them is
@@ -74,68 +58,19 @@ def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = N
     known += sorted({*truth, *guess} - set(known), key=natural_order)
     place = {label: i for i, label in enumerate(known)}
     number = lambda labels: np.array([place[v] for v in labels], dtype=np.int64)  # noqa: E731
-    return Predictions(number(truth), number(guess), tuple(known))
+    return Scored(number(truth), number(guess), tuple(known))
 
 
-def judge_class(
-    notion: ClassRisk, rows: Predictions, w: np.ndarray | None, alpha: float, confidence: float
-) -> dict[str, Any]:
-    """The verdict on one bound: an entry of the audit's "constraints" (docs/audit-schema.md).
-
-    alpha: level of each of the two one-sided bounds.
-    """
-    mine = rows.target == class_number(notion.class_, rows.target, rows.classes)
-    base = {
-        "name": notion.name,
-        "text": notion.text,
-        "sense": notion.sense,
-        "bound": float(notion.level),
-        "confidence": confidence,
-        "groups": {f"class {notion.class_}": int(mine.sum())},
-    }
-    weight = np.ones(len(mine)) if w is None else w
-    errors, trials = effective(rows.wrong, mine, weight)
-    if trials <= 0:
-        return {
-            **base,
-            **dict.fromkeys(("value", "lower", "upper", "rows_needed", "worst")),
-            "verdict": "insufficient",
-            "method": "none",
-            "contrasts": [],
-            "why": f"No held-out row has the label {notion.class_}.",
-        }
-    found = rate_gap_bounds([errors], [trials], [[1.0]], alpha, method="exact")
-    verdict = found.verdict(notion.bound)
-    ends = sorted(float(notion.shown(v)) for v in (found.lower, found.upper))
-    value = float(notion.shown(found.value))
-    needed = None
-    if verdict == "insufficient":
-        share = [trials / len(mine)]
-        needed = rows_needed([found.value], share, notion.bound, [[1.0]], alpha, method="exact")
-    measured = {"value": value, "lower": min(ends[0], value), "upper": max(ends[1], value)}
-    return {
-        **base,
-        **measured,
-        "verdict": verdict,
-        "rows_needed": needed,
-        "worst": None,
-        "method": "Clopper-Pearson (exact binomial) on the rows of the class, Bonferroni over stated bounds"
-        + ("" if w is None else "; weighted rows by their effective number (Kish)"),
-        "contrasts": [{"name": f"class {notion.class_}", **measured}],
-        "why": None,
-    }
-
-
-def effective(hit: np.ndarray, among: np.ndarray, w: np.ndarray) -> tuple[float, float]:
+def share(hit: np.ndarray, among: np.ndarray, w: np.ndarray) -> tuple[float, float]:
     """Hits and trials among the rows `among`: counts, or with weights Kish's effective number of rows."""
-    total, square = float(w[among].sum()), float((w[among] ** 2).sum())
-    trials = total**2 / square if square > 0 else 0.0
-    return (float(w[among & hit].sum()) * trials / total if trials else 0.0), trials
+    total = w[among].sum()
+    trials = float(effective(total, (w[among] ** 2).sum()))
+    return (float(w[among & hit].sum()) * trials / float(total) if trials else 0.0), trials
 
 
-def class_metrics(rows: Predictions, w: np.ndarray | None) -> dict[str, float | None]:
+def class_metrics(rows: Scored) -> dict[str, float | None]:
     """Accuracy, the mean recall of the classes that occur, and the lowest of them."""
-    weight = np.ones(len(rows.target)) if w is None else w
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     total = np.bincount(rows.target, weights=weight)
     recalls = np.bincount(rows.target, weights=weight * ~rows.wrong)[total > 0] / total[total > 0]
     return {
@@ -145,14 +80,14 @@ def class_metrics(rows: Predictions, w: np.ndarray | None) -> dict[str, float | 
     }
 
 
-def class_rows(rows: Predictions, w: np.ndarray | None, confidence: float, label: str) -> list[dict[str, Any]]:
+def class_rows(rows: Scored, label: str) -> list[dict[str, Any]]:
     """Recall and precision of every class: the audit's "groups". label: name of the label."""
-    weight = np.ones(len(rows.target)) if w is None else w
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     out = []
     for i, name in enumerate(rows.classes):
         mine, named = rows.target == i, rows.predicted == i
-        recall = rate_record(*effective(~rows.wrong, mine, weight), "row of the class", confidence)
-        precision = rate_record(*effective(~rows.wrong, named, weight), "row predicted to be it", confidence)
+        recall = rate_record(*share(~rows.wrong, mine, weight), "row of the class", rows.confidence)
+        precision = rate_record(*share(~rows.wrong, named, weight), "row predicted to be it", rows.confidence)
         rates = {"recall": recall, "precision": precision}
         n = int(mine.sum())
         out.append({"attribute": label, "group": name, "n": n, "positives": None, "rates": rates, "mean_loss": None})
@@ -185,32 +120,22 @@ def compared_model(
 
 
 def class_facts(
-    rows: Predictions,
-    others: Mapping[str, Predictions],
-    notions: Sequence[Any],
-    w: np.ndarray | None,
-    alpha: float,
-    confidence: float,
-    label: str,
+    rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any], alpha: float, label: str
 ) -> dict[str, Any]:
     """The part of an audit that the rows decide: metrics, classes, verdicts, and other models on the same rows.
 
-    notions: bounds on classes. alpha: as in `judge_class`. label: name of the label.
+    bounds: on classes. alpha: error probability of each verdict. label: name of the label.
     """
-
-    def judged(these: Predictions) -> list[dict[str, Any]]:
-        return [judge_class(n, these, w, alpha, confidence) for n in notions]
-
     said = []
     if len(np.unique(rows.predicted)) == 1:
         one = rows.classes[int(rows.predicted[0])]
         said.append(f"Every row is predicted {one!r}, so a bound on that class is met trivially.")
     return {
-        "metrics": class_metrics(rows, w),
-        "groups": class_rows(rows, w, confidence, label),
-        "constraints": judged(rows),
+        "metrics": class_metrics(rows),
+        "groups": class_rows(rows, label),
+        "constraints": [b.judge(rows, alpha) for b in bounds],
         "comparison": [
-            compared_model(name, class_metrics(these, w)["accuracy"], None, judged(these))
+            compared_model(name, class_metrics(these)["accuracy"], None, [b.judge(these, alpha) for b in bounds])
             for name, these in others.items()
         ],
         "distributions": [],

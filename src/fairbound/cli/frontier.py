@@ -15,7 +15,7 @@ from fairbound.cli.fit import FitOptions, judge, train
 from fairbound.cli.outcome import Outcome, say, stated_bounds
 from fairbound.cli.rows import split_rows
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.fairness.notions import Notion
+from fairbound.fairness.notions import Bound
 from fairbound.report.frontier import frontier_chart, frontier_page, frontier_table
 
 SCHEMA = "fairbound.frontier/1"
@@ -38,18 +38,19 @@ class FrontierOptions:
             raise OptionError(
                 f"a frontier takes notions between groups, got {self.notion!r}; for a class, run `fit` once for each bound."
             )
-        if "<" in self.notion or "≤" in self.notion:
+        if any(sign in self.notion for sign in "<>≤≥"):
             raise OptionError(
                 f"--constraint of a frontier is a notion without its bound, got {self.notion!r}; use --bounds."
             )
 
-    def stated(self) -> list[Notion]:
-        """One bound for each number, smallest first."""
+    def stated(self) -> list[Bound]:
+        """One bound for each number, the loosest last."""
         try:
             numbers = sorted({float(part) for part in self.bounds.split(",")})
         except ValueError:
             raise OptionError(f"--bounds must be numbers separated by commas, got {self.bounds!r}.") from None
-        return [stated_bounds([f"{self.notion.strip()} <= {number!r}"], self.fit.cross)[0] for number in numbers]
+        bounds = [stated_bounds([self.notion.strip()], self.fit.cross, number)[0] for number in numbers]
+        return bounds[::-1] if bounds[0].sense == "at least" else bounds
 
 
 def frontier(options: FrontierOptions) -> Outcome:
@@ -83,7 +84,7 @@ def frontier(options: FrontierOptions) -> Outcome:
         "data": rows.name,
         "label": rows.label,
         "sensitive": list(rows.groups.attributes),
-        "notion": stated[0].text.rpartition(" <= ")[0],
+        "notion": stated[0].statement,
         "confidence": base.confidence,
         "split": split.words.replace(f", seed {run.seed}", ", another split for each seed"),
         "model": base.model,

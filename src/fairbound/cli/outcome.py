@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbound.base.errors import OptionError
-from fairbound.fairness.class_risk import ClassRisk
-from fairbound.fairness.notions import GroupGap, Notion, constraint
+from fairbound.fairness.notions import Bound, constraint
 from fairbound.report import table
 
 
@@ -54,21 +53,19 @@ def verdict_text(audit: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def of_classes_only(bounds: Sequence[Notion]) -> bool:
+def of_classes_only(bounds: Sequence[Bound]) -> bool:
     """Whether bounds are stated and none of them compares groups."""
-    return bool(bounds) and all(isinstance(b, ClassRisk) for b in bounds)
+    return bool(bounds) and all("groups" not in b.needs for b in bounds)
 
 
-def stated_bounds(texts: list[str], cross: bool = False) -> list[Notion]:
-    """The bounds of `--constraint`, over the crossed groups where `cross` says so and the text says nothing else."""
-    from dataclasses import replace
+def stated_bounds(texts: list[str], cross: bool = False, bound: float | None = None) -> list[Bound]:
+    """The bounds of `--constraint`, over the crossed groups where `cross` says so and the text says nothing else.
 
-    bounds = [constraint(text) for text in texts]
+    bound: the number of texts that state none.
+    """
+    bounds: list[Bound] = [constraint(text, bound=bound) for text in texts]
     if cross:
-        bounds = [
-            replace(b, attributes="crossed") if isinstance(b, GroupGap) and b.attributes == "each" else b
-            for b in bounds
-        ]
+        bounds = [b.over("crossed") for b in bounds]
     twice = {b.text for b in bounds if sum(b.text == other.text for other in bounds) > 1}
     if twice:
         raise OptionError(f"the constraint {min(twice)!r} is stated twice; state it once.")

@@ -23,7 +23,7 @@ from fairbound.estimators.training import train
 from fairbound.estimators.training_rows import checked_labels, class_codes, columns_to_drop, module_features, without
 from fairbound.estimators.trajectory import trajectory
 from fairbound.estimators.validation import automatic_share, stratified_split
-from fairbound.fairness.notions import GroupGap, Notion, constraints
+from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups
@@ -59,7 +59,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        constraint: str | Notion | Sequence[str | Notion] | None = None,
+        constraint: str | Bound | Sequence[str | Bound] | None = None,
         *,
         model: str | nn.Module = "linear",
         algorithm: Any = "auto",
@@ -112,7 +112,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             raise OptionError(f"sensitive_columns must be 'keep' or 'drop', got {self.sensitive_columns!r}.")
         if self.batch_size < 1:
             raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
-        compared = [n.text for n in stated if isinstance(n, GroupGap)]
+        compared = [b.text for b in stated if b.about == "group"]
         if compared and sensitive_features is None:
             raise DataError(f"the bound {compared[0]!r} needs fit(X, y, sensitive_features=...).")
         codes, classes = class_codes(checked_labels(X, y), self.positive, self.loss, compared)
@@ -168,7 +168,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         features: Any,
         y: np.ndarray,
         groups: Groups | None,
-        stated: tuple[Notion, ...],
+        stated: tuple[Bound, ...],
         sample_weight: Any,
         notes: list[str],
     ) -> tuple[FairProblem, FairProblem | None, Callable[[], FairProblem]]:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from fairbound.estimators.training import Trained
-from fairbound.fairness.class_risk import ClassRisk
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.problem import FairProblem
 from fairbound.problems.problem import Measured
@@ -43,7 +42,7 @@ def fit_report(trained: Trained, seed: int, encoding: EncodeReport | None, notes
         "validation_rows": 0 if held is None else held.rows,
         "train_loss": float(measured.f),
         "constraints": [
-            {"text": c.text, "sense": c.sense, "bound": float(c.level), "train_value": float(v)}
+            {"text": c.text, "sense": c.sense, "bound": float(c.stated), "train_value": _number(v)}
             for c, v in zip(problem.plan.notions, values, strict=True)
         ],
         "no_better_than_constant": constant,
@@ -56,7 +55,7 @@ def fit_report(trained: Trained, seed: int, encoding: EncodeReport | None, notes
 
 def _no_better_than_constant(problem: FairProblem, measured: Measured) -> bool:
     """A bound on a class may well cost more accuracy than that, so that nothing is said under one."""
-    if "accuracy" not in measured.extra or any(isinstance(n, ClassRisk) for n in problem.plan.notions):
+    if "accuracy" not in measured.extra or any(b.about == "class" for b in problem.plan.notions):
         return False
     largest = float(problem.targets.long().bincount().max()) / problem.rows
     return bool(float(measured.extra["accuracy"]) <= largest + 1e-9)
@@ -65,23 +64,27 @@ def _no_better_than_constant(problem: FairProblem, measured: Measured) -> bool:
 def _coarse_groups(plan: Plan, rows: np.ndarray) -> list[str]:
     """For each bound on rates, the groups (or the class) whose rates move in steps larger than the bound. rows: (K,) rows of each cell."""
     out = []
-    for number, notion in enumerate(plan.notions):
-        if notion.statistic == "loss" or notion.bound == 0:
+    for number, bound in enumerate(plan.notions):
+        if not bound.steps_of_rows or bound.bound == 0:
             continue
-        used = np.unique(plan.index[plan.rows_of(number)][plan.coefficient[plan.rows_of(number)] != 0])
-        few = [c for c in used[np.argsort(rows[used], kind="stable")] if rows[c] * notion.bound < 1]
+        used = plan.used_cells(plan.rows_of(number))
+        few = [c for c in used[np.argsort(rows[used], kind="stable")] if rows[c] * bound.bound < 1]
         if few:
             named = ", ".join(f"{plan.cell_names[c]!r} ({rows[c]})" for c in few[:3]) + (
                 ", ..." if len(few) > 3 else ""
             )
-            if isinstance(notion, ClassRisk):
+            if bound.about == "class":
                 out.append(
-                    f"{notion.text}: with only {rows[few[0]]} training rows of the class, one error already breaks the bound. "
+                    f"{bound.text}: with only {rows[few[0]]} training rows of the class, one error already breaks the bound. "
                     "Give more rows of it, or loosen the bound."
                 )
                 continue
             out.append(
-                f"{notion.text}: too few training rows for a difference this small in {named}; a rate over n rows moves in "
+                f"{bound.text}: too few training rows for a difference this small in {named}; a rate over n rows moves in "
                 "steps of 1/n. Merge the group with another, mark it missing, or loosen the bound."
             )
     return out
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if np.isfinite(float(value)) else None

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fairbound.estimators.validation import surely_missed
-from fairbound.fairness.class_risk import ClassRisk
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import algorithm as algorithm_named
 from fairbound.solver.budget import Budget
@@ -68,7 +67,7 @@ def train(
     cautions: list[str] = []
     solution = run(problem, validation=held)
     followed = False  # whether the multipliers of the solution are of the validation rows
-    bounds_classes = any(isinstance(notion, ClassRisk) for notion in problem.plan.notions)
+    bounds_classes = any(bound.about == "class" for bound in problem.plan.notions)
     if held is not None and bounds_classes and config.name == "alm" and _unfinished(solution):
         again = run(problem.with_dual_rows(held), validation=held)
         if _found(again) or again.violation < solution.violation:

@@ -17,7 +17,7 @@ def trajectory(records: Sequence[dict[str, Any]], plan: Plan) -> dict[str, Any]:
     """The trajectory of one run in the audit's schema (docs/audit-schema.md), measured on the training rows.
 
     records: `Solution.records` of one run (not a stack). plan: the compiled bounds that it was trained under.
-    A bound's value is the largest of its contrasts; of the multipliers the 12 that were largest at any time are kept,
+    Of the multipliers the 12 that were largest at any time are kept,
     and of more than 400 records 400 evenly spaced ones.
     """
     if len(records) > MOST_POINTS:
@@ -25,17 +25,17 @@ def trajectory(records: Sequence[dict[str, Any]], plan: Plan) -> dict[str, Any]:
     g = np.array([_numbers(r["train"]["g"]) for r in records]).reshape(len(records), plan.m)
     weights = np.array([_numbers(r["multipliers"]) for r in records])
     weights = weights if weights.shape == g.shape else np.zeros((len(records), 0))
-    values = {}
-    for i, notion in enumerate(plan.notions):
-        rows = plan.rows_of(i)
-        values[notion.text] = _plain(notion.shown((g[:, rows] + plan.bounds[rows]).max(axis=1)))
+    stated = np.array([_numbers(r["train"].get("stated", ())) for r in records]).reshape(
+        len(records), len(plan.notions)
+    )
+    values = {bound.text: _plain(stated[:, i]) for i, bound in enumerate(plan.notions)}
     top = np.argsort(-np.nan_to_num(np.abs(weights)).max(axis=0, initial=0.0), kind="stable")[:MOST_MULTIPLIERS]
     return {
         "steps": [int(r["step"]) for r in records],
         "seconds": _plain([r["seconds"] for r in records]),
         "loss": _plain([r["train"]["f"] for r in records]),
         "constraints": values,
-        "bounds": {notion.text: float(notion.level) for notion in plan.notions},
+        "bounds": {bound.text: float(bound.stated) for bound in plan.notions},
         "multipliers": {plan.names[j]: _plain(weights[:, j]) for j in sorted(top)},
         "split": "train",
     }

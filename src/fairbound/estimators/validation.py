@@ -7,9 +7,8 @@ from torch import Tensor
 
 from fairbound.base.seeds import seed_for
 from fairbound.confidence.single import clopper_pearson
-from fairbound.fairness.class_risk import ClassRisk
-from fairbound.fairness.notions import GroupGap, Notion
-from fairbound.fairness.plan import compile_plan
+from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.sampling import Strata
@@ -18,22 +17,21 @@ VALIDATION = 0.2
 
 
 def automatic_share(
-    stated: tuple[Notion, ...], groups: Groups | None, y: np.ndarray, classes: np.ndarray, notes: list[str]
+    stated: tuple[Bound, ...], groups: Groups | None, y: np.ndarray, classes: np.ndarray, notes: list[str]
 ) -> float:
     """The share of rows to hold back: none where a part of the smallest group or class could not show the bound."""
-    for kind, what, measured in ((GroupGap, "group", "difference"), (ClassRisk, "class", "error")):
-        bounds = tuple(n for n in stated if isinstance(n, kind))
+    known = no_groups(len(y)) if groups is None else groups
+    for about in ("group", "class"):
+        bounds = tuple(b for b in stated if b.about == about)
         if not bounds:
             continue
-        known = no_groups(len(y)) if groups is None else groups
         plan = compile_plan(bounds, known, y, classes.tolist())
         rows = np.bincount(plan.cells(known.codes, y).ravel(), minlength=plan.n_cells + 1)[:-1]
-        smallest, bound = rows[rows > 0].min(), max(min(n.bound for n in bounds), 0.01)
-        if VALIDATION * smallest < max(0.25 / bound**2 if kind is GroupGap else 1 / bound, 50):
+        smallest = rows[rows > 0].min()
+        if VALIDATION * smallest < max(*(b.fewest_rows for b in bounds), 50):
             notes.append(
-                f"No rows were held back for validation: the smallest {what} has {smallest} rows, too few to measure "
-                f"{'a' if kind is GroupGap else 'an'} {measured} as small as the bound on a part of them. The bound was "
-                "verified on the training rows."
+                f"No rows were held back for validation: the smallest {about} has {smallest} rows, too few to measure "
+                f"{bounds[0].measures} as small as the bound on a part of them. The bound was verified on the training rows."
             )
             return 0.0
     return VALIDATION if stated else 0.0
@@ -59,7 +57,7 @@ def surely_missed(problem: FairProblem, held: FairProblem, x: Tensor) -> list[st
     met = problem.evaluate(x).g <= 0
     g, rows, plan, out = held.evaluate(x).g, held.counts_of_cells(), held.plan, []
     for number, notion in enumerate(plan.notions):
-        if isinstance(notion, ClassRisk):
+        if notion.about == "class":
             at = plan.rows_of(number)[0]
             n = rows[plan.index[at, 0]]
             wrong = min(max(float(g[at]) + notion.bound, 0.0), 1.0) * n

@@ -9,16 +9,9 @@ import torch
 from torch import Tensor
 
 from fairbound.base.seeds import seed_for
+from fairbound.fairness.contrasts import Contrasts, seen_contrasts
 from fairbound.fairness.plan import Plan
-from fairbound.fairness.reduction import (
-    Contrasts,
-    IndexedReduction,
-    Reduction,
-    batch_shares,
-    entry_rows,
-    reduction,
-    seen_contrasts,
-)
+from fairbound.fairness.reduction import IndexedReduction, Reduction, batch_shares, entry_rows, reduction
 from fairbound.rows.sampling import Rows, Strata, block_length, chunk_length, draw_rows
 from fairbound.rows.sparse import SparseRows
 
@@ -138,12 +131,12 @@ class Batches:
             if key not in self._fixed:
                 places = index[(0,) * (index.dim() - 1)]
                 cells = self.cells[places]
-                stands_for = scale.to(self.dtype).to(self.device)  # type: ignore[union-attr]
-                objective = stands_for / len(self.targets)
-                shares = self._cell_shares(cells, stands_for)
+                scale_of_rows = scale.to(self.dtype).to(self.device)  # type: ignore[union-attr]
+                objective = scale_of_rows / len(self.targets)
+                shares = self._cell_shares(cells, scale_of_rows)
                 self._fixed[key] = (
                     objective,
-                    reduction(self.contrasts, cells, shares) if self.m else None,
+                    reduction(self.contrasts, cells, shares) if self.plan.columns else None,
                     None,
                     cells,
                 )
@@ -162,7 +155,7 @@ class Batches:
             objective = weights * (len(self.targets) / (index.shape[-1] * self.row_weight.sum()))  # type: ignore[union-attr]
         else:
             objective = weights / (len(self.targets) if self.row_weight is None else self.row_weight.sum())
-        if not self.m:
+        if not self.plan.columns:
             return objective, None, None, cells
         if fixed:
             shares, seen = self._cell_shares(cells, weights), None  # type: ignore[arg-type]
@@ -196,7 +189,7 @@ class Batches:
         if self._full is None:
             w = torch.ones_like(self.targets) if self.row_weight is None else self.row_weight
             reduce = None
-            if self.m:
+            if self.plan.columns:
                 shares = self._cell_shares(self.cells, w)
                 reduce = IndexedReduction(
                     self.cells.flatten(), entry_rows(self.plan, len(w), self.device), shares.flatten(), self.contrasts

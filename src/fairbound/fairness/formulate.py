@@ -26,7 +26,7 @@ from torch.utils.data import Dataset as TorchDataset
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.data.dataset import Dataset
-from fairbound.fairness.notions import Notion
+from fairbound.fairness.notions import Bound
 from fairbound.fairness.pointwise import Pointwise
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import ModuleModel
@@ -42,7 +42,7 @@ def formulate(
     loss: str | Pointwise | Callable[[Tensor, Tensor], Tensor],
     data: Any,
     groups: Any = None,
-    constraint: str | Notion | Sequence[str | Notion] | None = None,
+    constraint: str | Bound | Sequence[str | Bound] | None = None,
     *,
     sample_weight: Any = None,
     domain: Domain | None = None,

@@ -1,34 +1,33 @@
-"""From stated bounds and group codes to arithmetic: which rows form which cells, and which cells each bound compares.
+"""Compiled bounds: which rows form which cells, what is computed from the cells' means, and which numbers must be <= 0.
 
-A *cell* is a set of rows whose mean some bound needs (a group, a group's positives, or the rows of a class). A *contrast* is one
-inequality `sum_t coef_t q[idx_t] - bound <= 0` in the cell means q; an absolute value makes two. Whatever the number
-of groups, values and gradients are one indexed (or matrix) reduction.
+A *cell* is a set of rows over which a bound needs a mean: a group, a group's positives, the rows of a class. *Quantities*
+are the cells' means and, after them, what some bounds need besides: the mean loss, statistics of a whole batch,
+auxiliary variables, and ratios of two quantities. A *contrast* is an inequality `sum_t coef_t q[idx_t] - bound <= 0` in
+the quantities; an absolute value makes two. A *combination* is any other function of them.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
-from typing import Any
+import bisect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 
-from fairbound.base.errors import EmptyGroupError, OptionError
-from fairbound.fairness.class_risk import ClassRisk
-from fairbound.fairness.notions import GroupGap, Notion
-from fairbound.rows.groups import Groups, cross, label_text
+from fairbound.fairness.forms import Auxiliary, Combination, Statistic
+from fairbound.fairness.statistics import RowFunction
+from fairbound.rows.groups import cross
 
 
 @dataclass(frozen=True)
 class Column:
-    """A partition of rows into cells: groups of some attributes, by label where `conditions` says so.
+    """A partition of rows into cells, over which one row function is averaged.
 
     attributes: indices into Groups.attributes; () is one group, all rows with every attribute of `known` known.
-    sizes: number of groups per attribute. offset: number of its first cell.
-    statistic: "rate", "loss" or "error" (predicted as another class than its own); surrogate, sharpness: what stands in
-        for a rate or an error in training.
+    sizes: number of groups per attribute. conditions: a cell of each group for the rows of each of these labels; (None,)
+    for all of its rows. offset: number of its first cell.
     """
 
     attributes: tuple[int, ...]
@@ -36,9 +35,7 @@ class Column:
     sizes: tuple[int, ...]
     conditions: tuple[int | None, ...]
     offset: int
-    statistic: str
-    surrogate: str
-    sharpness: float
+    function: RowFunction
 
     @property
     def groups(self) -> int:
@@ -48,51 +45,130 @@ class Column:
     def cells(self) -> int:
         return self.groups * len(self.conditions)
 
-    @property
-    def kind(self) -> tuple[str, str, float]:
-        return ("loss", "loss", 1.0) if self.statistic == "loss" else (self.statistic, self.surrogate, self.sharpness)
-
 
 @dataclass(frozen=True)
 class Best:
-    """Contrasts `rows` compare with the cell among `cells` that is best off: the highest (sign 1) or lowest (-1) mean."""
+    """Contrasts `rows` compare with the one of `quantities` that is best off, the highest (sign 1) or the lowest (-1): it
+    stands in the first place of their index."""
 
     rows: tuple[int, ...]
-    cells: tuple[int, ...]
+    quantities: tuple[int, ...]
     sign: int
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Compiled bounds. K cells, m contrasts of up to t terms, stated by `notions`.
+class Objective:
+    """What is minimised in place of the mean loss: the sum of coefficient times quantities, or their largest."""
 
-    index, coefficient: (m, t); bounds: (m,); names: m contrast names; cell_names: K; notion_of: (m,) index into notions.
-    dropped: cells left out because the data have no row for them.
+    index: tuple[int, ...]
+    coefficient: tuple[float, ...]
+    how: Literal["sum", "max"] = "sum"
+
+
+class Names(Sequence[str]):
+    """m names that are made when they are asked for: half a million of them cost nothing.
+
+    blocks: of each, how many names, and a function of the number within the block.
     """
 
-    notions: tuple[Notion, ...]
+    def __init__(self, blocks: Sequence[tuple[int, Callable[[int], str]]]):
+        self._makers = [maker for _, maker in blocks]
+        self._ends = np.cumsum([count for count, _ in blocks]).tolist()
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return tuple(self[j] for j in range(*i.indices(len(self))))
+        i = int(i)
+        i = i + len(self) if i < 0 else i
+        if not 0 <= i < len(self):
+            raise IndexError(i)
+        block = bisect.bisect_right(self._ends, i)
+        return self._makers[block](i - (self._ends[block - 1] if block else 0))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Sequence)
+            and len(self) == len(other)
+            and all(a == b for a, b in zip(self, other, strict=True))
+        )
+
+    def __hash__(self) -> int:
+        return hash(len(self))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self[:3]))
+        return f"({shown}, ... {len(self):,} names)" if len(self) > 3 else f"({shown})"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Compiled bounds: K cells, Q quantities, m constraints, the first of them contrasts of up to t terms.
+
+    bounded: what was stated. index, coefficient: (m_c, t) of the m_c contrasts; bounds: (m_c,). ratios: (R, 2) quantities
+    whose quotients are the last R quantities. combinations: of the constraints after the contrasts. notion_of: (m,) number
+    of the bound that each constraint belongs to. spare: (m,) what a method may keep a share of as margin.
+    dropped: groups left out because the data have no row for them.
+    """
+
+    notions: tuple[Any, ...]
     columns: tuple[Column, ...]
     index: np.ndarray
     coefficient: np.ndarray
     bounds: np.ndarray
-    names: tuple[str, ...]
+    names: Sequence[str]
     cell_names: tuple[str, ...]
     notion_of: np.ndarray
-    best: tuple[Best, ...]
+    spare: np.ndarray
+    best: tuple[Best, ...] = ()
     dropped: tuple[str, ...] = ()
+    ratios: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    statistics: tuple[Statistic, ...] = ()
+    auxiliaries: tuple[Auxiliary, ...] = ()
+    combinations: tuple[Combination, ...] = ()
+    objective: Objective | None = None
 
     @property
     def m(self) -> int:
-        return len(self.bounds)
+        return len(self.notion_of)
 
     @property
     def n_cells(self) -> int:
         return len(self.cell_names)
 
     @property
-    def kinds(self) -> tuple[tuple[str, str, float], ...]:
-        """The distinct per-row functions that the columns average: (statistic, surrogate, sharpness)."""
-        return tuple(dict.fromkeys(c.kind for c in self.columns))
+    def functions(self) -> tuple[RowFunction, ...]:
+        """The distinct row functions that the columns average."""
+        return tuple(dict.fromkeys(c.function for c in self.columns))
+
+    @property
+    def beyond_means(self) -> bool:
+        """Whether something else than contrasts of cell means and of their ratios, or than the mean loss, is computed."""
+        return bool(self.statistics or self.auxiliaries or self.combinations or self.objective)
+
+    @property
+    def unbiased(self) -> bool:
+        """Whether values and gradients on a balanced batch are unbiased: all is linear in the means."""
+        curved = self.objective is not None and self.objective.how == "max"
+        parts = (*self.statistics, *self.combinations)
+        return not (self.best or len(self.ratios) or curved) and all(p.unbiased for p in parts)
+
+    @cached_property
+    def cells_of(self) -> np.ndarray:
+        """(m_c, t) the cell behind each term: of a ratio its denominator's; K where there is none."""
+        behind = np.full(self.quantities, self.n_cells, dtype=np.int64)
+        behind[: self.n_cells] = np.arange(self.n_cells)
+        if len(self.ratios):
+            behind[-len(self.ratios) :] = behind[self.ratios[:, 1]]
+        return np.where(self.coefficient != 0, behind[self.index], self.n_cells)
+
+    @property
+    def quantities(self) -> int:
+        """Q: cells, and beyond means the mean loss, statistics and auxiliaries; then ratios."""
+        more = 1 + sum(s.size for s in self.statistics) + sum(a.size for a in self.auxiliaries)
+        return self.n_cells + (more if self.beyond_means else 0) + len(self.ratios)
 
     def cells(self, codes: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """(n, C) cell of each row in each column; K (one past the last) where the row is in none.
@@ -117,214 +193,16 @@ class Plan:
         return out
 
     def rows_of(self, notion: int) -> np.ndarray:
-        """Contrasts that state the given notion."""
+        """Constraints that state the given notion."""
         return np.flatnonzero(self.notion_of == notion)
+
+    def used_cells(self, rows: np.ndarray | None = None) -> np.ndarray:
+        """Cells behind the contrasts `rows` (all of them by default), in order."""
+        cells = np.unique(self.cells_of if rows is None else self.cells_of[rows[rows < len(self.index)]])
+        return cells[cells < self.n_cells]
 
     def touched(self, cells: Iterable[int]) -> tuple[list[str], list[str]]:
         """Names of the contrasts that use one of `cells`, and of those cells; K (no cell) is passed over."""
         inside = np.unique([c for c in cells if c < self.n_cells]).astype(np.int64)
-        rows = (np.isin(self.index, inside) & (self.coefficient != 0)).any(axis=1)
-        return [self.names[i] for i in np.flatnonzero(rows)], [self.cell_names[c] for c in inside]
-
-
-def _attribute_sets(notion: GroupGap, groups: Groups) -> list[tuple[int, ...]]:
-    everything = tuple(range(len(groups.attributes)))
-    if notion.attributes == "each":
-        return [(a,) for a in everything]
-    if notion.attributes == "crossed":
-        return [everything]
-    unknown = [a for a in notion.attributes if a not in groups.attributes]
-    if unknown:
-        raise OptionError(f"{notion.text!r} names the attributes {unknown}; the data have {list(groups.attributes)}.")
-    return [tuple(groups.attributes.index(a) for a in notion.attributes)]
-
-
-def _group_names(attributes: tuple[int, ...], groups: Groups) -> list[str]:
-    names = [""]
-    for a in attributes:
-        names = [f"{left} & {label}".removeprefix(" & ") for left in names for label in groups.labels[a]]
-    return names
-
-
-CONDITION = {None: "", 1: " | y=1", 0: " | y=0"}
-
-
-def compile_plan(
-    notions: tuple[Notion, ...], groups: Groups, targets: np.ndarray, classes: Sequence[Any] | None = None
-) -> Plan:
-    """The plan of `notions` on the data's groups and classes.
-
-    classes: the labels of the class numbers 0, 1, ... in `targets`; None for the numbers themselves.
-    A crossed group that does not occur at all is not a group. A group that occurs but has no row where a notion needs
-    one (no positives, say) raises EmptyGroupError, or is dropped and listed where the notion says empty="drop".
-    """
-    builder = _Builder(groups, np.asarray(targets))
-    risks = {
-        notion: class_number(notion.class_, targets, classes) for notion in notions if isinstance(notion, ClassRisk)
-    }
-    for number, notion in enumerate(notions):
-        if isinstance(notion, ClassRisk):
-            builder.add_class(number, notion, risks)
-            continue
-        for attributes in _attribute_sets(notion, groups):
-            builder.add(number, notion, attributes)
-    return builder.plan(notions)
-
-
-def class_number(label: Any, targets: np.ndarray, classes: Sequence[Any] | None = None) -> int:
-    """The class number of `label`, a label or its text; `targets` and `classes` as in `compile_plan`.
-
-    Raises: OptionError with the classes there are, where it is none of them.
-    """
-    wanted = str(label_text(label))
-    labels = [str(label_text(v)) for v in (np.arange(int(np.max(targets)) + 1) if classes is None else classes)]
-    if wanted in labels:
-        return labels.index(wanted)
-    near = difflib.get_close_matches(wanted, labels, 1)
-    meant = f"did you mean {near[0]!r}? " if near else ""
-    known = ", ".join(map(repr, labels[:20])) + (", ..." if len(labels) > 20 else "")
-    raise OptionError(f"there is no class {wanted!r}; {meant}The classes are {known}.")
-
-
-class _Builder:
-    def __init__(self, groups: Groups, targets: np.ndarray):
-        self.groups, self.targets = groups, targets
-        self.columns: list[Column] = []
-        self.cell_names: list[str] = []
-        self.contrasts: list[tuple[list[int], list[float], float, str, int]] = []
-        self.best: list[Best] = []
-        self.dropped: list[str] = []
-
-    def column(self, notion: GroupGap, attributes: tuple[int, ...], known: tuple[int, ...]) -> Column:
-        sizes = tuple(len(self.groups.labels[a]) for a in attributes)
-        wanted = Column(
-            attributes, known, sizes, notion.conditioned, 0, notion.statistic, notion.surrogate, notion.sharpness
-        )
-        for column in self.columns:
-            if (column.attributes, column.known, column.conditions, column.kind) == (
-                wanted.attributes,
-                wanted.known,
-                wanted.conditions,
-                wanted.kind,
-            ):
-                return column
-        column = Column(**{**wanted.__dict__, "offset": len(self.cell_names)})
-        self.columns.append(column)
-        names = _group_names(attributes, self.groups) if attributes else ["overall"]
-        self.cell_names += [f"{name}{CONDITION[c]}" for c in column.conditions for name in names]
-        return column
-
-    def add(self, number: int, notion: GroupGap, attributes: tuple[int, ...]) -> None:
-        column = self.column(notion, attributes, attributes)
-        code = cross([self.groups.codes[:, a] for a in attributes], column.sizes)
-        occurring = (
-            [g for g in range(column.groups) if (code == g).any()]
-            if column.groups < 50
-            else (np.unique(code[code >= 0]).tolist())
-        )
-        names = _group_names(attributes, self.groups)
-        counts = {
-            c: np.bincount(
-                code[(code >= 0) & ((self.targets == c) if c is not None else True)], minlength=column.groups
-            )
-            for c in column.conditions
-        }
-        empty = [g for g in occurring if any(counts[c][g] == 0 for c in column.conditions)]
-        if empty and notion.empty == "raise":
-            c, g = next((c, g) for g in empty for c in column.conditions if counts[c][g] == 0)
-            what = "row" if c is None else "positive row (y = 1)" if c == 1 else "negative row (y = 0)"
-            raise EmptyGroupError(
-                f"{notion.text!r}: the group {names[g]!r} has no {what}, so its part of the bound is undefined. Merge the group "
-                f"with another, mark its value missing, or state the bound with empty=drop."
-            )
-        self.dropped += [names[g] for g in empty]
-        kept = [g for g in occurring if g not in set(empty)]
-        if len(kept) < (1 if notion.against == "overall" else 2):
-            raise EmptyGroupError(
-                f"{notion.text!r} compares groups of {'*'.join(self.groups.attributes[a] for a in attributes)!r}, but only "
-                f"{[names[g] for g in kept]} can be measured; at least two groups are needed."
-            )
-
-        def cell(g: int, position: int) -> int:
-            return column.offset + position * column.groups + g
-
-        positions = range(len(column.conditions))
-        if notion.against == "best":
-            sign = 1 if notion.statistic == "rate" else -1
-            for p in positions:
-                first = len(self.contrasts)
-                for g in kept:
-                    terms = ([cell(g, p), cell(g, p)], [float(sign), -float(sign)])
-                    self.contrast(
-                        number,
-                        notion,
-                        terms,
-                        f"best - {names[g]}" if sign > 0 else f"{names[g]} - best",
-                        CONDITION[column.conditions[p]],
-                    )
-                self.best.append(Best(tuple(range(first, len(self.contrasts))), tuple(cell(g, p) for g in kept), sign))
-            return
-        if notion.against == "overall":
-            overall = self.column(notion, (), attributes)
-            pairs: list[tuple[int, int | None]] = [(g, None) for g in kept]
-        else:
-            pairs = list(combinations(kept, 2))  # type: ignore[arg-type]
-        for a, b in pairs:
-            name_b = "overall" if b is None else names[b]
-            gaps = [(cell(a, p), overall.offset + p if b is None else cell(b, p)) for p in positions]
-            if notion.aggregation == "sum" and len(gaps) == 2:
-                for s in (1.0, -1.0):
-                    for t in (1.0, -1.0):
-                        words = (
-                            f"{'' if s > 0 else '-'}({names[a]} - {name_b}) | y=1, {'' if t > 0 else '-'}(same) | y=0"
-                        )
-                        self.contrast(number, notion, ([*gaps[0], *gaps[1]], [s, -s, t, -t]), words, "")
-            else:
-                for p, (i, j) in zip(positions, gaps, strict=True):
-                    tail = CONDITION[column.conditions[p]]
-                    self.contrast(number, notion, ([i, j], [1.0, -1.0]), f"{names[a]} - {name_b}", tail)
-                    self.contrast(number, notion, ([j, i], [1.0, -1.0]), f"{name_b} - {names[a]}", tail)
-
-    def add_class(self, number: int, notion: ClassRisk, risks: Mapping[ClassRisk, int]) -> None:
-        """One column for the classes of all `risks` that train on the same surrogate: no row has two classes."""
-        kind = ("error", notion.surrogate, notion.sharpness)
-        column = next((c for c in self.columns if c.kind == kind), None)
-        if column is None:
-            alike = {
-                code: risk.class_ for risk, code in risks.items() if ("error", risk.surrogate, risk.sharpness) == kind
-            }
-            column = Column((), (), (), tuple(sorted(alike)), len(self.cell_names), *kind)
-            self.columns.append(column)
-            self.cell_names += [f"class {alike[code]}" for code in sorted(alike)]
-        code = risks[notion]
-        if not (self.targets == code).any():
-            raise EmptyGroupError(
-                f"{notion.text!r}: no row has the label {notion.class_!r}, so the bound is undefined. Give rows of that "
-                "class, or drop its bound."
-            )
-        cell = column.offset + column.conditions.index(code)
-        self.contrast(number, notion, ([cell], [1.0]), f"class {notion.class_}", "")
-
-    def contrast(
-        self, number: int, notion: Notion, terms: tuple[list[int], list[float]], words: str, tail: str
-    ) -> None:
-        self.contrasts.append((*terms, notion.bound, f"{notion.name}: {words}{tail}", number))
-
-    def plan(self, notions: tuple[Notion, ...]) -> Plan:
-        width = max((len(c[0]) for c in self.contrasts), default=2)
-        index = np.zeros((len(self.contrasts), width), dtype=np.int64)
-        coefficient = np.zeros((len(self.contrasts), width))
-        for row, (cells, coefficients, *_) in enumerate(self.contrasts):
-            index[row, : len(cells)], coefficient[row, : len(cells)] = cells, coefficients
-        return Plan(
-            notions,
-            tuple(self.columns),
-            index,
-            coefficient,
-            np.array([c[2] for c in self.contrasts]),
-            tuple(c[3] for c in self.contrasts),
-            tuple(self.cell_names),
-            np.array([c[4] for c in self.contrasts], dtype=np.int64),
-            tuple(self.best),
-            tuple(self.dropped),
-        )
+        rows = np.isin(self.cells_of, inside).any(axis=1)
+        return [self.names[i] for i in np.flatnonzero(rows)[:100]], [self.cell_names[c] for c in inside]

@@ -20,13 +20,13 @@ from fairbound.base.errors import OptionError
 class Pointwise:
     """name; value: (scores, targets (..., B)) -> (..., B); slope: the same arguments -> a tensor shaped like scores.
 
-    steepest: the largest |slope|. per_class: scores are (..., B, c), one for each of c classes; else (..., B).
+    lipschitz: the largest |slope|. per_class: scores are (..., B, c), one for each of c classes; else (..., B).
     """
 
     name: str
     value: Callable[[Tensor, Tensor], Tensor]
     slope: Callable[[Tensor, Tensor], Tensor]
-    steepest: float = 1.0
+    lipschitz: float = 1.0
     per_class: bool = False
 
 
@@ -67,8 +67,6 @@ LOSSES = {
     "cross_entropy": CROSS_ENTROPY,
 }
 
-RATE = Pointwise("rate", lambda s, y: (s > 0).to(s.dtype), lambda s, y: torch.zeros_like(s))
-
 
 def _sigmoid(sharpness: float) -> Pointwise:
     def slope(s: Tensor, y: Tensor) -> Tensor:
@@ -99,15 +97,10 @@ def _clipped(sharpness: float) -> Pointwise:
 SURROGATES = {"sigmoid": _sigmoid, "hinge": _hinge_rate, "clipped": _clipped}
 
 
-def _wrong(s: Tensor, y: Tensor) -> Tensor:
-    return ((s > 0) != (y > 0.5)).to(s.dtype)
-
-
 def _wrong_class(s: Tensor, y: Tensor) -> Tensor:
     return (s.argmax(-1) != y.long()).to(s.dtype)
 
 
-WRONG = Pointwise("wrong", _wrong, lambda s, y: torch.zeros_like(s))
 WRONG_CLASS = Pointwise("wrong", _wrong_class, lambda s, y: torch.zeros_like(s), per_class=True)
 
 
@@ -126,7 +119,7 @@ def _deficit(s: Tensor, y: Tensor, smooth: float | None) -> tuple[Tensor, Tensor
 
 
 def class_error(surrogate: str, sharpness: float, loss: Pointwise) -> Pointwise:
-    """The differentiable stand-in for "predicted as another class than its own", for models of one score (which says
+    """The differentiable surrogate of "predicted as another class than its own", for models of one score (which says
     class 1 where it is above 0) or of a score per class, as `loss` takes them.
 
     With "sigmoid" it is one minus the probability of the own class, by the logistic function or softmax of the scores
@@ -138,7 +131,7 @@ def class_error(surrogate: str, sharpness: float, loss: Pointwise) -> Pointwise:
             surrogate,
             lambda s, y: rate.value(-_signs(y) * s, y),
             lambda s, y: -_signs(y) * rate.slope(-_signs(y) * s, y),
-            rate.steepest,
+            rate.lipschitz,
         )
     smooth = sharpness if surrogate == "sigmoid" else None
 
@@ -147,7 +140,7 @@ def class_error(surrogate: str, sharpness: float, loss: Pointwise) -> Pointwise:
         return rate.slope(deficit, y).unsqueeze(-1) * along
 
     return Pointwise(
-        surrogate, lambda s, y: rate.value(_deficit(s, y, smooth)[0], y), slope, rate.steepest, per_class=True
+        surrogate, lambda s, y: rate.value(_deficit(s, y, smooth)[0], y), slope, rate.lipschitz, per_class=True
     )
 
 
@@ -188,18 +181,3 @@ def loss_named(loss: str | Pointwise | Callable[[Tensor, Tensor], Tensor], outpu
             f"unknown loss {loss!r}; known: {', '.join(LOSSES)}, or pass a function of (scores, targets)."
         )
     return LOSSES[loss]
-
-
-def stand_in(kind: tuple[str, str, float], loss: Pointwise) -> Pointwise:
-    """The differentiable per-row function of one of a plan's kinds (statistic, surrogate, sharpness)."""
-    statistic, surrogate, sharpness = kind
-    if surrogate == "loss":
-        return loss
-    return class_error(surrogate, sharpness, loss) if statistic == "error" else SURROGATES[surrogate](sharpness)
-
-
-def exact(kind: tuple[str, str, float], loss: Pointwise) -> Pointwise:
-    """The per-row function that `stand_in` stands in for: the decision, the error, or the loss itself."""
-    if kind[0] == "loss":
-        return loss
-    return RATE if kind[0] == "rate" else WRONG_CLASS if loss.per_class else WRONG

@@ -13,17 +13,20 @@ from torch import Tensor
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
 from fairbound.base.records import Counts
 from fairbound.base.seeds import seed_for
+from fairbound.fairness import quantities
 from fairbound.fairness.batches import Batch
-from fairbound.fairness.class_risk import ClassRisk
-from fairbound.fairness.notions import Notion, constraints
-from fairbound.fairness.plan import Plan, class_number, compile_plan
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.contrasts import dual_scale
+from fairbound.fairness.notions import constraints
+from fairbound.fairness.objectives import ClassLoss, objective_of
+from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import LOGISTIC, Pointwise, loss_named
-from fairbound.fairness.reduction import dual_scale
 from fairbound.fairness.row_checks import check_outputs, sorted_rows, sorted_weights
 from fairbound.fairness.verbs import Verbs
 from fairbound.models.model import Model
 from fairbound.models.scoring import scores_of_rows
-from fairbound.problems.domain import Domain, Space
+from fairbound.problems.domain import Domain, Product, Space
 from fairbound.problems.problem import Measured, check_finite
 from fairbound.rows.groups import Groups
 from fairbound.rows.sampling import Strata
@@ -31,13 +34,14 @@ from fairbound.rows.sparse import SparseRows
 
 
 class FairProblem(Verbs):
-    """min mean loss subject to the stated bounds, over the rows given.
+    """min mean loss (or another objective) subject to the stated bounds, over the rows given.
 
     model: a Model with n parameters. features: (n_rows, d) tensor or array, or (n_rows, ...) for an nn.Module; a SciPy
         sparse matrix, never made dense, for the built-in models.
     targets: (n_rows,) in {0, 1}; class numbers 0, 1, ... for a model with several outputs.
     groups: Groups of the same rows, or anything Groups.of takes; None without bounds on groups.
     classes: labels of the class numbers, by which bounds on a class name it; None for the numbers themselves.
+    objective: None for the mean loss; "largest_group_loss" for the largest mean loss of a group, as text or object.
     objective_class: the label whose rows alone make up f, as in Neyman-Pearson classification; None for all rows.
     stated: bounds as text or objects. loss: "logistic", "hinge", "squared", "cross_entropy" or a per-row function.
     sample_weight: (n_rows,) >= 0, or None. dtype: of the arithmetic. plan: bounds already compiled, in place of `stated`.
@@ -51,9 +55,10 @@ class FairProblem(Verbs):
         features: Any,
         targets: Any,
         groups: Any = None,
-        stated: str | Notion | Sequence[str | Notion] | None = None,
+        stated: str | Bound | Sequence[str | Bound] | None = None,
         *,
         classes: Sequence[Any] | None = None,
+        objective: Any = None,
         objective_class: Any = None,
         loss: str | Pointwise | Callable[[Tensor, Tensor], Tensor] = "logistic",
         sample_weight: Any = None,
@@ -63,12 +68,12 @@ class FairProblem(Verbs):
         plan: Plan | None = None,
     ):
         per_row = loss_named(loss, model.outputs)
-        self.n, self.domain = model.n, domain or Space()
         y = np.asarray(targets.cpu() if hasattr(targets, "cpu") else targets)
-        notions = constraints(stated)
-        compared = [n.text for n in notions if not isinstance(n, ClassRisk)]
+        bounds = constraints(stated)
+        minimised = objective_of(objective) if objective_class is None else ClassLoss(objective_class)
+        compared = [n.text for n in (*bounds, minimised) if n is not None and "groups" in n.needs]
         if compared and groups is None:
-            raise DataError(f"the bound {compared[0]!r} needs sensitive features, but none were given.")
+            raise DataError(f"{compared[0]!r} needs sensitive features, but none were given.")
         self.groups = None if groups is None else Groups.of(groups)
         codes = np.zeros((len(y), 0), dtype=np.int64) if self.groups is None else self.groups.codes
         if not len(y):
@@ -77,8 +82,10 @@ class FairProblem(Verbs):
         if len(codes) != len(y) or given != len(y):
             raise DataError(f"features, targets and groups differ in length: {given}, {len(y)}, {len(codes)}.")
         if plan is None:
-            plan = compile_plan(notions, self.groups or Groups(codes, (), ()), y, classes)
+            plan = compile_plan(bounds, self.groups or Groups(codes, (), ()), y, classes, objective=minimised)
         check_outputs(model, per_row, plan, y)
+        self.n = model.n + sum(a.size for a in plan.auxiliaries)
+        self.domain = _joint_domain(model.n, domain or Space(), plan)
         cells = plan.cells(codes, y)
         strata = Strata.of(cells)
         order = strata.order
@@ -94,19 +101,27 @@ class FairProblem(Verbs):
         )
         self._check_cells()
         self.names = plan.names
-        if objective_class is not None:
-            self._focus = self._focus_on(objective_class, y, classes)
-        self.dual_scale = torch.as_tensor(dual_scale(plan, self._kinds), dtype=dtype, device=self.device)
+        self.dual_scale = torch.as_tensor(dual_scale(plan, self._functions), dtype=dtype, device=self.device)
+        more = plan.spare - np.pad(plan.bounds, (0, plan.m - len(plan.bounds)))
+        self._spare = torch.as_tensor(more, dtype=dtype, device=self.device) if more.any() else None
         self.dual_rows: FairProblem | None = None
         self._one_hot: dict[Any, Tensor] = {}
 
     @property
     def bounds(self) -> Tensor:
-        """(m,) or (R, m) the bound inside each g."""
-        return self.contrasts.bounds
+        """(m,) or (R, m) what a method may keep a share of as margin: the bound inside each g, where it has one."""
+        if self._spare is None:
+            return self.contrasts.bounds
+        extra = self._spare.shape[-1] - self.contrasts.bounds.shape[-1]
+        return torch.nn.functional.pad(self.contrasts.bounds, (0, extra)) + self._spare
+
+    @property
+    def unbiased(self) -> bool:
+        """Whether values and gradients on a balanced batch are unbiased."""
+        return self.plan.unbiased
 
     def _check_cells(self) -> None:
-        used = np.unique(self.plan.index[self.plan.coefficient != 0])
+        used = self.plan.used_cells()
         empty = used[(self.totals()[torch.as_tensor(used)] == 0).cpu().numpy()] if len(used) else used
         if len(empty):
             names = ", ".join(repr(self.plan.cell_names[c]) for c in empty[:5])
@@ -115,21 +130,14 @@ class FairProblem(Verbs):
                 "be measured on them. Give more rows (a larger validation share), merge the group, or drop its bound."
             )
 
-    def _focus_on(self, label: Any, y: np.ndarray, classes: Sequence[Any] | None) -> tuple[int, float]:
-        """The class number of f, and the weight of all rows over the weight of its rows."""
-        number = class_number(label, y, classes)
-        w = torch.ones_like(self.targets) if self.row_weight is None else self.row_weight
-        share = float(w[self.targets == number].sum() / w.sum())
-        if share == 0:
-            raise EmptyGroupError(f"objective_class={label!r}: no row of positive weight has this label.")
-        return number, 1 / share
-
     def with_bounds(self, bounds: Tensor) -> FairProblem:
         """The same problem with other bounds: (m,), or (R, m) for R stacked runs. Data are shared, not copied."""
         bounds = torch.as_tensor(bounds, dtype=self.dtype, device=self.device)
-        if bounds.shape[-1] != self.m:
+        if bounds.shape[-1] != self.m or self._spare is not None or self.plan.combinations:
             raise OptionError(
-                f"bounds must end in {self.m}, one per contrast ({', '.join(self.names[:3])}...), got {tuple(bounds.shape)}."
+                "only bounds on differences can be exchanged in a compiled problem; build it anew with the other bound."
+                if bounds.shape[-1] == self.m
+                else f"bounds must end in {self.m}, one per contrast ({', '.join(self.names[:3])}...), got {tuple(bounds.shape)}."
             )
         twin = object.__new__(type(self))
         twin.__dict__ |= self.__dict__ | {"contrasts": self.contrasts.with_bounds(bounds), "counts": Counts()}
@@ -155,7 +163,9 @@ class FairProblem(Verbs):
 
     def start(self, seeds: Sequence[int]) -> Tensor:
         starts = [self.model.start(torch.Generator().manual_seed(seed_for("start", root=s)), self.dtype) for s in seeds]
-        return (starts[0] if len(seeds) == 1 else torch.stack(starts)).to(self.device)
+        x = starts[0] if len(seeds) == 1 else torch.stack(starts)
+        more = [torch.full((*x.shape[:-1], a.size), a.start, dtype=self.dtype) for a in self.plan.auxiliaries]
+        return torch.cat([x, *more], dim=-1).to(self.device)
 
     # -- measuring ----------------------------------------------------------------------------------------------
 
@@ -163,28 +173,61 @@ class FairProblem(Verbs):
         """(..., n_rows) scores of the problem's rows (sorted by stratum), or of `features`, a slice at a time.
 
         A module is run in evaluation mode."""
-        return scores_of_rows(self.model, x, self.features if features is None else features)
+        return scores_of_rows(self.model, self.split(x)[0], self.features if features is None else features)
 
     def evaluate(self, x: Tensor) -> Measured:
+        """The objective, the true constraints and the stated bounds' values on all rows; uncounted.
+
+        extra: "accuracy" where there is one, and "stated" (..., bounds): the value of each bound as it was stated, NaN
+        where it is undefined.
+        """
         scores = self.all_scores(x)
-        reduce, objective = self._whole()
-        loss = self.loss.value(scores, self._per_run(scores, self.targets))
-        f = (self._objective(objective, self.targets) * loss).sum(-1)
-        if reduce is None:
+        batch = self.full()
+        y = self._per_run(scores, self.targets)
+        loss = self.loss.value(scores, y)
+        f = (batch.objective * loss).sum(-1)
+        extra = self._accuracy(scores, batch.objective)
+        if batch.reduction is None and not self.plan.beyond_means:
             g = f.new_zeros(*f.shape, 0)
         else:
-            y = self._per_run(scores, self.targets)
             parts = [loss if k is self.loss else k.value(scores, y) for k in self._true]
-            g = reduce.values(torch.cat(parts, dim=-1))[0]
-        extra = {}
-        if self.model.outputs == 1 and self.loss is LOGISTIC:
-            extra["accuracy"] = (objective * ((scores > 0) == (self.targets > 0.5))).sum(-1)
-        elif self.model.outputs > 1:
-            extra["accuracy"] = (objective * (scores.argmax(-1) == self.targets)).sum(-1)
+            q = f.new_zeros(*f.shape, 0) if not parts else batch.reduction.means(torch.cat(parts, dim=-1))  # type: ignore[union-attr]
+            if self.plan.beyond_means:
+                f, g, made = quantities.value(self.plan, self.contrasts, batch, q, f, scores, self.split(x)[1], True)
+                q = made.q[..., : made.q.shape[-1] - len(self.plan.ratios)]
+            else:
+                g, _ = self.contrasts.values(q)
+            if self.m:
+                extra["stated"] = self._stated(q, g)
         check_finite(f, lambda: "the loss over all rows is not finite at this point; lower the step size.")
         return Measured(f, g, extra)
 
+    def _accuracy(self, scores: Tensor, objective: Tensor) -> dict[str, Tensor]:
+        if self.model.outputs > 1:
+            return {"accuracy": (objective * (scores.argmax(-1) == self.targets)).sum(-1)}
+        if self.loss is LOGISTIC:
+            return {"accuracy": (objective * ((scores > 0) == (self.targets > 0.5))).sum(-1)}
+        return {}
+
+    def _stated(self, q: Tensor, g: Tensor) -> Tensor:
+        """(..., bounds) the value of each stated bound, from quantities (..., Q - R) and constraints."""
+        out = []
+        for number, bound in enumerate(self.plan.notions):
+            rows = self.plan.rows_of(number)
+            contrasts = rows[rows < len(self.plan.index)]
+            if len(contrasts):
+                out.append(bound.value_of(*self.contrasts.raw(q, contrasts)))
+            else:
+                out.append(bound.value_of(g[..., rows] + bound.bound, None))
+        return torch.stack(out, dim=-1)
+
     def stated_values(self, measured: Measured) -> list[Tensor]:
         """(...,) the measured value of every stated bound, in the units in which it was stated."""
-        raw = measured.g + self.contrasts.bounds
-        return [n.shown(raw[..., self.plan.rows_of(i)].amax(-1)) for i, n in enumerate(self.plan.notions)]
+        return list(measured.extra["stated"].unbind(-1)) if self.plan.notions else []
+
+
+def _joint_domain(n: int, domain: Domain, plan: Plan) -> Domain:
+    """The domain of the model's n parameters and of the auxiliary variables after them."""
+    if not plan.auxiliaries:
+        return domain
+    return Product([domain, *(a.domain for a in plan.auxiliaries)], [n, *(a.size for a in plan.auxiliaries)])

@@ -11,7 +11,6 @@ from scipy import sparse
 from torch import Tensor
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.fairness.class_risk import ClassRisk
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise
 from fairbound.models.mlp import MLP
@@ -30,21 +29,10 @@ def check_outputs(model: Model, loss: Pointwise, plan: Plan, y: np.ndarray) -> N
             else f"the loss {loss.name!r} takes a score for every class, the model gives one per row; take "
             "'logistic', or a model with as many outputs as classes."
         )
+    for bound in plan.notions:
+        bound.check_model(outputs, y)
     if outputs == 1:
-        if any(isinstance(n, ClassRisk) for n in plan.notions) and not np.isin(y, (0, 1)).all():
-            raise DataError(
-                f"a bound on a class needs labels 0 and 1, or a model with a score for every class; got "
-                f"{np.unique(y)[:5].tolist()}."
-            )
         return
-    for notion in plan.notions:
-        if isinstance(notion, ClassRisk):
-            continue
-        if notion.statistic == "rate" or notion.conditioned != (None,):
-            raise OptionError(
-                f"{notion.text!r} speaks of positive and negative, but the model gives {outputs} scores per row and "
-                "no class is the positive one. State loss_gap over all labels, or train one class against the rest."
-            )
     if not np.isin(y, np.arange(outputs)).all():
         raise DataError(f"labels must be class numbers 0 to {outputs - 1}, got {np.unique(y)[:5].tolist()}...")
 

@@ -1,21 +1,24 @@
 """The four verbs of a FairProblem on a batch: values, gradient, jvp and jacobian, each from one forward pass.
 
-f and g are reductions of per-row functions phi of the scores, so the gradient of w0 f + w . g in a row's score is phi'
-times the weight that (w0, w) gives the row, and one backward pass of these slopes is the gradient in x.
+f and g are reductions of row functions phi of the scores, so the gradient of w0 f + w . g in a row's score is phi'
+times the weight that (w0, w) gives the row, and one backward pass of these slopes is the gradient in x. What is more
+than contrasts of cell means goes through `quantities`, with auxiliary variables behind the model's parameters in x.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from fairbound.base.records import Counts
+from fairbound.fairness import quantities
 from fairbound.fairness.batches import Batch, Batches
 from fairbound.fairness.plan import Plan
-from fairbound.fairness.pointwise import Pointwise, exact, stand_in
+from fairbound.fairness.pointwise import Pointwise
 from fairbound.fairness.reduction import IndexedReduction, Reduction
 from fairbound.models.model import Model
 from fairbound.models.scoring import noise, scores_of_rows
@@ -27,7 +30,7 @@ from fairbound.rows.sparse import SparseRows
 class Verbs(Batches):
     """Losses and bounds of the rows of a batch, and their derivatives, for `model` and per-row `loss`.
 
-    The other arguments are those of Batches. f is over all rows, or over the class of `_focus`.
+    The other arguments are those of Batches.
     """
 
     def __init__(
@@ -43,46 +46,57 @@ class Verbs(Batches):
     ):
         super().__init__(features, targets, cells, row_weight, strata, plan)
         self.model, self.loss, self.counts = model, loss, Counts()
-        self._focus: tuple[int, float] | None = None  # the class number of f; weight of all rows / weight of its rows
-        self._kinds = [stand_in(kind, loss) for kind in plan.kinds]
-        self._true = [exact(kind, loss) for kind in plan.kinds]
-        self._loss_only = self._kinds == [loss]
+        self._functions = [f.trained(loss) for f in plan.functions]
+        self._true = [f.exact(loss) for f in plan.functions]
+        self._loss_only = self._functions == [loss]
+        self._always = plan.beyond_means or not self.contrasts.linear  # whether slopes need the values first
         self._kept: tuple[Tensor, int, Reduction, Tensor] | None = None
+
+    def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The model's parameters (..., n_model) and the auxiliary variables (..., aux) of x."""
+        n = self.model.n
+        return (x, x[..., :0]) if x.shape[-1] == n else (x[..., :n], x[..., n:])
 
     def values(self, x: Tensor, batch: Batch, true: bool = False) -> Evaluation:
         """f and g; with `true` the metric itself in place of its surrogate, on all rows without a module's dropout."""
         self.counts.values += 1
         self.counts.samples += batch.targets.shape[-1]
+        theta, z = self.split(x)
         if true and batch.rows is None and getattr(self.model, "random", False):
-            scores = scores_of_rows(self.model, x, batch.features)
+            scores = scores_of_rows(self.model, theta, batch.features)
         else:
             with noise(self.model, batch.seed):
-                scores = self.model.scores(x, batch.features)
-        evaluation, _ = self._evaluate(scores, batch, self._true if true else self._kinds)
+                scores = self.model.scores(theta, batch.features)
+        evaluation, _ = self._evaluate(scores, z, batch, true)
         self._check(evaluation, scores, batch)
         return evaluation
 
     def gradient(
         self, x: Tensor, batch: Batch, weights: Weights | Callable[[Evaluation], Weights]
     ) -> tuple[Evaluation | None, Tensor]:
+        """The gradient (..., n) of w0 f + w . g, and the evaluation where `weights` is a function of it."""
         self.counts.gradients += 1
         self.counts.samples += batch.targets.shape[-1]
+        theta, z = self.split(x)
         with noise(self.model, batch.seed):
-            scores, tape = self.model.forward(x, batch.features)
+            scores, tape = self.model.forward(theta, batch.features)
         evaluation, memo = None, None
         if callable(weights):
-            evaluation, memo = self._evaluate(scores, batch, self._kinds)
+            evaluation, memo = self._evaluate(scores, z, batch)
             self._check(evaluation, scores, batch)
             w0, w = weights(evaluation)
         else:
             w0, w = weights
-            if w is not None and self.plan.best:
-                memo = self._evaluate(scores, batch, self._kinds)[1]
-        gradient = tape.pull(self._row_slopes(scores, batch, w0, w, memo))
+            if self._always and (w is not None or self.plan.beyond_means):
+                memo = self._evaluate(scores, z, batch)[1]
+        gradient = self._gradient(tape, scores, batch, w0, w, memo)
         check_finite(gradient, lambda: self._explain(scores, batch))
         return evaluation, gradient
 
     def jvp(self, x: Tensor, batch: Batch, dx: Tensor) -> Tensor:
+        """(..., 1 + m): derivatives of f, g_1, ..., g_m along dx (..., n)."""
+        if self.plan.beyond_means:
+            return (self.jacobian(x, batch)[1] @ dx.unsqueeze(-1)).squeeze(-1)
         self.counts.jvps += 1
         self.counts.samples += batch.targets.shape[-1]
         with noise(self.model, batch.seed):
@@ -92,12 +106,11 @@ class Verbs(Batches):
         df = self._along(self._row_slopes(scores, batch, 1.0, None, None) * ds).sum(-1)
         if not self.m:
             return df.unsqueeze(-1)
-        dphi = torch.cat([self._along(k.slope(scores, batch.targets) * ds) for k in self._kinds], dim=-1)
-        _, memo = self._evaluate(scores, batch, self._kinds)
+        dphi = torch.cat([self._along(k.slope(scores, batch.targets) * ds) for k in self._functions], dim=-1)
+        _, memo = self._evaluate(scores, x[..., :0], batch)
         reduce = batch.reduction
-        if isinstance(reduce, IndexedReduction) and memo is not None:
-            dq = reduce.means(dphi)
-            dg = (dq.gather(-1, memo.flatten(-2)).view(memo.shape) * self.contrasts.coefficient).sum(-1)
+        if isinstance(reduce, IndexedReduction):
+            dg = self.contrasts.jvp(reduce.means(dphi), memo)
         else:
             dg = reduce.values(dphi)[0] + self.contrasts.bounds  # type: ignore[union-attr]
         if batch.seen is not None:
@@ -105,21 +118,23 @@ class Verbs(Batches):
         return torch.cat([df.unsqueeze(-1), dg], dim=-1)
 
     def jacobian(self, x: Tensor, batch: Batch) -> tuple[Evaluation, Tensor]:
+        """The evaluation, and the gradients (..., 1 + m, n) of f, g_1, ..., g_m."""
         self.counts.jacobians += 1
         self.counts.samples += batch.targets.shape[-1]
+        theta, z = self.split(x)
         with noise(self.model, batch.seed):
-            scores, tape = self.model.forward(x, batch.features)
-        evaluation, memo = self._evaluate(scores, batch, self._kinds)
+            scores, tape = self.model.forward(theta, batch.features)
+        evaluation, memo = self._evaluate(scores, z, batch)
         zero = scores.new_zeros(*evaluation.g.shape)
         w0 = torch.ones((*x.shape[:-1], 1), dtype=self.dtype, device=x.device) if x.dim() > 1 else 1.0
-        rows = [tape.pull(self._row_slopes(scores, batch, w0, None, None))]
+        rows = [self._gradient(tape, scores, batch, w0, None, memo if self.plan.beyond_means else None)]
         for i in range(self.m):
             if i in self._mirrored:
                 rows.append(-rows[1 + self._mirrored[i]])
                 continue
             w = zero.clone()
             w[..., i] = 1.0
-            rows.append(tape.pull(self._row_slopes(scores, batch, 0.0, w, memo)))
+            rows.append(self._gradient(tape, scores, batch, 0.0, w, memo))
         jacobian = torch.stack(rows, dim=-2)
         check_finite(jacobian, lambda: self._explain(scores, batch))
         return evaluation, jacobian
@@ -141,56 +156,73 @@ class Verbs(Batches):
                 out[i] = negative
         return out
 
-    def _evaluate(self, scores: Tensor, batch: Batch, kinds: list[Pointwise]) -> tuple[Evaluation, Tensor | None]:
+    def _evaluate(self, scores: Tensor, z: Tensor, batch: Batch, true: bool = False) -> tuple[Evaluation, Any]:
+        """f and g of the rows' scores, and what `_gradient` needs of the values."""
         y = self._per_run(scores, batch.targets)
         loss = self.loss.value(scores, y)
-        f = (self._objective(batch.objective, batch.targets) * loss).sum(-1)
-        if batch.reduction is None:
+        f = (batch.objective * loss).sum(-1)
+        functions = self._true if true else self._functions
+        parts = [loss if k is self.loss else k.value(scores, y) for k in functions]
+        memo: Any
+        if self.plan.beyond_means:
+            reduce = batch.reduction
+            means = f.new_zeros(*f.shape, 0) if reduce is None else reduce.means(torch.cat(parts, dim=-1))  # type: ignore[union-attr]
+            f, g, memo = quantities.value(self.plan, self.contrasts, batch, means, f, scores, z, true)
+        elif batch.reduction is None:
             return Evaluation(f, f.new_zeros(*f.shape, 0)), None
-        parts = [loss if k is self.loss else k.value(scores, y) for k in kinds]
-        phi = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
-        g, memo = batch.reduction.values(phi)
+        else:
+            g, memo = batch.reduction.values(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1))
         if batch.seen is not None:
             self.counts.unseen += int((~batch.seen).sum())
             g = g * batch.seen
         return Evaluation(f, g, batch.seen), memo
-
-    def _objective(self, weights: Tensor, targets: Tensor) -> Tensor:
-        """(..., B) weight of each row's loss in f."""
-        if self._focus is None:
-            return weights
-        number, scale = self._focus
-        return weights * ((targets == number).to(weights.dtype) * scale)
 
     def _per_run(self, scores: Tensor, targets: Tensor) -> Tensor:
         """Targets (..., B) of each run, where all rows are one batch shared by a stack."""
         shape = scores.shape if self.model.outputs == 1 else scores.shape[:-1]
         return targets if targets.shape == shape else targets.expand(shape)
 
-    def _row_slopes(
-        self, scores: Tensor, batch: Batch, w0: float | Tensor, w: Tensor | None, memo: Tensor | None
+    def _gradient(
+        self, tape: Any, scores: Tensor, batch: Batch, w0: float | Tensor, w: Tensor | None, memo: Any
     ) -> Tensor:
+        """(..., n): the gradient of w0 f + w . g in x."""
+        if not self.plan.beyond_means:
+            return tape.pull(self._row_slopes(scores, batch, w0, w, memo))
+        w = w if w is None or batch.seen is None else w * batch.seen
+        made = quantities.vjp(self.plan, self.contrasts, batch, w0, w, memo)
+        slopes = self._per_row(batch.objective * made.of_loss) * self.loss.slope(scores, batch.targets)
+        if made.of_rows is not None:
+            slopes = slopes + self._function_slopes(scores, batch, made.of_rows)
+        if made.of_scores is not None:
+            slopes = slopes + made.of_scores
+        return torch.cat([tape.pull(slopes), made.of_auxiliaries], dim=-1)
+
+    def _row_slopes(self, scores: Tensor, batch: Batch, w0: float | Tensor, w: Tensor | None, memo: Any) -> Tensor:
         """The gradient of w0 f + w . g in the scores."""
         y = batch.targets
         ones = isinstance(w0, float) and w0 == 1.0
-        own = self._objective(batch.objective, y)
-        own = own if ones else own * w0
+        own = batch.objective if ones else batch.objective * w0
         if w is None or batch.reduction is None:
             return self._per_row(own) * self.loss.slope(scores, y)
-        fixed = ones and memo is None and batch.seen is None and self._focus is None
-        pulled = self._kept_weights(own, w, batch.reduction) if fixed else self._row_weights(own, w, batch, memo)
+        fixed = ones and memo is None and batch.seen is None
+        weights = self._kept_weights(own, w, batch.reduction) if fixed else self._row_weights(own, w, batch, memo)
         if self._loss_only:
-            return self._per_row(pulled) * self.loss.slope(scores, y)
-        pieces = pulled.split(y.shape[-1], dim=-1) if len(self._kinds) > 1 else (pulled,)
-        total = self._per_row(own) * self.loss.slope(scores, y)
-        for kind, piece in zip(self._kinds, pieces, strict=True):
-            total = total + self._per_row(piece) * kind.slope(scores, y)
+            return self._per_row(weights) * self.loss.slope(scores, y)
+        return self._per_row(own) * self.loss.slope(scores, y) + self._function_slopes(scores, batch, weights)
+
+    def _function_slopes(self, scores: Tensor, batch: Batch, weights: Tensor) -> Tensor:
+        """Slopes of the row functions, weighted: weights (..., P*B) -> like the scores."""
+        pieces = weights.split(batch.targets.shape[-1], dim=-1) if len(self._functions) > 1 else (weights,)
+        total: Any = None
+        for function, piece in zip(self._functions, pieces, strict=True):
+            part = self._per_row(piece) * function.slope(scores, batch.targets)
+            total = part if total is None else total + part
         return total
 
-    def _row_weights(self, own: Tensor, w: Tensor, batch: Batch, memo: Tensor | None) -> Tensor:
+    def _row_weights(self, own: Tensor, w: Tensor, batch: Batch, memo: Any) -> Tensor:
         """Weight of each row's slopes in the gradient of w . g, with the objective's where all slopes are the loss's."""
-        pulled = batch.reduction.pull(w if batch.seen is None else w * batch.seen, memo)  # type: ignore[union-attr]
-        return own + pulled if self._loss_only else pulled
+        weights = batch.reduction.vjp(w if batch.seen is None else w * batch.seen, memo)  # type: ignore[union-attr]
+        return own + weights if self._loss_only else weights
 
     def _kept_weights(self, own: Tensor, w: Tensor, reduction: Reduction) -> Tensor:
         """`_row_weights`, kept while w and the reduction are those of the call before: between dual updates."""
@@ -200,8 +232,8 @@ class Verbs(Batches):
             or self._kept[1] != w._version
             or self._kept[2] is not reduction
         ):
-            pulled = reduction.pull(w, None)
-            self._kept = (w, w._version, reduction, own + pulled if self._loss_only else pulled)
+            weights = reduction.vjp(w, None)
+            self._kept = (w, w._version, reduction, own + weights if self._loss_only else weights)
         return self._kept[3]
 
     def _per_row(self, weights: Tensor) -> Tensor:

@@ -23,21 +23,21 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, distributed
 
 from fairbound.base.errors import FairboundError, NonFiniteError, OptionError
-from fairbound.fairness.class_risk import ClassRisk
-from fairbound.fairness.notions import GroupGap, constraints
-from fairbound.fairness.plan import Plan, compile_plan
-from fairbound.fairness.pointwise import Pointwise, exact, loss_named, stand_in
-from fairbound.fairness.reduction import Contrasts, dual_scale, seen_contrasts
+from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.contrasts import Contrasts, dual_scale, seen_contrasts
+from fairbound.fairness.notions import Bound, constraints
+from fairbound.fairness.plan import Plan
+from fairbound.fairness.pointwise import Pointwise, loss_named
 from fairbound.methods.alm import ALM
 from fairbound.methods.primal import decayed, positive
 from fairbound.optim.means import Queue, RunningMeans
 from fairbound.optim.rows import CellTable, training_rows
 from fairbound.optim.state import DualReport, by_name, checked_state, some
+from fairbound.rows.groups import Groups
 
 FORMAT = 1
 MEMORY = 2048
@@ -70,7 +70,7 @@ class Dual:
 
     def __init__(
         self,
-        stated: str | GroupGap | Sequence[str | GroupGap],
+        stated: str | Bound | Sequence[str | Bound],
         *,
         groups: Any = None,
         targets: Any = None,
@@ -105,8 +105,8 @@ class Dual:
                 "nonfinite='skip' cannot be used with distributed=True: a process that skips its "
                 "backward pass leaves the others waiting for its gradients. Use nonfinite='raise'."
             )
-        notions = constraints(stated if isinstance(stated, (str, GroupGap)) else list(stated))
-        classes = [n.text for n in notions if isinstance(n, ClassRisk)]
+        notions = constraints(stated)
+        classes = [b.text for b in notions if "groups" not in b.needs]
         if classes:
             raise OptionError(
                 f"Dual compares groups, and {classes[0]!r} speaks of a class; train with FairClassifier or formulate."
@@ -115,9 +115,13 @@ class Dual:
             raise OptionError(
                 "Dual needs at least one bound, as in 'demographic_parity <= 0.02'; without one use your own loss."
             )
-        rows, y = training_rows(groups, targets, group_names)
-        self.groups = rows.take([])
-        self.plan: Plan = compile_plan(notions, rows, y)
+        rows = training_rows(groups, targets, group_names)
+        self.groups = Groups(rows.codes[:0], rows.attributes, rows.labels)
+        self.plan: Plan = compile_plan(notions, rows)
+        if self.plan.beyond_means:
+            raise OptionError(
+                f"Dual keeps means over groups, and {notions[0].text!r} needs more; train with FairClassifier."
+            )
         self.nonfinite, self.distributed = nonfinite, distributed
         self.memory = max(MEMORY, MEMORY_PER_CELL * self.plan.n_cells) if memory is None else memory
         positive(memory=self.memory)
@@ -126,8 +130,8 @@ class Dual:
             raise OptionError(
                 f"the loss {self._loss.name!r} takes a score for every class; Dual takes one score per row."
             )
-        self._kinds = [stand_in(kind, self._loss) for kind in self.plan.kinds]
-        true = [exact(kind, self._loss) for kind in self.plan.kinds]
+        self._kinds = [f.trained(self._loss) for f in self.plan.functions]
+        true = [f.exact(self._loss) for f in self.plan.functions]
         both = dual_values == "surrogate" and self._kinds != true
         self._means = RunningMeans(self.plan, [true, self._kinds] if both else [true], self._loss, self.memory)
         self._contrasts = Contrasts(self.plan)
@@ -144,7 +148,7 @@ class Dual:
         numbers = ("k", "weighed", "calls", "calls_at_step", "skipped")
         return {
             **{name: torch.zeros(self.plan.m, dtype=torch.float64) for name in ("multipliers", "g", "w")},
-            "smallest": torch.full((len(self.plan.notions),), math.inf, dtype=torch.float64),
+            "smallest": torch.full((len(self.plan.notions),), math.nan, dtype=torch.float64),
             **dict.fromkeys(numbers, 0),
             "processes": 1,
         }
@@ -157,7 +161,7 @@ class Dual:
         return self.plan.m
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Sequence[str]:
         """(m,) what each inequality compares."""
         return self.plan.names
 
@@ -187,8 +191,8 @@ class Dual:
     def report(self) -> DualReport:
         """Values, multipliers, caps, and groups that batches lacked."""
         s, names = self._state, self.plan.cell_names
-        y, texts = s["multipliers"], [n.text for n in self.plan.notions]
-        compared = np.unique(self.plan.index[self.plan.coefficient != 0]).tolist()
+        y = s["multipliers"]
+        compared = self.plan.used_cells().tolist()
         lacked, rows = self._means.lacked().tolist(), self._means.latest()[1].tolist()
         values = self.values()
         return DualReport(
@@ -197,10 +201,10 @@ class Dual:
             rows=self._means.seen_rows,
             skipped=s["skipped"],
             values=values,
-            bounds={n.text: float(n.bound) for n in self.plan.notions},
+            bounds={n.text: float(n.stated) for n in self.plan.notions},
             smallest={
-                t: min(b, values[t]) if values[t] == values[t] else math.nan
-                for t, b in zip(texts, s["smallest"].tolist(), strict=True)
+                b.text: self._better(b, values[b.text], v) if values[b.text] == values[b.text] else math.nan
+                for b, v in zip(self.plan.notions, s["smallest"].tolist(), strict=True)
             },
             multipliers={self.names[i]: float(y[i]) for i in y.nonzero().flatten().tolist()},
             at_cap=tuple(self.names[i] for i in (y >= self.config.multiplier_bound).nonzero().flatten().tolist()),
@@ -328,17 +332,27 @@ class Dual:
             g, y = torch.where(fresh, g, s["g"]), torch.where(fresh, y, s["multipliers"])
         s["g"], s["multipliers"] = g, y
         s["w"] = (y + config.penalty * self._scale * g).clamp_(0, config.multiplier_bound)
-        now = torch.tensor(self._stated(mean[:, 0], rows > 0), dtype=torch.float64)
-        s["smallest"] = torch.fmin(s["smallest"], now)
+        now = self._stated(mean[:, 0], rows > 0)
+        best = [self._better(b, *pair) for b, *pair in zip(self.plan.notions, s["smallest"].tolist(), now, strict=True)]
+        s["smallest"] = torch.tensor(best, dtype=torch.float64)
         self._weigh()
 
     def _stated(self, q: Tensor, seen: Tensor) -> list[float]:
-        raw = self._contrasts.values(q)[0] + self._contrasts.bounds
+        """The value of each bound, NaN where none of its groups has been seen."""
         known = seen_contrasts(self.plan, seen)
-        if known is not None:
-            raw = torch.where(known, raw, -math.inf)
-        largest = [float(raw[self.plan.rows_of(i)].amax()) for i in range(len(self.plan.notions))]
-        return [v if v > -math.inf else math.nan for v in largest]
+        out = []
+        for number, bound in enumerate(self.plan.notions):
+            rows = self.plan.rows_of(number)
+            rows = rows if known is None else rows[known[rows].numpy()]
+            out.append(float(bound.value_of(*self._contrasts.raw(q, rows))) if len(rows) else math.nan)
+        return out
+
+    @staticmethod
+    def _better(bound: Bound, one: float, other: float) -> float:
+        """The value nearer to what is asked for; the one that is a number where one is NaN."""
+        if one != one or other != other:
+            return other if one != one else one
+        return max(one, other) if bound.sense == "at least" else min(one, other)
 
     def _weigh(self) -> None:
         """Weight of a row by cell, (K + 1,), the last for rows in none; and the constant -w . bounds.
@@ -350,13 +364,19 @@ class Dual:
         if not bool(s["w"].any()):
             self._row_weights, self._constant = None, 0.0
             return
-        index = self._contrasts.values(means["mean"][:, -1])[1]
-        often = (means["rows"] / s["weighed"]).clamp_max(1)[self._contrasts.index if index is None else index]
-        w = s["w"] * often.where(self._contrasts.coefficient != 0, 1.0).amin(-1)
+        memo = self._contrasts.values(means["mean"][:, -1])[1]
+        often = torch.cat([(means["rows"] / s["weighed"]).clamp_max(1), means["rows"].new_ones(1)])
+        w = s["w"] * often[self._behind(memo)].amin(-1)
         share = means["rows"] / means["total_rows"]
-        v = torch.where(share > 0, self._contrasts.pull(w, index) / share.clamp_min(1e-300), 0.0)
+        v = torch.where(share > 0, self._contrasts.vjp(w, memo) / share.clamp_min(1e-300), 0.0)
         self._row_weights = torch.cat([v, v.new_zeros(1)]).to(*self._place)
         self._constant = -float(w @ self._contrasts.bounds)
+
+    def _behind(self, memo: Any) -> Tensor:
+        """(m, t) the cell behind each term of each contrast, K for none."""
+        if memo is None or memo.index is None or len(self.plan.ratios):
+            return torch.as_tensor(self.plan.cells_of)
+        return torch.where(self._contrasts.coefficient != 0, memo.index, self.plan.n_cells)
 
     def _move(self, device: torch.device, dtype: torch.dtype) -> None:
         """Rows are kept and looked up where the scores are; sums and multipliers stay on the CPU."""

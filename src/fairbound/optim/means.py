@@ -93,7 +93,7 @@ class Queue:
 
 
 class RunningMeans:
-    """memory: in rows. statistics: for each, one function per kind of `plan.kinds`, whose means over cells are kept.
+    """memory: in rows. statistics: for each, one function per row function of the plan, whose means over cells are kept.
     loss: the function whose values come with the rows. world: number of processes that are summed over.
 
     state: mean (K, S), weight (K,): means and their effective rows, at the last update. rows (K,), lacked (K,): all
@@ -103,7 +103,7 @@ class RunningMeans:
 
     def __init__(self, plan: Plan, statistics: list[list[Pointwise]], loss: Pointwise, memory: float):
         self.plan, self.statistics, self.loss, self.memory = plan, statistics, loss, memory
-        self.columns_of = [[j for j, c in enumerate(plan.columns) if c.kind == kind] for kind in plan.kinds]
+        self.columns_of = [[j for j, c in enumerate(plan.columns) if c.function == f] for f in plan.functions]
         self.state, self.queue = self.fresh(), Queue()
 
     def fresh(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.plan import Plan
 from fairbound.optim.state import some
 from fairbound.rows.groups import MISSING, Groups
+from fairbound.rows.occurring import Occurring
 
 LARGEST_CODE = 1 << 16
 
@@ -75,8 +76,8 @@ class CellTable:
         raise DataError(f"targets must be 0 or 1, got {float(y[row]):g} in row {row} of the batch.")
 
 
-def training_rows(groups: Any, targets: Any, names: Any) -> tuple[Groups, np.ndarray]:
-    """Groups and labels of the training rows; without them every combination of the named groups with both labels."""
+def training_rows(groups: Any, targets: Any, names: Any) -> Occurring:
+    """Which groups and labels the training rows have; without them every combination of the named groups and labels."""
     if names is not None and not isinstance(names, Mapping):
         names = {"group": names}
     labels = None if names is None else tuple(tuple(str(v) for v in column) for column in names.values())
@@ -87,9 +88,7 @@ def training_rows(groups: Any, targets: Any, names: Any) -> tuple[Groups, np.nda
             )
         if targets is not None:
             raise OptionError("targets= was given without groups=; give both, or group_names= alone.")
-        sizes = [len(column) for column in labels]
-        codes = np.indices([*sizes, 2]).reshape(len(sizes) + 1, -1).T
-        return Groups(codes[:, :-1].copy(), tuple(names), labels), codes[:, -1].copy()
+        return Occurring.every(tuple(names), labels)
     if targets is None:
         raise OptionError(
             "groups= was given without targets=; the labels of the same rows are needed to see which "
@@ -101,7 +100,7 @@ def training_rows(groups: Any, targets: Any, names: Any) -> tuple[Groups, np.nda
         raise DataError(f"groups and targets differ in length: {len(made)} and {len(y)}.")
     if not np.isin(y, (0, 1)).all():
         raise DataError(f"targets must be 0 or 1, got {np.unique(y[~np.isin(y, (0, 1))])[:5].tolist()}.")
-    return made, y.astype(np.int64)
+    return Occurring.of(made, y)
 
 
 def _coded(groups: Any, names: Any, labels: tuple[tuple[str, ...], ...] | None) -> Groups:

@@ -16,7 +16,6 @@ from fairbound.subgroups.rounds import (
     Round,
     SubgroupFit,
     bound_subgroups,
-    overall_plan,
     subgroup_problem,
     violations,
 )
@@ -32,7 +31,6 @@ __all__ = [
     "bound_subgroups",
     "most_violated",
     "occurring",
-    "overall_plan",
     "subgroup_problem",
     "violations",
 ]

@@ -21,14 +21,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.base.errors import DataError, EmptyGroupError, OptionError
-from fairbound.fairness.class_risk import ClassRisk
-from fairbound.fairness.notions import GroupGap, Notion, constraint
-from fairbound.fairness.plan import CONDITION, Column, Plan
+from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.notions import Bound, constraint
 from fairbound.fairness.pointwise import Pointwise, loss_named
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import Model, model_of
-from fairbound.rows.groups import Groups
 from fairbound.subgroups.counts import Occurring, occurring
 from fairbound.subgroups.index import Subgroups
 from fairbound.subgroups.search import Found, Search, most_violated
@@ -38,92 +36,19 @@ Train = Callable[[FairProblem, Tensor | None], Tensor]
 CANDIDATES = 8  # subgroups searched for each one added, so that enough remain when overlapping ones wait
 
 
-def overall_plan(notion: GroupGap, groups: Groups, targets: np.ndarray) -> Plan:
-    """|mean in a group - mean over all rows| <= bound, for every group of every attribute of `groups`.
-
-    Unlike `compile_plan`, a row outside every group of an attribute (MISSING) still counts in the overall mean, so the
-    columns of `Subgroups.as_groups` can be bounded: a subgroup is one group, and the rest need none.
-    targets: (n,) labels in {0, 1}.
-    Raises: OptionError unless the notion compares with "overall" and aggregates by "max"; EmptyGroupError for a group
-        without a row to measure, or it is dropped where the notion says empty="drop".
-    """
-    check_notion(notion)
-    targets = np.asarray(targets)
-    conditions = notion.conditioned
-    columns: list[Column] = []
-    names: list[str] = []
-
-    def column(attributes: tuple[int, ...], labels: Sequence[str]) -> Column:
-        made = Column(
-            attributes,
-            (),
-            (len(labels),) if attributes else (),
-            conditions,
-            len(names),
-            notion.statistic,
-            notion.surrogate,
-            notion.sharpness,
-        )
-        columns.append(made)
-        names.extend(f"{label}{CONDITION[c]}" for c in conditions for label in labels)
-        return made
-
-    overall = column((), ["overall"])
-    index: list[tuple[int, int]] = []
-    words: list[str] = []
-    dropped: list[str] = []
-    for a, labels in enumerate(groups.labels):
-        made = column((a,), labels)
-        code = groups.codes[:, a]
-        counts = [
-            np.bincount(code[(code >= 0) & (True if c is None else targets == c)], minlength=len(labels))
-            for c in conditions
-        ]
-        for g, label in enumerate(labels):
-            empty = [c for c, count in zip(conditions, counts, strict=True) if not count[g]]
-            if empty and notion.empty == "raise":
-                raise EmptyGroupError(
-                    f"{notion.text!r}: the subgroup {label!r} has no row{CONDITION[empty[0]]}, so its part of the "
-                    "bound is undefined. Choose subgroups with more rows (min_count), or state it with empty=drop."
-                )
-            if empty:
-                dropped.append(label)
-                continue
-            for p, c in enumerate(conditions):
-                inside, everyone = made.offset + p * len(labels) + g, overall.offset + p
-                index += [(inside, everyone), (everyone, inside)]
-                words += [
-                    f"{notion.name}: {label} - overall{CONDITION[c]}",
-                    f"{notion.name}: overall - {label}{CONDITION[c]}",
-                ]
-    return Plan(
-        (notion,),
-        tuple(columns),
-        np.array(index, dtype=np.int64).reshape(-1, 2),
-        np.tile([1.0, -1.0], (len(index), 1)),
-        np.full(len(index), float(notion.bound)),
-        tuple(words),
-        tuple(names),
-        np.zeros(len(index), dtype=np.int64),
-        (),
-        tuple(dropped),
-    )
-
-
-def check_notion(notion: Notion) -> GroupGap:
-    if isinstance(notion, ClassRisk):
-        raise OptionError(f"{notion.text!r} speaks of a class, and subgroups are compared by a notion of fairness.")
-    if notion.against != "overall" or notion.aggregation != "max":
+def check_notion(bound: Bound) -> Bound:
+    """The bound, where it compares means of groups with those of all rows. Raises: OptionError where it does not."""
+    if not bound.row_functions():
         raise OptionError(
-            f"subgroups are compared with everyone, each condition by itself: write {notion.name}[overall] <= ..., got "
-            f"{notion.text!r}."
+            f"subgroups are compared with everyone, each label by itself: write {bound.name}[overall] <= ..., with a notion "
+            f"that compares means of groups; got {bound.text!r}."
         )
-    return notion
+    return bound
 
 
 def violations(
     cells: Occurring,
-    notion: GroupGap,
+    notion: Bound,
     scores: Any,
     targets: np.ndarray,
     *,
@@ -137,19 +62,15 @@ def violations(
     scores: (n,) logits of the rows that `cells` counted; a row is selected where its score is above 0. A condition
     (rows with y = 1, say) restricts means and min_count to its rows.
     """
-    check_notion(notion)
     s = torch.as_tensor(scores).detach().cpu().double()
     y = np.asarray(targets)
-    if notion.statistic == "loss":
-        statistic = loss_named(loss).value(s, torch.as_tensor(y, dtype=torch.float64)).numpy()
-    else:
-        statistic = (s > 0).numpy()
-    return [
-        most_violated(
-            cells, statistic, min_count=min_count, max_fixed=max_fixed, top=top, rows=None if c is None else y == c
-        )
-        for c in notion.conditioned
-    ]
+    out = []
+    for function, label in check_notion(notion).row_functions():
+        statistic = function.exact(loss_named(loss)).value(s, torch.as_tensor(y, dtype=torch.float64)).numpy()
+        statistic = statistic.astype(bool) if np.isin(statistic, (0, 1)).all() else statistic
+        rows = None if label is None else y == label
+        out.append(most_violated(cells, statistic, min_count=min_count, max_fixed=max_fixed, top=top, rows=rows))
+    return out
 
 
 @dataclass(frozen=True)
@@ -189,7 +110,7 @@ def bound_subgroups(
     targets: Any,
     subgroups: Subgroups,
     codes: np.ndarray,
-    notion: str | GroupGap,
+    notion: str | Bound,
     *,
     min_count: int = 200,
     max_fixed: int | None = None,
@@ -229,7 +150,7 @@ def bound_subgroups(
     rows = torch.as_tensor(features).to(dtype)
     network = model_of(model, rows.shape[1])
     cells = occurring(subgroups, codes)
-    inner = replace(stated, bound=stated.bound - margin)
+    inner = replace(stated, bound=stated.bound - margin)  # type: ignore[type-var]
     chosen = dict.fromkeys(active)
     x, done, best, best_x = x0, [], 0, None
     for _ in range(rounds):
@@ -271,7 +192,7 @@ def subgroup_problem(
     subgroups: Subgroups,
     indices: Sequence[int],
     codes: np.ndarray,
-    notion: str | GroupGap,
+    notion: str | Bound,
     **options: Any,
 ) -> FairProblem:
     """A FairProblem that bounds the chosen subgroups, overlapping ones too, against everyone; without any, no bound.
@@ -281,7 +202,7 @@ def subgroup_problem(
     if not len(indices):
         return FairProblem(model, features, targets, **options)
     groups = subgroups.as_groups(indices, codes)
-    plan = overall_plan(check_notion(constraint(notion)), groups, targets)
+    plan = compile_plan((check_notion(constraint(notion)),), groups, targets, everyone=True)
     return FairProblem(model, features, targets, groups, plan=plan, **options)
 
 

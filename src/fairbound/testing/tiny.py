@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fairbound.fairness.notions import GroupGap
+from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import MLP, Model
 from fairbound.testing.known import Optimum
@@ -37,7 +37,7 @@ MEAN_SCORES = "demographic_parity[surrogate=clipped,sharpness=0.25] <= 0.05"
 
 
 def tiny(
-    stated: str | GroupGap | Sequence[str | GroupGap] | None = MEAN_SCORES,
+    stated: str | Bound | Sequence[str | Bound] | None = MEAN_SCORES,
     *,
     model: Model | None = None,
     groups: Any = TWO_GROUPS,

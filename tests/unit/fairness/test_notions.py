@@ -1,5 +1,6 @@
 """Bounds as text and as objects: the round trip, the options, and the words of every refusal."""
 
+from dataclasses import dataclass
 from itertools import product
 
 import pytest
@@ -14,7 +15,10 @@ from fairbound.fairness.notions import (
     PredictiveEquality,
     constraint,
     constraints,
+    register,
 )
+from fairbound.fairness.notions.groups import RateBound
+from fairbound.fairness.statistics import RATES
 
 BOUNDS = [0, 0.02, 1, 1e-5, 0.123456789, 1 / 3]
 ATTRIBUTES = ["each", "crossed", ("sex",), ("sex", "race"), "age group"]
@@ -66,7 +70,7 @@ def test_what_people_write(text, expected):
 def test_texts_as_shown():
     assert DemographicParity(bound=0.02).text == "demographic_parity <= 0.02"
     assert EqualizedOdds(bound=0.1, aggregated="sum").text == "equalized_odds[sum] <= 0.1"
-    assert EqualOpportunity(bound=1 / 3, attributes=["a", "b"]).text == "equal_opportunity[a+b] <= 0.3333333333333333"
+    assert EqualOpportunity(bound=1 / 3, attributes=["a", "b"]).text == "equal_opportunity[by=a+b] <= 0.3333333333333333"
     assert LossGap(bound=0.005, given="both", against="best").text == "loss_gap[best,y=both] <= 0.005"
 
 
@@ -96,7 +100,20 @@ def test_texts_as_shown():
         ("demographic_parity[sex+sex] <= 0.1", "different names"),
         ("demographic_parity[sex+] <= 0.1", "different names"),
         ("loss_gap[y=2] <= 0.1", "given must be None, 0, 1 or 'both'"),
-        ("loss_gap[surrogate=hinge] <= 0.1", "trains on the loss itself"),
+        ("loss_gap[surrogate=hinge] <= 0.1", "unknown option 'surrogate=hinge'"),
+        ("demographic_parity[intergroup] <= 0.1", "unknown option 'intergroup'.* write by=intergroup"),
+        ("demographic_parity[0.05:0.30] <= 0.1", r"unknown option '0.05:0.30' in .*; demographic_parity has: pairwise"),
+        ("demographic_parity[overal] <= 0.1", "did you mean 'overall'"),
+        ("demographic_parity[overall,pairwise] <= 0.1", "say the same thing twice"),
+        ("demographic_parity[empty=drop,empty=raise] <= 0.1", "say the same thing twice"),
+        ("Demographic_Parity <= 0.1", "did you mean 'demographic_parity'"),
+        ("demographic_parity_ratio <= 0.8", "bounded from below; write it like 'demographic_parity_ratio >= 0.8'"),
+        ("demographic_parity_ratio >= 0", "must be above 0"),
+        ("conditional_demographic_parity <= 0.1", "given"),
+        ("conditional_demographic_parity[given=a,overall] <= 0.1", "pairwise"),
+        ("f1_parity[overall] <= 0.1", "no mean of its groups"),
+        ("group_loss[overall] <= 0.4", "unknown option 'overall'"),
+        ("loss_gap[largest=0] <= 0.1", "largest must be a positive number"),
     ],
 )
 def test_what_is_refused_is_named(text, words):
@@ -110,7 +127,7 @@ def test_objects_check_the_same():
         lambda: DemographicParity(bound=0.1, against="worst"),
         lambda: DemographicParity(bound=0.1, attributes=()),
         lambda: EqualizedOdds(bound=0.1, aggregated="mean"),
-        lambda: LossGap(bound=0.1, sharpness=2.0),
+        lambda: LossGap(bound=0.1, given="none"),
     ):
         with pytest.raises(OptionError):
             make()
@@ -125,4 +142,31 @@ def test_several_bounds():
         LossGap(bound=1),
         DemographicParity(bound=0.1),
     )
-    assert set(NOTIONS.values()) == {DemographicParity, EqualOpportunity, PredictiveEquality, EqualizedOdds, LossGap}
+
+
+@pytest.mark.parametrize("name", sorted(set(NOTIONS) - {"recall", "error"}))
+def test_every_notion_writes_what_it_reads(name):
+    notion = NOTIONS[name]
+    given = {"given": "dept"} if "given" in notion.OPTIONS else {}
+    made = notion(bound=0.25, attributes=("sex", "age group"), empty="drop", **given)
+    assert constraint(made.text) == made
+    assert constraint(made.statement, bound=0.25) == made
+    assert ("<=" if made.sense == "at most" else ">=") in made.text
+    assert made.over("crossed") == made and notion(bound=0.25, **given).over("crossed").attributes == "crossed"
+
+
+def test_a_notion_of_one_s_own_is_registered_once():
+    @register()
+    @dataclass(frozen=True, kw_only=True)
+    class AccuracyParity(RateBound):
+        """Accuracies differ by at most `bound`."""
+
+        name = "accuracy_parity"
+        rates = (RATES["accuracy"],)
+
+    try:
+        assert constraint("accuracy_parity[best] <= 0.1") == AccuracyParity(bound=0.1, against="best")
+        with pytest.raises(OptionError, match="is taken by"):
+            register("accuracy_parity")(DemographicParity)
+    finally:
+        del NOTIONS["accuracy_parity"]

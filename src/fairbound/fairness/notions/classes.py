@@ -18,7 +18,16 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
-from fairbound.base.errors import OptionError
+import numpy as np
+
+from fairbound.base.errors import DataError, EmptyGroupError, OptionError
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.builder import Builder, class_number
+from fairbound.fairness.judging import judge_share
+from fairbound.fairness.language import number_text
+from fairbound.fairness.notions.registry import NOTIONS
+from fairbound.fairness.scored import Finding, Scored
+from fairbound.fairness.statistics import RowFunction
 from fairbound.rows.groups import label_text
 
 SURROGATES = ("sigmoid", "hinge", "clipped", "loss")
@@ -32,7 +41,7 @@ _SENSES = {"recall": ">=", "error": "<="}
 
 
 @dataclass(frozen=True)
-class ClassRisk:
+class ClassRisk(Bound):
     """Recall of one class at least `recall`, or its error at most `error`; one of the two is given.
 
     class_: a label of y, or its text; it is kept as text. recall, error: in [0, 1].
@@ -50,7 +59,8 @@ class ClassRisk:
     surrogate: Literal["sigmoid", "hinge", "clipped", "loss"] = "sigmoid"
     sharpness: float = 2.0
 
-    statistic: ClassVar[Literal["error"]] = "error"
+    about: ClassVar[str] = "class"
+    measures: ClassVar[str] = "an error"
 
     def __post_init__(self) -> None:
         label = label_text(self.class_)
@@ -59,9 +69,9 @@ class ClassRisk:
         object.__setattr__(self, "class_", label)
         if (self.recall is None) == (self.error is None):
             raise OptionError("a ClassRisk has one bound: recall= (at least) or error= (at most).")
-        if not (isinstance(self.level, Real) and 0 <= self.level <= 1):
+        if not (isinstance(self.stated, Real) and 0 <= self.stated <= 1):
             raise OptionError(
-                f"the bound of {self.name} must lie in [0, 1], got {self.level!r}; it is a share of the rows of the class."
+                f"the bound of {self.name} must lie in [0, 1], got {self.stated!r}; it is a share of the rows of the class."
             )
         if self.surrogate not in SURROGATES:
             raise OptionError(f"surrogate must be one of {SURROGATES}, got {self.surrogate!r}.")
@@ -79,18 +89,18 @@ class ClassRisk:
         return "at most" if self.recall is None else "at least"
 
     @property
-    def level(self) -> float:
+    def stated(self) -> float:
         """The bound as it was stated."""
         return self.error if self.recall is None else self.recall  # type: ignore[return-value]
 
     @property
     def bound(self) -> float:
         """The largest error of the class that the bound allows; 1 - 0.95 is 0.05 to the last bit."""
-        return float(self.level) if self.recall is None else round(1 - float(self.level), 15)
+        return float(self.stated) if self.recall is None else round(1 - float(self.stated), 15)
 
-    def shown(self, value: Any) -> Any:
-        """An error of the class, in the units of the bound as it was stated."""
-        return value if self.recall is None else 1 - value
+    def value_of(self, raw: Any, terms: Any) -> Any:
+        error = raw.amax(-1)
+        return error if self.recall is None else 1 - error
 
     @property
     def text(self) -> str:
@@ -98,18 +108,62 @@ class ClassRisk:
         options = [] if self.surrogate == "sigmoid" else [f"surrogate={self.surrogate}"]
         options += [] if self.sharpness == 2 else [f"sharpness={self.sharpness}"]
         inside = f" [{','.join(options)}]" if options else ""
-        short = f"{self.level:g}"
-        number = short if float(short) == self.level else repr(float(self.level))
-        return f"{self.name} of class {self.class_}{inside} {_SENSES[self.name]} {number}"
+        return f"{self.name} of class {self.class_}{inside} {_SENSES[self.name]} {number_text(self.stated)}"
+
+    @classmethod
+    def read(cls, text: str, *, bound: float | None = None) -> ClassRisk:
+        """The bound that `text` states on a class. Raises: OptionError where it cannot be read."""
+        return read_class_risk(text)
+
+    def _function(self) -> RowFunction:
+        return RowFunction(None, self.surrogate, self.sharpness, per_class=True)
+
+    def compile(self, builder: Builder) -> None:
+        """One column for all bounds on classes that train on the same surrogate: no row has two classes."""
+        alike = [b for b in builder.stated if isinstance(b, ClassRisk) and b._function() == self._function()]
+        codes = {builder.class_number(b.class_): b.class_ for b in alike}
+        code = builder.class_number(self.class_)
+        if not builder.occurring.of_label(code):
+            raise EmptyGroupError(
+                f"{self.text!r}: no row has the label {self.class_!r}, so the bound is undefined. Give rows of that "
+                "class, or drop its bound."
+            )
+        column = builder.cells(self._function(), (), tuple(sorted(codes)), lambda: [""], ())
+        place = column.offset + column.conditions.index(code)
+        builder.name_cells({column.offset + i: f"class {codes[c]}" for i, c in enumerate(sorted(codes))})
+        builder.contrasts(np.array([[place]]), [1.0], lambda _: f"class {self.class_}")
+
+    def check_model(self, outputs: int, y: np.ndarray) -> None:
+        if outputs == 1 and not np.isin(y, (0, 1)).all():
+            raise DataError(
+                f"a bound on a class needs labels 0 and 1, or a model with a score for every class; got "
+                f"{np.unique(y)[:5].tolist()}."
+            )
+
+    @property
+    def fewest_rows(self) -> float:
+        return 1 / max(self.bound, 0.01)
+
+    def judge(self, rows: Scored, alpha: float) -> Finding:
+        mine = rows.target == class_number(self.class_, rows.target, rows.classes)
+        found = judge_share(self, f"class {self.class_}", rows, mine, rows.wrong, alpha)
+        if found["value"] is None or self.recall is None:
+            return found
+        return found | _recall_of(found) | {"contrasts": [{**c, **_recall_of(c)} for c in found["contrasts"]]}
 
 
-def class_risk(text: str) -> ClassRisk | None:
-    """The bound that `text` states on a class; None where it speaks of something else.
+NOTIONS["recall"] = NOTIONS["error"] = ClassRisk
+
+
+def _recall_of(error: dict[str, Any]) -> dict[str, float]:
+    return {"value": 1 - error["value"], "lower": 1 - error["upper"], "upper": 1 - error["lower"]}
+
+
+def read_class_risk(text: str) -> ClassRisk:
+    """The bound that `text` states on a class.
 
     Raises: OptionError where it speaks of the recall or error of a class but cannot be read.
     """
-    if not re.match(r"^\s*(recall|error)\b", text):
-        return None
     found, short = _LONG.match(text), _SHORT.match(text)
     if found:
         name, label, inside, sense, number = found.groups()

@@ -1,0 +1,106 @@
+"""What a person states: a bound, which reads and writes itself as text, compiles itself for training, and is judged."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
+import numpy as np
+from torch import Tensor
+
+from fairbound.base.errors import OptionError
+from fairbound.fairness.builder import Builder
+from fairbound.fairness.language import SENSES, Option, number_text, option_texts, read_bound
+from fairbound.fairness.scored import Finding, Scored
+from fairbound.fairness.statistics import RowFunction
+
+
+class Bound(ABC):
+    """A stated bound. A notion is a frozen dataclass below it, or below one of the families in `notions`.
+
+    bound: in the units of the metric. name: as it is stated. sense: "at most" or "at least". example: a usual bound.
+    needs: what it asks of the rows: "groups", "two classes" (a positive one), "scores" (decisions are not enough).
+    about: what it speaks of, a "group" or a "class"; measures: what of it, in words.
+    OPTIONS: what may stand in brackets, for reading and writing alike.
+    """
+
+    sense: Any = "at most"
+    example: ClassVar[str] = "0.02"
+    needs: ClassVar[frozenset[str]] = frozenset()
+    about: ClassVar[str] = "group"
+    measures: ClassVar[str] = "a difference"
+    OPTIONS: ClassVar[Mapping[str, Option]] = {}
+
+    name: Any
+    bound: Any
+
+    @property
+    def stated(self) -> float:
+        """The bound as it was stated."""
+        return self.bound
+
+    @property
+    def statement(self) -> str:
+        """The text without its bound."""
+        options = option_texts(self, self.OPTIONS)
+        return f"{self.name}[{','.join(options)}]" if options else self.name
+
+    @property
+    def text(self) -> str:
+        """The bound as a person states it; `constraint(text)` gives this object back, unless the name of an attribute
+        holds one of the signs , + = [ ]."""
+        return f"{self.statement} {SENSES[self.sense]} {number_text(self.stated)}"
+
+    @classmethod
+    def read(cls, text: str, *, bound: float | None = None) -> Self:
+        """The bound that `text` states, or with `bound` one that states none. Raises: OptionError."""
+        return read_bound(cls, text, bound=bound)
+
+    def over(self, attributes: str) -> Self:
+        """The same bound over "each" attribute or the "crossed" ones, where it compares groups and does not say which."""
+        return self
+
+    def row_functions(self) -> tuple[tuple[RowFunction, int | None], ...]:
+        """Where each group's means are compared with those of all rows, nothing more: the row functions averaged, and the
+        label of the rows that each is averaged over (None for all); else ()."""
+        return ()
+
+    # -- training -----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def compile(self, builder: Builder) -> None:
+        """State this bound's inequalities in cells of the builder. Raises: EmptyGroupError, OptionError."""
+
+    def value_of(self, raw: Tensor, terms: Tensor | None) -> Tensor:
+        """(...,) the measured value, in the stated units, from the contrasts' sums raw (..., r) and terms (..., r, t)."""
+        return raw.amax(-1)
+
+    def check_model(self, outputs: int, y: np.ndarray) -> None:
+        """Raises OptionError or DataError where a model with this many scores per row cannot be held to the bound."""
+        if outputs > 1 and "two classes" in self.needs:
+            raise OptionError(
+                f"{self.text!r} speaks of positive and negative, but the model gives {outputs} scores per row and "
+                "no class is the positive one. State loss_gap over all labels, or train one class against the rest."
+            )
+
+    @property
+    def fewest_rows(self) -> float:
+        """Rows of a group or class below which a value as small as the bound cannot be told from chance."""
+        return 0.25 / max(self.bound, 0.01) ** 2
+
+    @property
+    def steps_of_rows(self) -> bool:
+        """Whether the measured value moves in steps of 1 / rows, as shares of rows do."""
+        return True
+
+    # -- measuring ----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def judge(self, rows: Scored, alpha: float) -> Finding:
+        """The verdict on held-out rows, wrong with probability at most alpha."""
+
+    def measure(self, rows: Scored) -> float:
+        """The exact metric on the rows; NaN where it is undefined."""
+        value = self.judge(rows, 0.05)["value"]
+        return float("nan") if value is None else value

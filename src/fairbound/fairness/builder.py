@@ -1,0 +1,241 @@
+"""Stated bounds -> Plan. Every bound compiles itself: it asks the builder for cells, and states inequalities on them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import OptionError
+from fairbound.fairness.forms import Auxiliary, Combination, Statistic
+from fairbound.fairness.plan import Best, Column, Names, Objective, Plan
+from fairbound.fairness.statistics import RowFunction
+from fairbound.rows.groups import Groups, label_text
+from fairbound.rows.occurring import Occurring
+
+CONDITION = {None: "", 1: " | y=1", 0: " | y=0"}
+_LATER = 1 << 40  # quantities beyond the cells are numbered from here until the number of cells is known
+
+
+def compile_plan(
+    bounds: Sequence[Any],
+    groups: Groups | Occurring,
+    targets: np.ndarray | None = None,
+    classes: Sequence[Any] | None = None,
+    *,
+    objective: Any = None,
+    everyone: bool = False,
+) -> Plan:
+    """The plan of the stated bounds on the data's groups and classes.
+
+    groups: Groups with the class numbers `targets` (n,), or which of them occur. classes: the labels of the class numbers
+    0, 1, ...; None for the numbers themselves. objective: what is minimised in place of the mean loss, or None.
+    everyone: rows outside every group count in overall means too.
+    A crossed group that does not occur at all is no group. A group that occurs but has no row where a bound needs one (no
+    positives, say) raises EmptyGroupError, or is dropped and listed where the bound says empty="drop".
+    """
+    occurring = groups if isinstance(groups, Occurring) else Occurring.of(groups, np.asarray(targets))
+    builder = Builder(occurring, classes, tuple(bounds), everyone)
+    for number, bound in enumerate(bounds):
+        builder.number = number
+        bound.compile(builder)
+    if objective is not None:
+        objective.compile_objective(builder)
+    return builder.plan()
+
+
+def class_number(label: Any, targets: np.ndarray, classes: Sequence[Any] | None = None) -> int:
+    """The class number of `label`, a label or its text; `targets` and `classes` as in `compile_plan`.
+
+    Raises: OptionError with the classes there are, where it is none of them.
+    """
+    wanted = str(label_text(label))
+    labels = [str(label_text(v)) for v in (np.arange(int(np.max(targets)) + 1) if classes is None else classes)]
+    if wanted in labels:
+        return labels.index(wanted)
+    near = difflib.get_close_matches(wanted, labels, 1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    known = ", ".join(map(repr, labels[:20])) + (", ..." if len(labels) > 20 else "")
+    raise OptionError(f"there is no class {wanted!r}; {meant}The classes are {known}.")
+
+
+class Builder:
+    """Collects cells and inequalities of the bounds that compile themselves.
+
+    occurring: which groups and labels occur. stated: all bounds of the plan. number: the one that compiles now.
+    """
+
+    def __init__(self, occurring: Occurring, classes: Sequence[Any] | None, stated: tuple[Any, ...], everyone: bool):
+        self.occurring, self.classes, self.stated, self.everyone = occurring, classes, stated, everyone
+        self.number = 0
+        self._columns: list[Column] = []
+        self._cell_names: list[str] = []
+        self._index: list[np.ndarray] = []
+        self._coefficient: list[np.ndarray] = []
+        self._bounds: list[np.ndarray] = []
+        self._spare: list[np.ndarray] = []
+        self._blocks: list[tuple[int, Callable[[int], str]]] = []
+        self._owner: list[np.ndarray] = []
+        self._best: list[Best] = []
+        self._dropped: list[str] = []
+        self._ratios: dict[tuple[int, int], int] = {}
+        self._statistics: list[Statistic] = []
+        self._auxiliaries: list[Auxiliary] = []
+        self._late: list[tuple[Combination, Sequence[str]]] = []
+        self._late_owner: list[np.ndarray] = []
+        self._objective: Objective | None = None
+
+    def class_number(self, label: Any) -> int:
+        return class_number(label, self.occurring.targets, self.classes)
+
+    # -- quantities ---------------------------------------------------------------------------------------------
+
+    def cells(
+        self,
+        function: RowFunction,
+        attributes: tuple[int, ...],
+        conditions: tuple[int | None, ...],
+        names: Callable[[], Sequence[str]],
+        known: tuple[int, ...] | None = None,
+    ) -> Column:
+        """The column of these groups and conditions; names() gives the groups' names, where it is made anew.
+
+        attributes: () for one group of all rows with every attribute of `known` known.
+        """
+        known = attributes if known is None else known
+        wanted = (attributes, known, self.occurring.sizes(attributes), conditions)
+        for column in self._columns:
+            if (column.attributes, column.known, column.sizes, column.conditions, column.function) == (
+                *wanted,
+                function,
+            ):
+                return column
+        column = Column(*wanted, len(self._cell_names), function)
+        self._columns.append(column)
+        labels = names()
+        self._cell_names += [f"{name}{CONDITION.get(c, '')}" for c in conditions for name in labels]
+        return column
+
+    def name_cells(self, names: dict[int, str]) -> None:
+        """Give cells other names than those of their groups."""
+        for cell, name in names.items():
+            self._cell_names[cell] = name
+
+    def ratio(self, above: np.ndarray, below: np.ndarray) -> np.ndarray:
+        """Numbers of the quantities q[above] / q[below], arrays of one shape."""
+        flat = zip(above.ravel().tolist(), below.ravel().tolist(), strict=True)
+        made = [self._ratios.setdefault(pair, len(self._ratios)) for pair in flat]
+        return np.array(made, dtype=np.int64).reshape(above.shape) + 3 * _LATER
+
+    def loss(self) -> int:
+        """Number of the quantity that is the mean loss over all rows."""
+        return _LATER
+
+    def statistic(self, statistic: Statistic) -> np.ndarray:
+        """Numbers of the quantities that `statistic` computes of a batch."""
+        start = 1 + sum(s.size for s in self._statistics)
+        self._statistics.append(statistic)
+        return _LATER + start + np.arange(statistic.size)
+
+    def auxiliary(self, size: int, start: float = 0.0, **domain: Any) -> np.ndarray:
+        """Numbers of the quantities that are `size` variables trained beside the model."""
+        first = sum(a.size for a in self._auxiliaries)
+        self._auxiliaries.append(Auxiliary(size, start, **domain))
+        return 2 * _LATER + first + np.arange(size)
+
+    def drop(self, names: Sequence[str]) -> None:
+        """Record groups that are left out because the data have no row for them."""
+        self._dropped += names
+
+    # -- inequalities -------------------------------------------------------------------------------------------
+
+    def contrasts(
+        self,
+        index: np.ndarray,
+        coefficient: Sequence[float] | np.ndarray,
+        name: Callable[[int], str],
+        bound: float | None = None,
+        spare: float | None = None,
+    ) -> int:
+        """State sum_t coefficient[t] q[index[:, t]] <= bound for each row of index (r, t).
+
+        name: of a row number; bound: the stated one by default. spare: what a method may keep a share of as margin, the
+        bound by default. Returns the number of the first contrast.
+        """
+        rows, first = len(index), sum(map(len, self._index))
+        bound = float(self.stated[self.number].bound) if bound is None else bound
+        self._index.append(index)
+        self._coefficient.append(np.broadcast_to(np.asarray(coefficient, dtype=np.float64), index.shape))
+        self._bounds.append(np.full(rows, bound))
+        self._spare.append(np.full(rows, bound if spare is None else spare))
+        self._owner.append(np.full(rows, self.number, dtype=np.int64))
+        said = self.stated[self.number].name
+        self._blocks.append((rows, lambda i: f"{said}: {name(i)}"))
+        return first
+
+    def best(self, first: int, quantities: Sequence[int], sign: int) -> None:
+        """The contrasts from `first` on, one for each of the quantities, compare with the best-off of them."""
+        self._best.append(Best(tuple(range(first, first + len(quantities))), tuple(map(int, quantities)), sign))
+
+    def combine(self, combination: Combination, names: Sequence[str]) -> None:
+        """State combination(q) <= 0, m numbers called `names`."""
+        self._late.append((combination, [f"{self.stated[self.number].name}: {name}" for name in names]))
+        self._late_owner.append(np.full(combination.m, self.number, dtype=np.int64))
+
+    def minimise(self, index: Sequence[int], coefficient: Sequence[float], how: Any = "sum") -> None:
+        """Take the sum of coefficient times quantities, or their largest, as the objective."""
+        self._objective = Objective(tuple(map(int, index)), tuple(map(float, coefficient)), how)
+
+    # -- the plan -----------------------------------------------------------------------------------------------
+
+    def plan(self) -> Plan:
+        width = max((i.shape[1] for i in self._index), default=2)
+        pad = [
+            (i, np.pad(c, ((0, 0), (0, width - c.shape[1]))))
+            for i, c in zip(self._index, self._coefficient, strict=True)
+        ]
+        index = [np.pad(i, ((0, 0), (0, width - i.shape[1]))) for i, _ in pad]
+        late = [(c.m, lambda i, names=names: names[i]) for c, names in self._late]
+        extra = sum(c.m for c, _ in self._late)
+        made = Plan(
+            self.stated,
+            tuple(self._columns),
+            np.concatenate([np.zeros((0, width), dtype=np.int64), *index]),
+            np.concatenate([np.zeros((0, width)), *(c for _, c in pad)]),
+            np.concatenate([np.zeros(0), *self._bounds]),
+            Names([*self._blocks, *late]),
+            tuple(self._cell_names),
+            np.concatenate([np.zeros(0, dtype=np.int64), *self._owner, *self._late_owner]),
+            np.concatenate([np.zeros(0), *self._spare, np.zeros(extra)]),
+            dropped=tuple(self._dropped),
+            statistics=tuple(self._statistics),
+            auxiliaries=tuple(self._auxiliaries),
+            combinations=tuple(c for c, _ in self._late),
+            objective=self._objective,
+        )
+        return self._numbered(made)
+
+    def _numbered(self, plan: Plan) -> Plan:
+        """The plan with every quantity by its final number."""
+        cells = len(self._cell_names)
+        first_auxiliary = cells + 1 + sum(s.size for s in self._statistics)
+        first_ratio = cells + (1 + sum(s.size for s in self._statistics) + sum(a.size for a in self._auxiliaries)
+                               if plan.beyond_means else 0)  # fmt: skip
+
+        def final(index: Any) -> np.ndarray:
+            at = np.asarray(index, dtype=np.int64)
+            starts = np.array([0, cells, first_auxiliary, first_ratio])
+            return starts[at // _LATER] + at % _LATER
+
+        ratios = np.array(list(self._ratios), dtype=np.int64).reshape(-1, 2)
+        objective = plan.objective
+        return replace(
+            plan,
+            index=final(plan.index),
+            ratios=final(ratios),
+            best=tuple(replace(b, quantities=tuple(final(b.quantities).tolist())) for b in self._best),
+            objective=None if objective is None else replace(objective, index=tuple(final(objective.index).tolist())),
+        )

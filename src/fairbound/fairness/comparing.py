@@ -1,0 +1,162 @@
+"""Who is compared with whom: the groups of some attributes that occur, and the contrasts between their values.
+
+Of R values (one for each rate, or each label) of k groups, unit r * (k + 1) + g is value r of group g, and g = k is the value
+of all rows whose group is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from fairbound.base.errors import OptionError
+from fairbound.rows.groups import Groups, cross
+from fairbound.rows.occurring import Occurring
+
+Against = Literal["pairwise", "overall", "best", "none"]
+
+
+def attribute_sets(
+    attributes: str | tuple[str, ...], names: Sequence[str], text: str, given: str | None = None
+) -> list[tuple[int, ...]]:
+    """Numbers of the attributes that are compared together: each by itself, all crossed, or those named.
+
+    given: an attribute within whose groups the others are compared; it comes first in every set.
+    Raises: OptionError where the data lack one of them.
+    """
+    wanted = [] if isinstance(attributes, str) else list(attributes)
+    unknown = [a for a in [*wanted, *([] if given is None else [given])] if a not in names]
+    if unknown:
+        raise OptionError(f"{text!r} names the attributes {unknown}; the data have {list(names)}.")
+    others = [a for a, name in enumerate(names) if name != given]
+    first = () if given is None else (list(names).index(given),)
+    if given is not None and (given in wanted or not others):
+        raise OptionError(f"{text!r} needs an attribute to compare within the groups of {given!r}; add another one.")
+    if attributes == "each":
+        return [(*first, a) for a in others]
+    chosen = tuple(others) if attributes == "crossed" else tuple(list(names).index(a) for a in wanted)
+    return [(*first, *chosen)]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The groups of one set of attributes. codes: (k,) their codes in the crossing of the attributes, in order; within:
+    number of attributes, from the first on, inside whose groups alone the others are compared."""
+
+    attributes: tuple[int, ...]
+    sizes: tuple[int, ...]
+    labels: tuple[tuple[str, ...], ...]
+    codes: np.ndarray
+    within: int = 0
+
+    @classmethod
+    def of(cls, occurring: Occurring, attributes: tuple[int, ...], within: int = 0) -> Compared:
+        """Of all groups that occur."""
+        codes = np.flatnonzero(occurring.per_group(attributes))
+        labels = tuple(occurring.labels[a] for a in attributes)
+        return cls(attributes, occurring.sizes(attributes), labels, codes, within)
+
+    def keep(self, kept: np.ndarray) -> Compared:
+        """The same with the groups where kept (k,) is True."""
+        return Compared(self.attributes, self.sizes, self.labels, self.codes[kept], self.within)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def name(self, group: int) -> str:
+        """Name of the group-th group; "overall" for k."""
+        if group == len(self):
+            return "overall"
+        code, parts = int(self.codes[group]), []
+        for size, known in zip(reversed(self.sizes), reversed(self.labels), strict=True):
+            code, place = divmod(code, size)
+            parts.append(known[place])
+        return " & ".join(reversed(parts))
+
+    def all_names(self) -> list[str]:
+        """Names of all groups of the crossing, whether they occur or not, in the order of their codes."""
+        names = [""]
+        for known in self.labels:
+            names = [f"{left} & {label}".removeprefix(" & ") for left in names for label in known]
+        return names
+
+    def of_rows(self, groups: Groups) -> np.ndarray:
+        """(n,) the group of each row, -1 where it is in none of these."""
+        code = cross([groups.codes[:, a] for a in self.attributes], self.sizes)
+        place = np.full(int(np.prod(self.sizes)), -1, dtype=np.int64)
+        place[self.codes] = np.arange(len(self))
+        return np.where(code >= 0, place[np.maximum(code, 0)], -1)
+
+    @cached_property
+    def stratum(self) -> np.ndarray:
+        """(k,) the group of the attributes within which each group is compared."""
+        return self.codes // int(np.prod(self.sizes[self.within :]))
+
+    def pairs(self, against: Against) -> tuple[np.ndarray, np.ndarray]:
+        """(p,), (p,): group a and what it is compared with: every later group, or k for all rows."""
+        k = len(self)
+        if against == "overall":
+            return np.arange(k), np.full(k, k)
+        a, b = np.triu_indices(k, 1)
+        if self.within:
+            inside = self.stratum[a] == self.stratum[b]
+            a, b = a[inside], b[inside]
+        return a, b
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The contrasts of R values between groups: index (m, t) units and coefficient (m, t), and their names.
+
+    tails: what is said after a name, for each value. summed: both values under one bound. a, b: (p,) groups compared.
+    """
+
+    compared: Compared
+    index: np.ndarray
+    coefficient: np.ndarray
+    tails: tuple[str, ...]
+    summed: bool
+    a: np.ndarray
+    b: np.ndarray
+    sign: str = "-"
+
+    def name(self, i: int) -> str:
+        """What the i-th contrast compares."""
+        if self.summed:
+            i, pattern = divmod(i, 4)
+            s, t = ("", "-")[pattern // 2], ("", "-")[pattern % 2]
+            one, two = self.compared.name(int(self.a[i])), self.compared.name(int(self.b[i]))
+            return f"{s}({one} - {two}){self.tails[0]}, {t}(same){self.tails[1]}"
+        i, side = divmod(i, 2)
+        i, r = divmod(i, len(self.tails))
+        one, two = self.compared.name(int(self.a[i])), self.compared.name(int(self.b[i]))
+        one, two = (two, one) if side else (one, two)
+        return f"{one} {self.sign} {two}{self.tails[r]}"
+
+
+def differences(
+    compared: Compared, against: Against, tails: tuple[str, ...], *, summed: bool = False, ratio: float | None = None
+) -> Differences:
+    """Both directions of every comparison of every value; `summed` joins the two values of a pair under one bound.
+
+    ratio: for values at least this share of those they are compared with, ratio * q_b - q_a <= 0.
+    """
+    a, b = compared.pairs(against)
+    k, values = len(compared), len(tails)
+    start = np.arange(values) * (k + 1)
+    one, two = a[:, None] + start, b[:, None] + start  # (p, R)
+    if summed:
+        index = np.stack([one[:, 0], two[:, 0], one[:, 1], two[:, 1]], axis=1)
+        signs = np.array([[s, -s, t, -t] for s in (1.0, -1.0) for t in (1.0, -1.0)])
+        index = np.repeat(index, 4, axis=0)
+        return Differences(compared, index, np.tile(signs, (len(a), 1)), tails, True, a, b)
+    if ratio is not None:  # the first of each pair of rows speaks of a / b, as its name does
+        index = np.stack([np.stack([two, one], -1), np.stack([one, two], -1)], axis=2).reshape(-1, 2)
+        coefficient = np.broadcast_to(np.array([ratio, -1.0]), index.shape)
+        return Differences(compared, index, coefficient, tails, False, a, b, "/")
+    index = np.stack([np.stack([one, two], -1), np.stack([two, one], -1)], axis=2).reshape(-1, 2)
+    return Differences(compared, index, np.broadcast_to(np.array([1.0, -1.0]), index.shape), tails, False, a, b)

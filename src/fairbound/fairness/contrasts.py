@@ -1,0 +1,154 @@
+"""A plan's contrasts as tensors: from the quantities q to g = A q - bounds, and back.
+
+q (..., Q - R) are the cell means, or all quantities but ratios where a plan has more; the R ratios are formed here.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairbound.fairness.plan import Plan
+from fairbound.fairness.pointwise import Pointwise
+
+UNDEFINED = 1.0  # g of a contrast one of whose ratios divides by 0: missed, as the largest difference of rates is
+
+
+class Memo(NamedTuple):
+    """index: (..., m, t) quantities actually compared, None where they are those of the plan; quotients: (..., R) values
+    of the ratios and below: (..., R) their denominators, None without ratios."""
+
+    index: Tensor | None
+    quotients: Tensor | None = None
+    below: Tensor | None = None
+
+
+class Contrasts:
+    """g = A q - bounds of a plan's contrasts, its derivatives, and the same with other bounds."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        dtype: torch.dtype = torch.float64,
+        bounds: Tensor | None = None,
+        device: torch.device | str = "cpu",
+    ):
+        self.plan = plan
+        self.index = torch.as_tensor(plan.index, device=device)
+        self.coefficient = torch.as_tensor(plan.coefficient, dtype=dtype, device=device)
+        self.bounds = torch.as_tensor(plan.bounds, dtype=dtype, device=device) if bounds is None else bounds
+        self.ratios = torch.as_tensor(plan.ratios, device=device)
+        self.best = [
+            (torch.tensor(b.rows, device=device), torch.tensor(b.quantities, device=device), b.sign) for b in plan.best
+        ]
+        self.linear = not self.best and not len(plan.ratios)
+        self.is_difference = self.linear and (
+            plan.index.shape[1] == 2 and bool(np.all(plan.coefficient == [1.0, -1.0]))
+        )
+
+    def with_bounds(self, bounds: Tensor) -> Contrasts:
+        return Contrasts(self.plan, self.coefficient.dtype, bounds, self.index.device)
+
+    def extended(self, q: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """q with the ratios after it, the ratios (NaN where they divide by 0), and their denominators."""
+        if not len(self.ratios):
+            return q, None, None
+        below = q[..., self.ratios[:, 1]]
+        quotients = torch.where(below > 0, q[..., self.ratios[:, 0]] / below.clamp_min(1e-300), torch.nan)
+        return torch.cat([q, quotients], dim=-1), quotients, below
+
+    def values(self, q: Tensor) -> tuple[Tensor, Memo | None]:
+        """q (..., Q - R) -> g (..., m), and what the derivatives need where they depend on q."""
+        if self.is_difference:
+            return q[..., self.index[:, 0]] - q[..., self.index[:, 1]] - self.bounds, None
+        q, quotients, below = self.extended(q)
+        if self.linear:
+            return (q[..., self.index] * self.coefficient).sum(-1) - self.bounds, None
+        index = None
+        if self.best:
+            index = self.index.expand(*q.shape[:-1], *self.index.shape).clone()
+            for rows, candidates, sign in self.best:
+                best = candidates[(sign * q[..., candidates]).nan_to_num(nan=-torch.inf).argmax(-1)]
+                index[..., rows, 0] = best.unsqueeze(-1).expand(*best.shape, len(rows))
+        g = self._weighted(q, index) - self.bounds
+        return torch.where(torch.isnan(g), UNDEFINED, g) if quotients is not None else g, Memo(index, quotients, below)
+
+    def _weighted(self, q: Tensor, index: Tensor | None) -> Tensor:
+        terms = q[..., self.index] if index is None else q.gather(-1, index.flatten(-2)).view(index.shape)
+        return torch.where(self.coefficient != 0, terms * self.coefficient, 0.0).sum(-1)
+
+    def vjp(self, w: Tensor, memo: Memo | None) -> Tensor:
+        """w (..., m) -> (..., Q - R): the gradient of w . g in the quantities that are no ratios."""
+        out = w.new_zeros(*w.shape[:-1], self.plan.quantities)
+        if self.is_difference and w.dim() == 1:
+            return out.index_add_(0, self.index[:, 0], w).index_add_(0, self.index[:, 1], w, alpha=-1)
+        spread = (w.unsqueeze(-1) * self.coefficient).flatten(-2)
+        index = self.index if memo is None or memo.index is None else memo.index
+        return self.collapsed(out.scatter_add_(-1, index.flatten(-2).expand_as(spread), spread), memo)
+
+    def collapsed(self, dq: Tensor, memo: Memo | None) -> Tensor:
+        """A gradient in all Q quantities as one in those that the ratios are made of, (..., Q - R)."""
+        if memo is None or memo.quotients is None or memo.below is None:
+            return dq
+        dq, of_ratios = dq.split([dq.shape[-1] - len(self.ratios), len(self.ratios)], dim=-1)
+        safe = torch.where(memo.below > 0, of_ratios / memo.below.clamp_min(1e-300), 0.0)
+        dq = dq.index_add(-1, self.ratios[:, 0], safe)
+        return dq.index_add(-1, self.ratios[:, 1], safe * memo.quotients.nan_to_num(), alpha=-1)
+
+    def jvp(self, dq: Tensor, memo: Memo | None) -> Tensor:
+        """dq (..., Q - R) -> (..., m): the derivative of g along dq."""
+        if memo is None:
+            return self.values(dq)[0] + self.bounds
+        if memo.quotients is not None and memo.below is not None:
+            above, below = dq[..., self.ratios[:, 0]], dq[..., self.ratios[:, 1]]
+            along = (above - memo.quotients.nan_to_num() * below) / memo.below.clamp_min(1e-300)
+            dq = torch.cat([dq, torch.where(memo.below > 0, along, 0.0)], dim=-1)
+        return self._weighted(dq, memo.index)
+
+    def raw(self, q: Tensor, contrasts: np.ndarray) -> tuple[Tensor, Tensor]:
+        """The sums (..., r) of some contrasts, and their terms (..., r, t) without coefficients, 0 where unused; NaN where a
+        ratio divides by 0. q: (..., Q - R)."""
+        rows = torch.as_tensor(contrasts, device=self.index.device)
+        memo = self.values(q)[1]
+        q = self.extended(q)[0]
+        index = self.index if memo is None or memo.index is None else memo.index
+        chosen = index[..., rows, :]
+        terms = q[..., chosen] if chosen.dim() == 2 else q.gather(-1, chosen.flatten(-2)).view(chosen.shape)
+        terms = torch.where(self.coefficient[rows] != 0, terms, 0.0)
+        return (terms * self.coefficient[rows]).sum(-1), terms
+
+    @cached_property
+    def matrix(self) -> Tensor:
+        """A (m, K) as a dense matrix, of linear contrasts."""
+        a = torch.zeros(len(self.index), self.plan.n_cells, dtype=self.coefficient.dtype, device=self.index.device)
+        return a.scatter_add_(1, self.index, self.coefficient)
+
+
+def seen_contrasts(plan: Plan, present: Tensor) -> Tensor | None:
+    """(..., m) which contrasts have all their cells in the batch; None where all have. present: (..., K)."""
+    if bool(present.all()):
+        return None
+    behind = torch.as_tensor(plan.cells_of, device=present.device)
+    known = torch.cat([present, torch.ones_like(present[..., :1])], dim=-1)
+    seen = known[..., behind].all(-1)
+    for best in plan.best:
+        cells = torch.as_tensor(plan.cells_of[list(best.rows)], device=present.device)
+        seen[..., list(best.rows)] = known[..., cells.flatten()].all(-1, keepdim=True)
+    extra = plan.m - len(plan.index)
+    return torch.cat([seen, torch.ones_like(seen[..., :1]).expand(*seen.shape[:-1], extra)], dim=-1) if extra else seen
+
+
+def dual_scale(plan: Plan, functions: list[Pointwise]) -> np.ndarray:
+    """(m,) 1/4 over the largest slope of what each contrast averages: 1 for rates by a sigmoid, 1/4 for the logistic
+    loss. Multiplies dual steps and penalties. functions: the plan's row functions, in the order of `plan.functions`."""
+    largest = np.full(plan.n_cells + 1, 0.25)
+    for column in plan.columns:
+        largest[column.offset : column.offset + column.cells] = functions[
+            plan.functions.index(column.function)
+        ].lipschitz
+    extra = np.ones(plan.m - len(plan.index))
+    return np.concatenate([0.25 / largest[plan.cells_of[:, 0]], extra])

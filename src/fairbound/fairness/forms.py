@@ -1,0 +1,59 @@
+"""What a bound may be computed from besides means over cells: statistics of a batch, auxiliary variables, and functions
+of the quantities q that are no contrasts.
+
+    q = [cell means | mean loss | statistics | auxiliary variables | ratios]        (Plan)
+    F = (f, g_1, ..., g_m)                                                          row 0 is the objective
+
+Each of the two stages has its value and its vector-Jacobian product, and hands a memo from the one to the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from fairbound.problems.domain import Domain, Space
+
+
+class Statistic(Protocol):
+    """`size` numbers of a batch that are no means over cells. unbiased: whether those of a batch are unbiased."""
+
+    size: int
+    unbiased: bool
+
+    def value(self, scores: Tensor, z: Tensor, batch: Any, true: bool) -> tuple[Tensor, Any]:
+        """q (..., size) of scores (..., B) and auxiliary variables z (..., aux) on a Batch, and a memo for `vjp`.
+
+        true: of the stated metric, where training uses a surrogate.
+        """
+        ...
+
+    def vjp(self, dq: Tensor, memo: Any) -> tuple[Tensor, Tensor | None]:
+        """dq (..., size) -> (ds like scores, dz like z or None): the gradient of (dq * q).sum(-1)."""
+        ...
+
+
+class Combination(Protocol):
+    """`m` constraint values of the quantities. unbiased: only where it is linear."""
+
+    m: int
+    unbiased: bool
+
+    def value(self, q: Tensor) -> tuple[Tensor, Any]:
+        """g (..., m) of q (..., Q), bounds subtracted, and a memo for `vjp`."""
+        ...
+
+    def vjp(self, w: Tensor, memo: Any) -> Tensor:
+        """w (..., m) -> (..., Q): the gradient of (w * g).sum(-1) in q."""
+        ...
+
+
+@dataclass(frozen=True)
+class Auxiliary:
+    """Variables that are trained beside the model's parameters. start: the first value of all; domain: where they lie."""
+
+    size: int
+    start: float = 0.0
+    domain: Domain = field(default_factory=Space)

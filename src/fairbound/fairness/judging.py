@@ -1,0 +1,334 @@
+"""The verdict on a bound: what held-out rows say of every group, bounds for all comparisons at once, and plain data.
+
+Groups have independent rows, so a rate of a group is a binomial share given its trials, and the value of a bound is the
+largest of m contrasts between groups (of a ratio, the smallest quotient). Lower and upper bounds hold for all of them
+together with probability 1 - alpha each: see `fairbound.confidence`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import EmptyGroupError
+from fairbound.confidence.contrasts import (
+    GapBounds,
+    mean_gap_bounds,
+    rate_gap_bounds,
+    rows_needed,
+    rows_needed_for_means,
+)
+from fairbound.fairness.comparing import Compared, Differences, differences
+from fairbound.fairness.scored import Finding, Scored
+from fairbound.fairness.statistics import Rate
+
+MOST_CONTRASTS = 400
+
+
+@dataclass(frozen=True)
+class Values:
+    """R values of k groups.
+
+    successes, trials: (R, k) of binomial shares, effective numbers where rows have weights; rows, totals: (R, k) rows behind
+    them, and their weight.
+    transform: the increasing function of the share that is the value; None for the share itself. Of losses: means,
+    variances (R, k) in place of successes, trials their (effective) numbers.
+    """
+
+    successes: np.ndarray
+    trials: np.ndarray
+    rows: np.ndarray
+    totals: np.ndarray
+    transform: Callable[[Any], np.ndarray] | None = None
+    means: np.ndarray | None = None
+    variances: np.ndarray | None = None
+    largest: float | None = None
+
+    @property
+    def estimates(self) -> np.ndarray:
+        """(R, k) the values, NaN where there is no trial."""
+        if self.means is not None:
+            return np.where(self.trials > 0, self.means, np.nan)
+        share = np.divide(self.successes, self.trials, out=np.full(self.trials.shape, np.nan), where=self.trials > 0)
+        return (
+            share if self.transform is None else np.where(np.isnan(share), np.nan, self.transform(np.nan_to_num(share)))
+        )
+
+
+def effective(total: np.ndarray, square: np.ndarray) -> np.ndarray:
+    """Kish's effective number of rows (sum w)^2 / sum w^2; 0 without rows."""
+    return np.divide(total**2, square, out=np.zeros_like(total), where=square > 0)
+
+
+def rate_values(rate: Rate, rows: Scored, group: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
+    """(k,) successes, trials, rows and weight of a rate in each group; group: (n,), -1 for none."""
+    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    hit = np.array(rate.successes, dtype=bool)[rows.target, rows.predicted]
+    trial = (hit | np.array(rate.failures, dtype=bool)[rows.target, rows.predicted]) & (group >= 0)
+    of = group[trial]
+    total = np.bincount(of, weights=w[trial], minlength=k)
+    trials = effective(total, np.bincount(of, weights=w[trial] ** 2, minlength=k))
+    won = np.bincount(of, weights=(w * hit)[trial], minlength=k)
+    successes = won * np.divide(trials, total, out=np.zeros(k), where=total > 0)
+    return successes, trials, np.bincount(of, minlength=k), total
+
+
+def loss_values(
+    loss: np.ndarray, groups: list[np.ndarray], k: int, weight: np.ndarray | None, largest: float | None
+) -> Values:
+    """The mean losses of the rows in each of several codings (n,) of groups, -1 for none."""
+    w = np.ones(len(loss)) if weight is None else weight
+    made = []
+    for group in groups:
+        inside = group >= 0
+        of, wi, li = group[inside], w[inside], loss[inside]
+        total = np.bincount(of, weights=wi, minlength=k)
+        safe = np.where(total > 0, total, 1.0)
+        mean = np.bincount(of, weights=wi * li, minlength=k) / safe
+        count = effective(total, np.bincount(of, weights=wi**2, minlength=k))
+        spread = np.bincount(of, weights=wi * (li - mean[of]) ** 2, minlength=k) / safe
+        made.append((count, np.bincount(of, minlength=k), total, mean, spread * count / np.maximum(count - 1, 1e-9)))
+    counts, rows, totals, means, variances = (np.stack(part) for part in zip(*made, strict=True))
+    return Values(np.zeros_like(counts), counts, rows, totals, means=means, variances=variances, largest=largest)
+
+
+@dataclass(frozen=True)
+class Sets:
+    """The comparisons of all sets of attributes side by side: U cells, m contrasts.
+
+    values: (R, k) of each set. index, coefficient: (m, t) in the U cells. found: the Differences of each set.
+    """
+
+    values: list[tuple[Compared, Values]]
+    index: np.ndarray
+    coefficient: np.ndarray
+    found: list[Differences]
+
+    def joined(self, part: str) -> np.ndarray:
+        """(U,) one of the arrays of Values, all sets and values one after another."""
+        return np.concatenate([np.ravel(getattr(v, part)) for _, v in self.values])
+
+    def name(self, i: int) -> str:
+        for found in self.found:
+            if i < len(found.index):
+                return found.name(i)
+            i -= len(found.index)
+        raise IndexError(i)
+
+    def cell_names(self, tails: tuple[str, ...]) -> list[str]:
+        return [f"{c.name(g)}{tail}" for c, _ in self.values for tail in tails for g in range(len(c))]
+
+
+def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
+    """What a bound compares on the rows, and the groups that have no row to measure. Raises: EmptyGroupError."""
+    values, found, index, coefficient, missing = [], [], [], [], _absent(bound, rows)
+    offset = 0
+    for compared, dropped in bound.compared(rows.occurring, empty="drop"):
+        missing += dropped
+        of = bound.values(rows, compared)
+        k, r = len(compared), len(bound.tails)
+        if bound.compares == "values":
+            made = Differences(compared, np.arange(r * k)[:, None], np.ones((r * k, 1)), bound.tails, False,
+                               np.arange(k), np.arange(k))  # fmt: skip
+            at, c = made.index, made.coefficient
+        else:
+            against = "pairwise" if bound.against == "best" else bound.against
+            ratio = bound.bound if bound.compares == "ratios" else None
+            made = differences(compared, against, bound.tails, summed=bound.summed, ratio=ratio)
+            at, c = _without_overall(made, of.totals, k) if against == "overall" else (made.index, made.coefficient)
+            at = at - at // (k + 1)  # units without the overall ones are the cells in order
+        values.append((compared, of))
+        found.append(made)
+        index.append(at + offset)
+        coefficient.append(c)
+        offset += r * k
+    width = max(i.shape[1] for i in index)
+    pad = lambda a: np.pad(a, ((0, 0), (0, width - a.shape[1])))  # noqa: E731
+    sets = Sets(values, np.concatenate([pad(i) for i in index]), np.concatenate([pad(c) for c in coefficient]), found)
+    return sets, sorted(set(missing))
+
+
+def _without_overall(made: Differences, totals: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The contrasts with the value of all rows written as the mean of the groups', weighted by their rows."""
+    index, coefficient = made.index, made.coefficient
+    share = totals / np.maximum(totals.sum(1, keepdims=True), 1e-300)  # (R, k)
+    is_overall = index % (k + 1) == k
+    at, c = [index], [np.where(is_overall, 0.0, coefficient)]
+    for t in range(index.shape[1]):
+        value = index[:, t] // (k + 1)
+        each = value[:, None] * (k + 1) + np.arange(k)
+        weight = np.where(is_overall[:, [t]], coefficient[:, [t]] * share[value], 0.0)
+        at.append(each)
+        c.append(weight)
+    return np.where(np.concatenate(c, 1) != 0, np.concatenate(at, 1), 0), np.concatenate(c, 1)
+
+
+def _absent(bound: Any, rows: Scored) -> list[str]:
+    """Declared groups of the attributes that the bound compares one by one, without a row here."""
+    groups = rows.known_groups
+    if bound.within is not None or bound.attributes == "crossed":
+        return []
+    if not isinstance(bound.attributes, str) and len(bound.attributes) > 1:
+        return []
+    named = groups.attributes if bound.attributes == "each" else bound.attributes
+    return [g for a, counts in groups.counts().items() if a in named for g, n in counts.items() if n == 0]
+
+
+def measured_groups(bound: Any, rows: Scored) -> float:
+    """The exact value of a bound between groups; NaN where a group has none.
+
+    Raises: EmptyGroupError for a group without a row to measure, unless the bound says empty="drop".
+    """
+    bound.compared(rows.occurring)
+    sets, _ = compared_sets(bound, rows)
+    estimates = _contrast_estimates(bound, sets)
+    if np.isnan(estimates).any():
+        return float("nan")
+    return float(estimates.min() if bound.compares == "ratios" else estimates.max())
+
+
+def _contrast_estimates(bound: Any, sets: Sets) -> np.ndarray:
+    """(m,) the measured contrasts, or quotients of a ratio; NaN where a value is undefined."""
+    v = sets.joined("estimates")
+    terms = np.where(sets.coefficient != 0, v[sets.index], 0.0)
+    if bound.compares == "ratios":
+        of_other, of_group = terms[:, 0], terms[:, 1]
+        equal = np.where(of_group == of_other, 1.0, np.inf)
+        return np.divide(of_group, of_other, out=equal, where=of_other > 0)
+    with np.errstate(invalid="ignore"):
+        return (terms * sets.coefficient).sum(1)
+
+
+def dense(sets: Sets) -> np.ndarray:
+    """(m, U) the contrasts as a matrix."""
+    a = np.zeros((len(sets.index), len(sets.joined("trials"))))
+    np.add.at(a, (np.arange(len(a))[:, None], sets.index), sets.coefficient)
+    return a
+
+
+def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
+    """The verdict on a bound between groups, or on a value of every group."""
+    base = _base(bound, rows)
+    try:
+        sets, missing = compared_sets(bound, rows)
+    except EmptyGroupError as error:
+        return base | _nothing(str(error))
+    trials, count = sets.joined("trials"), sets.joined("rows")
+    names = sets.cell_names(bound.tails)
+    shares = trials / max(len(rows), 1)
+    bounds, method, needed = _bounds(bound, sets, trials, shares, alpha)
+    if rows.weight is not None:
+        method += "; weighted rows by their effective number (Kish)"
+    limit = 0.0 if bound.compares == "ratios" else float(bound.bound)
+    verdict = bounds.verdict(limit)
+    why = None
+    if missing:
+        verdict = "violated" if verdict == "violated" else "insufficient"
+        why = f"No held-out row measures {', '.join(missing[:6])}{' ...' if len(missing) > 6 else ''}."
+    return base | {
+        "value": _number(bounds.value),
+        "lower": _number(bounds.lower),
+        "upper": _number(bounds.upper),
+        "verdict": verdict,
+        "rows_needed": needed() if verdict == "insufficient" and not missing else None,
+        "worst": sets.name(bounds.worst),
+        "method": method,
+        "groups": {name: int(n) for name, n in zip(names, count, strict=True)},
+        "contrasts": [
+            {
+                "name": sets.name(int(i)),
+                "value": _number(bounds.estimates[i]),
+                "lower": _number(bounds.lowers[i]),
+                "upper": _number(bounds.uppers[i]),
+            }
+            for i in np.argsort(-np.nan_to_num(bounds.estimates, nan=-np.inf), kind="stable")[:MOST_CONTRASTS]
+        ],
+        "why": why,
+    }
+
+
+def _bounds(
+    bound: Any, sets: Sets, trials: np.ndarray, shares: np.ndarray, alpha: float
+) -> tuple[GapBounds, str, Callable[[], int | None]]:
+    a, limit = dense(sets), 0.0 if bound.compares == "ratios" else float(bound.bound)
+    one = sets.values[0][1]
+    if one.means is not None:
+        mean, variance = sets.joined("means"), sets.joined("variances")
+        method = "Welch's t for differences of mean losses (asymptotic), Bonferroni over contrasts and stated bounds"
+        found = mean_gap_bounds(mean, variance, trials, a, alpha)
+        return found, method, lambda: rows_needed_for_means(mean, variance, shares, limit, a, alpha)
+    successes = sets.joined("successes")
+    method = (
+        "MOVER: Clopper-Pearson limits of the single rates joined for their differences; Bonferroni over contrasts and "
+        "stated bounds"
+    )
+    share = np.divide(successes, trials, out=np.zeros_like(trials), where=trials > 0)
+    return (
+        rate_gap_bounds(successes, trials, a, alpha),
+        method,
+        lambda: rows_needed(share, shares, limit, a, alpha),
+    )
+
+
+def judge_share(bound: Any, name: str, rows: Scored, among: np.ndarray, hit: np.ndarray, alpha: float) -> Finding:
+    """The verdict on one share of the rows `among` (n,): those that are `hit`, with exact binomial bounds."""
+    base = _base(bound, rows) | {"groups": {name: int(among.sum())}}
+    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    total, square = w[among].sum(), (w[among] ** 2).sum()
+    trials = float(total**2 / square) if square > 0 else 0.0
+    if trials <= 0:
+        return (
+            base
+            | _nothing(f"No held-out row has the label {name.removeprefix('class ')}.")
+            | {"groups": base["groups"]}
+        )
+    successes = float((w * hit)[among].sum()) * trials / total
+    found = rate_gap_bounds([successes], [trials], [[1.0]], alpha, method="exact")
+    verdict = found.verdict(bound.bound)
+    needed = None
+    if verdict == "insufficient":
+        needed = rows_needed([found.value], [trials / len(rows)], bound.bound, [[1.0]], alpha, method="exact")
+    value = float(found.value)
+    measured = {"value": value, "lower": min(float(found.lower), value), "upper": max(float(found.upper), value)}
+    return (
+        base
+        | measured
+        | {
+            "verdict": verdict,
+            "rows_needed": needed,
+            "worst": None,
+            "method": "Clopper-Pearson (exact binomial) on the rows of the class, Bonferroni over stated bounds"
+            + ("" if rows.weight is None else "; weighted rows by their effective number (Kish)"),
+            "contrasts": [{"name": name, **measured}],
+            "why": None,
+        }
+    )
+
+
+def _base(bound: Any, rows: Scored) -> Finding:
+    return {
+        "name": bound.name,
+        "text": bound.text,
+        "sense": bound.sense,
+        "bound": float(bound.stated),
+        "confidence": rows.confidence,
+    }
+
+
+def _nothing(why: str) -> Finding:
+    """What is found where nothing can be measured."""
+    return {
+        **dict.fromkeys(("value", "lower", "upper", "rows_needed", "worst")),
+        "verdict": "insufficient",
+        "method": "none",
+        "groups": {},
+        "contrasts": [],
+        "why": why,
+    }
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

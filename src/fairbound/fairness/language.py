@@ -1,0 +1,130 @@
+"""The language of bounds: `NAME[options] <= BOUND`. Every notion reads and writes its options by one table, so that the
+text of a bound and the reading of that text are inverse to each other."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING as NO_DEFAULT
+from dataclasses import dataclass, fields
+from typing import Any
+
+from fairbound.base.errors import OptionError
+
+SENSES = {"at most": "<=", "at least": ">="}
+
+
+@dataclass(frozen=True)
+class Word:
+    """A bare word that gives a field its value: "overall" is against="overall"."""
+
+    field: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class Key:
+    """key=text. read: the text as the field's value, ValueError where it is none; show: the value as text."""
+
+    field: str
+    read: Callable[[str], Any] = str
+    show: Callable[[Any], str] = str
+
+
+Option = Word | Key
+
+_TEXT = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?:\[(.*)\])?\s*(?:(<=|>=|≤|≥|==|=|<|>)\s*(\S*))?\s*$", re.DOTALL)
+
+
+def number_text(value: float) -> str:
+    """The shortest text that reads back as this number."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
+
+
+def option_texts(bound: Any, table: Mapping[str, Option]) -> list[str]:
+    """The options of a bound that differ from their defaults, as text."""
+    defaults = {f.name: f.default for f in fields(bound) if f.default is not NO_DEFAULT}
+    out, done = [], set()
+    for key, option in table.items():
+        value = getattr(bound, option.field)
+        if option.field in done or (option.field in defaults and value == defaults[option.field]):
+            continue
+        if isinstance(option, Word):
+            if value != option.value:
+                continue
+            out.append(key)
+        else:
+            out.append(f"{key}={option.show(value)}")
+        done.add(option.field)
+    return out
+
+
+def read_bound(cls: type[Any], text: str, *, bound: float | None = None) -> Any:
+    """The bound of class `cls` that `text` states. bound: the number, where the text states none.
+
+    Raises: OptionError that names what was not understood, with the nearest word that would be.
+    """
+    match = _TEXT.match(text)
+    assert match is not None
+    _, inside, sign, number = match.groups()
+    wanted = SENSES[cls.sense]
+    example = f"'{cls.name} {wanted} {cls.example}'"
+    if sign is None and bound is None:
+        raise OptionError(f"cannot read the constraint {text!r}: it states no bound; write it like {example}.")
+    if sign is not None and {"≤": "<=", "≥": ">="}.get(sign, sign) != wanted:
+        why = "from below" if wanted == ">=" else "from above"
+        raise OptionError(f"cannot read the constraint {text!r}: {cls.name} is bounded {why}; write it like {example}.")
+    if sign is not None and not number:
+        raise OptionError(f"cannot read the constraint {text!r}: the bound is missing; write it like {example}.")
+    try:
+        value = bound if sign is None else float(number)
+    except ValueError:
+        raise OptionError(f"the bound {number!r} in {text!r} is not a number.") from None
+    options = _options(cls, inside or "", text)
+    lacking = [f.name for f in fields(cls) if f.default is NO_DEFAULT and f.name not in ("bound", *options)]
+    if lacking:
+        raise OptionError(f"cannot read the constraint {text!r}: say {lacking[0]}=... in brackets; {cls.name} needs it.")
+    return cls(**{"bound": value}, **options)
+
+
+def _options(cls: type[Any], inside: str, text: str) -> dict[str, Any]:
+    table: Mapping[str, Option] = cls.OPTIONS
+    options: dict[str, Any] = {}
+    said: dict[str, str] = {}
+    for word in filter(None, (o.strip() for o in inside.split(","))):
+        key, equals, value = (part.strip() for part in word.partition("="))
+        if not equals and key not in table and "+" in key and "by" in table:
+            key, equals, value = "by", "=", key  # names joined by + can be nothing else
+        option = table.get(key)
+        if option is None or isinstance(option, Key) != bool(equals):
+            raise OptionError(_unknown(cls, key, word, text))
+        if option.field in said:
+            raise OptionError(f"{said[option.field]!r} and {word!r} in {text!r} say the same thing twice; keep one.")
+        said[option.field] = word
+        try:
+            options[option.field] = option.value if isinstance(option, Word) else option.read(value)
+        except ValueError:
+            raise OptionError(f"the {key} {value!r} in {text!r} is not a number.") from None
+    return options
+
+
+def _unknown(cls: type[Any], key: str, word: str, text: str) -> str:
+    table: Mapping[str, Option] = cls.OPTIONS
+    shown = {k: f"{k}=..." if isinstance(o, Key) else k for k, o in table.items()}
+    near = difflib.get_close_matches(key, list(table), 1)
+    meant = f"did you mean {shown[near[0]]!r}? " if near else ""
+    known = ", ".join(shown.values()) or "none"
+    could_be = "by" in table and re.fullmatch(r"[^\W\d][\w ]*", word)
+    attributes = f" To compare the groups of the attribute {word!r}, write by={word}." if could_be else ""
+    return f"unknown option {word!r} in {text!r}; {meant}{cls.name} has: {known}.{attributes}"
+
+
+def leading_name(text: Any) -> str:
+    """The name that a statement begins with. Raises: OptionError where it does not look like one."""
+    match = _TEXT.match(text) if isinstance(text, str) else None
+    word = re.match(r"^\s*([A-Za-z_]\w*)", text) if isinstance(text, str) else None
+    if match is None and (word is None or not re.match(r"^\s*(recall|error)\b", text)):
+        raise OptionError(f"cannot read the constraint {text!r}; write it like 'demographic_parity <= 0.02'.")
+    return (match or word).group(1)  # type: ignore[union-attr]

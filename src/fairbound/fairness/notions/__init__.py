@@ -1,0 +1,45 @@
+"""The notions: what a person can bound. One file per family; the registry turns text into bounds."""
+
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.notions.classes import ClassRisk
+from fairbound.fairness.notions.gaps import (
+    ConditionalDemographicParity,
+    DemographicParity,
+    EqualizedOdds,
+    EqualOpportunity,
+    ErrorRateParity,
+    F1Parity,
+    FalseNegativeRateParity,
+    FalseOmissionRateParity,
+    PredictiveEquality,
+    PredictiveParity,
+    TreatmentEquality,
+)
+from fairbound.fairness.notions.losses import GroupLoss, LossGap
+from fairbound.fairness.notions.ratios import DemographicParityRatio, FalsePositiveRateRatio, TruePositiveRateRatio
+from fairbound.fairness.notions.registry import NOTIONS, constraint, constraints, register
+
+__all__ = [
+    "NOTIONS",
+    "Bound",
+    "ClassRisk",
+    "ConditionalDemographicParity",
+    "DemographicParity",
+    "DemographicParityRatio",
+    "EqualOpportunity",
+    "EqualizedOdds",
+    "ErrorRateParity",
+    "F1Parity",
+    "FalseNegativeRateParity",
+    "FalseOmissionRateParity",
+    "FalsePositiveRateRatio",
+    "GroupLoss",
+    "LossGap",
+    "PredictiveEquality",
+    "PredictiveParity",
+    "TreatmentEquality",
+    "TruePositiveRateRatio",
+    "constraint",
+    "constraints",
+    "register",
+]

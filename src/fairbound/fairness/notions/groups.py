@@ -1,0 +1,367 @@
+"""Bounds that compare groups: the family below which most notions are a few lines.
+
+A notion says which values of a group it compares (`RateBound`: rates of decisions, `LossBound`: mean losses), and
+inherits the comparison: every two groups, each group and all rows, or each group and the best-off one, by differences or
+by ratios.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairbound.base.errors import EmptyGroupError, OptionError
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.builder import CONDITION, Builder
+from fairbound.fairness.comparing import Compared, attribute_sets, differences
+from fairbound.fairness.judging import Values, judge_groups, loss_values, measured_groups, rate_values
+from fairbound.fairness.language import Key, Word
+from fairbound.fairness.scored import Finding, Scored
+from fairbound.fairness.statistics import LOSS, Rate, RowFunction, row_table
+from fairbound.rows.occurring import Occurring
+
+ROWS = {None: "row", 1: "positive row (y = 1)", 0: "negative row (y = 0)"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupBound(Bound):
+    """A value of every group and of those it is compared with lie within the bound of each other.
+
+    bound: in the metric's units, from 0 to `most`; of ratios, from 0 to 1.
+    against: "pairwise" every two groups; "overall" each group and all rows whose group is known; "best" each group
+        and the best-off one.
+    attributes: "each" sensitive attribute by itself, "crossed" for their combinations, or a tuple of names.
+    empty: a group without a row to measure "raise"s EmptyGroupError, or is "drop"ped from the bound and reported.
+    """
+
+    bound: float
+    against: Literal["pairwise", "overall", "best"] = "pairwise"
+    attributes: Literal["each", "crossed"] | tuple[str, ...] = "each"
+    empty: Literal["raise", "drop"] = "raise"
+
+    needs = frozenset({"groups"})
+    most: ClassVar[float] = 1.0
+    compares: ClassVar[Literal["differences", "ratios", "values"]] = "differences"
+    OPTIONS: ClassVar[Any] = {
+        "pairwise": Word("against", "pairwise"),
+        "overall": Word("against", "overall"),
+        "best": Word("against", "best"),
+        "each": Word("attributes", "each"),
+        "crossed": Word("attributes", "crossed"),
+        "by": Key("attributes", lambda text: tuple(text.split("+")), "+".join),
+        "empty": Key("empty"),
+    }
+
+    def __post_init__(self) -> None:
+        most = self.largest_bound
+        if not (isinstance(self.bound, Real) and 0 <= self.bound <= most and math.isfinite(self.bound)):
+            what = "smallest ratio" if self.compares == "ratios" else "largest " + self.measures.removeprefix("a ")
+            raise OptionError(
+                f"the bound of {self.name} must lie in [0, {most:g}], got {self.bound!r}; it is the {what} you accept, in the "
+                "units of the metric."
+            )
+        for option, allowed in (("against", ("pairwise", "overall", "best")), ("empty", ("raise", "drop"))):
+            if getattr(self, option) not in allowed:
+                raise OptionError(f"{option} must be one of {allowed}, got {getattr(self, option)!r}.")
+        if self.attributes not in ("each", "crossed"):
+            names = (self.attributes,) if isinstance(self.attributes, str) else tuple(self.attributes)
+            if not names or not all(names) or len(set(names)) < len(names):
+                raise OptionError(f"attributes must be 'each', 'crossed' or different names, got {self.attributes!r}.")
+            object.__setattr__(self, "attributes", names)
+
+    @property
+    def largest_bound(self) -> float:
+        return self.most
+
+    @property
+    def summed(self) -> bool:
+        """Whether the differences of two values are added under one bound."""
+        return False
+
+    @property
+    def within(self) -> str | None:
+        """An attribute inside whose groups alone the others are compared."""
+        return None
+
+    def over(self, attributes: str) -> Self:
+        return replace(self, attributes=attributes) if self.attributes == "each" else self  # type: ignore[arg-type]
+
+    # -- what is compared ---------------------------------------------------------------------------------------
+
+    @property
+    def tails(self) -> tuple[str, ...]:
+        """What is said after a comparison, for each of the values compared."""
+        raise NotImplementedError
+
+    @property
+    def higher_is_better(self) -> tuple[bool, ...]:
+        """For each of the values, whether the best-off group has the highest."""
+        raise NotImplementedError
+
+    def conditions(self) -> tuple[int | None, ...]:
+        """For each of the values, the label of the rows it needs; None for any."""
+        raise NotImplementedError
+
+    def quantities(self, builder: Builder, compared: Compared) -> np.ndarray:
+        """(R, k + 1) numbers of the quantities that train each value of each group, and of all rows."""
+        raise NotImplementedError
+
+    def compared(self, occurring: Occurring, empty: str | None = None) -> list[tuple[Compared, list[str]]]:
+        """The groups that can be measured, of each set of attributes, and the names of those left out.
+
+        Raises: EmptyGroupError for a group without a row, where `empty` (the bound's own by default) says so, and where
+            nothing is left to compare.
+        """
+        out = []
+        names = occurring.attributes
+        for attributes in attribute_sets(self.attributes, names, self.text, self.within):
+            found = Compared.of(occurring, attributes, 0 if self.within is None else 1)
+            rows = np.stack([occurring.per_group(attributes, c)[found.codes] for c in self.conditions()])
+            if (rows == 0).any() and (empty or self.empty) == "raise":
+                g = int(np.flatnonzero((rows == 0).any(0))[0])
+                what = ROWS.get(self.conditions()[int(np.flatnonzero(rows[:, g] == 0)[0])], "row")
+                raise EmptyGroupError(
+                    f"{self.text!r}: the group {found.name(g)!r} has no {what}, so its part of the bound is undefined. Merge "
+                    "the group with another, mark its value missing, or state the bound with empty=drop."
+                )
+            kept = found.keep(np.asarray((rows > 0).all(0)))
+            alone = self.against == "overall" or self.compares == "values"
+            if len(kept) < (1 if alone else 2) or (not alone and not len(kept.pairs("pairwise")[0])):
+                what = "*".join(names[a] for a in attributes)
+                raise EmptyGroupError(
+                    f"{self.text!r} compares groups of {what!r}, but only {[kept.name(g) for g in range(len(kept))]} can be "
+                    "measured; at least two groups are needed."
+                )
+            out.append((kept, [found.name(int(g)) for g in np.flatnonzero((rows == 0).any(0))]))
+        return out
+
+    # -- training -----------------------------------------------------------------------------------------------
+
+    def compile(self, builder: Builder) -> None:
+        for compared, dropped in self.compared(builder.occurring):
+            builder.drop(dropped)
+            numbers = self.quantities(builder, compared)
+            if self.compares == "values":
+                index = numbers[:, :-1].T.reshape(-1, 1)
+                builder.contrasts(
+                    index,
+                    [1.0],
+                    lambda i, c=compared: f"{c.name(i // len(self.tails))}{self.tails[i % len(self.tails)]}",
+                )
+            elif self.against == "best":
+                self._compile_best(builder, compared, numbers)
+            else:
+                ratio = self.bound if self.compares == "ratios" else None
+                found = differences(compared, self.against, self.tails, summed=self.summed, ratio=ratio)
+                index = numbers.ravel()[found.index]
+                bound = None if ratio is None else 0.0
+                builder.contrasts(index, found.coefficient, found.name, bound, self._spare(builder.occurring))
+
+    def _spare(self, occurring: Occurring) -> float | None:
+        """Of ratios, what lies between the bound and equality at the rate of positive labels."""
+        if self.compares != "ratios":
+            return None
+        return (1 - self.bound) * occurring.of_label(1) / max(occurring.rows, 1)
+
+    def _compile_best(self, builder: Builder, compared: Compared, numbers: np.ndarray) -> None:
+        for r, (tail, higher) in enumerate(zip(self.tails, self.higher_is_better, strict=True)):
+            own = numbers[r, :-1]
+            index = np.stack([own, own], axis=1)
+            if self.compares == "ratios":
+                coefficient, words, bound = [self.bound, -1.0], "{} / best", 0.0
+            else:
+                sign = 1.0 if higher else -1.0
+                coefficient, words, bound = [sign, -sign], "best - {}" if higher else "{} - best", self.bound
+            name = lambda i, words=words, tail=tail: words.format(compared.name(i)) + tail  # noqa: E731
+            first = builder.contrasts(index, coefficient, name, bound, self._spare(builder.occurring))
+            builder.best(first, own.tolist(), 1 if higher else -1)
+
+    @property
+    def against_everyone(self) -> bool:
+        """Whether differences from all rows are bounded one by one."""
+        return self.against == "overall" and self.compares == "differences" and not self.summed and not self.within
+
+    # -- measuring ----------------------------------------------------------------------------------------------
+
+    def judge(self, rows: Scored, alpha: float) -> Finding:
+        return judge_groups(self, rows, alpha)
+
+    def measure(self, rows: Scored) -> float:
+        return measured_groups(self, rows)
+
+    def values(self, rows: Scored, compared: Compared) -> Values:
+        """What the rows say of each value of each group."""
+        raise NotImplementedError
+
+    def value_of(self, raw: Tensor, terms: Tensor | None) -> Tensor:
+        if self.compares != "ratios" or terms is None:
+            return raw.amax(-1)
+        of_other, of_group = terms[..., 0], terms[..., 1]
+        equal = torch.where(of_group >= of_other, 1.0, torch.nan)
+        return torch.where(of_other > 0, of_group / of_other.clamp_min(1e-300), equal).amin(-1).clamp_max(1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateBound(GroupBound):
+    """Rates of decisions of every group, compared. A notion below it names its `rates`.
+
+    surrogate: what training differentiates in place of the decision: "sigmoid", "hinge", "clipped" or "loss".
+    sharpness: multiplies the score inside the surrogate; larger is nearer the decision and harder to train.
+    """
+
+    surrogate: Literal["sigmoid", "hinge", "clipped", "loss"] = "sigmoid"
+    sharpness: float = 1.0
+
+    needs = frozenset({"groups", "two classes"})
+    rates: ClassVar[tuple[Rate, ...]]
+    OPTIONS: ClassVar[Any] = {
+        **GroupBound.OPTIONS,
+        "surrogate": Key("surrogate"),
+        "sharpness": Key("sharpness", float, repr),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = ("sigmoid", "hinge", "clipped", "loss")
+        if self.surrogate not in known:
+            raise OptionError(f"surrogate must be one of {known}, got {self.surrogate!r}.")
+        if not 0 < self.sharpness < math.inf:
+            raise OptionError(f"sharpness must be positive and finite, got {self.sharpness}.")
+        if self.against == "overall" and not all(r.is_share for r in self.rates):
+            raise OptionError(
+                f"{self.name} of all rows is no mean of its groups'; compare it pairwise or with the best."
+            )
+
+    @property
+    def tails(self) -> tuple[str, ...]:
+        return tuple(CONDITION[r.condition] if r.is_mean else "" for r in self.rates)
+
+    @property
+    def higher_is_better(self) -> tuple[bool, ...]:
+        return tuple(r.higher_is_better for r in self.rates)
+
+    def conditions(self) -> tuple[int | None, ...]:
+        return tuple(r.condition if r.is_mean else None for r in self.rates)
+
+    def quantities(self, builder: Builder, compared: Compared) -> np.ndarray:
+        return np.stack([self._rate(builder, compared, rate) for rate in self.rates])
+
+    def _rate(self, builder: Builder, compared: Compared, rate: Rate) -> np.ndarray:
+        function = RowFunction(row_table(rate), self.surrogate, self.sharpness)
+        if rate.is_mean:
+            conditions = tuple(
+                dict.fromkeys(r.condition for r in self.rates if r.is_mean and row_table(r) == row_table(rate))
+            )
+            return cell_numbers(builder, compared, function, conditions, rate.condition, self.against == "overall")
+        below = RowFunction(row_table(rate, "among"), self.surrogate, self.sharpness)
+        means = [
+            cell_numbers(builder, compared, f, (None,), None, self.against == "overall") for f in (function, below)
+        ]
+        return builder.ratio(*means)
+
+    def row_functions(self) -> tuple[tuple[RowFunction, int | None], ...]:
+        if not self.against_everyone or not all(r.is_mean for r in self.rates):
+            return ()
+        return tuple((RowFunction(row_table(r), self.surrogate, self.sharpness), r.condition) for r in self.rates)
+
+    def values(self, rows: Scored, compared: Compared) -> Values:
+        group = compared.of_rows(rows.known_groups)
+        made = [rate_values(r, rows, group, len(compared)) for r in self.rates]
+        one = self.rates[0]
+        successes, trials, count, totals = (np.stack(part) for part in zip(*made, strict=True))
+        return Values(successes, trials, count, totals, None if one.is_share else one.of_share)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossBound(GroupBound):
+    """Mean losses of every group, compared or bounded.
+
+    given: rows with this label only, 1 or 0; "both" for each in turn; None for all rows.
+    largest: a loss above it counts as it, so that the mean has a bound that holds for certain; None for losses as they are.
+    """
+
+    given: Literal[0, 1, "both"] | None = None
+    largest: float | None = None
+
+    needs = frozenset({"groups", "scores"})
+    most = math.inf
+    OPTIONS: ClassVar[Any] = {
+        **GroupBound.OPTIONS,
+        "y": Key("given", lambda text: int(text) if text in ("0", "1") else text),
+        "largest": Key("largest", float, repr),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.given not in (None, 0, 1, "both"):
+            raise OptionError(f"given must be None, 0, 1 or 'both', got {self.given!r}.")
+        if self.largest is not None and not 0 < self.largest < math.inf:
+            raise OptionError(f"largest must be a positive number, got {self.largest!r}; a loss above it counts as it.")
+
+    @property
+    def steps_of_rows(self) -> bool:
+        return False
+
+    @property
+    def tails(self) -> tuple[str, ...]:
+        return tuple(CONDITION[c] for c in self.conditions())
+
+    @property
+    def higher_is_better(self) -> tuple[bool, ...]:
+        return tuple(False for _ in self.conditions())
+
+    def conditions(self) -> tuple[int | None, ...]:
+        return (1, 0) if self.given == "both" else (self.given,)
+
+    def check_model(self, outputs: int, y: np.ndarray) -> None:
+        if outputs > 1 and self.given is not None:
+            raise OptionError(
+                f"{self.text!r} speaks of positive and negative, but the model gives {outputs} scores per row and "
+                "no class is the positive one. State loss_gap over all labels, or train one class against the rest."
+            )
+
+    @property
+    def _function(self) -> RowFunction:
+        return replace(LOSS, largest=self.largest)
+
+    def row_functions(self) -> tuple[tuple[RowFunction, int | None], ...]:
+        return tuple((self._function, c) for c in self.conditions()) if self.against_everyone else ()
+
+    def quantities(self, builder: Builder, compared: Compared) -> np.ndarray:
+        conditions = self.conditions()
+        overall = self.against == "overall"
+        return np.stack([cell_numbers(builder, compared, self._function, conditions, c, overall) for c in conditions])
+
+    def values(self, rows: Scored, compared: Compared) -> Values:
+        group = compared.of_rows(rows.known_groups)
+        loss = rows.loss if self.largest is None else np.minimum(rows.loss, self.largest)
+        inside = [(group >= 0) & (True if c is None else rows.target == c) for c in self.conditions()]
+        return loss_values(loss, [np.where(i, group, -1) for i in inside], len(compared), rows.weight, self.largest)
+
+
+def cell_numbers(
+    builder: Builder,
+    compared: Compared,
+    function: RowFunction,
+    conditions: tuple[int | None, ...],
+    condition: int | None,
+    overall: bool,
+) -> np.ndarray:
+    """(k + 1,) numbers of the cells of every group under one condition, and of all rows (0 where not `overall`).
+
+    conditions: all those of the column, which other values share.
+    """
+    column = builder.cells(function, compared.attributes, conditions, compared.all_names)
+    place = conditions.index(condition)
+    own = column.offset + place * column.groups + compared.codes
+    if not overall:
+        return np.append(own, 0)
+    known = () if builder.everyone else compared.attributes
+    everyone = builder.cells(function, (), conditions, lambda: ["overall"], known)
+    return np.append(own, everyone.offset + place)

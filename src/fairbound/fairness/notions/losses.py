@@ -1,0 +1,66 @@
+"""Notions on the mean losses of groups: their differences, and each by itself.
+
+Source: Kliachkin et al. (2025), Table 1; Agarwal, Dudik, Wu (2019) for bounded group loss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from fairbound.base.errors import OptionError
+from fairbound.fairness.language import Key, Word
+from fairbound.fairness.notions.gaps import check_aggregated
+from fairbound.fairness.notions.groups import LossBound
+from fairbound.fairness.notions.registry import register
+
+
+@register()
+@dataclass(frozen=True, kw_only=True)
+class LossGap(LossBound):
+    """Mean losses differ by at most `bound`; `given` 1 or 0 restricts to rows with that label, "both" to each in turn.
+
+    aggregated: with given="both", the larger of the two differences is bounded ("max"), or their "sum".
+    Kliachkin et al. (2025), Table 1, state on losses: demographic parity (given=None), equal opportunity (given=1) and
+    equalised odds (given="both", aggregated="sum").
+    """
+
+    aggregated: Literal["max", "sum"] = "max"
+
+    name = "loss_gap"
+    OPTIONS: ClassVar[Any] = {
+        **LossBound.OPTIONS, "max": Word("aggregated", "max"), "sum": Word("aggregated", "sum")
+    }  # fmt: skip
+
+    def __post_init__(self) -> None:
+        check_aggregated(self)
+        if self.summed and self.given != "both":
+            raise OptionError("loss_gap[sum] adds the differences of both labels; say y=both with it.")
+        super().__post_init__()
+
+    @property
+    def summed(self) -> bool:
+        return self.aggregated == "sum"
+
+
+@register()
+@dataclass(frozen=True, kw_only=True)
+class GroupLoss(LossBound):
+    """The mean loss of every group is at most `bound` (bounded group loss)."""
+
+    name = "group_loss"
+    example = "0.4"
+    measures = "a mean loss"
+    compares = "values"
+    OPTIONS: ClassVar[Any] = {
+        key: option
+        for key, option in LossBound.OPTIONS.items()
+        if not (isinstance(option, (Word, Key)) and option.field == "against")
+    }
+
+    def __post_init__(self) -> None:
+        if self.against != "pairwise":
+            raise OptionError(
+                f"{self.name} compares no groups, so against={self.against!r} says nothing; leave it out."
+            )
+        super().__post_init__()

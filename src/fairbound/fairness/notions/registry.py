@@ -1,0 +1,55 @@
+"""The notions by name, and from text to a bound."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from fairbound.base.errors import OptionError
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.language import leading_name
+
+NOTIONS: dict[str, type[Bound]] = {}
+
+B = TypeVar("B", bound=type[Bound])
+
+
+def register(*other_names: str) -> Callable[[B], B]:
+    """A class decorator that makes a notion known to `constraint`, by its `name` and by other ones."""
+
+    def known(notion: B) -> B:
+        for name in (notion.name, *other_names):
+            taken = NOTIONS.get(name)
+            if taken is not None and taken.__qualname__ != notion.__qualname__:
+                raise OptionError(f"the name {name!r} is taken by {taken.__qualname__}; give the notion another one.")
+            NOTIONS[name] = notion
+        return notion
+
+    return known
+
+
+def constraint(text: str | Bound, *, bound: float | None = None) -> Any:
+    """The bound stated by `text`, as in "demographic_parity <= 0.02" or "equalized_odds[sum,crossed] <= 0.05".
+
+    Inside the brackets, separated by commas, what the notion's OPTIONS list: pairwise | overall | best; each | crossed |
+    by=ATTRIBUTE+ATTRIBUTE; max | sum; y=1 | y=0 | y=both (losses); surrogate=..., sharpness=..., empty=...
+    Of one class: "recall of class b >= 0.95" or "recall[b] >= 0.95"; "error of class b <= 0.05" or "error[b] <= 0.05".
+    bound: the number, for a text that states none.
+    Raises: OptionError naming what was not understood.
+    """
+    if isinstance(text, Bound):
+        return text
+    name = leading_name(text)
+    if name not in NOTIONS:
+        near = difflib.get_close_matches(name.lower(), NOTIONS, 1)
+        meant = f"did you mean {near[0]!r}? " if near else ""
+        raise OptionError(f"unknown constraint {name!r}; {meant}known: {', '.join(sorted(NOTIONS))}.")
+    return NOTIONS[name].read(text, bound=bound)
+
+
+def constraints(stated: str | Bound | Sequence[str | Bound] | None) -> tuple[Any, ...]:
+    """One or several bounds as objects."""
+    if stated is None:
+        return ()
+    return tuple(constraint(s) for s in ([stated] if isinstance(stated, (str, Bound)) else stated))

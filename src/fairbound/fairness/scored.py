@@ -1,0 +1,59 @@
+"""Held-out rows with what a model says of them: all that the exact value of a bound and its verdict need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fairbound.rows.groups import Groups, no_groups
+from fairbound.rows.occurring import Occurring
+
+Finding = dict[str, Any]
+"""What is found of one bound, as plain data: an entry of the audit's "constraints" (docs/audit-schema.md)."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """n rows, their labels and predictions.
+
+    target, predicted: (n,) class numbers; classes: their labels as text. scores: (n,) logits of class 1 where there are
+    two classes, else None. groups: of the rows. weight: (n,) >= 0, or None for equal ones. confidence: what is promised of
+    all verdicts together, for the records. losses: (n,) of a user's own loss, None for the logistic loss of the scores.
+    """
+
+    target: np.ndarray
+    predicted: np.ndarray
+    classes: tuple[str, ...] = ("0", "1")
+    scores: np.ndarray | None = None
+    groups: Groups | None = None
+    weight: np.ndarray | None = None
+    confidence: float = 0.95
+    losses: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    @cached_property
+    def known_groups(self) -> Groups:
+        """The groups of the rows; of no attribute where none were given."""
+        return no_groups(len(self)) if self.groups is None else self.groups
+
+    @cached_property
+    def occurring(self) -> Occurring:
+        return Occurring.of(self.known_groups, self.target)
+
+    @property
+    def wrong(self) -> np.ndarray:
+        """(n,) rows that are given another label than their own."""
+        return self.target != self.predicted
+
+    @cached_property
+    def loss(self) -> np.ndarray:
+        """(n,) loss of each row; the logistic loss of the scores where no other was given."""
+        if self.losses is not None:
+            return self.losses
+        assert self.scores is not None
+        return np.logaddexp(0.0, np.where(self.target == 1, -self.scores, self.scores))
