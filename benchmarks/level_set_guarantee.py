@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from fairbound.base.records import Counts
-from fairbound.confidence.contrasts import clopper_pearson
+from fairbound.confidence.single import clopper_pearson
 from fairbound.instances import instance, optimum
 from fairbound.methods import algorithm
 from fairbound.testing import LEVEL_SETS, run

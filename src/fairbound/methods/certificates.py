@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
-from fairbound.confidence.single import mean_width
+from fairbound.confidence.single import bernstein_width
 from fairbound.problems.problem import Draws, Problem
 
 FIRST_BATCHES = 64
@@ -166,7 +166,7 @@ def upper_bounds(g: np.ndarray, low: np.ndarray, high: np.ndarray, delta: float)
         return np.full(g.shape[1:], np.inf)
     length = np.maximum(high - low, 1e-100)  # whose square is a number still
     count = np.full(length.shape, g.shape[0], dtype=np.float64)
-    width = mean_width(g.var(0, ddof=1) / length**2, count, level, "empirical-bernstein", 0.0, 1.0)
+    width = bernstein_width(g.var(0, ddof=1) / length**2, count, level, 1.0)
     return g.mean(0) + length * width
 
 

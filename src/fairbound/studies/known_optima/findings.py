@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.confidence.contrasts import clopper_pearson
+from fairbound.confidence.single import clopper_pearson
 
 EVERY = "runs with every outer iterate feasible"
 

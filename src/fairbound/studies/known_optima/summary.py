@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.confidence.contrasts import clopper_pearson
+from fairbound.confidence.single import clopper_pearson
 from fairbound.studies import aggregate
 from fairbound.studies.known_optima.findings import findings, overall
 from fairbound.studies.spec import Run
