@@ -20,7 +20,7 @@ import fairbound as fb
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
 from fairbound.cli import app as cli
 from fairbound.estimators import training
-from fairbound.fairness.pointwise import CROSS_ENTROPY, LOGISTIC, WRONG, WRONG_CLASS, class_error
+from fairbound.fairness.pointwise import CROSS_ENTROPY, LOGISTIC, WRONG_CLASS, class_error
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import MLP, ModuleModel
 from fairbound.optim import Dual
@@ -79,7 +79,7 @@ def test_a_number_and_its_text_are_one_class_and_a_recall_is_an_error_bound():
     assert fb.ClassRisk(3, recall=0.9) == fb.ClassRisk("3", recall=0.9) == fb.ClassRisk(3.0, recall=0.9)
     assert fb.ClassRisk(True, recall=0.9).class_ == "True"
     stated = fb.ClassRisk("b", recall=0.95)
-    assert (stated.bound, stated.level, stated.sense, stated.text) == (
+    assert (stated.bound, stated.stated, stated.sense, stated.text) == (
         0.05,
         0.95,
         "at least",
@@ -169,7 +169,7 @@ def test_two_scores_say_what_one_says(surrogate, sharpness):
         pair = class_error(surrogate, sharpness, CROSS_ENTROPY) if surrogate != "loss" else CROSS_ENTROPY
         torch.testing.assert_close(pair.value(two, y), one.value(s, y), rtol=0, atol=1e-12)
         torch.testing.assert_close(pair.slope(two, y)[:, 1], one.slope(s, y), rtol=0, atol=1e-12)
-        torch.testing.assert_close(WRONG_CLASS.value(two, y), WRONG.value(s, y), rtol=0, atol=0)
+        torch.testing.assert_close(WRONG_CLASS.value(two, y), ((s > 0) != (y > 0.5)).to(s.dtype), rtol=0, atol=0)
 
 
 def test_the_sigmoid_surrogate_is_one_minus_the_probability_of_the_own_class():
@@ -195,7 +195,7 @@ def test_the_error_of_class_1_is_made_of_the_pieces_of_equal_opportunity(surroga
     for true in (True, False):
         if surrogate == "hinge" and not true:
             continue  # [1 - s]_+ is not 1 - [1 + s]_+
-        kinds = problem._true if true else problem._kinds
+        kinds = problem._true if true else problem._functions
         scores = problem.model.scores(x, problem.features)
         phi = torch.cat([k.value(scores, problem.targets) for k in kinds])
         cells = dict(zip(problem.plan.cell_names, batch.reduction.means(phi).tolist(), strict=True))

@@ -88,8 +88,6 @@ def compare(stated, q, overall):
     if stated.name == "group_loss":
         return [v for values in q.values() for v in values]
     if stated.name.endswith("_ratio"):
-        if stated.against == "overall":
-            return [min(q[g][0] / overall[0], overall[0] / q[g][0], 1.0) for g in q]
         return [q[a][0] / q[b][0] for a, b in permutations(q, 2)]
     if stated.against == "overall":
         parts = [[abs(v - o) for v, o in zip(q[g], overall, strict=True)] for g in q]
@@ -120,7 +118,7 @@ def all_statements():
                 words = ([] if head in ("group_loss", "conditional_demographic_parity") else [against]) + [attributes]
                 text = f"{head}[{','.join([inside, *words] if inside else words)}]"
                 unfit = ("sum" in inside and against == "best") or (
-                    against == "overall" and head in ("f1_parity", "treatment_equality")
+                    against == "overall" and (head.endswith("_ratio") or head in ("f1_parity", "treatment_equality"))
                 )
                 if not unfit and (against == "pairwise" or len(words) == 2):
                     yield text
@@ -152,7 +150,7 @@ def test_training_metric_and_verdict_measure_the_definition(text, weighted):
 SHORT = ["error_rate_parity <= 0.1", "false_negative_rate_parity[best] <= 0.1", "predictive_parity <= 0.1",
          "predictive_parity[overall] <= 0.1", "false_omission_rate_parity <= 0.1", "f1_parity[best] <= 0.1",
          "treatment_equality <= 0.5", "demographic_parity_ratio >= 0.8", "demographic_parity_ratio[best] >= 0.8",
-         "false_positive_rate_ratio[overall] >= 0.8", "group_loss <= 0.4", "loss_gap[largest=2] <= 0.1",
+         "false_positive_rate_ratio >= 0.8", "group_loss <= 0.4", "loss_gap[largest=2] <= 0.1",
          "error_rate_parity[surrogate=hinge] <= 0.1", "predictive_parity[surrogate=clipped,sharpness=0.25] <= 0.1",
          "conditional_demographic_parity[given=sex] <= 0.1"]  # fmt: skip
 
@@ -220,4 +218,7 @@ def test_a_group_within_no_other_of_its_stratum_is_compared_with_none():
 
 
 def test_every_notion_has_a_definition_here():
-    assert {n.name for n in NOTIONS.values() if isinstance(n.name, str)} <= set(DEFINITIONS) | {"loss_gap", "group_loss"}
+    assert {n.name for n in NOTIONS.values() if isinstance(n.name, str)} <= set(DEFINITIONS) | {
+        "loss_gap",
+        "group_loss",
+    }

@@ -1,7 +1,7 @@
 """Fair problems: stated bounds against loops over groups, batches against enumeration, verbs against differences."""
 
 from collections import Counter
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,7 +10,6 @@ from torch import nn
 
 from fairbound.base.errors import DataError, EmptyGroupError, NonFiniteError, OptionError
 from fairbound.fairness import reduction as reductions
-from fairbound.fairness.notions import constraint
 from fairbound.fairness.pointwise import LOSSES, SURROGATES
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.reduction import DenseReduction, IndexedReduction
@@ -326,7 +325,7 @@ def test_bad_input_is_refused_with_the_next_move():
             torch.zeros(3, dtype=torch.float64)
         )
     with pytest.raises(OptionError, match=r"names the attributes \['income'\]"):
-        tiny("demographic_parity[income] <= 0.1")
+        tiny("demographic_parity[by=income] <= 0.1")
 
 
 def test_a_stack_equals_single_runs_with_a_module():

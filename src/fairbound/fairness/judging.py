@@ -14,13 +14,9 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
-from fairbound.confidence.contrasts import (
-    GapBounds,
-    mean_gap_bounds,
-    rate_gap_bounds,
-    rows_needed,
-    rows_needed_for_means,
-)
+from fairbound.confidence.contrasts import Contrasts, GapBounds
+from fairbound.confidence.means import mean_bounds, mean_rows_needed, moments, welch_bounds
+from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_bounds
 from fairbound.fairness.comparing import Compared, Differences, differences
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import Rate
@@ -34,8 +30,9 @@ class Values:
 
     successes, trials: (R, k) of binomial shares, effective numbers where rows have weights; rows, totals: (R, k) rows behind
     them, and their weight.
-    transform: the increasing function of the share that is the value; None for the share itself. Of losses: means,
-    variances (R, k) in place of successes, trials their (effective) numbers.
+    transform: the increasing function of the share that is the value; None for the share itself. means, variances: (R, k) of
+    losses, whose (effective) numbers are trials. losses, cells: (R, n) each row's loss and its group, -1 for none.
+    largest: the bound of the losses, None where there is none.
     """
 
     successes: np.ndarray
@@ -45,6 +42,8 @@ class Values:
     transform: Callable[[Any], np.ndarray] | None = None
     means: np.ndarray | None = None
     variances: np.ndarray | None = None
+    losses: np.ndarray | None = None
+    cells: np.ndarray | None = None
     largest: float | None = None
 
     @property
@@ -81,18 +80,14 @@ def loss_values(
 ) -> Values:
     """The mean losses of the rows in each of several codings (n,) of groups, -1 for none."""
     w = np.ones(len(loss)) if weight is None else weight
-    made = []
-    for group in groups:
-        inside = group >= 0
-        of, wi, li = group[inside], w[inside], loss[inside]
-        total = np.bincount(of, weights=wi, minlength=k)
-        safe = np.where(total > 0, total, 1.0)
-        mean = np.bincount(of, weights=wi * li, minlength=k) / safe
-        count = effective(total, np.bincount(of, weights=wi**2, minlength=k))
-        spread = np.bincount(of, weights=wi * (li - mean[of]) ** 2, minlength=k) / safe
-        made.append((count, np.bincount(of, minlength=k), total, mean, spread * count / np.maximum(count - 1, 1e-9)))
-    counts, rows, totals, means, variances = (np.stack(part) for part in zip(*made, strict=True))
-    return Values(np.zeros_like(counts), counts, rows, totals, means=means, variances=variances, largest=largest)
+    cells = np.stack(groups)
+    of_cells = [moments(loss, cell, k, weight) for cell in cells]
+    means, variances, counts = (np.stack(part) for part in zip(*of_cells, strict=True))
+    rows, totals = (
+        np.stack([np.bincount(c[c >= 0], weights=x[c >= 0], minlength=k) for c in cells]) for x in (np.ones(len(w)), w)
+    )
+    losses = np.broadcast_to(loss, cells.shape)
+    return Values(np.zeros_like(counts), counts, rows, totals, None, means, variances, losses, cells, largest)
 
 
 @dataclass(frozen=True)
@@ -202,13 +197,6 @@ def _contrast_estimates(bound: Any, sets: Sets) -> np.ndarray:
         return (terms * sets.coefficient).sum(1)
 
 
-def dense(sets: Sets) -> np.ndarray:
-    """(m, U) the contrasts as a matrix."""
-    a = np.zeros((len(sets.index), len(sets.joined("trials"))))
-    np.add.at(a, (np.arange(len(a))[:, None], sets.index), sets.coefficient)
-    return a
-
-
 def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
     """The verdict on a bound between groups, or on a value of every group."""
     base = _base(bound, rows)
@@ -216,14 +204,12 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
         sets, missing = compared_sets(bound, rows)
     except EmptyGroupError as error:
         return base | _nothing(str(error))
-    trials, count = sets.joined("trials"), sets.joined("rows")
+    count = sets.joined("rows")
     names = sets.cell_names(bound.tails)
-    shares = trials / max(len(rows), 1)
-    bounds, method, needed = _bounds(bound, sets, trials, shares, alpha)
+    bounds, method, needed = _bounds(bound, sets, rows, alpha)
     if rows.weight is not None:
         method += "; weighted rows by their effective number (Kish)"
-    limit = 0.0 if bound.compares == "ratios" else float(bound.bound)
-    verdict = bounds.verdict(limit)
+    verdict = bounds.verdict(float(bound.bound))
     why = None
     if missing:
         verdict = "violated" if verdict == "violated" else "insufficient"
@@ -244,33 +230,69 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
                 "lower": _number(bounds.lowers[i]),
                 "upper": _number(bounds.uppers[i]),
             }
-            for i in np.argsort(-np.nan_to_num(bounds.estimates, nan=-np.inf), kind="stable")[:MOST_CONTRASTS]
+            for i in np.argsort(_order(bounds), kind="stable")[:MOST_CONTRASTS]
         ],
         "why": why,
     }
 
 
-def _bounds(
-    bound: Any, sets: Sets, trials: np.ndarray, shares: np.ndarray, alpha: float
-) -> tuple[GapBounds, str, Callable[[], int | None]]:
-    a, limit = dense(sets), 0.0 if bound.compares == "ratios" else float(bound.bound)
-    one = sets.values[0][1]
+def _order(bounds: GapBounds) -> np.ndarray:
+    """(m,) smallest where a contrast matters most, largest where nothing is known of it."""
+    sign = 1.0 if bounds.sense == "at least" else -1.0
+    return np.where(np.isnan(bounds.estimates), np.inf, sign * bounds.estimates)
+
+
+def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBounds, str, Callable[[], int | None]]:
+    """Bounds of the value, how they were made, and what gives the rows that would decide."""
+    contrasts = Contrasts(sets.index, sets.coefficient)
+    trials = sets.joined("trials")
+    shares, one = trials / max(len(rows), 1), sets.values[0][1]
     if one.means is not None:
-        mean, variance = sets.joined("means"), sets.joined("variances")
-        method = "Welch's t for differences of mean losses (asymptotic), Bonferroni over contrasts and stated bounds"
-        found = mean_gap_bounds(mean, variance, trials, a, alpha)
-        return found, method, lambda: rows_needed_for_means(mean, variance, shares, limit, a, alpha)
+        return _loss_bounds(bound, sets, rows, contrasts, shares, alpha)
     successes = sets.joined("successes")
-    method = (
-        "MOVER: Clopper-Pearson limits of the single rates joined for their differences; Bonferroni over contrasts and "
-        "stated bounds"
-    )
     share = np.divide(successes, trials, out=np.zeros_like(trials), where=trials > 0)
-    return (
-        rate_gap_bounds(successes, trials, a, alpha),
-        method,
-        lambda: rows_needed(share, shares, limit, a, alpha),
+    ratios = bound.compares == "ratios"
+    needed = lambda: rate_rows_needed(  # noqa: E731
+        share, shares, contrasts, 0.0 if ratios else float(bound.bound), alpha, transform=one.transform
     )
+    method = "MOVER: Clopper-Pearson limits of the single rates joined for their {}; Bonferroni over contrasts and stated bounds"
+    if ratios:
+        return ratio_bounds(successes, trials, sets.index[:, ::-1], alpha), method.format("ratios"), needed
+    found = rate_bounds(successes, trials, contrasts, alpha, transform=one.transform)
+    return found, method.format("differences"), needed
+
+
+def _loss_bounds(
+    bound: Any, sets: Sets, rows: Scored, contrasts: Contrasts, shares: np.ndarray, alpha: float
+) -> tuple[GapBounds, str, Callable[[], int | None]]:
+    mean, variance, largest = sets.joined("means"), sets.joined("variances"), sets.values[0][1].largest
+    if largest is None:
+        method = "Welch's t for differences of mean losses (asymptotic), Bonferroni over contrasts and stated bounds"
+        found = welch_bounds(mean, variance, sets.joined("trials"), contrasts, alpha)
+        return found, method, lambda: mean_rows_needed(mean, variance, shares, contrasts, float(bound.bound), alpha)
+    cells, losses, weights, offset = [], [], [], 0
+    for compared, of in sets.values:
+        assert of.cells is not None and of.losses is not None
+        start = offset + len(compared) * np.arange(len(of.cells))[:, None]
+        cells.append(np.where(of.cells >= 0, of.cells + start, -1).ravel())
+        losses.append(of.losses.ravel())
+        weights.append(np.tile(np.ones(len(rows)) if rows.weight is None else rows.weight, len(of.cells)))
+        offset += len(compared) * len(of.cells)
+    found = mean_bounds(
+        np.concatenate(losses),
+        np.concatenate(cells),
+        offset,
+        contrasts,
+        alpha,
+        low=0.0,
+        high=largest,
+        weights=None if rows.weight is None else np.concatenate(weights),
+    )
+    method = f"betting bounds of mean losses up to {largest:g} (guaranteed), Bonferroni over groups and stated bounds"
+    needed = lambda: mean_rows_needed(  # noqa: E731
+        mean, variance, shares, contrasts, float(bound.bound), alpha, low=0.0, high=largest
+    )
+    return found, method, needed
 
 
 def judge_share(bound: Any, name: str, rows: Scored, among: np.ndarray, hit: np.ndarray, alpha: float) -> Finding:
@@ -286,11 +308,12 @@ def judge_share(bound: Any, name: str, rows: Scored, among: np.ndarray, hit: np.
             | {"groups": base["groups"]}
         )
     successes = float((w * hit)[among].sum()) * trials / total
-    found = rate_gap_bounds([successes], [trials], [[1.0]], alpha, method="exact")
+    alone = Contrasts(np.zeros((1, 1), dtype=np.int64), np.ones((1, 1)))
+    found = rate_bounds([successes], [trials], alone, alpha, method="exact")
     verdict = found.verdict(bound.bound)
     needed = None
     if verdict == "insufficient":
-        needed = rows_needed([found.value], [trials / len(rows)], bound.bound, [[1.0]], alpha, method="exact")
+        needed = rate_rows_needed([found.value], [trials / len(rows)], alone, bound.bound, alpha, method="exact")
     value = float(found.value)
     measured = {"value": value, "lower": min(float(found.lower), value), "upper": max(float(found.upper), value)}
     return (

@@ -85,7 +85,9 @@ def read_bound(cls: type[Any], text: str, *, bound: float | None = None) -> Any:
     options = _options(cls, inside or "", text)
     lacking = [f.name for f in fields(cls) if f.default is NO_DEFAULT and f.name not in ("bound", *options)]
     if lacking:
-        raise OptionError(f"cannot read the constraint {text!r}: say {lacking[0]}=... in brackets; {cls.name} needs it.")
+        raise OptionError(
+            f"cannot read the constraint {text!r}: say {lacking[0]}=... in brackets; {cls.name} needs it."
+        )
     return cls(**{"bound": value}, **options)
 
 

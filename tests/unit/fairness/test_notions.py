@@ -70,7 +70,9 @@ def test_what_people_write(text, expected):
 def test_texts_as_shown():
     assert DemographicParity(bound=0.02).text == "demographic_parity <= 0.02"
     assert EqualizedOdds(bound=0.1, aggregated="sum").text == "equalized_odds[sum] <= 0.1"
-    assert EqualOpportunity(bound=1 / 3, attributes=["a", "b"]).text == "equal_opportunity[by=a+b] <= 0.3333333333333333"
+    assert (
+        EqualOpportunity(bound=1 / 3, attributes=["a", "b"]).text == "equal_opportunity[by=a+b] <= 0.3333333333333333"
+    )
     assert LossGap(bound=0.005, given="both", against="best").text == "loss_gap[best,y=both] <= 0.005"
 
 

@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairbound.base.errors import DataError, EmptyGroupError, OptionError
+from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.pointwise import loss_named
 from fairbound.models.model import MLP
@@ -19,7 +20,6 @@ from fairbound.subgroups import (
     bound_subgroups,
     most_violated,
     occurring,
-    overall_plan,
     subgroup_problem,
     violations,
 )
@@ -336,15 +336,12 @@ def test_gradients_of_subgroup_bounds_are_those_of_their_values(sampling):
 
 def test_plans_refuse_what_they_cannot_state():
     subgroups, codes, x, y, indices = case()
-    groups = subgroups.as_groups(indices, codes)
     for stated in ("demographic_parity <= 0.1", "equalized_odds[overall,sum] <= 0.1"):
         with pytest.raises(OptionError, match="overall"):
-            overall_plan(constraint(stated), groups, y)
+            subgroup_problem(MLP(4), x, y, subgroups, indices, codes, stated)
     empty = Groups(np.zeros((len(y), 1), dtype=np.int64), ("g",), (("all", "none"),))
-    with pytest.raises(EmptyGroupError, match="'none' has no row"):
-        overall_plan(constraint("demographic_parity[overall] <= 0.1"), empty, y)
-    plan = overall_plan(constraint("demographic_parity[overall,empty=drop] <= 0.1"), empty, y)
-    assert plan.m == 2 and plan.dropped == ("none",)
+    plan = compile_plan((constraint("demographic_parity[overall] <= 0.1"),), empty, y, everyone=True)
+    assert plan.m == 2  # a group that does not occur is none
     assert subgroup_problem(MLP(4), x, y, subgroups, (), codes, "demographic_parity[overall] <= 0.1").m == 0
 
 

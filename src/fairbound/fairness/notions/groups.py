@@ -180,7 +180,7 @@ class GroupBound(Bound):
                 coefficient, words, bound = [sign, -sign], "best - {}" if higher else "{} - best", self.bound
             name = lambda i, words=words, tail=tail: words.format(compared.name(i)) + tail  # noqa: E731
             first = builder.contrasts(index, coefficient, name, bound, self._spare(builder.occurring))
-            builder.best(first, own.tolist(), 1 if higher else -1)
+            builder.best(first, own.tolist(), 1 if higher or self.compares == "ratios" else -1)
 
     @property
     def against_everyone(self) -> bool:

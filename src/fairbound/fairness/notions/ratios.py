@@ -29,6 +29,8 @@ class RatioBound(RateBound):
         super().__post_init__()
         if self.bound == 0:
             raise OptionError(f"the bound of {self.name} must be above 0; every ratio is at least 0.")
+        if self.against == "overall":
+            raise OptionError(f"{self.name} compares groups with each other; take 'pairwise' or 'best'.")
 
     @property
     def fewest_rows(self) -> float:
