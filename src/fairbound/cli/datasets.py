@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from fairbound import data
 from fairbound.base.errors import OptionError
-from fairbound.cli.outcome import Outcome, say
+from fairbound.cli.outcome import Outcome
 from fairbound.data.files import ENVIRONMENT
 
 
@@ -63,16 +62,9 @@ def fetch(name: str, data_dir: str | None, state: str | None, year: int | None) 
         chosen["state"] = [s.strip() for s in state.split(",")]
     if year is not None:
         chosen["year"] = year
-    paths = data.fetch(name, given or ".", _progress if sys.stderr.isatty() else None, **chosen)
-    if sys.stderr.isatty() and paths:
-        say("")
+    paths = data.fetch(name, given or ".", progress=sys.stderr.isatty(), **chosen)
     text = "\n".join(map(str, paths)) or f"{name} is part of the package; nothing to download."
     return Outcome({"name": name, "files": [str(p) for p in paths]}, text)
-
-
-def _progress(url: str, size: int, total: int | None) -> None:
-    of = f" of {total / 1e6:.1f}" if total else ""
-    print(f"\r{Path(url).name}: {size / 1e6:.1f}{of} MB", end="", file=sys.stderr, flush=True)
 
 
 def _facts(name: str) -> dict[str, Any]:
