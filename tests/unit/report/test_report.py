@@ -321,7 +321,7 @@ def test_write_audit_writes_both_files_and_only_those(tmp_path):
 def test_write_audit_leaves_nothing_of_a_broken_audit(tmp_path):
     audit = examples.mortgage()
     audit["metrics"]["auc"] = math.nan
-    with pytest.raises(SchemaError, match=r"audit.metrics\['auc'\]"):
+    with pytest.raises(SchemaError, match=r"audit.metrics.auc"):
         report.write_audit(audit, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
