@@ -11,6 +11,7 @@ from fairbound import data
 from fairbound.base.errors import OptionError
 from fairbound.cli.outcome import Outcome
 from fairbound.data.files import ENVIRONMENT
+from fairbound.report.terminal import grid
 
 
 def list_datasets() -> Outcome:
@@ -18,12 +19,8 @@ def list_datasets() -> Outcome:
     entries = [data.info(name) for name in data.names()]
     rows = [(e.name, "" if e.rows is None else f"{e.rows:,}", ", ".join(e.groups), e.title) for e in entries]
     heads = ("name", "rows", "groups (the first by default)", "title")
-    widths = [max(len(line[j]) for line in [heads, *rows]) for j in range(3)]
-    lines = [
-        f"{name:<{widths[0]}}  {count:>{widths[1]}}  {groups:<{widths[2]}}  {title}"
-        for name, count, groups, title in [heads, *rows]
-    ]
-    return Outcome({"datasets": [_facts(e.name) for e in entries]}, "\n".join(lines))
+    text = grid("", heads, rows, left=heads[2:])
+    return Outcome({"datasets": [_facts(e.name) for e in entries]}, text)
 
 
 def describe(name: str) -> Outcome:
