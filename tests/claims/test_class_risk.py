@@ -395,7 +395,7 @@ def test_a_saved_model_gives_the_same_scores(model, tmp_path):
     np.testing.assert_array_equal(again.predict(X), fair.predict(X))
     assert again.constraint == "recall of class c >= 0.5" and again.classes_.tolist() == ["a", "b", "c"]
     assert again.fit_report_ == fair.fit_report_
-    assert not [p for p in (tmp_path / "m").iterdir() if p.suffix not in (".json", ".npz")]
+    assert not [p for p in (tmp_path / "m").iterdir() if p.suffix not in (".json", ".safetensors")]
 
 
 def test_multipliers_may_follow_other_rows_than_the_gradient():

@@ -22,14 +22,12 @@ from fairbound.audits.classes import class_facts, read_predictions
 from fairbound.audits.groups import group_facts
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.records import versions
+from fairbound.base.verdicts import AUDIT_SCHEMA, EXIT_CODES, worst_verdict
 from fairbound.fairness.counts import read_targets, read_weights
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups, label_text, no_groups
 from fairbound.rows.scores import DECISIONS, as_logits
-
-SCHEMA = "fairbound.audit/1"
-EXIT_CODES = {"met": 0, "violated": 1, "insufficient": 3}
 
 
 def audit(
@@ -104,12 +102,11 @@ def audit(
             "data": _data(groups, len(s), data or {}),
             **group_facts(scored(s), {name: scored(other) for name, other in given.items()}, bounds, alpha),
         }
-    found = {c["verdict"] for c in facts["constraints"]}
-    verdict = next((v for v in ("violated", "insufficient", "met") if v in found), None)
+    verdict = worst_verdict(c["verdict"] for c in facts["constraints"])
     if title is None:
         title = "Fairness audit" if facts["data"]["sensitive"] else "Audit of a classifier"
     return {
-        "schema": SCHEMA,
+        "schema": AUDIT_SCHEMA,
         "title": title,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "verdict": verdict,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from fairbound import data
 from fairbound.base.errors import OptionError
-from fairbound.cli.outcome import Outcome, say
+from fairbound.cli.outcome import Outcome
 from fairbound.data.files import ENVIRONMENT
+from fairbound.report.terminal import grid
 
 
 def list_datasets() -> Outcome:
@@ -19,12 +19,8 @@ def list_datasets() -> Outcome:
     entries = [data.info(name) for name in data.names()]
     rows = [(e.name, "" if e.rows is None else f"{e.rows:,}", ", ".join(e.groups), e.title) for e in entries]
     heads = ("name", "rows", "groups (the first by default)", "title")
-    widths = [max(len(line[j]) for line in [heads, *rows]) for j in range(3)]
-    lines = [
-        f"{name:<{widths[0]}}  {count:>{widths[1]}}  {groups:<{widths[2]}}  {title}"
-        for name, count, groups, title in [heads, *rows]
-    ]
-    return Outcome({"datasets": [_facts(e.name) for e in entries]}, "\n".join(lines))
+    text = grid("", heads, rows, left=heads[2:])
+    return Outcome({"datasets": [_facts(e.name) for e in entries]}, text)
 
 
 def describe(name: str) -> Outcome:
@@ -63,16 +59,9 @@ def fetch(name: str, data_dir: str | None, state: str | None, year: int | None) 
         chosen["state"] = [s.strip() for s in state.split(",")]
     if year is not None:
         chosen["year"] = year
-    paths = data.fetch(name, given or ".", _progress if sys.stderr.isatty() else None, **chosen)
-    if sys.stderr.isatty() and paths:
-        say("")
+    paths = data.fetch(name, given or ".", progress=sys.stderr.isatty(), **chosen)
     text = "\n".join(map(str, paths)) or f"{name} is part of the package; nothing to download."
     return Outcome({"name": name, "files": [str(p) for p in paths]}, text)
-
-
-def _progress(url: str, size: int, total: int | None) -> None:
-    of = f" of {total / 1e6:.1f}" if total else ""
-    print(f"\r{Path(url).name}: {size / 1e6:.1f}{of} MB", end="", file=sys.stderr, flush=True)
 
 
 def _facts(name: str) -> dict[str, Any]:

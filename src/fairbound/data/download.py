@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import http.client
 import io
 import os
-import urllib.error
-import urllib.request
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import atomic_write_bytes
@@ -21,16 +19,14 @@ from fairbound.data.files import ENVIRONMENT, FileInfo, read_content, require_pa
 from fairbound.data.loanstats import FILE as LOANSTATS
 from fairbound.data.registry import info
 
-Progress = Callable[[str, int, int | None], None]
-CHUNK = 1 << 18
-TIMEOUT = 60.0
+TIMEOUT = 60.0  # seconds without an answer
 
 
 def fetch(
     name: str,
     dest: str | os.PathLike[str],
-    progress: Progress | None = None,
     *,
+    progress: bool = False,
     state: str | Sequence[str] = "OK",
     year: int = 2018,
 ) -> list[Path]:
@@ -38,10 +34,11 @@ def fetch(
 
     A file already there with the right checksum is kept. Nothing is written unless its checksum is right; what the
     publisher offers with names of people in it (COMPAS) is reduced in memory first.
-    progress: called as progress(url, bytes so far, total bytes or None) while downloading.
+    progress: whether to draw a progress bar of each download on standard error.
     state, year: for `acs-income` only; the Census publishes no checksums, so only the archive's own is checked.
     Returns: the paths of the files; empty for the embedded sample.
-    Raises: DataError if a download fails, has the wrong content, or if nobody offers the file.
+    Raises: DataError if a download fails, has the wrong content, or if nobody offers the file; ImportError naming the
+        extra where pooch is not installed.
     """
     entry = info(name)
     folder = Path(dest).expanduser()
@@ -55,39 +52,38 @@ def fetch(
     return [_fetch_file(folder, file, name, progress) for file in entry.files]
 
 
-def download(url: str, progress: Progress | None = None) -> bytes:
-    """The bytes at `url`. Raises: DataError naming the URL if they cannot be had."""
+def _require_pooch() -> Any:
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as reply:
-            length = reply.headers.get("Content-Length")
-            total = int(length) if length else None
-            parts: list[bytes] = []
-            size = 0
-            while chunk := reply.read(CHUNK):
-                parts.append(chunk)
-                size += len(chunk)
-                if progress is not None:
-                    progress(url, size, total)
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        raise DataError(f"cannot download {url}: {reason}. {_alternative()}") from error
-    if total is not None and size != total:
-        raise DataError(f"the download of {url} stopped after {size:,} of {total:,} bytes. Try again. {_alternative()}")
-    return b"".join(parts)
+        import pooch
+        import tqdm  # noqa: F401  (pooch draws its progress bar with it)
+    except ImportError as error:
+        raise ImportError("downloading data files needs pooch: pip install 'fairbound[data]'") from error
+    return pooch
+
+
+def _download(url: str, progress: bool) -> bytes:
+    """The bytes at `url`, kept in memory: what is not to be stored never reaches the disk."""
+    content = io.BytesIO()
+    get = _require_pooch().HTTPDownloader(progressbar=progress, timeout=TIMEOUT)
+    try:
+        get(url, content, None)
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot download {url}: {error}. Try again. {_alternative()}") from error
+    return content.getvalue()
 
 
 def _alternative() -> str:
     return f"Without a network, put the files into a folder and set {ENVIRONMENT} (or pass data_dir) to it."
 
 
-def _fetch_file(folder: Path, file: FileInfo, name: str, progress: Progress | None) -> Path:
+def _fetch_file(folder: Path, file: FileInfo, name: str, progress: bool) -> Path:
     path = folder / file.path
     if path.exists():
         read_content(folder, file, name)
         return path
     if file.url is None:
         raise DataError(f"nobody publishes {file.path} in this form. {info(name).note} {_alternative()}")
-    content = download(file.url, progress)
+    content = _download(file.url, progress)
     if file.member is not None:
         content = _member(content, file.member, file.url)
     if file.original_sha256 is not None:
@@ -99,12 +95,12 @@ def _fetch_file(folder: Path, file: FileInfo, name: str, progress: Progress | No
     return atomic_write_bytes(path, gzip.compress(content, mtime=0))
 
 
-def _fetch_census(folder: Path, state: str, year: int, progress: Progress | None) -> Path:
+def _fetch_census(folder: Path, state: str, year: int, progress: bool) -> Path:
     path = raw_path(folder, state, year)
     if path.is_file():
         return path
     url = f"{CENSUS}/{year}/1-Year/csv_p{state.lower()}.zip"
-    content = _member(download(url, progress), path.name, url)
+    content = _member(_download(url, progress), path.name, url)
     path.parent.mkdir(parents=True, exist_ok=True)
     return atomic_write_bytes(path, content)
 

@@ -2,10 +2,11 @@
 
 - ``model.json``: the manifest (what the caller says about the model, and what this module adds: format, versions, and
   the size and sha256 of every other file). Written last: without it, or with a file that differs, nothing loads.
-- ``weights.npz``: the tensors, one ``.npy`` member each, readable by ``numpy.load(..., allow_pickle=False)``. The same
-  tensors give the same bytes.
+- ``weights.safetensors``: the tensors, in the safetensors format. The same tensors give the same bytes.
 - ``encoder.json``: the :class:`~fairbound.tables.TableEncoder`, where the model has one.
 - further text files named by the caller.
+
+Folders of format version 1 kept the tensors in ``weights.npz``; they still load.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors.torch
 import torch
 
 from fairbound._version import __version__
@@ -31,9 +33,10 @@ from fairbound.tables import TableEncoder
 __all__ = ["FORMAT_VERSION", "Folder", "ModelFolderError", "check_writable", "load_folder", "save_folder"]
 
 FORMAT = "fairbound-model"
-FORMAT_VERSION = 1
-_MANIFEST, _WEIGHTS, _ENCODER = "model.json", "weights.npz", "encoder.json"
-_ADDED = ("format", "format_version", "library_version", "tensors", "files")
+FORMAT_VERSION = 2
+_MANIFEST, _WEIGHTS, _ENCODER = "model.json", "weights.safetensors", "encoder.json"
+_OLD_WEIGHTS = "weights.npz"  # of format version 1
+_ADDED = ("format", "format_version", "library_version", "files")
 
 
 class ModelFolderError(DataError):
@@ -67,7 +70,7 @@ def save_folder(
 
     manifest: plain JSON data about the model, such as ``{"model": {"kind": "mlp", "hidden": [64, 32], "n_features":
     108}, "classes": [0, 1], "constraints": ["demographic_parity <= 0.02"], "seed": 0, "data_sha256": "..."}``.
-    tensors: name -> strided tensor of any real or complex dtype, on any device.
+    tensors: name -> dense tensor without NaN, on any device, of a dtype that safetensors knows (all but complex128).
     extras: file name -> text for further files.
 
     Everything is written under other names and flushed before the first file is replaced, and ``model.json`` comes
@@ -81,10 +84,7 @@ def save_folder(
     wrong = [name for name in _ADDED if name in manifest]
     if wrong:
         raise ModelFolderError(f"the manifest may not set {wrong}: the library writes them. Use other names.")
-    arrays, described = {}, {}
-    for name, tensor in tensors.items():
-        arrays[name], described[name] = _to_array(name, tensor)
-    contents = {_WEIGHTS: _pack(arrays)}
+    contents = {_WEIGHTS: _packed(tensors)}
     if encoder is not None:
         contents[_ENCODER] = encoder.to_json().encode("utf-8")
     for name, text in (extras or {}).items():
@@ -98,7 +98,6 @@ def save_folder(
         "format_version": FORMAT_VERSION,
         "library_version": __version__,
         **manifest,
-        "tensors": described,
         "files": {name: {"bytes": len(data), "sha256": _sha256(data)} for name, data in contents.items()},
     }
     folder = check_writable(path)
@@ -110,7 +109,7 @@ def load_folder(path: str | os.PathLike[str]) -> Folder:
     """Read a model folder, checking every file against the manifest. No code from the folder is executed.
 
     Raises: FileNotFoundError where there is no such folder; ModelFolderError where a file is missing, empty, cut off or
-    changed, where the folder is no model, or where a newer version wrote it.
+    changed, where a weight is NaN, where the folder is no model, or where a newer version wrote it.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -119,15 +118,19 @@ def load_folder(path: str | os.PathLike[str]) -> Folder:
         )
     manifest = _read_manifest(folder)
     files = {name: _read_checked(folder, name, facts) for name, facts in manifest.pop("files").items()}
-    described = manifest.pop("tensors")
+    old = manifest.pop("tensors", None)
     try:
-        tensors = _unpack(files.pop(_WEIGHTS), described)
+        if manifest["format_version"] == 1:
+            tensors = _unpacked_old(files.pop(_OLD_WEIGHTS), old)
+        else:
+            tensors = safetensors.torch.load(files.pop(_WEIGHTS))
         coder = TableEncoder.from_json(files.pop(_ENCODER).decode("utf-8")) if _ENCODER in files else None
         extras = {name: data.decode("utf-8") for name, data in files.items()}
-    except (KeyError, TypeError, ValueError, OSError, zipfile.BadZipFile) as error:
+    except (KeyError, TypeError, ValueError, OSError, zipfile.BadZipFile, safetensors.SafetensorError) as error:
         raise ModelFolderError(
             f"the model folder {str(folder)!r} is complete but cannot be read: {error}. Save the model again."
         ) from error
+    _check_no_nan(tensors)
     return Folder(manifest, tensors, coder, extras)
 
 
@@ -180,8 +183,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             f"this is {__version__} and reads up to version {FORMAT_VERSION}. Upgrade: pip install -U fairbound"
         )
     files = manifest.get("files")
-    if not isinstance(files, dict) or _WEIGHTS not in files or not isinstance(manifest.get("tensors"), dict):
-        raise ModelFolderError(f"{str(where)!r} does not list the model's files and tensors. Save the model again.")
+    if not isinstance(files, dict) or (_OLD_WEIGHTS if version == 1 else _WEIGHTS) not in files:
+        raise ModelFolderError(f"{str(where)!r} does not list the file of the weights. Save the model again.")
     return manifest
 
 
@@ -207,43 +210,35 @@ def _read_checked(folder: Path, name: str, facts: Any) -> bytes:
     return data
 
 
-def _to_array(name: str, tensor: torch.Tensor) -> tuple[np.ndarray, dict[str, Any]]:
-    """The tensor as an array that ``.npy`` can hold, and its true dtype and shape; bfloat16 travels as its bits."""
-    if not isinstance(name, str) or not name or name.endswith(".npy"):
-        raise ModelFolderError(f"{name!r} cannot name a tensor: use a text that does not end in .npy.")
-    if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
-        raise ModelFolderError(f"tensor {name!r} cannot be stored: give a dense torch.Tensor.")
-    plain = tensor.detach().cpu().contiguous().resolve_conj().resolve_neg()
-    facts = {"dtype": str(plain.dtype).removeprefix("torch."), "shape": list(plain.shape)}
+def _packed(tensors: Mapping[str, torch.Tensor]) -> bytes:
+    """The tensors in the safetensors format; each is copied, since that format holds no views and no shared memory."""
     try:
-        return (plain.view(torch.int16) if plain.dtype == torch.bfloat16 else plain).numpy(), facts
-    except TypeError as error:
+        if "__metadata__" in tensors:
+            raise ValueError("the name '__metadata__' is taken by the format")
+        plain = {
+            name: tensor.detach().cpu().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+            for name, tensor in tensors.items()
+        }
+        packed = safetensors.torch.save(plain)
+    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ModelFolderError(
-            f"tensor {name!r} has dtype {facts['dtype']}, which cannot be stored: {error}."
+            f"the weights cannot be stored: {error}. Give text names and dense tensors of a dtype that safetensors knows."
         ) from error
+    _check_no_nan(plain)
+    return packed
 
 
-def _pack(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """An uncompressed ``.npz`` with fixed time stamps."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, array in arrays.items():
-            member = io.BytesIO()
-            np.lib.format.write_array(member, array, allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), member.getvalue())
-    return buffer.getvalue()
+def _check_no_nan(tensors: Mapping[str, torch.Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if tensor.isnan().any():
+            raise ModelFolderError(f"tensor {name!r} holds NaN: such a model scores nothing. Train it again.")
 
 
-def _unpack(data: bytes, described: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+def _unpacked_old(data: bytes, described: Any) -> dict[str, torch.Tensor]:
+    """The tensors of ``weights.npz``; ``described``: name -> dtype and shape. A bfloat16 was stored as its 16 bits."""
     tensors = {}
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-        if set(arrays.files) != set(described):
-            raise ValueError(f"{_WEIGHTS} and {_MANIFEST} name different tensors")
-        for name, facts in described.items():
+        for name in arrays.files:
             tensor = torch.from_numpy(np.array(arrays[name]))
-            if facts["dtype"] == "bfloat16":
-                tensor = tensor.view(torch.bfloat16)
-            if str(tensor.dtype) != f"torch.{facts['dtype']}" or list(tensor.shape) != facts["shape"]:
-                raise ValueError(f"tensor {name!r} is not the {facts['dtype']} {facts['shape']} that {_MANIFEST} says")
-            tensors[name] = tensor
+            tensors[name] = tensor.view(torch.bfloat16) if described[name]["dtype"] == "bfloat16" else tensor
     return tensors

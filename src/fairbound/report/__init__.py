@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from fairbound.base.files import atomic_write_bytes
-
-from . import schema
-from .page import audit_page
-from .terminal import table
+from fairbound.report import schema
+from fairbound.report.page import audit_page
+from fairbound.report.terminal import table
 
 __all__ = ["audit_page", "schema", "table", "write_audit"]
 
@@ -24,8 +23,8 @@ def write_audit(audit: dict[str, Any], folder: str | os.PathLike[str]) -> tuple[
 
     Each file appears whole or not at all. The JSON comes first, so a page that cannot be drawn costs no numbers.
 
-    Raises: schema.SchemaError before anything is written; ImportError if matplotlib is missing (the JSON is there
-    then); OSError if the folder cannot be written.
+    Raises: schema.SchemaError before anything is written; ImportError if jsonschema is missing, or if
+    matplotlib or jinja2 is (the JSON is there then); OSError if the folder cannot be written.
     """
     schema.validate(audit)
     folder = Path(folder)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-from importlib import resources
 from typing import Any
 
-from . import markup as m
-from . import words
-from .page import _HEAD
+from fairbound.report import words
+from fairbound.report.render import drawing, render
+from fairbound.report.terminal import grid
 
 _COLUMNS = ("bound", "accuracy", "AUC", "measured, mean", "smallest", "largest", "in training", "verdicts")
 
@@ -33,11 +32,9 @@ def _title(result: dict[str, Any]) -> str:
 
 
 def frontier_table(result: dict[str, Any]) -> str:
-    """Plain columns, a line per bound: means over the seeds, and the smallest and largest measured value."""
-    rows = [_cells(row) for row in result["summary"]]
-    widths = [max(len(line[j]) for line in [_COLUMNS, *rows]) for j in range(len(_COLUMNS))]
-    lines = ["  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in [_COLUMNS, *rows]]
-    return "\n".join([f"{_title(result)}: held-out rows, {_seeds(result)}", *lines])
+    """A line per bound: means over the seeds, and the smallest and largest measured value."""
+    title = f"{_title(result)}: held-out rows, {_seeds(result)}"
+    return grid(title, _COLUMNS, [_cells(row) for row in result["summary"]], left=("verdicts",))
 
 
 def _seeds(result: dict[str, Any]) -> str:
@@ -99,47 +96,12 @@ def frontier_chart(result: dict[str, Any]) -> dict[str, bytes]:
 
 def frontier_page(result: dict[str, Any], svg: str) -> str:
     """One self-contained page: the chart, the means of every bound, and every model. `svg`: from frontier_chart."""
-    css = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
-    drawing = svg[svg.index("<svg ") :]
-    heads = [m.text(h) for h in _COLUMNS]
-    means = [[m.text(c) for c in _cells(row)] for row in result["summary"]]
-    models = [
-        [
-            "none" if p["bound"] is None else words.bound(p["bound"]),
-            str(p["seed"]),
-            words.number(p["accuracy"]),
-            words.number(p["auc"]),
-            words.number(p["value"], beside=p["bound"]),
-            "–" if p["lower"] is None else f"{words.number(p['lower'])} to {words.number(p['upper'])}",
-            "–" if p["train_value"] is None else words.number(p["train_value"], beside=p["bound"]),
-            "–" if p["verdict"] is None else m.chip(p["verdict"]),
-        ]
-        for p in result["points"]
-    ]
-    title, level = _title(result), words.percent(result["confidence"])
-    lead = (
-        f"Each model is judged on rows it has not seen ({m.text(result['split'])}); intervals have {level} confidence."
+    return render(
+        "frontier.html.j2",
+        result=result,
+        title=_title(result),
+        seeds=_seeds(result),
+        drawing=drawing(svg[svg.index("<svg ") :]),
+        heads=_COLUMNS,
+        means=[_cells(row) for row in result["summary"]],
     )
-    body = [
-        _HEAD.format(title=m.text(title), css=css),
-        f"<header><p class=eyebrow>Frontier</p><h1>{m.name(title, None)}</h1>"
-        f"<p class=meta>label {m.code(result['label'])} · groups of "
-        f"{', '.join(map(m.code, result['sensitive']))} · {m.name(result['model'])} model · {_seeds(result)}"
-        "</p></header><main>",
-        m.section("What each bound costs", lead, f'<div class="card" style="background:#fff">{drawing}</div>', "chart"),
-        m.section("Means over the seeds", "", m.table("Means over the seeds", heads, means, "means"), "means"),
-        m.section(
-            "Every model",
-            "",
-            m.table(
-                "Every model",
-                ("bound", "seed", "accuracy", "AUC", "measured", "interval", "in training", "verdict"),
-                models,
-                "models",
-            ),
-            "models",
-        ),
-        f"</main><footer>Written by fairbound {m.name(result['library']['fairbound'])}. The same facts for machines: "
-        "<code>frontier.json</code>.</footer>\n</body>\n</html>\n",
-    ]
-    return "\n".join(body)

@@ -1,100 +1,70 @@
-"""Pieces of HTML: escaped text, verdict marks, tables. Nothing here knows what an audit is."""
+"""Pieces of the study pages as text; those that are more than a tag come from the macros of ``pieces.html.j2``.
+
+Arguments called markup stand on the page as they are; all others are escaped.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from .words import VERDICTS
+from fairbound.report import words
+from fairbound.report.render import drawing, environment, render
 
-_UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
-_SHAPES = {
-    "met": '<path d="M14 33l12 12 24-27" fill="none" stroke="currentColor" stroke-width="7"/>',
-    "violated": '<path d="M18 18l28 28M46 18L18 46" fill="none" stroke="currentColor" stroke-width="7"/>',
-    "insufficient": '<path d="M22 25c0-14 21-14 21 0 0 8-11 8-11 16v1" fill="none" stroke="currentColor" '
-    'stroke-width="6"/><circle cx="32" cy="51" r="4" fill="currentColor"/>',
-    None: '<path d="M18 32h28" fill="none" stroke="currentColor" stroke-width="7"/>',
-}
+_UNSAFE = words.UNSAFE
+
+
+class Head:
+    """The beginning of a page, up to its body."""
+
+    def format(self, *, title: str, css: str) -> str:
+        whole = render("page.html.j2", css=drawing(css))
+        return whole[: whole.index("<header>")].replace("<title></title>", f"<title>{title}</title>")
+
+
+def _piece(macro: str, *given: object) -> str:
+    return str(getattr(environment().get_template("pieces.html.j2").module, macro)(*given))
 
 
 def text(value: object) -> str:
-    """``value`` safe between tags and inside quoted attributes.
-
-    Control, direction-changing and unpaired characters become U+FFFD.
-    """
-    return escape(_UNSAFE.sub("\ufffd", str(value)), quote=True)
+    """``value`` safe between tags and inside quoted attributes."""
+    return escape(words.clean(str(value)), quote=True)
 
 
 def name(value: object, most: int | None = 90) -> str:
-    """A name given by people: escaped, kept from turning the direction of the text around it, and cut in its middle
-    where it is longer than ``most`` characters (the whole name is then its tooltip)."""
-    whole = str(value)
-    if most is None or len(whole) <= most:
-        return f"<bdi>{text(whole)}</bdi>"
-    return f'<bdi title="{text(whole)}">{text(whole[: most * 2 // 3])}…{text(whole[-(most // 3) :])}</bdi>'
+    """A name given by people, cut in its middle where it is longer than ``most`` characters."""
+    return _piece("name", value, most)
 
 
 def row_name(value: object, most: int | None = 90, fit: int = 28) -> str:
-    """A name at the head of a table row, kept wide enough for ``fit`` characters, lest it become a tower."""
-    return f'<span class=fit style="min-width:{min(len(str(value)) + 1, fit)}ch">{name(value, most)}</span>'
+    """A name at the head of a table row, kept wide enough for ``fit`` characters."""
+    return _piece("row_name", value, most, fit)
 
 
 def code(value: object) -> str:
-    return f"<code>{name(value, None)}</code>"
-
-
-def undefined(why: str | None) -> str:
-    return f'<span class="undefined">undefined{f" ({text(why)})" if why else ""}</span>'
-
-
-def mark(verdict: str | None) -> str:
-    """The verdict's sign (tick, cross, question mark), so that it never rests on colour alone."""
-    ring = '<circle cx="32" cy="32" r="29" fill="none" stroke="currentColor" stroke-width="4"/>'
-    return f'<svg class="mark" viewBox="0 0 64 64" aria-hidden="true">{ring}{_SHAPES[verdict]}</svg>'
-
-
-def tone(verdict: str | None) -> str:
-    return verdict or "none"
-
-
-def chip(verdict: str) -> str:
-    return f'<span class="chip {tone(verdict)}">{mark(verdict)}{VERDICTS[verdict]}</span>'
-
-
-def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], label: str, kind: str = "") -> str:
-    """A captioned table in a box that scrolls sideways on narrow screens.
-
-    caption, heads and rows are markup; ``label`` is plain text for the scrolling box. The first cell of a row is its
-    head; a cell that starts with ``<td`` stands as it is.
-    """
-    head = "".join(f'<th scope="col">{h}</th>' for h in heads)
-    body = []
-    for row in rows:
-        cells = "".join(c if c.startswith("<td") else f"<td>{c}</td>" for c in row[1:])
-        body.append(f'<tr><th scope="row">{row[0]}</th>{cells}</tr>')
-    return (
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{text(label)}"><table class="{kind}">'
-        f"<caption><span>{caption}</span></caption><thead><tr>{head}</tr></thead><tbody>\n{chr(10).join(body)}\n</tbody></table></div>"
-    )
+    return _piece("code", value)
 
 
 def number_cell(markup: str) -> str:
     return f'<td class="num">{markup}</td>'
 
 
+def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], label: str, kind: str = "") -> str:
+    """A captioned table: caption, heads and cells are markup, label is text. A cell that starts with ``<td`` is whole."""
+    cells = [[drawing(cell) for cell in row] for row in rows]
+    return _piece("table_of", drawing(caption), [drawing(head) for head in heads], cells, label, kind)
+
+
 def items(values: Iterable[str], kind: str) -> str:
     """A list of sentences, escaped."""
-    return f'<ul class="{kind}">{"".join(f"<li>{name(v, None)}</li>" for v in values)}</ul>'
+    return _piece("items", values, kind)
 
 
 def facts(pairs: Iterable[tuple[str, str | None]]) -> str:
-    """Term and description side by side; pairs without a description are left out. Descriptions are markup."""
-    return f'<dl class="facts">{"".join(f"<dt>{text(k)}</dt><dd>{v}</dd>" for k, v in pairs if v is not None)}</dl>'
+    """Term and description (markup) side by side; pairs without a description are left out."""
+    return _piece("facts", [(term, None if told is None else drawing(told)) for term, told in pairs])
 
 
 def section(title: str, lead: str, body: str, anchor: str) -> str:
-    """One part of the page under its heading; ``lead`` and ``body`` are markup."""
-    opening = f'<p class="lead">{lead}</p>' if lead else ""
-    head = f'<h2 id="{anchor}-h">{title}</h2>'
-    return f'<section id="{anchor}" aria-labelledby="{anchor}-h">{head}{opening}{body}</section>'
+    """One part of the page under its heading; title, lead and body are markup."""
+    return _piece("section_of", drawing(title), drawing(lead), drawing(body), anchor)

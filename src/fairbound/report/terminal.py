@@ -1,105 +1,96 @@
-"""The audit as a table for a terminal: rich where it is installed, plain columns where it is not."""
+"""Printed tables, drawn by rich: any rows under their heads, and an audit as text for a terminal."""
 
 from __future__ import annotations
 
 import io
+import shutil
+import sys
 import unicodedata
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from . import words
-from .schema import validate
+from fairbound.report import words
+from fairbound.report.schema import validate
+from fairbound.report.tables import compared
 
-_HEADS = ("constraint", "bound", "measured", "at least", "at most", "verdict")
+WIDEST = 1000  # columns of a table that is not printed on a terminal
 
 
-def _printable(text: str) -> str:
-    """Control and format characters (a terminal would obey them) as visible escapes."""
+def printable(text: str) -> str:
+    """``text`` with control and format characters (a terminal would obey them) as visible escapes."""
     return "".join(c if unicodedata.category(c)[0] != "C" else c.encode("unicode_escape").decode() for c in text)
 
 
-def _constraint_row(c: dict, named: str = "") -> tuple[str, ...]:
-    value = words.number(c["value"], beside=c["bound"])
-    ends = ("–" if c[k] is None else words.number(c[k], beside=c["bound"]) for k in ("lower", "upper"))
-    return (named + _printable(c["text"]), words.bound(c["bound"]), value, *ends, words.VERDICTS[c["verdict"]].lower())
+def grid(
+    title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str] = (), width: int = 0
+) -> str:
+    """A table in a box, as text without colour codes.
 
+    left: heads of the columns, beside the first, that hold words; the others hold numbers and are set to the right.
+    width: columns to fit into, by folding cells; 0 takes the width of the terminal, and what the cells need where
+    the output is none, so that the text of a file or a pipe does not depend on where it was made.
 
-def _grids(audit: dict[str, Any]) -> list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
-    """(title, heads, rows) of each table, all printable text."""
-    rows = audit["data"]["rows"]
-    grids: list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]] = []
-    if audit["constraints"]:
-        grids.append(
-            (f"Constraints on {rows:,} held-out rows", _HEADS, [_constraint_row(c) for c in audit["constraints"]])
-        )
-    if audit["comparison"]:
-        texts = list(dict.fromkeys(c["text"] for model in audit["comparison"] for c in model["constraints"]))
-        body = []
-        for model in audit["comparison"]:
-            of = {c["text"]: c for c in model["constraints"]}
-            cells = [_printable(model["name"]), words.number(model["accuracy"]), words.number(model["auc"])]
-            for t in texts:
-                cells.append("–" if t not in of else _short(of[t]))
-            body.append(tuple(cells))
-        grids.append(("Models", ("model", "accuracy", "AUC", *map(_printable, texts)), body))
-    return grids
-
-
-def _short(c: dict) -> str:
-    value = words.number(c["value"], beside=c["bound"])
-    ends = (
-        "" if c["lower"] is None or c["upper"] is None else f" [{words.number(c['lower'])}, {words.number(c['upper'])}]"
-    )
-    return f"{value}{ends} {words.VERDICTS[c['verdict']].lower()}"
-
-
-def _plain(title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    widths = [max(len(line[j]) for line in [heads, *rows]) for j in range(len(heads))]
-    last = len(heads) - 1
-
-    def line(cells: tuple[str, ...]) -> str:
-        left = (0, last) if heads is _HEADS else (0,)
-        return "  ".join(
-            c.ljust(w) if j in left else c.rjust(w) for j, (c, w) in enumerate(zip(cells, widths, strict=True))
-        ).rstrip()
-
-    return "\n".join([title, line(heads), line(tuple("-" * w for w in widths)), *map(line, rows)])
-
-
-def _rich(title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]], width: int) -> str:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table(title=Text(title), title_justify="left", box=box.ROUNDED)
+    Raises: ImportError naming the extra where rich is missing.
+    """
+    try:
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError as error:
+        raise ImportError("printed tables need rich: pip install 'fairbound[report]'") from error
+    made = Table(title=Text(printable(title)), title_justify="left", box=box.ROUNDED)
     for j, head in enumerate(heads):
-        grid.add_column(Text(head), justify="left" if j == 0 or head == "verdict" else "right")
+        made.add_column(Text(printable(head)), justify="left" if j == 0 or head in left else "right")
     for row in rows:
-        grid.add_row(*map(Text, row))
+        made.add_row(*(Text(printable(cell)) for cell in row))
+    if not width:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDEST
     out = io.StringIO()
-    Console(file=out, width=width, color_system=None, force_terminal=False, legacy_windows=False).print(grid)
-    return out.getvalue().rstrip("\n")
+    Console(file=out, width=width, color_system=None, force_terminal=False, legacy_windows=False).print(made)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
-def table(audit: dict[str, Any], *, width: int = 110) -> str:
+def table(audit: dict[str, Any], *, width: int = 0) -> str:
     """The verdict, its reasons and the numbers as text for a terminal, without colour codes.
 
-    audit: schema ``fairbound.audit/1``. width: columns to fit into where rich draws the tables; without rich, lines
-    are as long as their cells.
+    audit: schema ``fairbound.audit/1``. width: columns that the tables fit into, as of :func:`grid`.
 
-    Raises: SchemaError if the audit breaks the schema.
+    Raises: SchemaError if the audit breaks the schema; ImportError naming the extra where rich or jsonschema is missing.
     """
     validate(audit)
-    verdict = audit["verdict"] if audit["constraints"] else None
-    metrics = ", ".join(f"{_printable(words.label(k))} {words.number(v)}" for k, v in audit["metrics"].items())
-    parts = [f"{words.VERDICTS[verdict]}: {words.summary(audit)}", metrics]
-    for grid in _grids(audit):
-        try:
-            parts.append(_rich(*grid, width))
-        except ImportError:
-            parts.append(_plain(*grid))
-    parts += [
-        f"{_printable(c['text'])}: {_printable(words.explain(c, audit['data']['rows']))}" for c in audit["constraints"]
-    ]
-    parts += [f"warning: {_printable(w)}" for w in audit["warnings"]]
+    rows = audit["data"]["rows"]
+    metrics = ", ".join(f"{printable(words.label(k))} {words.number(v)}" for k, v in audit["metrics"].items())
+    parts = [f"{words.VERDICTS[audit['verdict']]}: {words.summary(audit)}", metrics]
+    if audit["constraints"]:
+        heads = ("constraint", "bound", "measured", "at least", "at most", "verdict")
+        cells = [(c["text"], words.bound(c["bound"]), *_numbers(c), _verdict(c)) for c in audit["constraints"]]
+        parts.append(grid(f"Constraints on {rows:,} held-out rows", heads, cells, ("verdict",), width))
+    if audit["comparison"]:
+        texts = compared(audit)
+        parts.append(grid("Models", ("model", "accuracy", "AUC", *texts), _models(audit, texts), (), width))
+    parts += [f"{printable(c['text'])}: {printable(words.explain(c, rows))}" for c in audit["constraints"]]
+    parts += [f"warning: {printable(w)}" for w in audit["warnings"]]
     return "\n\n".join(part for part in parts if part)
+
+
+def _numbers(c: dict[str, Any]) -> list[str]:
+    ends = ("–" if c[k] is None else words.number(c[k], beside=c["bound"]) for k in ("lower", "upper"))
+    return [words.number(c["value"], beside=c["bound"]), *ends]
+
+
+def _verdict(c: dict[str, Any]) -> str:
+    return words.VERDICTS[c["verdict"]].lower()
+
+
+def _models(audit: dict[str, Any], texts: Sequence[str]) -> Iterable[list[str]]:
+    for model in audit["comparison"]:
+        of = {c["text"]: c for c in model["constraints"]}
+        row = [model["name"], words.number(model["accuracy"]), words.number(model["auc"])]
+        yield row + [_short(of[t]) if t in of else "–" for t in texts]
+
+
+def _short(c: dict[str, Any]) -> str:
+    value, *ends = _numbers(c)
+    known = c["lower"] is not None and c["upper"] is not None
+    return f"{value}{f' [{ends[0]}, {ends[1]}]' if known else ''} {_verdict(c)}"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
+UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 VERDICTS = {
     "met": "Bound met",
     "violated": "Bound violated",
@@ -25,6 +28,11 @@ RATES = {
 }
 FAR = 1000  # times the rows at hand; more is no sensible advice
 _ACRONYMS = {"auc": "AUC", "roc": "ROC", "f1": "F1"}
+
+
+def clean(text: str) -> str:
+    """``text`` with control, direction-changing and unpaired characters as U+FFFD."""
+    return UNSAFE.sub("\ufffd", text)
 
 
 def label(name: str) -> str:
@@ -124,6 +132,19 @@ def explain(constraint: dict[str, Any], rows: int) -> str:
     if why:
         text += f" {why[0].upper()}{why[1:].rstrip('.')}."
     return text
+
+
+def rule(constraints: Sequence[dict[str, Any]]) -> str:
+    """When a bound is met and violated, for the senses of the bounds that are stated."""
+    floors = {at_least(c) for c in constraints}
+    rules = []
+    if False in floors:
+        what = "An upper bound (<=)" if len(floors) > 1 else "A bound"
+        rules.append(f"{what} is met when “at most” lies within it, violated when “at least” lies above it")
+    if True in floors:
+        what = "a lower bound (>=)" if rules else "A bound"
+        rules.append(f"{what} is met when “at least” lies within it, violated when “at most” lies below it")
+    return "; ".join(rules)
 
 
 def summary(audit: dict[str, Any]) -> str:

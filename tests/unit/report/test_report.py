@@ -15,10 +15,12 @@ import pytest
 
 import report_examples as examples
 from fairbound import report
-from fairbound.report import markup, plots, words
+from fairbound.report import plots, render, schema, words
 from fairbound.report.schema import SchemaError, validate
+from fairbound.report.terminal import grid
 
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
+jinja2 = pytest.importorskip("jinja2", reason="the page needs the extra 'report'")
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 SVG_VOID = {"path", "circle", "use", "rect"}
@@ -229,6 +231,21 @@ def test_mirrored_differences_are_shown_once_and_largest_first():
     assert "2 comparisons , largest first" in text
 
 
+def test_of_a_bound_from_below_the_smallest_comparison_stands_first():
+    audit = examples.large_violated()
+    c = audit["constraints"][0]
+    c |= {"text": "demographic_parity_ratio >= 0.8", "sense": "at least", "bound": 0.8, "value": 0.5, "lower": 0.4}
+    c |= {"upper": 0.6, "worst": "F / M"}
+    ratios = [{"name": n, "value": v, "lower": v - 0.1, "upper": v + 0.1} for n, v in (("M / F", 1.25), ("F / M", 0.5))]
+    c["contrasts"] = ratios
+    text = Page(report.audit_page(audit)).text
+    assert "2 comparisons , smallest first" in text and text.rindex("F / M") < text.index("M / F")
+    assert "is at most 0.6000, below the bound 0.8" in text
+    c["contrasts"] = [{"name": f"r{i}", "value": 0.01 * i, "lower": 0.0, "upper": 1.0} for i in range(60)]
+    text = Page(report.audit_page(audit)).text
+    assert "r39" in text and "r40" not in text and "20 larger ones are in audit.json" in text
+
+
 def test_a_bound_within_reach_is_not_called_undecidable_when_a_group_is_absent():
     c = {"bound": 0.3, "value": 0.1, "lower": 0.0, "upper": 0.2, "confidence": 0.95, "verdict": "insufficient"}
     said = words.explain(c | {"rows_needed": None, "why": "no held-out row measures inuit"}, 10)
@@ -291,10 +308,31 @@ def test_hostile_names_stay_text():
     assert "\x1b" not in terminal and "\u202e" not in terminal and r"\x1b[31m" in terminal
 
 
-def test_markup_escapes_quotes_and_cuts_long_names():
-    assert markup.text("""<a b="c" d='e'>&""") == "&lt;a b=&quot;c&quot; d=&#x27;e&#x27;&gt;&amp;"
-    long = markup.name('"' + "x" * 200)
-    assert long.startswith('<bdi title="&quot;xxx') and len(re.sub("<[^>]*>", "", long)) < 100
+def piece(macro: str, *given: object) -> str:
+    return str(getattr(render.environment().get_template("pieces.html.j2").module, macro)(*given))
+
+
+def test_templates_escape_what_is_put_in_and_cut_long_names():
+    assert piece("name", """<a b="c" d='e'>&""") == "<bdi>&lt;a b=&#34;c&#34; d=&#39;e&#39;&gt;&amp;</bdi>"
+    long = piece("name", '"' + "x" * 200)
+    assert long.startswith('<bdi title="&#34;xxx') and len(re.sub("<[^>]*>", "", long)) < 100
+    assert piece("undefined", "a\x1b\u202e<b>") == '<span class="undefined">undefined (a\ufffd\ufffd&lt;b&gt;)</span>'
+
+
+def test_a_template_that_asks_for_what_it_was_not_given_fails():
+    with pytest.raises(jinja2.UndefinedError):
+        render.render("frontier.html.j2", title="x")
+
+
+def test_every_template_and_macro_is_used():
+    folder = resources.files("fairbound.report")
+    sources = {p.name: p.read_text(encoding="utf-8") for p in folder.joinpath("templates").iterdir()}
+    code = "".join(p.read_text(encoding="utf-8") for p in folder.iterdir() if p.name.endswith(".py"))
+    everything = "".join(sources.values()) + code
+    assert all(f'"{name}"' in everything for name in sources)
+    macros = re.findall(r"\{% macro (\w+)", sources["pieces.html.j2"])
+    assert len(macros) > 10
+    assert all(re.search(rf"(?<!macro )\b{name}\(|_piece\(\"{name}\"", everything) for name in macros)
 
 
 def test_forty_groups_are_all_in_the_table_and_the_charts_say_what_they_leave_out():
@@ -321,7 +359,7 @@ def test_write_audit_writes_both_files_and_only_those(tmp_path):
 def test_write_audit_leaves_nothing_of_a_broken_audit(tmp_path):
     audit = examples.mortgage()
     audit["metrics"]["auc"] = math.nan
-    with pytest.raises(SchemaError, match=r"audit.metrics\['auc'\]"):
+    with pytest.raises(SchemaError, match=r"audit.metrics.auc"):
         report.write_audit(audit, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -339,20 +377,24 @@ def without(monkeypatch, package: str) -> None:
 
 def test_without_matplotlib_the_numbers_are_kept_and_the_extra_is_named(tmp_path, monkeypatch):
     without(monkeypatch, "matplotlib")
-    with pytest.raises(ImportError, match=r"audit.json is written.*pip install fairbound\[report\]"):
+    with pytest.raises(ImportError, match=r"audit.json is written.*pip install 'fairbound\[report\]'"):
         report.write_audit(examples.mortgage(), tmp_path)
     validate(json.loads((tmp_path / "audit.json").read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("rich", [True, False])
-def test_terminal_table_holds_every_number(monkeypatch, rich):
-    if rich:
-        pytest.importorskip("rich", reason="the boxed table needs the extra 'report'")
-    else:
-        without(monkeypatch, "rich")
+@pytest.mark.parametrize("package", ["jsonschema", "rich", "jinja2"])
+def test_without_a_library_of_the_report_the_extra_is_named(monkeypatch, package):
+    for cached in (schema._validator, render.environment):
+        cached.cache_clear()
+    without(monkeypatch, package)
+    make = report.table if package == "rich" else report.audit_page
+    with pytest.raises(ImportError, match=r"pip install 'fairbound\[report\]'"):
+        make(examples.mortgage())
+
+
+def test_terminal_table_holds_every_number():
     audit = examples.mortgage()
-    text = report.table(audit, width=200)
-    assert ("╭" in text) == rich
+    text = report.table(audit)
     for c in audit["constraints"]:
         line = next(line for line in text.splitlines() if c["text"] in line)
         assert all(f"{c[k]:.4f}" in line for k in ("value", "lower", "upper")) and "not enough evidence" in line
@@ -360,8 +402,35 @@ def test_terminal_table_holds_every_number(monkeypatch, rich):
     assert "undefined" in report.table(examples.undefined_rates())
 
 
-def test_the_room_imports_no_floor_above_files():
-    folder = Path(report.__file__).parent
-    for path in folder.glob("*.py"):
-        above = re.findall(r"^\s*from \.\.(\w*)", path.read_text(encoding="utf-8"), flags=re.M)
-        assert set(above) <= {"errors", "files"}, path.name
+def test_a_printed_table_has_the_width_of_the_terminal_or_of_its_cells(monkeypatch):
+    heads, rows = ("name", "value"), [("x" * 150, "1"), ("long words " * 20, "2")]
+
+    def widest(text: str) -> int:
+        return max(map(len, text.splitlines()))
+
+    monkeypatch.setenv("COLUMNS", "60")
+    piped = grid("", heads, rows)
+    assert widest(piped) == len("long words " * 20) + len("│  │ value │")
+    assert len(piped.splitlines()) == 4 + len(rows)
+    assert widest(grid("", heads, rows, width=80)) == 80
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert widest(grid("", heads, rows)) == 60
+
+
+def test_numbers_stand_to_the_right_and_words_to_the_left():
+    text = grid("a title", ("name", "n", "why"), [("a", "1", "b"), ("ccc", "22", "dd\x1b[31m")], left=("why",))
+    assert [line.rstrip() for line in text.splitlines()] == [
+        "a title",
+        "╭──────┬────┬────────────╮",
+        "│ name │  n │ why        │",
+        "├──────┼────┼────────────┤",
+        "│ a    │  1 │ b          │",
+        "│ ccc  │ 22 │ dd\\x1b[31m │",
+        "╰──────┴────┴────────────╯",
+    ]
+
+
+def test_the_room_imports_base_alone():
+    for path in Path(report.__file__).parent.glob("*.py"):
+        rooms = re.findall(r"^\s*from fairbound\.(\w+)", path.read_text(encoding="utf-8"), flags=re.M)
+        assert set(rooms) <= {"base", "report"}, path.name

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import math
 import re
+import sys
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import report_examples as examples
+from fairbound.base import verdicts
+from fairbound.report import schema
 from fairbound.report.schema import SchemaError, validate
+
+jsonschema = pytest.importorskip("jsonschema", reason="checking an audit needs the extra 'report'")
 
 
 def records(value, path="audit"):
@@ -30,7 +38,7 @@ def records(value, path="audit"):
         if key not in maps and path != "audit.trajectory.constraints":
             yield path, value
         for k, v in value.items():
-            yield from records(v, f"{path}[{k!r}]" if key in maps else f"{path}.{k}")
+            yield from records(v, f"{path}.{k}")
     elif isinstance(value, list):
         for i, v in enumerate(value):
             yield from records(v, f"{path}[{i}]")
@@ -92,26 +100,41 @@ def put(path: list, value):
     [
         (put(["schema"], "fairbound.audit/2"), "audit.schema", "fairbound.audit/1"),
         (put(["created"], "yesterday"), "audit.created", "ISO 8601"),
+        (put(["constraints", 0, "sense"], "about"), "audit.constraints[0].sense", "'at most', 'at least'"),
+        (
+            put(["comparison", 1, "constraints", 0, "lower"], 1.0),
+            "audit.comparison[1].constraints[0].lower",
+            "above the upper",
+        ),
         (put(["verdict"], "met"), "audit.verdict", "worst verdict"),
         (put(["verdict"], "passed"), "audit.verdict", "must be one of"),
         (put(["exit_code"], 0), "audit.exit_code", "must be 3"),
         (put(["constraints"], []), "audit.verdict", "no bound was stated"),
         (put(["constraints"], {}), "audit.constraints", "must be a list"),
-        (put(["constraints", 0, "bound"], None), "audit.constraints[0].bound", "plain number"),
+        (put(["constraints", 0, "bound"], None), "audit.constraints[0].bound", "must be a plain, finite number, got"),
         (put(["constraints", 1, "value"], None), "audit.constraints[1].why", "why the value is null"),
         (put(["constraints", 0, "lower"], 0.9), "audit.constraints[0].lower", "above the upper bound"),
-        (put(["constraints", 0, "confidence"], 95), "audit.constraints[0].confidence", "[0.5, 1]"),
+        (
+            put(["constraints", 0, "confidence"], 95),
+            "audit.constraints[0].confidence",
+            "95 is greater than the maximum of 1",
+        ),
         (put(["constraints", 0, "rows_needed"], 10.5), "audit.constraints[0].rows_needed", "plain int"),
-        (put(["constraints", 0, "groups", "white"], -1), "audit.constraints[0].groups['white']", "at least 0"),
+        (put(["constraints", 0, "groups", "white"], -1), "audit.constraints[0].groups.white", "minimum of 0"),
         (put(["data", "rows"], np.int64(3)), "audit.data.rows", "plain int"),
-        (put(["groups", 0, "rates", "accuracy", "value"], 1.2), "audit.groups[0].rates['accuracy'].value", "[0, 1]"),
+        (
+            put(["groups", 0, "rates", "accuracy", "value"], 1.2),
+            "audit.groups[0].rates.accuracy.value",
+            "1.2 is greater than the maximum of 1",
+        ),
         (put(["groups", 0, "n"], True), "audit.groups[0].n", "plain int"),
-        (put(["library", 3], "x"), "audit.library", "string keys"),
+        (put(["library", 3], "x"), "audit.library", "text keys"),
         (put(["distributions", 0, "edges"], [0.0]), "audit.distributions[0].edges", "two edges"),
         (put(["distributions", 0, "edges", 1], -99.0), "audit.distributions[0].edges[1]", "above the edge before"),
-        (put(["distributions", 0, "groups", "black"], [1]), "audit.distributions[0].groups['black']", "32 counts"),
+        (put(["distributions", 0, "groups", "black"], [1]), "audit.distributions[0].groups.black", "32 counts"),
         (put(["trajectory", "loss"], [0.1]), "audit.trajectory.loss", "one per step"),
-        (put(["trajectory", "multipliers", "x"], []), "audit.trajectory.multipliers['x']", "one per step"),
+        (put(["trajectory", "multipliers", "a b"], []), "audit.trajectory.multipliers['a b']", "one per step"),
+        (put(["trajectory", "multipliers", "x"], []), "audit.trajectory.multipliers.x", "one per step"),
         (put(["warnings"], "careful"), "audit.warnings", "must be a list"),
         (put(["model"], "linear"), "audit.model", "must be an object"),
     ],
@@ -137,12 +160,89 @@ def test_keys_of_later_versions_are_ignored():
     validate(audit)
 
 
-def test_documented_example_and_keys_match_the_schema():
-    page = Path(__file__).resolve().parents[3] / "docs" / "audit-schema.md"
-    text = page.read_text(encoding="utf-8")
-    (block,) = re.findall(r"```json\n(.*?)```", text, flags=re.S)
+def schema_file() -> dict:
+    return json.loads(resources.files("fairbound.report").joinpath("audit.schema.json").read_text(encoding="utf-8"))
+
+
+def test_the_published_file_is_a_schema_of_draft_2020_12_that_any_reader_can_use():
+    schema = schema_file()
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["properties"]["schema"]["const"] == verdicts.AUDIT_SCHEMA
+    assert set(schema["$defs"]["constraint"]["properties"]["verdict"]["enum"]) == set(verdicts.EXIT_CODES)
+    reader = jsonschema.Draft202012Validator(schema)
+    for example in examples.ALL:
+        reader.validate(example())
+    for path in (["verdict"], ["exit_code"], ["constraints", 0, "text"], ["groups", 0, "n"]):
+        audit = examples.mortgage()
+        put(path, "met" if path == ["verdict"] else 1)(audit)
+        assert [list(error.path) for error in reader.iter_errors(audit)] == [path] * (path != ["groups", 0, "n"])
+
+
+@pytest.mark.parametrize("found", list(itertools.product(verdicts.EXIT_CODES, repeat=2)))
+def test_the_verdict_of_an_audit_is_the_worst_and_no_other_is_allowed(found):
+    audit = examples.mortgage()
+    for c, verdict in zip(audit["constraints"], found, strict=True):
+        c["verdict"] = verdict
+    allowed = []
+    for verdict, code in itertools.product((*verdicts.EXIT_CODES, None), range(4)):
+        with contextlib.suppress(SchemaError):
+            validate(audit | {"verdict": verdict, "exit_code": code})
+            allowed.append((verdict, code))
+    worst = verdicts.worst_verdict(found)
+    assert allowed == [(worst, verdicts.EXIT_CODES[worst])]
+
+
+def test_without_jsonschema_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
+    schema._validator.cache_clear()
+    with pytest.raises(ImportError, match=r"pip install 'fairbound\[report\]'"):
+        validate(examples.mortgage())
+
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "audit-schema.md").read_text(encoding="utf-8")
+
+
+def test_documented_example_is_valid():
+    (block,) = re.findall(r"```json\n(.*?)```", PAGE, flags=re.S)
     audit = json.loads(block)
     validate(audit)
     keys = {key for _, record in records(audit) for key in record}
     assert keys == {key for _, record in records(examples.mortgage()) for key in record}
-    assert not [key for key in keys if f"`{key}`" not in text]
+
+
+TYPES = {"int": "integer", "list of strings": "array", "list": "array"}
+
+
+@pytest.mark.parametrize(
+    ("section", "place"),
+    [
+        ("Top level", []),
+        ("`data`", ["properties", "data"]),
+        ("`model`", ["properties", "model"]),
+        ("`groups`", ["$defs", "group"]),
+        ("`constraints`", ["$defs", "constraint"]),
+    ],
+)
+def test_documented_fields_and_types_are_those_of_the_schema(section, place):
+    record = schema_file()
+    for key in place:
+        record = record[key]
+    text = PAGE.split(f"## {section}\n")[1].split("\n## ")[0]
+    told = {}
+    for fields, kind, _ in re.findall(r"^\| (.*?) \| (.*?) \| (.*) \|$", text, flags=re.M)[1:]:
+        types = {TYPES.get(k, k.split()[0]) for k in kind.split(" or ")}
+        told |= {name: types for name in re.findall(r"`(\w+)`", fields)}
+    assert set(told) == set(record["properties"])
+    for name, field in record["properties"].items():
+        if "type" in field:
+            assert told[name] == set(np.atleast_1d(field["type"])), name
+
+
+@pytest.mark.parametrize(
+    "place", ["rate", "contrast", "compared", "series", "comparison", "distributions", "trajectory"]
+)
+def test_every_other_field_is_explained(place):
+    schema = schema_file()
+    record = schema["$defs"].get(place) or schema["properties"][place]
+    assert all(f"`{name}`" in PAGE for name in record.get("items", record).get("properties", {}))

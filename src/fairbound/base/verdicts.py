@@ -1,0 +1,14 @@
+"""The words of an audit, shared by the rooms that write audits and those that show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+AUDIT_SCHEMA = "fairbound.audit/1"
+EXIT_CODES = {"met": 0, "violated": 1, "insufficient": 3}
+WORST_FIRST = ("violated", "insufficient", "met")
+
+
+def worst_verdict(verdicts: Iterable[str]) -> str | None:
+    """The verdict on all stated bounds together; None where none was stated."""
+    return min(verdicts, key=WORST_FIRST.index, default=None)
