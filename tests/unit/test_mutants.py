@@ -38,12 +38,11 @@ MUTANTS = {
     "ovsmd: half of Student's margin": Mutant("methods/ovsmd.py", "student_quantile(z, freedom) * error,", "0.5 * student_quantile(z, freedom) * error,", "claims/test_sfls.py"),
     "certificates: every round at the whole level": Mutant("methods/certificates.py", "delta / 2.0 ** (tries + 1)", "delta", "claims/test_certified_level_set.py"),
     "certificates: every call at the whole level": Mutant("methods/certificates.py", "math.ldexp(delta, -(call + 1))", "delta", "claims/test_certified_level_set.py"),
-    "certified: weights of the mean": Mutant("methods/certified_level_set.py", "(config.averaging + 1) / (state.k + 1 + config.averaging)", "1 / (state.k + 1)", "claims/test_certified_level_set.py"),
+    "certified: weights of the mean": Mutant("methods/certified_level_set.py", "(config.averaging + 1) / (state.k + 1 + config.averaging)", "1 / (state.k + 1)", "unit/methods/test_certified_average.py"),
     "clipping: too long by the norm": Mutant("methods/primal.py", "gradient * (most / norm)", "gradient * (norm / most)", "claims/test_alm.py"),
     # confidence
     "rates: Clopper-Pearson without its row": Mutant("confidence/single.py", "n - x + 1, level), 0.0)", "n - x, level), 0.0)", "claims/test_intervals.py"),
-    "means: Bernstein's range term": Mutant("confidence/single.py", "7 * (high - low) * log", "3 * (high - low) * log", "claims/test_intervals.py"),
-    "gaps: half of MOVER's half row": Mutant("confidence/contrasts.py", "np.abs(c) / (2 * n[", "np.abs(c) / (4 * n[", "claims/test_intervals.py"),
+    "gaps: half of MOVER's half row": Mutant("confidence/contrasts.py", "np.abs(c) / (2 * n[", "np.abs(c) / (4 * n[", "unit/audits/test_effective_size.py"),
     # fairness
     "cells: the second group's sign": Mutant("fairness/reduction.py", "self.index[:, 1], w, alpha=-1)", "self.index[:, 1], w)", "claims/test_problem.py"),
     "cells: means of absent rows": Mutant("fairness/reduction.py", "entries = dq.gather(-1, cells) * self.shares", "entries = dq.gather(-1, cells)", "claims/test_problem.py"),
