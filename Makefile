@@ -21,14 +21,15 @@ demo: $(VENV)/.cli
 	$(BIN)/fairbound fit --data loanapp --constraint "demographic_parity <= 0.03" --out demo-out || \
 	  case $$? in 1|3) ;; *) exit 1 ;; esac
 
-test: $(VENV)/.dev
+test: check
 	$(BIN)/python -m pytest
 
-long: $(VENV)/.dev
+long: check
 	$(BIN)/python -m pytest --long
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 
 # The picture of the README: the demo's page in a browser.

@@ -174,7 +174,7 @@ def check_optimum(
 ) -> Reached:
     """Every run comes within `violation` of the least possible one and, there, within a derived gap of the optimum.
 
-    The problem has an `optimum` (see KnownProblem). As in `solve`, the best iterate of each run counts: the lowest f
+    A run ends as soon as it has, and at the latest after `steps` steps. The problem has an `optimum` (see KnownProblem). As in `solve`, the best iterate of each run counts: the lowest f
     among those looked at (every `every` steps) that violate by at most `violation`. The gap allowed is
 
         violation * sum of the optimal multipliers    an excess v of g_i can lower a convex f by at most y_i v
@@ -189,14 +189,15 @@ def check_optimum(
     target, point = (optimum.f, optimum.x) if constrained else (optimum.free_f, optimum.free_x)
     prices = optimum.multipliers if constrained and optimum.multipliers is not None else torch.zeros(())
     gap = violation * float(prices.sum()) + last_step * optimum.slope**2
+    judged = optimum.violation == 0 or not constrained
     lead = (len(seeds),) if len(seeds) > 1 else ()
     best = torch.full(lead, torch.inf, dtype=torch.float64)
     least, nearest = best.clone(), made.start(tuple(seeds)).double().cpu()
 
-    def look(state: Any) -> None:
+    def look(state: Any) -> bool:
         nonlocal best, least, nearest
         if state.k % every and state.k != steps:
-            return
+            return False
         x = getattr(state, "point", state.x)
         e = made.values(x, full)
         f = e.f.double().cpu()
@@ -206,6 +207,8 @@ def check_optimum(
         better = excess < least if optimum.violation > 0 and constrained else (excess <= violation) & (f < best)
         best, least = torch.where(better, f, best), torch.minimum(least, excess)
         nearest = torch.where(better.unsqueeze(-1), x.double().cpu(), nearest)
+        near = (best - target).abs() <= gap if judged else torch.ones(())
+        return bool((least <= violation).all() and near.all())
 
     run(config, made, steps, method=method, seeds=seeds, after=look, **options)
     reached = Reached(best - target, least, (nearest - point).norm(dim=-1))
@@ -214,7 +217,6 @@ def check_optimum(
         raise AssertionError(
             f"{name}: the violation stays {least.tolist()} above the least possible, more than {violation:.3g}."
         )
-    judged = optimum.violation == 0 or not constrained
     if judged and bool((reached.gap.abs() > gap).any()):
         raise AssertionError(f"{name}: f - f* = {reached.gap.tolist()}, more than {gap:.3g}; f* = {target:.6g}.")
     return reached

@@ -30,17 +30,17 @@ def run(
     seeds: Sequence[int] = (0,),
     batch_size: int = 8,
     sampling: str = "balanced",
-    after: Callable[[Any], None] | None = None,
+    after: Callable[[Any], bool | None] | None = None,
     **options: Any,
 ) -> Any:
-    """The state after `steps` steps from the problem's start; `after(state)` is called after each."""
+    """The state after `steps` steps from the problem's start; `after(state)` is called after each, and True ends the run."""
     method, made = method or method_of(config), make_problem(problem, **options)
     draws = Draws(made, seeds, batch_size, sampling)
     state = method.init(config, made, made.start(tuple(seeds)), draws)
     for _ in range(steps):
         state = method.step(config, state, made, draws)
-        if after is not None:
-            after(state)
+        if after is not None and after(state):
+            break
     return state
 
 

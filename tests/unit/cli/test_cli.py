@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import gzip
 import json
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -508,18 +506,6 @@ def test_without_typer_the_message_names_the_extra(capsys, monkeypatch):
     monkeypatch.setattr(cli, "typer", None)
     assert cli.main(["fit"]) == 2
     assert "pip install 'fairbound[cli]'" in capsys.readouterr().err
-
-
-def test_the_module_can_be_imported_without_typer():
-    blocked = (
-        "import builtins, sys\nreal = builtins.__import__\n"
-        "def block(name, *a, **k):\n    if name.split('.')[0] == 'typer': raise ImportError(name)\n"
-        "    return real(name, *a, **k)\nbuiltins.__import__ = block\n"
-        "from fairbound.cli.app import main\nsys.exit(main(['fit']))\n"
-    )
-    assert builtins.__import__ is not None
-    done = subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True, env={**os.environ})
-    assert done.returncode == 2 and "pip install 'fairbound[cli]'" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_the_installed_command_returns_the_exit_code(csv, tmp_path):

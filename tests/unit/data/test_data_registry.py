@@ -55,8 +55,15 @@ def test_without_pandas_the_extra_is_named(monkeypatch):
 
 
 def test_the_package_imports_without_optional_libraries():
-    code = "import sys; sys.modules.update(dict.fromkeys(['pandas', 'folktables', 'requests'])); import fairbound.data"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    code = """
+import sys
+sys.modules.update(dict.fromkeys(["pandas", "folktables", "requests", "typer", "matplotlib", "rich"]))
+import fairbound.data
+from fairbound.cli.app import main
+sys.exit(main(["fit"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2 and "pip install 'fairbound[cli]'" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_the_environment_names_the_folder(monkeypatch, tmp_path):

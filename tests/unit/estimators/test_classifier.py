@@ -31,7 +31,7 @@ EXPECTED = {
 
 
 @parametrize_with_checks(
-    [fb.FairClassifier(), fb.FairClassifier(model="mlp:4", budget="300 steps")],
+    [fb.FairClassifier(budget="300 steps"), fb.FairClassifier(model="mlp:4", budget="300 steps")],
     expected_failed_checks=lambda _: EXPECTED,
 )
 def test_scikit_learn_contract(estimator, check):
