@@ -7,8 +7,8 @@ E[w x] / E[w], each factor has mean 1 whatever ties weights to values, so by Vil
 bisection finds it. The upper limit is that of 1 - x, mirrored.
 
 The bet is the predictable plug-in for n rows, sqrt(2 log(1 / level) / (n v_i)) with v_i the variance of w (x - mean) over
-earlier rows and one made-up row, and at most CAP / m. Rows must be independent draws in an order that does not depend on
-the values: they are sorted and then permuted with a fixed seed, so the order of a file changes nothing.
+earlier rows and one made-up row, and at most CAP / m. Rows must be independent draws; they are permuted with a fixed seed,
+which leaves independent draws what they are and mixes a file that was sorted.
 
 Source: Waudby-Smith, Ramdas (2024), JRSS B 86, 1-27, section 3.1, equation 26 and Theorem 3 ("hedged capital") with one
 side at a time. Departs: weights; the made-up row weighs what earlier rows weigh on average.
@@ -46,9 +46,7 @@ def mean_limits(
     [low, high] for a cell without rows. Raises: DataError for values outside [low, high] or weights that do not fit.
     """
     x, w, cell = _read(values, cell_of_value, cells, low, high, weights, largest_weight)
-    order = np.lexsort((w, x, cell))
-    keys = np.random.default_rng(SEED).random(len(x))
-    order = order[np.lexsort((keys, cell[order]))]
+    order = np.lexsort((np.random.default_rng(SEED).random(len(x)), cell))
     x, w = x[order], w[order]
     sizes = np.bincount(cell, minlength=cells)
     lower = _lower(x, w, sizes, check_level(level))

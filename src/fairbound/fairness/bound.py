@@ -25,7 +25,7 @@ class Bound(ABC):
     OPTIONS: what may stand in brackets, for reading and writing alike.
     """
 
-    sense: Any = "at most"
+    sense: Any = "at most"  # a property where it depends on the bound
     example: ClassVar[str] = "0.02"
     needs: ClassVar[frozenset[str]] = frozenset()
     about: ClassVar[str] = "group"

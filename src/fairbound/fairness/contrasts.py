@@ -19,10 +19,10 @@ UNDEFINED = 1.0  # g of a contrast one of whose ratios divides by 0: missed, as 
 
 
 class Memo(NamedTuple):
-    """index: (..., m, t) quantities actually compared, None where they are those of the plan; quotients: (..., R) values
+    """compared: (..., m, t) quantities actually compared, None where they are those of the plan; quotients: (..., R) values
     of the ratios and below: (..., R) their denominators, None without ratios."""
 
-    index: Tensor | None
+    compared: Tensor | None
     quotients: Tensor | None = None
     below: Tensor | None = None
 
@@ -87,7 +87,7 @@ class Contrasts:
         if self.is_difference and w.dim() == 1:
             return out.index_add_(0, self.index[:, 0], w).index_add_(0, self.index[:, 1], w, alpha=-1)
         spread = (w.unsqueeze(-1) * self.coefficient).flatten(-2)
-        index = self.index if memo is None or memo.index is None else memo.index
+        index = self.index if memo is None or memo.compared is None else memo.compared
         return self.collapsed(out.scatter_add_(-1, index.flatten(-2).expand_as(spread), spread), memo)
 
     def collapsed(self, dq: Tensor, memo: Memo | None) -> Tensor:
@@ -107,7 +107,7 @@ class Contrasts:
             above, below = dq[..., self.ratios[:, 0]], dq[..., self.ratios[:, 1]]
             along = (above - memo.quotients.nan_to_num() * below) / memo.below.clamp_min(1e-300)
             dq = torch.cat([dq, torch.where(memo.below > 0, along, 0.0)], dim=-1)
-        return self._weighted(dq, memo.index)
+        return self._weighted(dq, memo.compared)
 
     def raw(self, q: Tensor, contrasts: np.ndarray) -> tuple[Tensor, Tensor]:
         """The sums (..., r) of some contrasts, and their terms (..., r, t) without coefficients, 0 where unused; NaN where a
@@ -115,7 +115,7 @@ class Contrasts:
         rows = torch.as_tensor(contrasts, device=self.index.device)
         memo = self.values(q)[1]
         q = self.extended(q)[0]
-        index = self.index if memo is None or memo.index is None else memo.index
+        index = self.index if memo is None or memo.compared is None else memo.compared
         chosen = index[..., rows, :]
         terms = q[..., chosen] if chosen.dim() == 2 else q.gather(-1, chosen.flatten(-2)).view(chosen.shape)
         terms = torch.where(self.coefficient[rows] != 0, terms, 0.0)

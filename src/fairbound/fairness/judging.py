@@ -59,7 +59,7 @@ class Values:
 
 def effective(total: np.ndarray, square: np.ndarray) -> np.ndarray:
     """Kish's effective number of rows (sum w)^2 / sum w^2; 0 without rows."""
-    return np.divide(total**2, square, out=np.zeros_like(total), where=square > 0)
+    return np.divide(total**2, square, out=np.zeros(np.shape(total)), where=square > 0)
 
 
 def rate_values(rate: Rate, rows: Scored, group: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
@@ -130,7 +130,7 @@ def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
                                np.arange(k), np.arange(k))  # fmt: skip
             at, c = made.index, made.coefficient
         else:
-            against = "pairwise" if bound.against == "best" else bound.against
+            against: Any = "pairwise" if bound.against == "best" else bound.against
             ratio = bound.bound if bound.compares == "ratios" else None
             made = differences(compared, against, bound.tails, summed=bound.summed, ratio=ratio)
             at, c = _without_overall(made, of.totals, k) if against == "overall" else (made.index, made.coefficient)

@@ -152,7 +152,7 @@ class Plan:
     def unbiased(self) -> bool:
         """Whether values and gradients on a balanced batch are unbiased: all is linear in the means."""
         curved = self.objective is not None and self.objective.how == "max"
-        parts = (*self.statistics, *self.combinations)
+        parts: list[Any] = [*self.statistics, *self.combinations]
         return not (self.best or len(self.ratios) or curved) and all(p.unbiased for p in parts)
 
     @cached_property

@@ -374,9 +374,9 @@ class Dual:
 
     def _behind(self, memo: Any) -> Tensor:
         """(m, t) the cell behind each term of each contrast, K for none."""
-        if memo is None or memo.index is None or len(self.plan.ratios):
+        if memo is None or memo.compared is None or len(self.plan.ratios):
             return torch.as_tensor(self.plan.cells_of)
-        return torch.where(self._contrasts.coefficient != 0, memo.index, self.plan.n_cells)
+        return torch.where(self._contrasts.coefficient != 0, memo.compared, self.plan.n_cells)
 
     def _move(self, device: torch.device, dtype: torch.dtype) -> None:
         """Rows are kept and looked up where the scores are; sums and multipliers stay on the CPU."""

@@ -297,14 +297,14 @@ def test_problem_values_are_the_gaps_of_the_chosen_subgroups(stated):
     problem = subgroup_problem(MLP(4), x, y, subgroups, indices, codes, notion, dtype=torch.float64)
     w = torch.as_tensor(np.random.default_rng(3).normal(size=5))
     scores = problem.model.scores(w, x)
-    if notion.statistic == "loss":
+    if notion.name == "loss_gap":
         statistic = loss_named("logistic").value(scores, torch.as_tensor(y, dtype=torch.float64)).numpy()
     else:
         statistic = (scores > 0).numpy().astype(float)
     g = dict(zip(problem.names, problem.evaluate(w).g.tolist(), strict=True))
-    assert len(g) == 2 * len(indices) * len(notion.conditioned)
+    assert len(g) == 2 * len(indices) * len(notion.conditions())
     for index in indices:
-        for c in notion.conditioned:
+        for c in notion.conditions():
             rows = np.ones(len(y), dtype=bool) if c is None else y == c
             gap = statistic[rows & subgroups.members(index, codes)].mean() - statistic[rows].mean()
             tail = "" if c is None else f" | y={c}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -149,11 +150,7 @@ class GroupBound(Bound):
             numbers = self.quantities(builder, compared)
             if self.compares == "values":
                 index = numbers[:, :-1].T.reshape(-1, 1)
-                builder.contrasts(
-                    index,
-                    [1.0],
-                    lambda i, c=compared: f"{c.name(i // len(self.tails))}{self.tails[i % len(self.tails)]}",
-                )
+                builder.contrasts(index, [1.0], partial(self._value_name, compared))
             elif self.against == "best":
                 self._compile_best(builder, compared, numbers)
             else:
@@ -162,6 +159,10 @@ class GroupBound(Bound):
                 index = numbers.ravel()[found.index]
                 bound = None if ratio is None else 0.0
                 builder.contrasts(index, found.coefficient, found.name, bound, self._spare(builder.occurring))
+
+    def _value_name(self, compared: Compared, i: int) -> str:
+        g, r = divmod(i, len(self.tails))
+        return compared.name(g) + self.tails[r]
 
     def _spare(self, occurring: Occurring) -> float | None:
         """Of ratios, what lies between the bound and equality at the rate of positive labels."""

@@ -20,7 +20,7 @@ from fairbound.fairness.statistics import RATES
 class RatioBound(RateBound):
     """The lowest rate of a group is at least `bound` times the rate that it is compared with, 0 < bound <= 1."""
 
-    sense: ClassVar[str] = "at least"
+    sense = "at least"
     example: ClassVar[str] = "0.8"
     measures: ClassVar[str] = "a ratio"
     compares = "ratios"
