@@ -104,6 +104,11 @@ class TableEncoder:
         return self._scale is not None
 
     @property
+    def named(self) -> bool:
+        """Whether the training table had column names."""
+        return self._named
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Names of the input columns that ``transform`` needs, in training order."""
         self._check_fitted()
