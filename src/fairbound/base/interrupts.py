@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import threading
 
+INTERRUPTED = 130  # exit code of a command that Ctrl-C ended
+
 
 class Interrupts:
     """Ctrl-C asks the loop to stop after the current step; a second one stops it at once."""

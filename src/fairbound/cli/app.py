@@ -1,5 +1,5 @@
 """The command line: read the options, call a function of `fairbound.cli`, print. Exit codes: 0 done or bound met,
-1 bound violated, 2 wrong use, 3 not enough evidence."""
+1 bound violated, 2 wrong use, 3 not enough evidence, 130 interrupted."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from fairbound.base.interrupts import INTERRUPTED
+
 if TYPE_CHECKING:
     from fairbound.cli.outcome import Outcome
 
 WRONG_USE = 2
-INTERRUPTED = 130
 
 try:
     import typer
@@ -77,7 +78,7 @@ def _app() -> typer.Typer:
         add_completion=False,
         rich_markup_mode=None,
         help="Train models under fairness bounds that a person can state, check and defend. Exit codes: 0 done or "
-        "bound met, 1 bound violated, 2 wrong use, 3 not enough evidence.",
+        "bound met, 1 bound violated, 2 wrong use, 3 not enough evidence, 130 interrupted.",
     )
     app.callback()(_root)
     app.command("fit")(_fit)

@@ -19,8 +19,9 @@ from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import load_folder
 from fairbound.report import write_audit
 from fairbound.rows.groups import Groups, texts_of
+from fairbound.rows.labels import binary_labels
 from fairbound.rows.scores import as_logits
-from fairbound.tables import binary_labels, read_table
+from fairbound.tables import Encoded, read_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +65,8 @@ def run_audit(options: AuditOptions) -> Outcome:
         one_column(None, columns, "--group")
     measured: dict[str, Any]
     if classifier is not None:
-        _, encoding = classifier.encode(frame)
-        notes = [line for line in (encoding.lines() if encoding is not None else []) if ": dropped, " not in line]
+        encoded = Encoded.of(classifier.encoder_, frame)
+        notes = [line for line in encoded.report.lines() if ": dropped, " not in line]
         if groups is not None:
             groups = _known_groups(classifier, groups, frame, warnings)
         if load_folder(str(options.model)).extras.get(TRAINED_ON) == checksum:
@@ -73,7 +74,7 @@ def run_audit(options: AuditOptions) -> Outcome:
                 "This is the file that the model was trained on: most of its rows are not held out, and the "
                 "verdict says nothing about new rows."
             )
-        measured = _of_model(classifier, frame, label, options)
+        measured = _of_model(classifier, encoded, frame, label, options)
         facts = classifier.fit_report_
         model: dict[str, Any] = {
             "kind": facts["model"]["kind"],
@@ -121,21 +122,23 @@ def run_audit(options: AuditOptions) -> Outcome:
     return Outcome(summary, f"{verdict_text(found)}\n\n{written}", found["exit_code"])
 
 
-def _of_model(classifier: FairClassifier, frame: Any, label: str, options: AuditOptions) -> dict[str, Any]:
+def _of_model(
+    classifier: FairClassifier, encoded: Encoded, frame: Any, label: str, options: AuditOptions
+) -> dict[str, Any]:
     """Scores and labels for `audit`: with more than two classes the predicted labels."""
     if len(classifier.classes_) > 2:
         if options.positive is not None:
             raise OptionError(
                 f"the model has {len(classifier.classes_)} classes, none of them positive; leave --positive out."
             )
-        return {"scores": classifier.predict(frame), "y": frame[label], "classes": classifier.classes_.tolist()}
+        return {"scores": classifier.predict(encoded), "y": frame[label], "classes": classifier.classes_.tolist()}
     positive = str(classifier.classes_[1])
     if options.positive not in (None, positive):
         raise OptionError(
             f"the model's positive label is {classifier.classes_[1]!r}, not {options.positive!r}; leave --positive out."
         )
     two = _two(frame, label, positive, options)
-    return {"scores": classifier.decision_function(frame), "threshold": 0.0, **two}
+    return {"scores": classifier.decision_function(encoded), "threshold": 0.0, **two}
 
 
 def _two(frame: Any, label: str, positive: str | None, options: AuditOptions) -> dict[str, Any]:

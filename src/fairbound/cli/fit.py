@@ -12,7 +12,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
+from fairbound.audits.classes import compared_model
+from fairbound.base.errors import OptionError
 from fairbound.base.files import atomic_write_text, check_writable
+from fairbound.base.interrupts import INTERRUPTED
 from fairbound.cli.outcome import (
     Outcome,
     json_lines,
@@ -22,9 +25,13 @@ from fairbound.cli.outcome import (
     verdict_summary,
     verdict_text,
 )
-from fairbound.cli.rows import Rows, Split, group_warnings, read_rows, split_rows
+from fairbound.cli.rows import Parts, Rows, Split, encoded_parts, group_warnings, read_rows, split_rows
 from fairbound.estimators.classifier import FairClassifier
+from fairbound.methods import algorithm as algorithm_named
+from fairbound.models.model import model_of
 from fairbound.report import write_audit
+from fairbound.solver.budget import Budget
+from fairbound.tables import Encoded
 
 TRAINED_ON = "data.txt"
 
@@ -52,6 +59,18 @@ class FitOptions:
     confidence: float = 0.95
     data_dir: str | None = None
 
+    def __post_init__(self) -> None:
+        """What can be wrong without reading the data is found before it is read."""
+        if self.algorithm != "auto":
+            algorithm_named(self.algorithm)
+        model_of(self.model, features=1)
+        if self.budget is not None:
+            Budget.of(self.budget)
+        if self.test_size is not None and not 0 < self.test_size < 1:
+            raise OptionError(f"--test-size must be a share of the rows between 0 and 1, got {self.test_size}.")
+        if not 0.5 < self.confidence < 1:
+            raise OptionError(f"--confidence must lie in (0.5, 1), got {self.confidence}.")
+
     def rows(self, needs_groups: bool = True) -> Rows:
         """The rows these options name; needs_groups as in `read_rows`."""
         return read_rows(
@@ -67,16 +86,20 @@ class FitOptions:
 
 
 def fit(options: FitOptions) -> Outcome:
-    """Train, judge and write; the outcome's exit code is the verdict's."""
+    """Train, judge and write; the outcome's exit code is the verdict's, or 130 where an interrupt cut training short."""
     bounds = stated_bounds(options.constraint, options.cross)
     check_writable(options.out)
     rows = options.rows(needs_groups=not of_classes_only(bounds))
     split = split_rows(rows, options.test_size, options.seed)
+    parts = encoded_parts(rows, split)
     under = " and ".join(b.text for b in bounds) or "no bound"
     say(f"{rows.name}: training on {len(split.train):,} rows under {under}; {len(split.test):,} rows are held out.")
-    classifier = train(options, bounds, rows, split)
-    baseline = train(options, [], rows, split) if bounds and options.baseline else None
-    found = judge(options, bounds, rows, split, classifier, baseline)
+    classifier = train(options, bounds, parts)
+    stopped = interrupted(classifier)
+    baseline = train(options, [], parts) if bounds and options.baseline and not stopped else None
+    if baseline is not None and interrupted(baseline):
+        stopped, baseline = True, None
+    found = judge(options, bounds, parts, classifier, baseline)
     out = options.out
     classifier.save(out / "model", extras={TRAINED_ON: rows.checksum} if rows.checksum else None)
     write_audit(found, out)
@@ -92,27 +115,34 @@ def fit(options: FitOptions) -> Outcome:
     )
     seconds = classifier.fit_report_["seconds"]
     summary = verdict_summary(found, seconds=seconds, seed=options.seed, out=out)
-    trained = "".join(f"\n{line}" for line in _in_training(bounds, rows, split, classifier, baseline))
-    return Outcome(summary, f"{verdict_text(found)}{trained}\n\n{written}", found["exit_code"])
+    trained = "".join(f"\n{line}" for line in _in_training(bounds, parts, classifier, baseline))
+    text = f"{verdict_text(found)}{trained}\n\n{written}"
+    if stopped:
+        return Outcome(summary, f"Interrupted; the best model so far was judged and saved.\n\n{text}", INTERRUPTED)
+    return Outcome(summary, text, found["exit_code"])
 
 
-def _in_training(
-    bounds: list, rows: Rows, split: Split, classifier: FairClassifier, baseline: FairClassifier | None
-) -> list[str]:
+def interrupted(classifier: FairClassifier) -> bool:
+    """Whether Ctrl-C cut its training short."""
+    return bool(classifier.solution_.stopped == "interrupted")
+
+
+def _in_training(bounds: list, parts: Parts, classifier: FairClassifier, baseline: FairClassifier | None) -> list[str]:
     """The exact value of every bound on the training rows, with and without it: what training did, beside its verdict."""
+    measured = None if baseline is None else judged_rows(baseline, parts.rows, parts.train, parts.split.train)
     out = []
     for i, bound in enumerate(bounds):
         line = f"{bound.text}: {classifier.fit_report_['constraints'][i]['train_value']:.4f} on the training rows"
-        if baseline is not None:
-            free = audit(**judged_rows(baseline, rows, split.train), constraint=bound)
-            value = free["constraints"][0]["value"]
+        if measured is not None:
+            value = audit(**measured, constraint=bound)["constraints"][0]["value"]
             line += "" if value is None else f", {value:.4f} without the bound"
         out.append(line + ".")
     return out
 
 
-def train(options: FitOptions, bounds: list, rows: Rows, split: Split) -> FairClassifier:
+def train(options: FitOptions, bounds: list, parts: Parts) -> FairClassifier:
     """The classifier of these options on the training rows; without bounds, the unconstrained one."""
+    rows, numbers = parts.rows, parts.split.train
     classifier = FairClassifier(
         bounds or None,
         model=options.model,
@@ -123,54 +153,42 @@ def train(options: FitOptions, bounds: list, rows: Rows, split: Split) -> FairCl
         random_state=options.seed,
         progress=sys.stderr.isatty(),
     )
-    groups = rows.groups.take(split.train) if bounds and rows.groups.attributes else None
+    groups = rows.groups.take(numbers) if bounds and rows.groups.attributes else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # reader_warnings says it, with more
-        return classifier.fit(rows.features(split.train), rows.y[split.train], sensitive_features=groups)
+        return classifier.fit(parts.train, rows.y[numbers], sensitive_features=groups)
 
 
-def judged_rows(classifier: FairClassifier, rows: Rows, part: np.ndarray) -> dict[str, Any]:
-    """What `audit` needs of the rows `part`: predicted labels where there are more than two classes, else scores."""
-    X, groups = rows.features(part), rows.groups.take(part)
-    known = groups if groups.attributes else None
+def judged_rows(classifier: FairClassifier, rows: Rows, encoded: Encoded, numbers: np.ndarray) -> dict[str, Any]:
+    """What `audit` needs of the rows `numbers`: predicted labels where there are more than two classes, else scores."""
     if len(rows.classes) > 2:
-        return {"scores": classifier.predict(X), "y": rows.y[part], "classes": rows.classes}
+        return {"scores": classifier.predict(encoded), "y": rows.y[numbers], "classes": rows.classes}
+    groups = rows.groups.take(numbers)
     return {
-        "scores": classifier.decision_function(X),
-        "y": rows.target[part],
-        "sensitive_features": known,
+        "scores": classifier.decision_function(encoded),
+        "y": rows.target[numbers],
+        "sensitive_features": groups if groups.attributes else None,
         "classes": rows.classes,
         "threshold": 0.0,
     }
 
 
 def judge(
-    options: FitOptions,
-    bounds: list,
-    rows: Rows,
-    split: Split,
-    classifier: FairClassifier,
-    baseline: FairClassifier | None,
+    options: FitOptions, bounds: list, parts: Parts, classifier: FairClassifier, baseline: FairClassifier | None
 ) -> dict[str, Any]:
     """The audit of the classifier on the held-out rows, beside the baseline's."""
-    held = rows.features(split.test)
-    _, encoding = classifier.encode(held)
-    measured = judged_rows(classifier, rows, split.test)
+    rows, split, encoding = parts.rows, parts.split, parts.held.report
     compare = {}
     if baseline is not None:
-        compare = {
-            "constrained": measured["scores"],
-            "unconstrained": judged_rows(baseline, rows, split.test)["scores"],
-        }
+        compare["unconstrained"] = judged_rows(baseline, rows, parts.held, split.test)["scores"]
     facts = classifier.fit_report_
     notes = [*rows.notes, *facts["notes"]]
-    if encoding is not None:
-        notes += [
-            f"Held-out rows, column {name}: {count:,} of {encoding.rows:,} have a value unseen or too rare in training."
-            for name, count in encoding.unseen.items()
-        ]
-    return audit(
-        **measured,
+    notes += [
+        f"Held-out rows, column {name}: {count:,} of {encoding.rows:,} have a value unseen or too rare in training."
+        for name, count in encoding.unseen.items()
+    ]
+    found = audit(
+        **judged_rows(classifier, rows, parts.held, split.test),
         constraint=bounds,
         confidence=options.confidence,
         title=f"{rows.label}: {rows.name}",
@@ -196,6 +214,11 @@ def judge(
         warnings=reader_warnings(rows, split, classifier),
         notes=notes,
     )
+    if compare:
+        metrics = found["metrics"]
+        own = compared_model("constrained", metrics["accuracy"], metrics.get("auc"), found["constraints"])
+        found["comparison"].insert(0, own)
+    return found
 
 
 def reader_warnings(rows: Rows, split: Split, classifier: FairClassifier) -> list[str]:
@@ -219,7 +242,7 @@ def reader_warnings(rows: Rows, split: Split, classifier: FairClassifier) -> lis
             "longer (--budget), or loosen the bound."
         )
     out += facts["warnings"]
-    if classifier.solution_.stopped == "interrupted":
+    if interrupted(classifier):
         out.append(f"Training was interrupted after {facts['steps']:,} steps; the best model so far is judged.")
     if facts["dropped_groups"]:
         out.append(f"Groups left out of the bounds for want of rows: {', '.join(facts['dropped_groups'])}.")

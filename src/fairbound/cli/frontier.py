@@ -10,16 +10,16 @@ import numpy as np
 
 from fairbound.base.errors import OptionError
 from fairbound.base.files import atomic_write_many, check_writable
+from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.records import versions
-from fairbound.cli.fit import FitOptions, judge, train
+from fairbound.cli.fit import FitOptions, interrupted, judge, train
 from fairbound.cli.outcome import Outcome, say, stated_bounds
-from fairbound.cli.rows import split_rows
+from fairbound.cli.rows import encoded_parts, split_rows
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.fairness.notions import Bound
 from fairbound.report.frontier import frontier_chart, frontier_page, frontier_table
 
 SCHEMA = "fairbound.frontier/1"
-INTERRUPTED = 130
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,15 +69,16 @@ def frontier(options: FrontierOptions) -> Outcome:
             break
         run = replace(base, seed=seed)
         split = split_rows(rows, base.test_size, seed)
-        free = train(run, [], rows, split)
+        parts = encoded_parts(rows, split)
+        free = train(run, [], parts)
         loosest = stated[-1]
-        points.append(_point(None, seed, judge(run, [loosest], rows, split, free, None), free))
+        points.append(_point(None, seed, judge(run, [loosest], parts, free, None), free))
         for bound in stated:
             if _interrupted(points):
                 break
             say(f"{rows.name}: seed {seed}, {bound.text}")
-            classifier = train(run, [bound], rows, split)
-            found = judge(run, [bound], rows, split, classifier, None)
+            classifier = train(run, [bound], parts)
+            found = judge(run, [bound], parts, classifier, None)
             points.append(_point(bound.bound, seed, found, classifier))
     result = {
         "schema": SCHEMA,
@@ -127,7 +128,7 @@ def _point(bound: float | None, seed: int, found: dict[str, Any], classifier: Fa
         "train_value": trained[0]["train_value"] if trained else None,
         "feasible": facts["feasible"] if trained else None,
         "seconds": facts["seconds"],
-        "interrupted": classifier.solution_.stopped == "interrupted",
+        "interrupted": interrupted(classifier),
     }
 
 

@@ -16,7 +16,8 @@ from fairbound.report import table
 
 @dataclass(frozen=True)
 class Outcome:
-    """summary: the JSON object of `--json`. text: for people. exit_code: 0 done or met, 1 violated, 3 insufficient."""
+    """summary: the JSON object of `--json`. text: for people. exit_code: 0 done or met, 1 violated, 3 insufficient, 130
+    interrupted."""
 
     summary: dict[str, Any]
     text: str

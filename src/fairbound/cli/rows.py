@@ -16,8 +16,10 @@ from fairbound import data
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.rows.groups import MISSING, Groups, no_groups
-from fairbound.rows.sampling import Strata
-from fairbound.tables import binary_labels, class_labels, read_table
+from fairbound.rows.labels import class_labels, positive_last
+from fairbound.rows.reading import take_rows
+from fairbound.rows.split import stratified_split
+from fairbound.tables import Encoded, TableEncoder, read_table
 
 TEST_SHARE = 0.25
 FEW_ROWS = 5
@@ -40,9 +42,6 @@ class Rows:
     checksum: str | None
     published: Mapping[str, np.ndarray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-
-    def features(self, rows: np.ndarray) -> Any:
-        return self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
 
 
 def is_file(source: str) -> bool:
@@ -76,11 +75,10 @@ def read_rows(
 
 def read_labels(y: Any, positive: str | None, needs_groups: bool) -> tuple[np.ndarray, tuple[Any, ...]]:
     """(n,) class numbers and the labels: two where groups are compared or a positive one is named, else two or more."""
-    if not needs_groups and positive is None:
-        codes, classes = class_labels(y)
-        if len(classes) > 2:
-            return codes, classes
-    return binary_labels(y, positive)
+    codes, classes = class_labels(y)
+    if len(classes) > 2 and not needs_groups and positive is None:
+        return codes, classes
+    return positive_last(codes, classes, positive)
 
 
 def listed(text: str | None, columns: Sequence[str], what: str) -> list[str]:
@@ -97,12 +95,16 @@ def listed(text: str | None, columns: Sequence[str], what: str) -> list[str]:
 def one_column(name: str | None, columns: Sequence[str], what: str) -> str:
     """`name`, which must be one of `columns`; None and unknown names are errors that list them."""
     if name is None:
-        raise OptionError(f"name the column with {what}; there are: {', '.join(columns[:20])}.")
+        raise OptionError(f"name the column with {what}; there are: {_some(columns)}.")
     if name not in columns:
         near = difflib.get_close_matches(name, columns, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(columns[:20])}."
+        hint = f"Did you mean {near[0]!r}?" if near else f"There are: {_some(columns)}."
         raise OptionError(f"{what}: there is no column {name!r}. {hint}")
     return name
+
+
+def _some(columns: Sequence[str], most: int = 20) -> str:
+    return ", ".join(columns[:most]) + (f" and {len(columns) - most} more" if len(columns) > most else "")
 
 
 def _from_file(
@@ -203,28 +205,36 @@ class Split:
 def split_rows(rows: Rows, share: float | None, seed: int) -> Split:
     """The published split where there is one and no share is asked for; else `share` of every label and group.
 
-    A stratum (label and groups) of one row stays in training. Raises: OptionError where a part would be empty.
+    Every stratum (label and groups) keeps a row in training, as `stratified_split` says. Raises: OptionError where a part
+    would be empty.
     """
     if share is None and rows.published:
         train, test = rows.published["train"], rows.published["test"]
         return Split(train, test, f"the published split of {rows.name}: {len(test):,} rows held out")
     share = TEST_SHARE if share is None else share
-    if not 0 < share < 1:
-        raise OptionError(f"--test-size must be a share of the rows between 0 and 1, got {share}.")
-    strata = Strata.of(np.column_stack([rows.target, rows.groups.codes]))
-    rng = np.random.default_rng(seed_for("held-out", root=seed))
-    shuffled = [
-        rng.permutation(strata.order[a : a + n]) for a, n in zip(strata.starts, strata.sizes, strict=True) if n > 1
-    ]
-    order = np.concatenate(shuffled) if shuffled else np.zeros(0, dtype=np.int64)
-    place = np.floor((np.arange(len(order) + 1)) * share + rng.random())
-    held = np.zeros(len(rows.target), dtype=bool)
-    held[order[np.diff(place) > 0]] = True
-    train, test = np.flatnonzero(~held), np.flatnonzero(held)
+    strata = np.column_stack([rows.target, rows.groups.codes])
+    train, test = stratified_split(strata, [share], seed_for("held-out", root=seed))
     if not len(test) or len(np.unique(rows.target[train])) < 2:
         raise OptionError(f"{len(rows.target)} rows are too few to hold out {share:g} of them for the verdict.")
     words = "label and group" if rows.groups.attributes else "label"
     return Split(train, test, f"{100 * share:g} % held out, stratified by {words}, seed {seed}")
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Rows divided by `split` and encoded, each table once: train, which the encoder learnt from, and held (out)."""
+
+    rows: Rows
+    split: Split
+    train: Encoded
+    held: Encoded
+
+
+def encoded_parts(rows: Rows, split: Split) -> Parts:
+    """The parts of `split` as features, for any number of models. Raises: DataError naming the column that cannot be."""
+    encoder = TableEncoder()
+    train, held = (Encoded.of(encoder, take_rows(rows.X, part)) for part in (split.train, split.test))
+    return Parts(rows, split, train, held)
 
 
 def group_warnings(groups: Groups, train: np.ndarray) -> list[str]:

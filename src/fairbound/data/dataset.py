@@ -12,6 +12,7 @@ from scipy import sparse
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.seeds import seed_for
+from fairbound.rows.split import stratified_split
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,31 +141,21 @@ class Dataset:
         """Random parts "train", "test" and, where `validation` > 0, "validation": sorted row numbers covering all rows.
 
         seed: names the repeat; with the data set's name it decides the split, whatever is trained on it.
-        test, validation: shares of all rows in [0, 1), rounded up to whole rows.
+        test, validation: shares of all rows in [0, 1), rounded up to whole rows, as `stratified_split` says.
         stratify: None, "label", "group" or "group,label": each part keeps the shares of these strata to within one row.
             A missing group label is a stratum of its own.
         group: the sensitive attribute meant by "group"; the first one by default.
         """
         if not (test >= 0 and validation >= 0 and 0 < test + validation < 1):
             raise OptionError(f"test={test} and validation={validation} must be shares whose sum is in (0, 1).")
-        wanted = {
-            "test": math.ceil(round(test * len(self), 9)),
-            "validation": math.ceil(round(validation * len(self), 9)),
-        }
-        rest = len(self) - sum(wanted.values())
-        if rest < 1 or (test and not wanted["test"]):
+        if math.ceil(round(test * len(self), 9)) + math.ceil(round(validation * len(self), 9)) >= len(self):
             raise OptionError(
                 f"data set {self.name!r}: {len(self)} rows are too few for test={test}, validation={validation}."
             )
-        strata = self._strata(stratify, group)
-        rng = np.random.default_rng(seed_for("split", self.name, seed))
-        left = rng.permutation(len(self))
-        parts: dict[str, np.ndarray] = {}
-        for part, size in wanted.items():
-            if size:
-                chosen = _draw(strata[left], size)
-                parts[part], left = np.sort(left[chosen]), left[~chosen]
-        return {"train": np.sort(left), **parts}
+        shares = {part: share for part, share in (("test", test), ("validation", validation)) if share}
+        seed = seed_for("split", self.name, seed)
+        train, *held = stratified_split(self._strata(stratify, group)[:, None], list(shares.values()), seed)
+        return {"train": train, **dict(zip(shares, held, strict=True))}
 
     def _strata(self, stratify: str | None, group: str | None) -> np.ndarray:
         """(n,) codes of the strata."""
@@ -183,16 +174,3 @@ class Dataset:
             texts = np.array(["" if label is None else f"={label}" for label in labels])
             codes = codes + np.unique(texts, return_inverse=True)[1] * (codes.max(initial=0) + 1)
         return codes
-
-
-def _draw(strata: np.ndarray, size: int) -> np.ndarray:
-    """Mask of `size` rows: the first rows of each stratum, by largest remainder of size * (stratum's share)."""
-    codes, counts = np.unique(strata, return_counts=True)
-    exact = counts * (size / len(strata))
-    quota = np.floor(exact).astype(np.int64)
-    for i in np.argsort(-(exact - quota), kind="stable")[: size - quota.sum()]:
-        quota[i] += 1
-    order = np.argsort(strata, kind="stable")
-    place = np.empty(len(strata), dtype=np.int64)
-    place[order] = np.arange(len(strata)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return place < quota[np.searchsorted(codes, strata)]

@@ -14,7 +14,8 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build, labels
 from fairbound.data.files import require_pandas
-from fairbound.tables.files import binary_labels, read_table
+from fairbound.rows.labels import binary_labels
+from fairbound.tables.files import read_table
 
 MOSTLY_NUMBERS = 0.95
 MANY_VALUES = 1000

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -17,19 +16,32 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.seeds import seed_for
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
 from fairbound.estimators.training import train
-from fairbound.estimators.training_rows import checked_labels, class_codes, columns_to_drop, module_features, without
+from fairbound.estimators.training_rows import (
+    checked_labels,
+    class_codes,
+    column_names,
+    columns_to_drop,
+    encoded_rows,
+    features_of,
+    module_features,
+    without,
+)
 from fairbound.estimators.trajectory import trajectory
-from fairbound.estimators.validation import automatic_share, stratified_split
+from fairbound.estimators.validation import automatic_share
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
+from fairbound.models.scoring import predicted_scores
 from fairbound.rows.groups import Groups
+from fairbound.rows.reading import column_array
 from fairbound.rows.sparse import SparseRows
+from fairbound.rows.split import stratified_split
 from fairbound.solver.budget import Budget
-from fairbound.tables import EncodeReport, TableEncoder, TableOptions
+from fairbound.tables import EncodeReport, TableOptions
 
 
 class FairClassifier(ClassifierMixin, BaseEstimator):
@@ -100,8 +112,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> FairClassifier:
         """Train on X (n, d) and y (n,).
 
-        X: pandas or polars DataFrame, numpy array, scipy sparse matrix, torch tensor or list of rows. y: two or more
-            values.
+        X: DataFrame (pandas, polars, pyarrow, ...), numpy array, scipy sparse matrix, torch tensor or list of rows; or
+            `tables.Encoded`, where several models are trained on one table. y: two or more values.
         sensitive_features: (n,) or (n, a) array, Series, DataFrame or dict of columns; missing values are constrained
             only where known. Bounds on classes need none. sample_weight: (n,) >= 0.
         Raises: DataError or OptionError that says what to change.
@@ -156,12 +168,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             array = module_features(X)
             self.n_features_in_ = array.shape[1]
             return array
-        self.encoder_ = TableEncoder(self.options).fit(X)
+        rows = encoded_rows(X, self.options)
+        self.encoder_, self.encoder_report_ = rows.encoder, rows.report
         self.n_features_in_ = len(self.encoder_.columns)
-        if hasattr(X, "columns"):
-            self.feature_names_in_ = np.array([str(c) for c in X.columns], dtype=object)
-        features, self.encoder_report_ = self.encoder_.encode(X)
-        return features
+        if names := column_names(X):
+            self.feature_names_in_ = np.array(names, dtype=object)
+        return rows.features
 
     def _problems(
         self,
@@ -173,7 +185,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         notes: list[str],
     ) -> tuple[FairProblem, FairProblem | None, Callable[[], FairProblem]]:
         """The problem to train on, the one to validate on (or None), and what builds the one of all rows."""
-        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        weights = (
+            None if sample_weight is None else column_array("sample_weight", sample_weight, len(y)).astype(np.float64)
+        )
 
         def build(rows: Any = None, plan: Any = None) -> FairProblem:
             part = features if rows is None else features[rows]
@@ -200,7 +214,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         if share == 0:
             return build(), None, build
         strata = y[:, None] if groups is None else np.column_stack([y, groups.codes])
-        kept, held = stratified_split(strata, share, self._seed)
+        kept, held = stratified_split(strata, [share], seed_for("validation", root=self._seed))
         problem = build(kept)
         return problem, build(held, problem.plan), build
 
@@ -214,28 +228,16 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """The features that the model sees (n, d), SparseRows where it was trained on a sparse table, and what happened to
         the table on the way."""
         check_is_fitted(self)
-        X = without(X, self.dropped_columns_)
-        if self.encoder_ is None:
-            array = module_features(X)
-            if array.shape[1] != self.n_features_in_:
-                raise DataError(
-                    f"X has {array.shape[1]} features, but FairClassifier is expecting {self.n_features_in_} features."
-                )
-            return torch.as_tensor(array, dtype=torch.float32), None
-        features, report = self.encoder_.encode(X)
-        if sparse.issparse(features):
-            return SparseRows.of(features, torch.float32), report
-        return torch.as_tensor(features, dtype=torch.float32), report
+        return features_of(without(X, self.dropped_columns_), self.encoder_, self.n_features_in_)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """(n,) logits, above 0 where the positive class is predicted; with k > 2 classes (n, k), the largest is predicted."""
+        """(n,) logits, above 0 where the positive class is predicted; with k > 2 classes (n, k), the largest is predicted.
+
+        A row's score is that of the row alone to 1e-12, whatever other rows X holds: built-in models are computed in
+        float64 (an nn.Module in its own dtype). Training works in float32.
+        """
         features, _ = self.encode(X)
-        module = getattr(self.model_, "module", None)
-        if module is not None:
-            module.eval()
-        with torch.no_grad():
-            scores = [self.model_.scores(self.x_, part) for part in features.split(16384)]
-        return torch.cat(scores).double().numpy()
+        return predicted_scores(self.model_, self.x_, features).numpy()
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, k) probabilities of classes_, by the logistic function or the softmax of the scores."""

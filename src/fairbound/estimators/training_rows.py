@@ -1,4 +1,4 @@
-"""What `FairClassifier` is given, made rows to train on: labels as numbers, and the columns that become features."""
+"""What `FairClassifier` is given, made rows to train on or to score: labels as numbers, columns as features."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
+from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.rows.groups import Groups
-from fairbound.tables import binary_labels, class_labels
+from fairbound.rows.labels import class_labels, positive_last
+from fairbound.rows.reading import frame_of, plain_array
+from fairbound.rows.sparse import SparseRows
+from fairbound.tables import Encoded, EncodeReport, TableEncoder, TableOptions
 
 
 def checked_labels(X: Any, y: Any) -> Any:
@@ -38,7 +43,7 @@ def class_codes(y: Any, positive: Any, loss: str, compared: Sequence[str]) -> tu
     """
     codes, classes = class_labels(y)
     if len(classes) == 2:
-        return binary_labels(y, positive)
+        return positive_last(codes, classes, positive)
     if compared or positive is not None:
         what = f"the bound {compared[0]!r}" if compared else f"positive={positive!r}"
         raise DataError(
@@ -53,10 +58,10 @@ def class_codes(y: Any, positive: Any, loss: str, compared: Sequence[str]) -> tu
 
 def columns_to_drop(X: Any, groups: Groups | None, choice: str, notes: list[str]) -> list[str]:
     """The columns of X named like a sensitive attribute where choice is "drop", none where it is "keep"."""
-    if groups is None or not hasattr(X, "columns"):
-        return []
-    shared = [c for c in map(str, X.columns) if c in groups.attributes]
+    shared = [] if groups is None else [name for name in column_names(X) or () if name in groups.attributes]
     if shared and choice == "drop":
+        if isinstance(X, Encoded):
+            raise OptionError(f"X is encoded with {', '.join(shared)} in it; leave these columns out before encoding.")
         notes.append(f"Sensitive columns dropped from the features: {', '.join(shared)}.")
         return shared
     if shared:
@@ -64,22 +69,55 @@ def columns_to_drop(X: Any, groups: Groups | None, choice: str, notes: list[str]
     return []
 
 
+def column_names(X: Any) -> list[str] | None:
+    """The column names of a frame, or of the table that was encoded; None for a table without names."""
+    if isinstance(X, Encoded):
+        return list(X.encoder.columns) if X.encoder.named else None
+    frame = frame_of(X)
+    return None if frame is None else [str(name) for name in frame.columns]
+
+
 def without(X: Any, columns: Sequence[str]) -> Any:
     """X without those of its columns that are named."""
-    if not columns or not hasattr(X, "columns"):
+    frame = frame_of(X) if columns else None
+    if frame is None:
         return X
-    present = [c for c in X.columns if str(c) in columns]
-    return X.drop(columns=present) if hasattr(X, "iloc") else X.drop(present)
+    return frame.drop([name for name in frame.columns if str(name) in columns]).to_native()
+
+
+def encoded_rows(X: Any, options: TableOptions | None) -> Encoded:
+    """The training table read once and encoded; X may be encoded already."""
+    if not isinstance(X, Encoded):
+        return Encoded.of(TableEncoder(options), X)
+    if options is not None and options != X.encoder.options:
+        raise OptionError("X is encoded already, under other options; leave options=None, or give them to its encoder.")
+    return X
+
+
+def features_of(
+    X: Any, encoder: TableEncoder | None, width: int
+) -> tuple[torch.Tensor | SparseRows, EncodeReport | None]:
+    """The features (n, d) that a fitted model sees, and what happened to the table on the way.
+
+    encoder: None for an nn.Module, which takes X as it is. width: columns of X that the model was trained on.
+    """
+    if encoder is None:
+        array = module_features(X)
+        if array.shape[1] != width:
+            raise DataError(f"X has {array.shape[1]} features, but FairClassifier is expecting {width} features.")
+        return torch.as_tensor(array, dtype=torch.float32), None
+    if isinstance(X, Encoded) and X.encoder is not encoder:
+        raise DataError("X is encoded by another encoder than the model's; pass the table itself.")
+    rows = X if isinstance(X, Encoded) else Encoded.of(encoder, X)
+    if sparse.issparse(rows.features):
+        return SparseRows.of(rows.features, torch.float32), rows.report
+    return torch.as_tensor(rows.features, dtype=torch.float32), rows.report
 
 
 def module_features(X: Any) -> np.ndarray:
     """X (n, ...) as float32, for an nn.Module. Raises: DataError where it is not numeric or has no column."""
-    if hasattr(X, "detach"):
-        X = X.detach().cpu().numpy()
-    elif hasattr(X, "to_numpy"):
-        X = X.to_numpy()
     try:
-        array = np.require(X, dtype=np.float32, requirements=["W"])
+        array = np.require(plain_array(X), dtype=np.float32, requirements=["W"])
     except (TypeError, ValueError) as error:
         raise DataError(
             f"an nn.Module needs numeric features ({error}); encode the table with fairbound.TableEncoder first."

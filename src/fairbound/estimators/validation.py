@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from fairbound.base.seeds import seed_for
 from fairbound.confidence.single import clopper_pearson
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem
 from fairbound.rows.groups import Groups, no_groups
-from fairbound.rows.sampling import Strata
 
 VALIDATION = 0.2
 
@@ -35,20 +33,6 @@ def automatic_share(
             )
             return 0.0
     return VALIDATION if stated else 0.0
-
-
-def stratified_split(strata: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and rows held back, the same share of every stratum."""
-    parts = Strata.of(strata)
-    rng = np.random.default_rng(seed_for("validation", root=seed))
-    held = []
-    for start, size in zip(parts.starts, parts.sizes, strict=True):
-        rows = parts.order[start : start + size]
-        held.append(rng.permutation(rows)[: round(share * size)])
-    chosen = np.sort(np.concatenate(held))
-    keep = np.ones(len(strata), dtype=bool)
-    keep[chosen] = False
-    return np.flatnonzero(keep), chosen
 
 
 def surely_missed(problem: FairProblem, held: FairProblem, x: Tensor) -> list[str]:

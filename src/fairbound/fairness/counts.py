@@ -16,6 +16,9 @@ import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.distances import group_auc
+from fairbound.rows.labels import read_targets
+from fairbound.rows.reading import column_array, is_missing, read_weights
+from fairbound.rows.scores import read_scores
 
 # name -> cells (y, yhat) counted, among cells (y, yhat); as masks over [[TN, FP], [FN, TP]]
 RATES: Mapping[str, tuple[np.ndarray, np.ndarray]] = MappingProxyType(
@@ -162,59 +165,9 @@ def _divide(top: Any, bottom: Any, otherwise: float = np.nan) -> np.ndarray:
     return np.divide(top, bottom, out=np.full(bottom.shape, otherwise), where=bottom > 0)
 
 
-def _array(values: Any) -> np.ndarray:
-    return np.asarray(values.detach().cpu().numpy() if hasattr(values, "detach") else values)
-
-
-def _column(name: str, values: Any, n: int | None = None) -> np.ndarray:
-    column = _array(values)
-    if column.ndim == 2 and column.shape[1] == 1:
-        column = column[:, 0]
-    if column.ndim != 1 or (n is not None and len(column) != n):
-        raise DataError(f"{name} must have shape ({'n' if n is None else n},), got {column.shape}.")
-    return column
-
-
-def read_scores(scores: Any) -> tuple[np.ndarray, bool]:
-    """(n,) float64, and whether these are decisions."""
-    column = _column("scores", scores)
-    if len(column) == 0:
-        raise DataError("scores is empty; a metric needs at least one row.")
-    decisions = column.dtype.kind in "biu"
-    if decisions and column.dtype.kind != "b" and not np.isin(column, (-1, 0, 1)).all():
-        raise DataError("scores are integers other than -1, 0, 1; pass logits as floats, or decisions.")
-    column = column.astype(np.float64)
-    if np.isnan(column).any():
-        rows = np.flatnonzero(np.isnan(column))
-        raise DataError(f"scores is NaN in {len(rows)} of {len(column)} rows, first in row {rows[0]}.")
-    return column, decisions
-
-
-def read_targets(y: Any, n: int) -> np.ndarray | None:
-    if y is None:
-        return None
-    column = _column("y", y, n)
-    if not np.isin(column, (0, 1)).all():
-        other = column[~np.isin(column, (0, 1))]
-        raise DataError(
-            f"y must hold 0 and 1 only, but {len(other)} of {n} rows hold others, such as {other[0]!r}. "
-            "Pass y == POSITIVE, with the value that counts as positive."
-        )
-    return column.astype(np.int64)
-
-
-def read_weights(sample_weight: Any, n: int) -> np.ndarray:
-    if sample_weight is None:
-        return np.ones(n)
-    column = _column("sample_weight", sample_weight, n).astype(np.float64)
-    if not np.isfinite(column).all() or (column < 0).any() or column.sum() == 0:
-        raise DataError("sample_weight must be finite, non-negative and not all zero.")
-    return column
-
-
 def _losses(scores: np.ndarray, y: np.ndarray | None, losses: Any, decisions: bool) -> np.ndarray:
     if losses is not None:
-        column = _column("losses", losses, len(scores)).astype(np.float64)
+        column = column_array("losses", losses, len(scores)).astype(np.float64)
         if np.isnan(column).any():
             raise DataError(f"losses is NaN in {int(np.isnan(column).sum())} of {len(column)} rows.")
         return column
@@ -236,7 +189,7 @@ def _loss_moments(loss: np.ndarray, w: np.ndarray, code: np.ndarray, k: int) -> 
 
 def read_codes(groups: Any, labels: Sequence[Any] | None, n: int) -> tuple[np.ndarray, tuple[Any, ...]]:
     """(n,) codes into the K labels, -1 where missing."""
-    column = _column("groups", groups, n)
+    column = column_array("groups", groups, n)
     if column.dtype.kind in "biuf":
         missing = np.isnan(column) if column.dtype.kind == "f" else np.zeros(n, dtype=bool)
         missing |= column == -1
@@ -249,7 +202,9 @@ def read_codes(groups: Any, labels: Sequence[Any] | None, n: int) -> tuple[np.nd
         values: list[Any] = known.tolist()
     else:
         rows = column.tolist()
-        missing = np.fromiter((_is_missing(v) for v in rows), dtype=bool, count=n)
+        missing = np.fromiter(
+            (is_missing(v) or (not isinstance(v, str) and v == -1) for v in rows), dtype=bool, count=n
+        )
         present = [v for v, m in zip(rows, missing, strict=True) if not m]
         values = sorted(set(present), key=lambda v: (type(v).__name__, v))
         place = {v: i for i, v in enumerate(values)}
@@ -264,9 +219,3 @@ def read_codes(groups: Any, labels: Sequence[Any] | None, n: int) -> tuple[np.nd
     full = np.full(n, -1, dtype=np.int64)
     full[~missing] = code
     return full, tuple(values)
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return bool(value != value) or (value == -1 and not isinstance(value, str))

@@ -23,11 +23,11 @@ from fairbound.fairness.counts import (
     by_group,
     check_choice,
     read_codes,
-    read_scores,
-    read_targets,
-    read_weights,
 )
 from fairbound.fairness.distances import group_auc, wasserstein
+from fairbound.rows.labels import read_targets
+from fairbound.rows.reading import read_weights
+from fairbound.rows.scores import read_scores
 
 Against = Literal["pairwise", "overall", "best"]
 Undefined = Literal["raise", "nan"]

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError
+from fairbound.rows.reading import column_values, frame_of, is_missing, plain_array, series_of
 
 MISSING = -1
 MANY_VALUES = 100
 
 
 def texts_of(column: Any) -> np.ndarray:
-    """(n,) object array of text labels; None, NaN, NaT and pandas.NA become None."""
-    values = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
+    """(n,) object array of text labels of one column; None, NaN, NaT and pandas.NA become None."""
+    values = column_values("the labels", column)
     seen: dict[tuple[type, Any], str | None] = {}
     labels = np.empty(len(values), dtype=object)
     for i, value in enumerate(values):
@@ -30,7 +31,7 @@ def texts_of(column: Any) -> np.ndarray:
 
 def label_text(value: Any) -> str | None:
     """A label as text, a whole number without its ".0"; None for None, NaN, NaT and pandas.NA."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
+    if is_missing(value):
         return None
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
@@ -38,17 +39,13 @@ def label_text(value: Any) -> str | None:
 def _columns_of(sensitive_features: Any) -> dict[str, Any]:
     if isinstance(sensitive_features, dict):
         return {str(k): v for k, v in sensitive_features.items()}
-    if hasattr(sensitive_features, "columns"):
-        names = [str(c) for c in sensitive_features.columns]
-        if len(set(names)) < len(names):
-            raise DataError(f"sensitive_features has duplicate column names: {names}. Rename them.")
-        return {name: sensitive_features[c] for name, c in zip(names, sensitive_features.columns, strict=True)}
-    name = getattr(sensitive_features, "name", None)
-    if hasattr(sensitive_features, "to_list"):
-        return {str(name or "group"): sensitive_features}
-    if hasattr(sensitive_features, "detach"):
-        sensitive_features = sensitive_features.detach().cpu().numpy()
-    array = np.asarray(sensitive_features, dtype=object)
+    frame = frame_of(sensitive_features)
+    if frame is not None:
+        return {str(name): frame.get_column(name) for name in frame.columns}
+    series = series_of(sensitive_features)
+    if series is not None:
+        return {str(series.name or "group"): series}
+    array = np.asarray(plain_array(sensitive_features), dtype=object)
     if array.ndim == 1:
         return {"group": array}
     if array.ndim == 2:
@@ -75,7 +72,8 @@ class Groups:
 
     @classmethod
     def of(cls, sensitive_features: Any) -> Groups:
-        """Groups from a frame, series, dict of columns, array (n,) or (n, A), or list; labels in sorted order.
+        """Groups from a frame or Series of any dataframe library, dict of columns, array (n,) or (n, A), tensor or list;
+        labels in sorted order.
 
         Raises: DataError where a column has no known value, or more than 100 values (bin it first).
         """

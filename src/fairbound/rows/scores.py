@@ -1,4 +1,4 @@
-"""Scores of any kind as logits whose sign is the decision."""
+"""Scores as people have them: decisions, probabilities or real scores as logits, and scores of a metric as they are."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.rows.reading import column_array, plain_array
 
 DECISIONS = "The scores are decisions, 1 or not."
 
@@ -20,7 +21,7 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
     Raises: DataError where scores are missing, or where no threshold is given and none can be guessed: all above 0 and
         beyond 1.
     """
-    values = np.asarray(scores.detach().cpu() if hasattr(scores, "detach") else scores)
+    values = plain_array(scores)
     if values.ndim == 2 and values.shape[1] == 2:
         raise DataError(
             "the scores have two columns, like predict_proba's; pass the one of the positive class, [:, 1]."
@@ -56,3 +57,21 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
         )
     at = 0.0 if threshold is None else threshold
     return s - at, f"The scores are real numbers; positive where above {at:g}."
+
+
+def read_scores(scores: Any) -> tuple[np.ndarray, bool]:
+    """(n,) float64 scores of a metric, taken as logits or decisions by their type, and whether these are decisions.
+
+    Raises: DataError for no rows, for NaN, and for integers that are no decisions.
+    """
+    column = column_array("scores", scores)
+    if len(column) == 0:
+        raise DataError("scores is empty; a metric needs at least one row.")
+    decisions = column.dtype.kind in "biu"
+    if decisions and column.dtype.kind != "b" and not np.isin(column, (-1, 0, 1)).all():
+        raise DataError("scores are integers other than -1, 0, 1; pass logits as floats, or decisions.")
+    column = column.astype(np.float64)
+    if np.isnan(column).any():
+        rows = np.flatnonzero(np.isnan(column))
+        raise DataError(f"scores is NaN in {len(rows)} of {len(column)} rows, first in row {rows[0]}.")
+    return column, decisions

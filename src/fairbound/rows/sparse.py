@@ -79,6 +79,10 @@ class SparseRows:
         matrix = self.matrices[0]
         return [SparseRows([window(matrix, at, min(at + size, len(self)))]) for at in range(0, len(self), size)]
 
+    def double(self) -> SparseRows:
+        """The same rows in float64."""
+        return SparseRows([matrix.astype(np.float64) for matrix in self.matrices])
+
     def rows(self, order: np.ndarray) -> SparseRows:
         """The rows numbered `order`, copied."""
         return SparseRows([self.matrices[0][order]])

@@ -1,6 +1,8 @@
 """Tables and labels into numbers: CSV files, frames and arrays, and the encoder learnt on training rows."""
 
-from fairbound.tables.encoder import EncodeReport, TableEncoder, TableOptions
-from fairbound.tables.files import binary_labels, class_labels, read_table
+from fairbound.rows.labels import binary_labels, class_labels
+from fairbound.tables.encoder import Encoded, TableEncoder
+from fairbound.tables.files import read_table
+from fairbound.tables.options import EncodeReport, TableOptions
 
-__all__ = ["EncodeReport", "TableEncoder", "TableOptions", "binary_labels", "class_labels", "read_table"]
+__all__ = ["EncodeReport", "Encoded", "TableEncoder", "TableOptions", "binary_labels", "class_labels", "read_table"]

@@ -1,6 +1,7 @@
 """Any two-dimensional table as a list of named columns of two sorts: numbers, and codes into a list of texts.
 
-This is the one place that knows pandas, polars, numpy, torch and nested lists; the encoder sees only :class:`Column`.
+Frames of any library come through narwhals; arrays, tensors and nested lists are read here. The encoder sees only
+:class:`Column`.
 """
 
 from __future__ import annotations
@@ -8,22 +9,25 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Real
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.sparse as sp
 import torch
 
 from fairbound.base.errors import DataError
+from fairbound.rows.reading import frame_of, is_missing, library_type, series_of
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LEADING_ZERO = re.compile(r"[+-]?0\d+")
 MISSING = "(missing)"
 _MICROSECONDS_PER_DAY = 86_400_000_000
+_ROWS_AT_ONCE = 4096  # of a block of numbers: few enough to stay in the cache
 
 
 class CellTypeError(DataError, TypeError):
@@ -71,29 +75,46 @@ class Table:
 
 
 def read_columns(table: Any, wanted: Container[str] | None = None) -> Table:
-    """The columns of a pandas or polars DataFrame, a 2-D numpy array or torch tensor, or a list of rows.
+    """The columns of a DataFrame of any library, a 2-D numpy array or torch tensor, or a list of rows.
 
     wanted: of a frame, read only these columns (all without it); a table without names is always read whole.
 
     Raises: DataError for an empty table, duplicate column names, a table that is not 2-D or a type of column that
     has no meaning here; CellTypeError for a cell or a table of an unknown type.
     """
-    home = type(table).__module__.partition(".")[0]
-    if home not in ("pandas", "polars"):
+    frame = frame_of(table)
+    if frame is None:
         columns = _from_array(table)
         rows = len(columns[0].values) if columns else len(table)
         _check_shape(rows, len(columns))
         return Table(tuple(columns), tuple(column.name for column in columns), rows, named=False)
-    names, series, read = _pandas_parts(table) if home == "pandas" else _polars_parts(table)
-    rows = len(table)
+    rows, names = len(frame), [str(name) for name in frame.columns]
     _check_shape(rows, len(names))
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise DataError(
-            f"column names must be unique, but these repeat: {', '.join(map(repr, repeated))}. Rename or drop one."
-        )
-    chosen = [(name, one) for name, one in zip(names, series, strict=True) if wanted is None or name in wanted]
-    return Table(tuple(read(name, one) for name, one in chosen), tuple(names), rows, named=True)
+    given = {
+        name: frame.get_column(own)
+        for name, own in zip(names, frame.columns, strict=True)
+        if wanted is None or name in wanted
+    }
+    numeric = [name for name, series in given.items() if series.dtype.is_numeric()]
+    numbers = dict(zip(numeric, contiguous([_floats(given[name]) for name in numeric]), strict=True))
+    columns = [
+        Column(name, "number", numbers[name]) if name in numbers else _from_series(name, series)
+        for name, series in given.items()
+    ]
+    return Table(tuple(columns), tuple(names), rows, named=True)
+
+
+def contiguous(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """(d, n) float64 copy of d columns (n,) of numbers, in which each column is contiguous.
+
+    The columns of a row-major table lie far apart in memory, so they are copied together, a few rows at a time.
+    """
+    out = np.empty((len(columns), len(columns[0]) if columns else 0))
+    for at in range(0, out.shape[1], _ROWS_AT_ONCE):
+        part = slice(at, at + _ROWS_AT_ONCE)
+        for row, column in zip(out, columns, strict=True):
+            row[part] = column[part]
+    return out
 
 
 def _check_shape(rows: int, width: int) -> None:
@@ -168,13 +189,6 @@ def number_share(column: Column) -> tuple[int, float]:
     return int(numeric.sum()), float(numeric[column.values].sum() / known) if known else 0.0
 
 
-def is_missing(value: object) -> bool:
-    """Whether a cell is None, NaN, NaT or pandas.NA."""
-    if isinstance(value, float):
-        return value != value
-    return value is None or type(value).__name__ in ("NAType", "NaTType")
-
-
 def _text(value: object, name: str) -> str | None:
     """The canonical text of one cell; None where it is missing."""
     if isinstance(value, np.generic):
@@ -207,13 +221,7 @@ def _coded(name: str, kind: str, codes: np.ndarray, unique: Sequence[object]) ->
 
 def _from_objects(name: str, values: Iterable[object], typed: bool) -> Column:
     """A column of Python objects: dates -> days, bools -> category, else text; if not ``typed``, numbers -> number."""
-    index: dict[tuple[type, object], int] = {}
-    try:
-        codes = np.fromiter((index.setdefault((type(v), v), len(index)) for v in values), dtype=np.int64)
-    except TypeError:
-        bad = next(v for v in values if not isinstance(v, Hashable) or isinstance(v, tuple))
-        raise _no_cell(name, bad) from None
-    unique: list[Any] = [value.item() if isinstance(value, np.generic) else value for _, value in index]
+    codes, unique = _factorised(name, values)
     known = [value for value in unique if not is_missing(value)]
     if known and all(isinstance(v, dt.date) for v in known):
         stamps = np.array(
@@ -227,6 +235,17 @@ def _from_objects(name: str, values: Iterable[object], typed: bool) -> Column:
         numbers = np.array([np.nan if is_missing(v) else _float(v) for v in unique])
         return Column(name, "number", numbers[codes])
     return _coded(name, "loose" if numeric or not typed else "text", codes, unique)
+
+
+def _factorised(name: str, values: Iterable[object]) -> tuple[np.ndarray, list[Any]]:
+    """(n,) codes into the distinct values; equal values of different types are kept apart."""
+    index: dict[tuple[type, object], int] = {}
+    try:
+        codes = np.fromiter((index.setdefault((type(v), v), len(index)) for v in values), dtype=np.int64)
+    except TypeError:
+        bad = next(v for v in values if not isinstance(v, Hashable) or isinstance(v, tuple))
+        raise _no_cell(name, bad) from None
+    return codes, [value.item() if isinstance(value, np.generic) else value for _, value in index]
 
 
 def _float(value: Any) -> float:
@@ -264,77 +283,30 @@ def _no_meaning(name: str, kind: object) -> DataError:
     )
 
 
-_Parts = tuple[list[str], list[Any], Callable[[str, Any], Column]]
+def _floats(series: nw.Series[Any]) -> np.ndarray:
+    return series.cast(nw.Float64).to_numpy()
 
 
-def _pandas_parts(frame: Any) -> _Parts:
-    import pandas as pd
-
-    if not isinstance(frame, pd.DataFrame):
-        raise DataError("expected a table with rows and columns, got a pandas Series. Use series.to_frame().")
-    return [str(name) for name in frame.columns], [frame.iloc[:, j] for j in range(frame.shape[1])], _from_pandas
-
-
-def _from_pandas(name: str, series: Any) -> Column:
-    import pandas as pd
-    from pandas.api import types
-
+def _from_series(name: str, series: nw.Series[Any]) -> Column:
+    """A column of a frame that holds no numbers."""
     kind = series.dtype
-    if isinstance(kind, pd.CategoricalDtype):
-        return _coded(name, "category", series.cat.codes.to_numpy(np.int64), series.cat.categories.tolist())
-    if types.is_object_dtype(kind):
-        return _from_objects(name, series.tolist(), typed=True)
-    if types.is_bool_dtype(kind):
-        return _from_objects(name, series.astype(object).tolist(), typed=True)
-    if types.is_complex_dtype(kind):
-        raise DataError(f"Complex data not supported: column {name!r}. Split it into real columns.")
-    if types.is_numeric_dtype(kind):
-        return Column(name, "number", series.to_numpy(dtype=np.float64, na_value=np.nan))
-    if types.is_datetime64_any_dtype(kind):
-        plain = series.dt.tz_convert("UTC").dt.tz_localize(None) if series.dt.tz is not None else series
-        return Column(name, "days", _days(plain.to_numpy(dtype="datetime64[us]")))
-    if types.is_timedelta64_dtype(kind):
-        return Column(name, "days", _days(series.to_numpy(dtype="timedelta64[us]")))
-    if types.is_string_dtype(kind):
-        codes, unique = pd.factorize(series)
-        return _coded(name, "text", codes.astype(np.int64), unique.tolist())
-    if isinstance(kind, pd.ArrowDtype):
-        return _from_objects(name, series.tolist(), typed=True)
-    raise _no_meaning(name, kind)
-
-
-def _polars_parts(frame: Any) -> _Parts:
-    import polars as pl
-
-    if not isinstance(frame, pl.DataFrame):
-        hint = "Call .collect() first." if isinstance(frame, pl.LazyFrame) else "Use series.to_frame()."
-        raise DataError(f"expected a table with rows and columns, got a polars {type(frame).__name__}. {hint}")
-    return list(frame.columns), frame.get_columns(), _from_polars
-
-
-def _utc(series: Any) -> Any:
-    """Dates or datetimes of polars as microseconds without a zone, in UTC."""
-    import polars as pl
-
-    if series.dtype == pl.Datetime and series.dtype.time_zone is not None:
+    if isinstance(kind, nw.Datetime) and kind.time_zone is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-    return series.cast(pl.Datetime("us"))
-
-
-def _from_polars(name: str, series: Any) -> Column:
-    import polars as pl
-
-    kind = series.dtype
-    if kind.is_numeric():
-        return Column(name, "number", series.cast(pl.Float64).fill_null(float("nan")).to_numpy().copy())
-    if kind in (pl.Date, pl.Datetime):
-        return Column(name, "days", _days(_utc(series).to_numpy()))
-    if kind == pl.Duration:
-        return Column(name, "days", _days(series.cast(pl.Duration("us")).to_numpy()))
-    if kind in (pl.Categorical, pl.Enum):
-        return replace(_from_objects(name, series.cast(pl.String).to_list(), typed=True), kind="category")
-    if kind in (pl.Boolean, pl.String, pl.Null, pl.Object):
+    if isinstance(kind, nw.Date | nw.Datetime):
+        return Column(name, "days", _days(series.cast(nw.Datetime("us")).to_numpy()))
+    if isinstance(kind, nw.Duration):
+        return Column(name, "days", _days(series.cast(nw.Duration("us")).to_numpy()))
+    if isinstance(kind, nw.Categorical | nw.Enum):
+        return _coded(name, "category", *_factorised(name, series.to_list()))
+    if isinstance(kind, nw.String | nw.Boolean | nw.Object):
         return _from_objects(name, series.to_list(), typed=True)
+    if isinstance(kind, nw.Unknown):
+        values = series.to_list()
+        if all(is_missing(value) for value in values):
+            return _from_objects(name, values, typed=True)
+        if any(isinstance(value, complex) for value in values):
+            raise DataError(f"Complex data not supported: column {name!r}. Split it into real columns.")
+        raise _no_meaning(name, getattr(series.to_native(), "dtype", kind))
     raise _no_meaning(name, kind)
 
 
@@ -344,12 +316,16 @@ def _from_array(table: Any) -> list[Column]:
         array = (plain.to(torch.float64) if plain.is_floating_point() else plain).numpy()
     elif isinstance(table, list | tuple):
         return _from_rows(table)
+    elif series_of(table) is not None:
+        raise DataError(
+            f"expected a table with rows and columns, got a {library_type(table)}. Make it a frame: series.to_frame()."
+        )
     elif isinstance(table, np.ndarray) or hasattr(table, "__array__"):
         array = np.asarray(table)
     else:
         raise CellTypeError(
-            f"a table must be a pandas or polars DataFrame, a 2-D numpy array or torch tensor, a scipy sparse matrix "
-            f"or a list of rows, got {type(table).__name__}."
+            "a table must be a DataFrame (pandas, polars, pyarrow, ...), a 2-D numpy array or torch tensor, a scipy "
+            f"sparse matrix or a list of rows, got {type(table).__name__}."
         )
     if array.ndim != 2:
         raise DataError(
@@ -359,7 +335,7 @@ def _from_array(table: Any) -> list[Column]:
     names = [f"x{place}" for place in range(array.shape[1])]
     kind = array.dtype.kind
     if kind in "iuf":
-        return [Column(name, "number", array[:, j].astype(np.float64)) for j, name in enumerate(names)]
+        return [Column(name, "number", values) for name, values in zip(names, contiguous(list(array.T)), strict=True)]
     if kind in "mM":
         return [Column(name, "days", _days(array[:, j])) for j, name in enumerate(names)]
     if kind in "bOU":

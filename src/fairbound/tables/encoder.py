@@ -23,16 +23,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError
 from fairbound.tables.columns import Column, Table, as_category, as_number, number_share, read_columns, read_sparse
-from fairbound.tables.features import CategoryFeature, Feature, learn_category, learn_number, load_feature
+from fairbound.tables.features import (
+    CategoryFeature,
+    Feature,
+    NumberFeature,
+    fill_numbers,
+    learn_category,
+    learn_number,
+    load_feature,
+)
+from fairbound.tables.options import EncodeReport, TableOptions
 
 _UNFITTED = "this TableEncoder is not fitted yet. Call fit(table) with the training rows first."
 _FORMAT = "fairbound-table-encoder"
@@ -41,79 +50,31 @@ _MOSTLY = 0.95
 _FEW_NUMBERS = 10
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableOptions:
-    """How a :class:`TableEncoder` reads a table; every name in ``categorical`` and ``numeric`` must be a column."""
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """A table made features by `encoder`, to be given to several models without reading it again.
 
-    min_count: int = 5  # training rows a category needs for a column of its own, >= 1
-    max_categories: int = 50  # columns one categorical column may become, (other) included and (missing) not, >= 2
-    unique_share: float = (
-        0.5  # text with more than max_categories values is dropped from this share distinct/known rows on
-    )
-    infinite: str = "error"  # "error", or "missing": infinities count as missing
-    categorical: tuple[str, ...] = ()  # columns that are categories whatever their type
-    numeric: tuple[str, ...] = ()  # columns that are numbers whatever their type
-    sparse_scale: str = (
-        "max_abs"  # scipy sparse tables: "max_abs" divides each column by its largest |x|, "none" leaves it
-    )
+    features: (n, d) array, or CSR where the encoder is sparse; report: what happened to the table on the way.
+    """
 
-    def __post_init__(self) -> None:
-        for name, least in (("min_count", 1), ("max_categories", 2)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise OptionError(f"{name} must be a whole number of at least {least}, got {value!r}.")
-        if not 0 < self.unique_share <= 1:
-            raise OptionError(
-                f"unique_share must lie in (0, 1], got {self.unique_share!r}; 1 drops only all-distinct text."
-            )
-        for name, allowed in (("infinite", ("error", "missing")), ("sparse_scale", ("max_abs", "none"))):
-            if getattr(self, name) not in allowed:
-                raise OptionError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}.")
-        for name in ("categorical", "numeric"):
-            if isinstance(getattr(self, name), str):
-                raise OptionError(
-                    f"{name} is a list of column names, got the text {getattr(self, name)!r}; write ({name!r},)."
-                )
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        both = sorted(set(self.categorical) & set(self.numeric))
-        if both:
-            raise OptionError(f"{both} are named both categorical and numeric; choose one.")
+    features: Any
+    report: EncodeReport
+    encoder: TableEncoder
 
+    @classmethod
+    def of(cls, encoder: TableEncoder, table: Any) -> Encoded:
+        """The features of `table`, float32 where they are dense; an encoder that is not fitted yet learns from it."""
+        features, report = (encoder.encode if encoder.fitted else encoder.fit_encode)(table, np.float32)
+        return cls(features, report, encoder)
 
-@dataclass(frozen=True)
-class EncodeReport:
-    """What happened to one table on its way to features; plain data."""
-
-    rows: int
-    features: int
-    unseen: dict[str, int] = field(default_factory=dict)  # column -> rows whose value is unseen or too rare in training
-    missing: dict[str, int] = field(default_factory=dict)  # column -> rows with no value
-    infinite: dict[str, int] = field(default_factory=dict)  # column -> infinities counted as missing
-    dropped: dict[str, str] = field(default_factory=dict)  # column -> why it was dropped in training
-    ignored: tuple[str, ...] = ()  # columns of this table that training did not have
-    positional: bool = False  # columns were matched by place because one of the two tables has no names
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain JSON data."""
-        return {**asdict(self), "ignored": list(self.ignored)}
-
-    def lines(self) -> list[str]:
-        """One sentence for each thing a reader should know; empty where there is nothing to say."""
-        out = [f"{name}: dropped, {reason}." for name, reason in self.dropped.items()]
-        out += [
-            f"{name}: {count} of {self.rows} rows have a value unseen or too rare in training."
-            for name, count in self.unseen.items()
-        ]
-        out += [f"{name}: {count} of {self.rows} rows are missing." for name, count in self.missing.items()]
-        out += [f"{name}: {count} infinite values taken as missing." for name, count in self.infinite.items()]
-        out += [f"{name}: not in the training table, ignored." for name in self.ignored]
-        return out + (["Columns were matched by their place, not by name."] if self.positional else [])
+    def __len__(self) -> int:
+        return self.features.shape[0]
 
 
 class TableEncoder:
     """Learns on one table how to turn tables into features; see the head of this module for the rules.
 
-    ``fit`` and ``transform`` take a pandas or polars DataFrame, a 2-D numpy array or torch tensor, a list of rows
+    ``fit`` and ``transform`` take a DataFrame of any library that narwhals reads (pandas, polars, pyarrow, ...), a 2-D numpy array or torch tensor, a list of rows
     (made-up names x0, x1, ...) or a scipy sparse matrix, which stays sparse. Frames are matched by name in any order;
     extra columns are ignored and reported. A table without names is matched by place.
 
@@ -143,6 +104,11 @@ class TableEncoder:
         return self._scale is not None
 
     @property
+    def named(self) -> bool:
+        """Whether the training table had column names."""
+        return self._named
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Names of the input columns that ``transform`` needs, in training order."""
         self._check_fitted()
@@ -156,8 +122,46 @@ class TableEncoder:
 
     def fit(self, table: Any) -> TableEncoder:
         """Learn from the training table, (n, c) with n, c >= 1; forgets what was learnt before. Returns self."""
+        self._fit(table)
+        return self
+
+    def transform(self, table: Any) -> Any:
+        """The features of a table: (n, d) float64, dense, or csr_array where it was fitted on a sparse table."""
+        return self.encode(table)[0]
+
+    def fit_transform(self, table: Any) -> Any:
+        """``fit(table).transform(table)``, reading the table once."""
+        return self.fit_encode(table)[0]
+
+    def fit_encode(self, table: Any, dtype: Any = np.float64) -> tuple[Any, EncodeReport]:
+        """``fit(table).encode(table, dtype)``, reading the table once."""
+        read = self._fit(table)
+        if self._learnt is None:
+            return self.encode(table, dtype)
+        return self._filled(read, {column.name: column for column in read.columns}, dtype, positional=False)
+
+    def encode(self, table: Any, dtype: Any = np.float64) -> tuple[Any, EncodeReport]:
+        """``transform`` together with its report, which also becomes ``last_report``. dtype: of dense features.
+
+        Raises: DataError for a missing column, text in a column of numbers, infinities (unless ``infinite="missing"``),
+        or no rows.
+        """
+        if self._scale is not None:
+            features, self.last_report = self._encode_sparse(table, self._scale)
+            return features, self.last_report
+        if self._learnt is None:
+            raise NotFittedError(_UNFITTED)
         if sp.issparse(table):
-            return self._fit_sparse(table)
+            raise DataError("the encoder was fitted on a dense table and got a sparse one. Pass table.toarray().")
+        read = read_columns(table, wanted=set(self.columns) if self._named else None)
+        positional, given = self._match(read)
+        return self._filled(read, given, dtype, positional)
+
+    def _fit(self, table: Any) -> Table:
+        """Learn from the training table; returns its columns, none for a sparse one."""
+        if sp.issparse(table):
+            self._fit_sparse(table)
+            return Table((), self._inputs, table.shape[0], named=False)
         read = read_columns(table)
         self._check_options(read)
         missing, infinite, dropped = {}, {}, {}
@@ -184,33 +188,16 @@ class TableEncoder:
         self.last_report = EncodeReport(
             read.rows, len(self.feature_names), missing=missing, infinite=infinite, dropped=dict(self.dropped)
         )
-        return self
+        return read
 
-    def transform(self, table: Any) -> Any:
-        """The features of a table: (n, d) float64, dense, or csr_array where it was fitted on a sparse table."""
-        return self.encode(table)[0]
-
-    def fit_transform(self, table: Any) -> Any:
-        """``fit(table).transform(table)``."""
-        return self.fit(table).transform(table)
-
-    def encode(self, table: Any) -> tuple[Any, EncodeReport]:
-        """``transform`` together with its report, which also becomes ``last_report``.
-
-        Raises: DataError for a missing column, text in a column of numbers, infinities (unless ``infinite="missing"``),
-        or no rows.
-        """
-        if self._scale is not None:
-            features, self.last_report = self._encode_sparse(table, self._scale)
-            return features, self.last_report
-        if self._learnt is None:
-            raise NotFittedError(_UNFITTED)
-        if sp.issparse(table):
-            raise DataError("the encoder was fitted on a dense table and got a sparse one. Pass table.toarray().")
-        read = read_columns(table, wanted=set(self.columns) if self._named else None)
-        positional, given = self._match(read)
-        out = np.zeros((read.rows, len(self.feature_names)))
+    def _filled(
+        self, read: Table, given: Mapping[str, Column], dtype: Any, positional: bool
+    ) -> tuple[np.ndarray, EncodeReport]:
+        """The features of a table that was read, and the report. given: the columns by their names in training."""
+        assert self._learnt is not None
+        out = np.zeros((read.rows, len(self.feature_names)), dtype=dtype)
         unseen, missing, infinite = {}, {}, {}
+        numbers: list[tuple[NumberFeature, int, Column]] = []
         at = 0
         for spec in self._learnt:
             finite, bad = self._finite(given[spec.name])
@@ -219,9 +206,12 @@ class TableEncoder:
                 infinite[spec.name] = bad
             if gone := int(column.missing.sum()):
                 missing[spec.name] = gone
-            if new := spec.fill(out, at, column):
+            if isinstance(spec, NumberFeature):
+                numbers.append((spec, at, column))
+            elif new := spec.fill(out, at, column):
                 unseen[spec.name] = new
             at += len(spec.feature_names)
+        fill_numbers(out, numbers)
         known = set(self._inputs)
         self.last_report = EncodeReport(
             rows=read.rows,
@@ -361,7 +351,7 @@ class TableEncoder:
         paired = zip(self._inputs, read.columns, strict=True)
         return True, {name: Column(name, c.kind, c.values, c.categories) for name, c in paired}
 
-    def _fit_sparse(self, table: Any) -> TableEncoder:
+    def _fit_sparse(self, table: Any) -> None:
         matrix = read_sparse(table)
         rows, width = matrix.shape
         if self.options.categorical or self.options.numeric:
@@ -375,7 +365,6 @@ class TableEncoder:
         self._learnt, self._scale, self.dropped, self._named = None, scale, {}, False
         self._inputs = tuple(f"x{place}" for place in range(width))
         self.last_report = EncodeReport(rows, width)
-        return self
 
     def _encode_sparse(self, table: Any, scale: np.ndarray) -> tuple[sp.csr_array, EncodeReport]:
         if not sp.issparse(table):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from fairbound.base.errors import DataError
 from fairbound.tables.columns import MISSING, Column
 
 OTHER = "(other)"
+_ROWS_AT_ONCE = 4096  # so that what is written stays in the cache
 
 
 @dataclass(frozen=True)
@@ -29,26 +31,15 @@ class NumberFeature:
         """Names of its features, in order."""
         return [self.name] * (self.sd is not None) + [f"{self.name}={MISSING}"] * self.indicator
 
-    def fill(self, out: np.ndarray, at: int, column: Column) -> int:
-        """Write the features of ``column`` into ``out[:, at:]``; returns 0, as no value is unseen.
-
-        Raises: DataError where a value is so far from training that the feature is not a finite float.
-        """
+    def fill(self, out: np.ndarray, at: int, values: np.ndarray) -> None:
+        """Write the features of the rows ``values`` into ``out[:, at:]``; a value too far from training becomes infinite."""
+        missing = np.isnan(values)
         if self.sd is not None:
-            filled = np.where(column.missing, self.median, column.values)
             with np.errstate(over="ignore"):
-                out[:, at] = (filled - self.mean) / self.sd
-            far = ~np.isfinite(out[:, at])
-            if far.any():
-                row = int(far.argmax())
-                raise DataError(
-                    f"column {self.name!r} has the value {filled[row]:g} in row {row} (counting from 0), too far from "
-                    f"training (mean {self.mean:g}, sd {self.sd:g}) for a float. Correct it or leave it empty."
-                )
+                out[:, at] = (np.where(missing, self.median, values) - self.mean) / self.sd
             at += 1
         if self.indicator:
-            out[:, at] = column.missing
-        return 0
+            out[:, at] = missing
 
 
 @dataclass(frozen=True)
@@ -87,16 +78,36 @@ class CategoryFeature:
 Feature = NumberFeature | CategoryFeature
 
 
+def fill_numbers(out: np.ndarray, places: Sequence[tuple[NumberFeature, int, Column]]) -> None:
+    """Write columns of numbers into the feature matrix together, a few rows at a time; of each its place in ``out``.
+
+    Raises: DataError where a value is so far from training that the feature is not a finite float.
+    """
+    for start in range(0, len(out) if places else 0, _ROWS_AT_ONCE):
+        part = slice(start, start + _ROWS_AT_ONCE)
+        for feature, at, column in places:
+            feature.fill(out[part], at, column.values[part])
+    for feature, at, column in places if not np.isfinite(out).all() else ():
+        far = ~np.isfinite(out[:, at])
+        if feature.sd is not None and far.any():
+            row = int(far.argmax())
+            raise DataError(
+                f"column {feature.name!r} has the value {column.values[row]:g} in row {row} (counting from 0), too far from "
+                f"training (mean {feature.mean:g}, sd {feature.sd:g}) for a float. Correct it or leave it empty."
+            )
+
+
 def learn_number(column: Column) -> tuple[NumberFeature | None, str | None]:
     """The feature of a column of numbers or days (finite or NaN), and why it or a part of it is dropped."""
-    known = column.values[~column.missing]
-    gaps = known.size < column.values.size
+    missing = column.missing
+    gaps = bool(missing.any())
+    known = column.values[~missing] if gaps else column.values
     if known.size == 0:
         return None, "no row has a value"
     low, high = float(known.min()), float(known.max())
     largest = max(abs(low), abs(high))
     unit = 1.0 if 1e-100 < largest < 1e100 or largest == 0 else largest  # so that sums of squares stay in range
-    scaled = known / unit
+    scaled = known if unit == 1.0 else known / unit
     mean, sd = float(scaled.mean() * unit), float(scaled.std() * unit)
     if low == high or sd == 0.0:
         if not gaps:

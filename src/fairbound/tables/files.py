@@ -1,4 +1,4 @@
-"""CSV files and label columns: what is wrong with them is said at the door, by name and line."""
+"""CSV files: what is wrong with one is said at the door, by name and line."""
 
 from __future__ import annotations
 
@@ -11,118 +11,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fairbound.base.errors import DataError
-from fairbound.tables.columns import is_missing
-
-__all__ = ["binary_labels", "class_labels", "read_table"]
 
 _SEPARATORS = (",", ";", "\t")
 _GZIP = b"\x1f\x8b"
-MANY_CLASSES = 100
-
-
-def binary_labels(y: Any, positive: Any = None) -> tuple[np.ndarray, tuple[Any, Any]]:
-    """Two-valued labels as 0 and 1.
-
-    y: (n,) or (n, 1) numbers, bools or strings, in a list, numpy array, torch tensor, pandas or polars Series.
-    positive: the value that becomes 1; its text is enough (``"1"`` for the number 1). Without it the greater of the two
-    in sorted order is positive: 1 of 0/1, 1 of -1/1, True, "yes" of no/yes, ">50K" of <=50K/>50K. Say it for pairs such
-    as "approved"/"denied", where the alphabet does not know which one is meant.
-
-    Returns: (codes, classes): (n,) int64 in {0, 1}, and (negative, positive) as Python values.
-    Raises: DataError where labels are missing, not finite, of mixed types, or have one value or more than two.
-    """
-    codes, classes = class_labels(y)
-    if len(classes) > 2:
-        shown = _shown(classes)
-        raise DataError(
-            f"Unknown label type: multiclass. Only binary classification is supported. The type of the target is multiclass: "
-            f"it has {len(classes)} values, {shown}. Choose one class against the rest, or a threshold, and pass that."
-        )
-    if positive is not None:
-        top = [i for i, v in enumerate(classes) if v == positive and isinstance(v, str) == isinstance(positive, str)]
-        top = top or [i for i, v in enumerate(classes) if str(v) == str(positive)]
-        if not top:
-            raise DataError(f"positive={positive!r} is not among the labels {_shown(classes)}. Name one of these.")
-        if top[0] == 0:
-            return 1 - codes, (classes[1], classes[0])
-    return codes, (classes[0], classes[1])
-
-
-def class_labels(y: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
-    """Labels of two or more classes as class numbers 0, 1, ... in sorted order.
-
-    y: (n,) or (n, 1) numbers, bools or strings, in a list, numpy array, torch tensor, pandas or polars Series.
-    Returns: (codes, classes): (n,) int64, and the k labels as Python values.
-    Raises: DataError where labels are missing, not finite, of mixed types, of one class only, or no classes: fractions,
-        or more than 100 values in fewer than ten rows each.
-    """
-    if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biuf":
-        found, codes = np.unique(y, return_inverse=True)
-        if len(found) >= 2 and np.isfinite(found).all():
-            return codes.astype(np.int64), _checked_classes(found.tolist(), len(y))
-    values = _label_list(y)
-    if not values:
-        raise DataError("there are no labels: found 0 sample(s). Check the filter or the file that made them.")
-    gone = [i for i, v in enumerate(values) if is_missing(v)]
-    if gone:
-        raise DataError(
-            f"{len(gone)} of {len(values)} labels are missing (NaN), the first in row {gone[0]} (counting from 0). "
-            "Drop these rows from the table and the labels."
-        )
-    kinds = {"text" if isinstance(v, str) else "bool" if isinstance(v, bool) else "number" for v in values}
-    if len(kinds) > 1:
-        raise DataError(f"the labels mix {' and '.join(sorted(kinds))} values. Make them one type.")
-    if any(isinstance(v, float) and v in (float("inf"), float("-inf")) for v in set(values)):
-        raise DataError("the labels hold infinite (inf) values. Correct them.")
-    classes = _checked_classes(sorted(set(values)), len(values))
-    if len(classes) < 2:
-        raise DataError(
-            f"all {len(values)} labels have one class, {_shown(classes)}; two are needed. Check the label column or the filter."
-        )
-    place = {v: i for i, v in enumerate(classes)}
-    return np.fromiter((place[v] for v in values), dtype=np.int64, count=len(values)), classes
-
-
-def _checked_classes(classes: list[Any], rows: int) -> tuple[Any, ...]:
-    if len(classes) > 2 and any(isinstance(v, float) and not v.is_integer() for v in classes):
-        raise DataError(
-            f"Unknown label type: continuous. The labels have {len(classes)} values, {_shown(classes)}, which are no classes. "
-            "Choose a threshold, or bin them, and pass that."
-        )
-    if len(classes) > MANY_CLASSES and len(classes) > rows / 10:
-        raise DataError(
-            f"the labels have {len(classes)} values in {rows} rows, {_shown(classes)}: numbers or identifiers rather than "
-            "classes. Choose a threshold, or bin them, and pass that."
-        )
-    return tuple(classes)
-
-
-def _shown(classes: Any) -> str:
-    return ", ".join(map(repr, classes[:6])) + (", ..." if len(classes) > 6 else "")
-
-
-def _label_list(y: Any) -> list[Any]:
-    if hasattr(y, "detach"):
-        y = y.detach().cpu().numpy()
-    if hasattr(y, "columns") and hasattr(y, "to_numpy"):
-        y = y.to_numpy()
-    if hasattr(y, "to_list"):
-        values = y.to_list()
-    else:
-        array = y if isinstance(y, np.ndarray) else np.asarray(y if hasattr(y, "__array__") else list(y), dtype=object)
-        if array.ndim == 2 and array.shape[1] == 1:
-            array = array[:, 0]
-        if array.ndim != 1:
-            raise DataError(f"the labels must be one column, got shape {array.shape}. Pass y[:, j] for one of them.")
-        values = array.tolist()
-    values = [v.item() if isinstance(v, np.generic) else v for v in values]
-    odd = next((v for v in values if not isinstance(v, str | bool | int | float) and not is_missing(v)), None)
-    if odd is not None:
-        raise DataError(f"a label is a {type(odd).__name__} ({str(odd)[:40]!r}); labels are numbers, bools or strings.")
-    return values
 
 
 def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Any:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +17,8 @@ import pytest
 import fairbound as fb
 from fairbound.cli import app as cli
 from fairbound.report import schema
+from fairbound.tables import Encoded
+from fairbound.tables import encoder as encoder_module
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
@@ -75,25 +79,43 @@ def test_fit_writes_the_model_the_page_and_the_records(run, csv, tmp_path):
         assert shown in text
 
 
-def test_the_audit_is_of_rows_that_training_has_not_seen(run, csv, tmp_path, monkeypatch):
-    seen = []
-    real = fb.FairClassifier.fit
+def test_each_table_is_encoded_once_and_the_held_out_rows_are_scored_once_a_model(run, csv, tmp_path, monkeypatch):
+    """For the model and its baseline together; the audit is of rows that training has not seen."""
+    read, trained, scored = [], [], []
+    of, fit_, score = Encoded.of.__func__, fb.FairClassifier.fit, fb.FairClassifier.decision_function
 
-    def spy(self, X, y, **more):
-        seen.append(set(X.index))
-        return real(self, X, y, **more)
+    def encoded(cls, encoder, table):
+        read.append((set(table.index), of(cls, encoder, table)))
+        return read[-1][1]
 
-    monkeypatch.setattr(fb.FairClassifier, "fit", spy)
-    judged = []
-    score = fb.FairClassifier.decision_function
+    def fitted(self, X, *more, **options):
+        trained.append(X)
+        return fit_(self, X, *more, **options)
+
+    def scores(self, X):
+        scored.append(X)
+        return score(self, X)
+
+    columns = []
+    read_columns = encoder_module.read_columns
     monkeypatch.setattr(
-        fb.FairClassifier, "decision_function", lambda self, X: judged.append(set(X.index)) or score(self, X)
+        encoder_module, "read_columns", lambda *a, **k: columns.append(len(a[0])) or read_columns(*a, **k)
     )
+    monkeypatch.setattr(Encoded, "of", classmethod(encoded))
+    monkeypatch.setattr(fb.FairClassifier, "fit", fitted)
+    monkeypatch.setattr(fb.FairClassifier, "decision_function", scores)
     fit(run, csv, tmp_path / "out", *PARITY)
-    assert len(seen) == 2 and seen[0] == seen[1] and len(seen[0]) == 600
-    *held, trained = judged  # the last only says what the bound cost on the training rows
-    assert len(held) == 2 and all(part.isdisjoint(seen[0]) and len(part) == 200 for part in held)
-    assert trained == seen[0]
+    assert columns == [600, 200], "a table was read twice"
+    (train, of_train), (held, of_held) = read
+    assert len(train) == 600 and len(held) == 200 and train.isdisjoint(held)
+    assert trained == [of_train, of_train]
+    assert sorted(map(len, scored)) == [200, 200, 600]  # each model on the held-out rows, the baseline on its own
+    assert [X for X in scored if len(X) == 200] == [of_held, of_held]
+    monkeypatch.undo()
+    found = json.loads((tmp_path / "out" / "audit.json").read_text())
+    own, metrics = found["comparison"][0], found["metrics"]
+    assert (own["accuracy"], own["auc"]) == (metrics["accuracy"], metrics["auc"])
+    assert own["constraints"][0]["value"] == found["constraints"][0]["value"]
 
 
 def test_json_is_one_object_with_the_design_s_keys(run, csv, tmp_path):
@@ -312,8 +334,8 @@ def test_an_interrupt_ends_a_frontier_after_the_model_it_cut_short(run, csv, tmp
 
     whole = frontier.train
 
-    def cut_short(options, bounds, rows, split):
-        classifier = whole(options, bounds, rows, split)
+    def cut_short(options, bounds, parts):
+        classifier = whole(options, bounds, parts)
         if bounds:
             classifier.solution_ = replace(classifier.solution_, stopped="interrupted")
         return classifier
@@ -325,6 +347,43 @@ def test_an_interrupt_ends_a_frontier_after_the_model_it_cut_short(run, csv, tmp
     found = json.loads(text)
     assert code == 130 and found["complete"] is False
     assert [(p["bound"], p["interrupted"]) for p in found["points"]] == [(None, False), (0.05, True)]
+
+
+@pytest.mark.parametrize("which", ["model", "baseline"])
+def test_an_interrupted_fit_saves_its_model_trains_no_more_and_exits_130(run, csv, tmp_path, monkeypatch, which):
+    from fairbound.cli import fit as module
+
+    whole, made = module.train, []
+
+    def cut_short(options, bounds, parts):
+        classifier = whole(options, bounds, parts)
+        made.append("model" if bounds else "baseline")
+        if made[-1] == which:
+            classifier.solution_ = replace(classifier.solution_, stopped="interrupted")
+        return classifier
+
+    monkeypatch.setattr(module, "train", cut_short)
+    code, text, _ = fit(run, csv, tmp_path / "o", *PARITY)
+    assert code == 130 and text.startswith("Interrupted")
+    assert made == (["model"] if which == "model" else ["model", "baseline"])
+    found = json.loads((tmp_path / "o" / "audit.json").read_text())
+    schema.validate(found)
+    assert found["comparison"] == [] and found["verdict"] is not None
+    assert fb.FairClassifier.load(tmp_path / "o" / "model").classes_.tolist() == ["no", "yes"]
+
+
+def test_ctrl_c_ends_fit_with_exit_code_130(csv, tmp_path):
+    """With a budget of ten minutes for the model and as much for the baseline, it ends within the test's patience."""
+    command = [sys.executable, "-m", "fairbound", "fit", "--data", str(csv), "--label", "approved", "--group", "sex",
+               "--budget", "600s", *PARITY, "--out", str(tmp_path / "o")]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        for line in running.stderr:
+            if "training on" in line:
+                break
+        time.sleep(1.0)
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=100)
+    assert running.returncode == 130 and "Traceback" not in err
 
 
 def test_data_sets_are_listed_and_described(run):
@@ -458,6 +517,30 @@ def test_an_output_folder_that_cannot_be_written_is_found_before_training(run, c
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
         code, _, err = fit(run, csv, out, *PARITY)
         assert code == 2 and "file" in err and err.startswith("fairbound: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--algorithm", "magic"], "magic"),
+        (["--model", "tree"], "tree"),
+        (["--budget", "soon"], "soon"),
+        (["--test-size", "2"], "--test-size"),
+        (["--confidence", "0.4"], "--confidence"),
+    ],
+)
+@pytest.mark.parametrize("command", ["fit", "frontier"])
+def test_a_wrong_option_is_found_before_the_table_is_read(run, tmp_path, command, options, said):
+    stated = "demographic_parity" if command == "frontier" else "demographic_parity <= 0.1"
+    code, _, err = run(command, "--data", tmp_path / "no.csv", "--label", "y", "--constraint", stated, *options, "--out",
+                       tmp_path / "o")  # fmt: skip
+    assert code == 2 and said in err and "no.csv" not in err and not (tmp_path / "o").exists()
+
+
+def test_a_long_list_of_columns_says_how_many_it_leaves_out(run, tmp_path):
+    pd.DataFrame({f"c{i}": [0, 1] for i in range(30)}).to_csv(tmp_path / "p.csv", index=False)
+    code, _, err = run("fit", "--data", tmp_path / "p.csv", "--label", "zzz", "--group", "c1", "--out", tmp_path / "o")
+    assert code == 2 and "c19 and 10 more." in err and "c20" not in err
 
 
 def test_a_full_disk_is_one_line(run, csv, tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ CODES = [1, 0, MISSING, 1, MISSING, 2]
 
 
 def containers():
-    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    pandas, polars, arrow = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
     plain = [v if isinstance(v, str) else None for v in VALUES]
     return {
         "list": VALUES,
@@ -23,7 +23,11 @@ def containers():
         "pandas frame": pandas.DataFrame({"race": VALUES}),
         "polars series": polars.Series("race", plain),
         "polars frame": polars.DataFrame({"race": plain}),
+        "arrow table": arrow.table({"race": plain}),
+        "arrow codes": arrow.table({"race": arrow.array(plain).dictionary_encode()}),
         "dict": {"race": VALUES},
+        "dict of arrow": {"race": arrow.chunked_array([plain[:2], plain[2:]])},
+        "dict of arrays": {"race": arrow.array(plain)},
     }
 
 
@@ -90,7 +94,7 @@ def test_what_is_refused():
         (np.arange(2000), "Bin it first"),
         (np.zeros((2, 2, 2)), "one or two dimensions"),
         ({"a": [1, 2], "b": [1, 2, 3]}, "differ in length"),
-        (twice, "duplicate column names"),
+        (twice, "must be unique"),
     ):
         with pytest.raises(DataError, match=words):
             Groups.of(values)

@@ -1,4 +1,4 @@
-"""CSV files and label columns at the door."""
+"""CSV files at the door."""
 
 from __future__ import annotations
 
@@ -6,71 +6,11 @@ import gzip
 
 import numpy as np
 import pytest
-import torch
 
 from fairbound.base.errors import DataError
 from fairbound.tables import TableEncoder, binary_labels, read_table
 
 pd = pytest.importorskip("pandas")
-pl = pytest.importorskip("polars")
-
-# --- labels ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("y", "classes"),
-    [
-        ([0, 1, 1, 0], (0, 1)),
-        ([-1, 1, 1, -1], (-1, 1)),
-        ([1.0, 2.0, 2.0, 1.0], (1.0, 2.0)),
-        ([False, True, True, False], (False, True)),
-        (["no", "yes", "yes", "no"], ("no", "yes")),
-        (["<=50K", ">50K", ">50K", "<=50K"], ("<=50K", ">50K")),
-    ],
-)
-def test_the_greater_label_is_positive_in_every_container(y, classes):
-    forms = [y, tuple(y), np.array(y), np.array(y, dtype=object), pd.Series(y), pl.Series(y), np.array(y)[:, None]]
-    forms += [pd.Series(y, dtype="category"), pd.DataFrame({"y": y}), pl.DataFrame({"y": y})]
-    forms += [] if isinstance(y[0], str) else [torch.tensor(y)]
-    for form in forms:
-        codes, found = binary_labels(form)
-        assert codes.dtype == np.int64 and codes.tolist() == [0, 1, 1, 0]
-        assert found == classes and [type(v) for v in found] == [type(v) for v in classes]
-
-
-def test_positive_picks_the_label_that_becomes_one():
-    codes, classes = binary_labels(["approved", "denied"], positive="approved")
-    assert codes.tolist() == [1, 0] and classes == ("denied", "approved")
-    assert binary_labels([0, 1], positive="0")[1] == (1, 0)
-    assert binary_labels(["0", "1"], positive=0)[1] == ("1", "0")
-    assert binary_labels([True, False], positive="False")[1] == (True, False)
-    with pytest.raises(DataError, match=r"positive='ok' is not among the labels 'a', 'b'"):
-        binary_labels(["a", "b"], positive="ok")
-
-
-@pytest.mark.parametrize(
-    ("y", "words"),
-    [
-        ([], "no labels"),
-        ([1, 1], "one class, 1"),
-        ([0, 1, 2], r"Only binary classification is supported.*multiclass: it has 3 values, 0, 1, 2"),
-        ([0.1, 0.2, 0.3], "Unknown label type: continuous"),
-        ([0, 1, None], r"1 of 3 labels are missing \(NaN\), the first in row 2"),
-        ([0.0, float("nan"), 1.0], "the first in row 1"),
-        (pd.Series(["a", pd.NA, "b"], dtype="string"), "1 of 3 labels are missing"),
-        (pl.Series(["a", None, "b"]), "1 of 3 labels are missing"),
-        ([0.0, float("inf")], "infinite"),
-        (["a", 1], "mix number and text"),
-        ([True, 0], "mix bool and number"),
-        (np.zeros((2, 2)), r"one column, got shape \(2, 2\)"),
-        ([[0, 1], [1, 0]], "one column"),
-        ([b"a", b"b"], "a label is a bytes"),
-    ],
-)
-def test_wrong_labels_are_refused(y, words):
-    with pytest.raises(DataError, match=words):
-        binary_labels(y)
-
 
 # --- CSV ------------------------------------------------------------------------------------------------------------
 

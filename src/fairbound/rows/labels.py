@@ -1,0 +1,128 @@
+"""True labels as class numbers: of two classes, of any number of classes, and labels that are 0 and 1 already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import DataError
+from fairbound.rows.reading import column_array, column_values, is_missing
+
+MANY_CLASSES = 100
+
+
+def binary_labels(y: Any, positive: Any = None) -> tuple[np.ndarray, tuple[Any, Any]]:
+    """Two-valued labels as 0 and 1.
+
+    y: (n,) or (n, 1) numbers, bools or strings, in a list, numpy array, torch tensor or Series of any dataframe library.
+    positive: the value that becomes 1; its text is enough (``"1"`` for the number 1). Without it the greater of the two
+    in sorted order is positive: 1 of 0/1, 1 of -1/1, True, "yes" of no/yes, ">50K" of <=50K/>50K. Say it for pairs such
+    as "approved"/"denied", where the alphabet does not know which one is meant.
+
+    Returns: (codes, classes): (n,) int64 in {0, 1}, and (negative, positive) as Python values.
+    Raises: DataError where labels are missing, not finite, of mixed types, or have one value or more than two.
+    """
+    return positive_last(*class_labels(y), positive)
+
+
+def positive_last(
+    codes: np.ndarray, classes: tuple[Any, ...], positive: Any = None
+) -> tuple[np.ndarray, tuple[Any, Any]]:
+    """What `class_labels` returned for two classes, with the positive one as class 1; positive as in `binary_labels`.
+
+    Raises: DataError where there are more than two classes, or none of them is `positive`.
+    """
+    if len(classes) > 2:
+        shown = _shown(classes)
+        raise DataError(
+            f"Unknown label type: multiclass. Only binary classification is supported. The type of the target is multiclass: "
+            f"it has {len(classes)} values, {shown}. Choose one class against the rest, or a threshold, and pass that."
+        )
+    if positive is not None:
+        top = [i for i, v in enumerate(classes) if v == positive and isinstance(v, str) == isinstance(positive, str)]
+        top = top or [i for i, v in enumerate(classes) if str(v) == str(positive)]
+        if not top:
+            raise DataError(f"positive={positive!r} is not among the labels {_shown(classes)}. Name one of these.")
+        if top[0] == 0:
+            return 1 - codes, (classes[1], classes[0])
+    return codes, (classes[0], classes[1])
+
+
+def class_labels(y: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """Labels of two or more classes as class numbers 0, 1, ... in sorted order.
+
+    y: as in `binary_labels`.
+    Returns: (codes, classes): (n,) int64, and the k labels as Python values.
+    Raises: DataError where labels are missing, not finite, of mixed types, of one class only, or no classes: fractions,
+        or more than 100 values in fewer than ten rows each.
+    """
+    if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biuf":
+        found, codes = np.unique(y, return_inverse=True)
+        if len(found) >= 2 and np.isfinite(found).all():
+            return codes.astype(np.int64), _checked_classes(found.tolist(), len(y))
+    values = _plain_labels(y)
+    if not values:
+        raise DataError("there are no labels: found 0 sample(s). Check the filter or the file that made them.")
+    gone = [i for i, v in enumerate(values) if is_missing(v)]
+    if gone:
+        raise DataError(
+            f"{len(gone)} of {len(values)} labels are missing (NaN), the first in row {gone[0]} (counting from 0). "
+            "Drop these rows from the table and the labels."
+        )
+    kinds = {"text" if isinstance(v, str) else "bool" if isinstance(v, bool) else "number" for v in values}
+    if len(kinds) > 1:
+        raise DataError(f"the labels mix {' and '.join(sorted(kinds))} values. Make them one type.")
+    if any(isinstance(v, float) and v in (float("inf"), float("-inf")) for v in set(values)):
+        raise DataError("the labels hold infinite (inf) values. Correct them.")
+    classes = _checked_classes(sorted(set(values)), len(values))
+    if len(classes) < 2:
+        raise DataError(
+            f"all {len(values)} labels have one class, {_shown(classes)}; two are needed. Check the label column or the filter."
+        )
+    place = {v: i for i, v in enumerate(classes)}
+    return np.fromiter((place[v] for v in values), dtype=np.int64, count=len(values)), classes
+
+
+def read_targets(y: Any, n: int) -> np.ndarray | None:
+    """(n,) int64 labels that are 0 and 1 already; None for None.
+
+    Raises: DataError for another length and for other values.
+    """
+    if y is None:
+        return None
+    column = column_array("y", y, n)
+    if not np.isin(column, (0, 1)).all():
+        other = column[~np.isin(column, (0, 1))]
+        raise DataError(
+            f"y must hold 0 and 1 only, but {len(other)} of {n} rows hold others, such as {other[0].item()!r}. "
+            "Pass y == POSITIVE, with the value that counts as positive."
+        )
+    return column.astype(np.int64)
+
+
+def _plain_labels(y: Any) -> list[Any]:
+    values = column_values("the labels", y)
+    values = [v.item() if isinstance(v, np.generic) else v for v in values]
+    odd = next((v for v in values if not isinstance(v, str | bool | int | float) and not is_missing(v)), None)
+    if odd is not None:
+        raise DataError(f"a label is a {type(odd).__name__} ({str(odd)[:40]!r}); labels are numbers, bools or strings.")
+    return values
+
+
+def _checked_classes(classes: list[Any], rows: int) -> tuple[Any, ...]:
+    if len(classes) > 2 and any(isinstance(v, float) and not v.is_integer() for v in classes):
+        raise DataError(
+            f"Unknown label type: continuous. The labels have {len(classes)} values, {_shown(classes)}, which are no classes. "
+            "Choose a threshold, or bin them, and pass that."
+        )
+    if len(classes) > MANY_CLASSES and len(classes) > rows / 10:
+        raise DataError(
+            f"the labels have {len(classes)} values in {rows} rows, {_shown(classes)}: numbers or identifiers rather than "
+            "classes. Choose a threshold, or bin them, and pass that."
+        )
+    return tuple(classes)
+
+
+def _shown(classes: Any) -> str:
+    return ", ".join(map(repr, classes[:6])) + (", ..." if len(classes) > 6 else "")

@@ -1,0 +1,131 @@
+"""Columns of values as people have them, read in one way: Series of any dataframe library, tensors, arrays and lists.
+
+Dataframe libraries (pandas, polars, pyarrow, ...) are reached through narwhals; no other reader names one of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from narwhals.exceptions import DuplicateError
+
+from fairbound.base.errors import DataError
+
+Frame = nw.DataFrame[Any]
+
+
+def frame_of(table: Any) -> Frame | None:
+    """The narwhals view of a DataFrame of any library; None for what is no frame.
+
+    Raises: DataError for a frame whose rows are not computed yet, and for one whose column names repeat.
+    """
+    if isinstance(table, np.ndarray | list | tuple | dict):
+        return None
+    try:
+        found = nw.from_native(table, pass_through=True)
+    except DuplicateError:
+        raise _repeated(getattr(table, "column_names", None) or list(table.columns)) from None
+    if isinstance(found, nw.LazyFrame):
+        raise DataError(
+            f"expected a table with rows and columns, got a {library_type(table)}, whose rows are not computed yet. Call "
+            ".collect() (or .compute()) first."
+        )
+    if not isinstance(found, nw.DataFrame):
+        return None
+    if len(set(map(str, found.columns))) < len(found.columns):
+        raise _repeated(found.columns)
+    return found
+
+
+def _repeated(names: list[Any]) -> DataError:
+    repeated = [name for name, count in Counter(map(str, names)).items() if count > 1]
+    return DataError(
+        f"column names must be unique, but these repeat: {', '.join(map(repr, repeated))}. Rename or drop one."
+    )
+
+
+def series_of(values: Any) -> nw.Series[Any] | None:
+    """The narwhals view of a Series of any library; None for what is none."""
+    if isinstance(values, nw.Series):
+        return values
+    if isinstance(values, np.ndarray | list | tuple):
+        return None
+    found = nw.from_native(values, series_only=True, pass_through=True)
+    return found if isinstance(found, nw.Series) else None
+
+
+def library_type(native: Any) -> str:
+    """The library and type of an object, such as "polars LazyFrame"."""
+    return f"{type(native).__module__.partition('.')[0]} {type(native).__name__}"
+
+
+def take_rows(table: Any, rows: np.ndarray) -> Any:
+    """The rows numbered `rows` of a frame, an array or a sparse matrix, in the same form."""
+    frame = frame_of(table)
+    return table[rows] if frame is None else frame[rows].to_native()
+
+
+def plain_array(values: Any) -> np.ndarray:
+    """A Series, frame, tensor, array or list as an array of its shape."""
+    if hasattr(values, "detach"):
+        return values.detach().cpu().numpy()
+    series = series_of(values)
+    if series is not None:
+        return series.to_numpy()
+    frame = frame_of(values)
+    return np.asarray(values) if frame is None else frame.to_numpy()
+
+
+def column_array(name: str, values: Any, n: int | None = None) -> np.ndarray:
+    """(n,) array of one column, given as (n,) or (n, 1). name: for the message.
+
+    Raises: DataError for another shape.
+    """
+    column = plain_array(values)
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1 or (n is not None and len(column) != n):
+        raise DataError(f"{name} must have shape ({'n' if n is None else n},), got {column.shape}.")
+    return column
+
+
+def column_values(name: str, values: Any) -> list[Any]:
+    """The n Python values of one column, given as (n,) or (n, 1); missing ones as they came. name: for the message.
+
+    Raises: DataError for another shape.
+    """
+    series = series_of(values)
+    if series is not None:
+        return series.to_list()
+    if frame_of(values) is None and not hasattr(values, "__array__"):
+        values = np.asarray(list(values), dtype=object)
+    array = plain_array(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(f"{name} must be one column, got shape {array.shape}. Pass one of its columns, [:, j].")
+    return array.tolist()
+
+
+def is_missing(value: object) -> bool:
+    """Whether a cell is None, NaN, NaT or pandas.NA."""
+    if isinstance(value, float | np.floating | Decimal):
+        return bool(value != value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def read_weights(sample_weight: Any, n: int) -> np.ndarray:
+    """(n,) float64 weights >= 0, ones for None.
+
+    Raises: DataError for another length, and for weights that are negative, not finite or all zero.
+    """
+    if sample_weight is None:
+        return np.ones(n)
+    column = column_array("sample_weight", sample_weight, n).astype(np.float64)
+    if not np.isfinite(column).all() or (column < 0).any() or column.sum() == 0:
+        raise DataError("sample_weight must be finite, non-negative and not all zero.")
+    return column

@@ -1,0 +1,51 @@
+"""Rows divided at random into parts that keep the shares of every stratum: the one splitter of the library."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from fairbound.base.errors import OptionError
+from fairbound.rows.sampling import Strata
+
+
+def stratified_split(strata: np.ndarray, shares: Sequence[float], seed: int) -> list[np.ndarray]:
+    """Random parts of n rows: first the rows that are left over, then a part for each share.
+
+    strata: (n, C) integers; equal rows are one stratum, and C = 0 is a single one. shares: of all rows, each in [0, 1),
+    with a sum below 1. seed: decides the parts, as a function of the strata and shares alone.
+
+    A part of share p has p * n rows, rounded up. A stratum of k rows gives it the whole part of its proportional share,
+    and one row more where its fraction is among the largest, equal fractions in random order; so it is off by at most one
+    row. Of every stratum at least one row is left over: one of a single row gives none, and a part may then be smaller.
+
+    Returns: sorted row numbers, 1 + len(shares) arrays that together hold every row once.
+    """
+    if min(shares, default=0) < 0 or not sum(shares) < 1:
+        raise OptionError(f"shares must not be negative, with a sum below 1; got {list(shares)}.")
+    n = len(strata)
+    stratum = np.empty(n, dtype=np.int64)
+    found = Strata.of(strata)
+    stratum[found.order] = np.repeat(np.arange(len(found.sizes)), found.sizes)
+    left, parts = np.random.default_rng(seed).permutation(n), []
+    for share in shares:
+        chosen = _first_rows(stratum[left], math.ceil(round(share * n, 9)))
+        parts.append(np.sort(left[chosen]))
+        left = left[~chosen]
+    return [np.sort(left), *parts]
+
+
+def _first_rows(stratum: np.ndarray, size: int) -> np.ndarray:
+    """Mask of `size` rows: the first ones of each stratum, as many as its share by the largest remainders."""
+    _, first, number, counts = np.unique(stratum, return_index=True, return_inverse=True, return_counts=True)
+    exact = counts * (size / max(len(stratum), 1))
+    quota = np.minimum(np.floor(exact).astype(np.int64), counts - 1)
+    open_ = np.flatnonzero(quota < counts - 1)
+    ranked = open_[np.lexsort((first[open_], -(exact - quota)[open_]))]
+    quota[ranked[: size - quota.sum()]] += 1
+    order = np.argsort(number, kind="stable")
+    place = np.empty(len(stratum), dtype=np.int64)
+    place[order] = np.arange(len(stratum)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return place < quota[number]

@@ -1,0 +1,77 @@
+"""How a table is read, and what happened to one on its way to features."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from fairbound.base.errors import OptionError
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """How a :class:`TableEncoder` reads a table; every name in ``categorical`` and ``numeric`` must be a column."""
+
+    min_count: int = 5  # training rows a category needs for a column of its own, >= 1
+    max_categories: int = 50  # columns one categorical column may become, (other) included and (missing) not, >= 2
+    unique_share: float = (
+        0.5  # text with more than max_categories values is dropped from this share distinct/known rows on
+    )
+    infinite: str = "error"  # "error", or "missing": infinities count as missing
+    categorical: tuple[str, ...] = ()  # columns that are categories whatever their type
+    numeric: tuple[str, ...] = ()  # columns that are numbers whatever their type
+    sparse_scale: str = (
+        "max_abs"  # scipy sparse tables: "max_abs" divides each column by its largest |x|, "none" leaves it
+    )
+
+    def __post_init__(self) -> None:
+        for name, least in (("min_count", 1), ("max_categories", 2)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise OptionError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+        if not 0 < self.unique_share <= 1:
+            raise OptionError(
+                f"unique_share must lie in (0, 1], got {self.unique_share!r}; 1 drops only all-distinct text."
+            )
+        for name, allowed in (("infinite", ("error", "missing")), ("sparse_scale", ("max_abs", "none"))):
+            if getattr(self, name) not in allowed:
+                raise OptionError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}.")
+        for name in ("categorical", "numeric"):
+            if isinstance(getattr(self, name), str):
+                raise OptionError(
+                    f"{name} is a list of column names, got the text {getattr(self, name)!r}; write ({name!r},)."
+                )
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        both = sorted(set(self.categorical) & set(self.numeric))
+        if both:
+            raise OptionError(f"{both} are named both categorical and numeric; choose one.")
+
+
+@dataclass(frozen=True)
+class EncodeReport:
+    """What happened to one table on its way to features; plain data."""
+
+    rows: int
+    features: int
+    unseen: dict[str, int] = field(default_factory=dict)  # column -> rows whose value is unseen or too rare in training
+    missing: dict[str, int] = field(default_factory=dict)  # column -> rows with no value
+    infinite: dict[str, int] = field(default_factory=dict)  # column -> infinities counted as missing
+    dropped: dict[str, str] = field(default_factory=dict)  # column -> why it was dropped in training
+    ignored: tuple[str, ...] = ()  # columns of this table that training did not have
+    positional: bool = False  # columns were matched by place because one of the two tables has no names
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain JSON data."""
+        return {**asdict(self), "ignored": list(self.ignored)}
+
+    def lines(self) -> list[str]:
+        """One sentence for each thing a reader should know; empty where there is nothing to say."""
+        out = [f"{name}: dropped, {reason}." for name, reason in self.dropped.items()]
+        out += [
+            f"{name}: {count} of {self.rows} rows have a value unseen or too rare in training."
+            for name, count in self.unseen.items()
+        ]
+        out += [f"{name}: {count} of {self.rows} rows are missing." for name, count in self.missing.items()]
+        out += [f"{name}: {count} infinite values taken as missing." for name, count in self.infinite.items()]
+        out += [f"{name}: not in the training table, ignored." for name in self.ignored]
+        return out + (["Columns were matched by their place, not by name."] if self.positional else [])
