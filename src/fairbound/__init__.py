@@ -6,6 +6,7 @@ from fairbound.audits.audit import audit
 from fairbound.base.errors import FairboundError
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.fairness.formulate import formulate
+from fairbound.fairness.measuring import measure, scorer
 from fairbound.fairness.notions import (
     ClassRisk,
     DemographicParity,
@@ -61,7 +62,9 @@ __all__ = [
     "constraint",
     "data",
     "formulate",
+    "measure",
     "optim",
     "report",
+    "scorer",
     "solve",
 ]

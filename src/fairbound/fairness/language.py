@@ -45,6 +45,8 @@ def number_text(value: float) -> str:
 
 def option_texts(bound: Any, table: Mapping[str, Option]) -> list[str]:
     """The options of a bound that differ from their defaults, as text."""
+    if not table:
+        return []
     defaults = {f.name: f.default for f in fields(bound) if f.default is not NO_DEFAULT}
     out, done = [], set()
     for key, option in table.items():

@@ -1,0 +1,62 @@
+"""The exact value of a bound, for anyone's scores, and as a scorer of scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import DataError
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.notions import constraint
+from fairbound.fairness.scored import Scored
+from fairbound.rows.groups import Groups
+from fairbound.rows.labels import read_targets
+from fairbound.rows.reading import read_weights
+from fairbound.rows.scores import as_logits
+
+
+def measure(
+    stated: str | Bound,
+    scores: Any,
+    y: Any,
+    sensitive_features: Any = None,
+    *,
+    sample_weight: Any = None,
+    threshold: float | None = None,
+) -> float:
+    """The exact metric of a bound, in its units: "equalized_odds" is the largest difference of rates between groups.
+
+    stated: a bound, or its text with or without the number. scores: (n,) decisions, probabilities or real scores;
+    threshold: where a positive decision begins; both as in `audit`. y: (n,) in {0, 1}. sensitive_features: as in `audit`.
+    Returns: NaN where the metric is undefined (no row predicted positive in a group, say).
+    Raises: DataError, EmptyGroupError for a group without a row that the metric needs, OptionError for the text.
+    """
+    bound = constraint(stated, bound=1.0)
+    s, _ = as_logits(scores, threshold)
+    target = read_targets(y, len(s))
+    if target is None:
+        raise DataError("measure needs the labels y.")
+    if "groups" in bound.needs and sensitive_features is None:
+        raise DataError(f"{bound.statement!r} compares groups; pass sensitive_features.")
+    groups = None if sensitive_features is None else Groups.of(sensitive_features)
+    if groups is not None and len(groups) != len(s):
+        raise DataError(f"{len(s)} scores but {len(groups)} rows of sensitive features.")
+    weight = None if sample_weight is None else read_weights(sample_weight, len(s))
+    return bound.measure(Scored(target, (s > 0).astype(np.int64), ("0", "1"), s, groups, weight))
+
+
+def scorer(stated: str | Bound) -> Any:
+    """A scorer for `cross_validate` and `GridSearchCV` that asks for `sensitive_features`: greater is fairer.
+
+    With metadata routing (`sklearn.set_config(enable_metadata_routing=True)`). Labels must be 0 and 1.
+    """
+    from sklearn.metrics import make_scorer
+
+    bound = constraint(stated, bound=1.0)
+
+    def value(y: Any, scores: Any, sensitive_features: Any = None, sample_weight: Any = None) -> float:
+        return measure(bound, scores, y, sensitive_features, sample_weight=sample_weight, threshold=0.0)
+
+    made = make_scorer(value, greater_is_better=bound.sense == "at least", response_method="decision_function")
+    return made.set_score_request(sensitive_features=True)

@@ -1,0 +1,253 @@
+"""The general forms, each by a small bound of its own: a function of means that is no contrast, a statistic of a whole batch,
+auxiliary variables, and the recipe of docs/extending.md."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import fairbound as fb
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.notions import NOTIONS
+from fairbound.fairness.pointwise import Pointwise
+from fairbound.fairness.problem import FairProblem
+from fairbound.fairness.scored import Scored
+from fairbound.models.mlp import MLP
+from fairbound.problems.domain import Box
+from fairbound.rows.groups import Groups
+from fairbound.rows.occurring import Occurring
+from fairbound.testing import check_gradient
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def rows(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    group = rng.choice(["a", "b"], n)
+    y = (rng.random(n) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
+    return X, y, group
+
+
+@dataclass(frozen=True)
+class Power:
+    """The row function score^p; the same exactly and in training."""
+
+    p: int
+
+    def trained(self, loss):
+        return Pointwise(f"s^{self.p}", lambda s, y: s**self.p, lambda s, y: self.p * s ** (self.p - 1))
+
+    exact = trained
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """E[(h - h' - 1)^2] <= limit of independent scores h, h' of two groups, from means of s and of s^2."""
+
+    first: tuple
+    second: tuple
+    limit: float
+    m = 1
+    unbiased = False
+
+    def value(self, q):
+        (a, aa), (b, bb) = self.first, self.second
+        gap = q[..., a] - q[..., b] - 1
+        variance = q[..., aa] - q[..., a] ** 2 + q[..., bb] - q[..., b] ** 2
+        return (gap**2 + variance - self.limit).unsqueeze(-1), (q, gap)
+
+    def vjp(self, w, memo):
+        (q, gap), ((a, aa), (b, bb)) = memo, (self.first, self.second)
+        dq = torch.zeros_like(q)
+        dq[..., a] = w[..., 0] * (2 * gap - 2 * q[..., a])
+        dq[..., b] = w[..., 0] * (-2 * gap - 2 * q[..., b])
+        dq[..., aa] = dq[..., bb] = w[..., 0]
+        return dq
+
+
+class OfTest(Bound):
+    """A bound that is only trained under."""
+
+    bound = 0.5
+    name = "of_test"
+    needs = frozenset({"groups"})
+
+    def judge(self, rows, alpha):
+        raise NotImplementedError
+
+
+class PairLoss(OfTest):
+    def compile(self, builder):
+        means, squares = (builder.cells(Power(p), (0,), (None,), lambda: ["a", "b"]) for p in (1, 2))
+        cells = [(means.offset + g, squares.offset + g) for g in (0, 1)]
+        builder.combine(Quadratic(*cells, self.bound), ["a over b"])
+
+
+def test_a_combination_of_means_is_the_double_sum():
+    X, y, group = rows()
+    make = lambda **kw: FairProblem(MLP(3), X, y, group, [PairLoss(), "demographic_parity <= 0.1"],  # noqa: E731
+                                    **({"dtype": torch.float64} | kw))  # fmt: skip
+    problem = make()
+    x = problem.start([2])
+    s = problem.model.scores(x, torch.as_tensor(X)).numpy()
+    double_sum = np.mean([(h - k - 1) ** 2 for h in s[group == "a"] for k in s[group == "b"]])
+    g = dict(zip(problem.names, problem.evaluate(x).g.tolist(), strict=True))
+    assert g["of_test: a over b"] == pytest.approx(double_sum - 0.5, abs=1e-12)
+    assert problem.m == 3 and not problem.unbiased
+    check_gradient(make, kinds=("balanced", "full"), batch_size=40, points=2)
+    check_gradient(make, kinds=("full",), batch_size=40, seeds=(0, 1), points=1)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The mean over all pairs (positive, negative) of a batch of sigmoid(negative - positive)."""
+
+    size = 1
+    unbiased = False
+
+    def value(self, scores, z, batch, true):
+        positive = batch.targets.expand_as(scores) > 0.5
+        both = positive.unsqueeze(-1) & ~positive.unsqueeze(-2)
+        away = scores.unsqueeze(-2) - scores.unsqueeze(-1)
+        p = torch.where(both, (away > 0).to(scores) if true else torch.sigmoid(away), 0.0)
+        count = both.sum((-1, -2))
+        return (p.sum((-1, -2)) / count).unsqueeze(-1), (p, count)
+
+    def vjp(self, dq, memo):
+        p, count = memo
+        slope = p * (1 - p) * (dq / count.unsqueeze(-1)).unsqueeze(-1)
+        return slope.sum(-2) - slope.sum(-1), None
+
+
+class RankingLoss(OfTest):
+    def compile(self, builder):
+        (number,) = builder.statistic(Pairs())
+        builder.contrasts(np.array([[number]]), [1.0], lambda _: "pairs ranked wrongly")
+
+
+def test_a_statistic_of_a_batch_sees_all_its_rows():
+    X, y, group = rows()
+    make = lambda **kw: FairProblem(MLP(3), X, y, group, [RankingLoss(), "loss_gap <= 0.1"],  # noqa: E731
+                                    **({"dtype": torch.float64} | kw))  # fmt: skip
+    problem = make()
+    x = problem.start([3])
+    s = problem.model.scores(x, torch.as_tensor(X)).numpy()
+    wrong = np.mean([n > p for p in s[y == 1] for n in s[y == 0]])
+    assert float(problem.evaluate(x).g[0]) == pytest.approx(wrong - 0.5, abs=1e-12)
+    check_gradient(make, kinds=("full",), batch_size=40, points=2)
+    check_gradient(make, kinds=("full",), batch_size=40, seeds=(0, 1), points=1)
+
+
+@dataclass(frozen=True)
+class AboveThreshold:
+    """For each group the mean of sigmoid(s - z), z an auxiliary variable of each group."""
+
+    offset: int
+    size = 2
+    unbiased = True
+
+    def value(self, scores, z, batch, true):
+        away = scores.unsqueeze(-2) - z.unsqueeze(-1)  # (..., 2, B)
+        p = (away > 0).to(scores) if true else torch.sigmoid(away)
+        inside = torch.stack([(batch.cells[..., 0] == self.offset + g) for g in (0, 1)], -2).to(scores)
+        weight = inside / inside.sum(-1, keepdim=True)
+        return (p * weight).sum(-1), (p, weight)
+
+    def vjp(self, dq, memo):
+        p, weight = memo
+        slope = dq.unsqueeze(-1) * p * (1 - p) * weight
+        return slope.sum(-2), -slope.sum(-1)
+
+
+class TopShare(OfTest):
+    """Above its own threshold each group has at most the share 0.3 of its rows; the thresholds differ by at most 0.5."""
+
+    def compile(self, builder):
+        column = builder.cells(Power(1), (0,), (None,), lambda: ["a", "b"])
+        thresholds = builder.auxiliary(2, start=0.25, domain=Box(-2.0, 2.0))
+        shares = builder.statistic(AboveThreshold(column.offset))
+        builder.contrasts(shares[:, None], [1.0], lambda i: f"share above {i}", bound=0.3)
+        builder.contrasts(thresholds[None, :], [1.0, -1.0], lambda _: "thresholds", bound=0.5)
+
+
+def test_auxiliary_variables_are_trained_beside_the_model():
+    X, y, group = rows()
+    make = lambda **kw: FairProblem(MLP(3), X, y, group, TopShare(), **({"dtype": torch.float64} | kw))  # noqa: E731
+    problem = make()
+    assert problem.n == problem.model.n + 2
+    x = problem.start([0])
+    assert x[-2:].tolist() == [0.25, 0.25]
+    assert problem.domain.project(torch.full_like(x, 9.0))[-2:].tolist() == [2.0, 2.0]
+    check_gradient(make, kinds=("full",), batch_size=40, points=2)
+    check_gradient(make, kinds=("full",), batch_size=40, seeds=(0, 1), points=1)
+    solution = fb.solve(problem, "alm", budget="800 steps", sampling="full", batch_size=60)
+    z, s = solution.x[-2:].numpy(), problem.all_scores(solution.x).numpy()
+    member = problem.cells[:, 0].numpy()
+    for g in (0, 1):
+        assert np.mean(s[member == g] > z[g]) <= 0.3 + 1e-9
+    assert z[0] - z[1] <= 0.5 + 1e-9
+
+
+def test_jacobian_rows_and_directional_derivatives_agree_beyond_means():
+    X, y, group = rows()
+    problem = FairProblem(MLP(3), X, y, group, [TopShare(), PairLoss()], dtype=torch.float64)
+    x, batch = problem.start([1]) + 0.1, problem.full()
+    dx = torch.as_tensor(np.random.default_rng(0).normal(size=problem.n))
+    _, jacobian = problem.jacobian(x, batch)
+    torch.testing.assert_close(problem.jvp(x, batch, dx), jacobian @ dx, rtol=1e-12, atol=1e-12)
+    w = torch.rand(problem.m, dtype=torch.float64)
+    _, gradient = problem.gradient(x, batch, (2.0, w))
+    torch.testing.assert_close(gradient, 2 * jacobian[0] + w @ jacobian[1:], rtol=1e-12, atol=1e-12)
+
+
+def test_the_recipe_of_the_docs_is_true():
+    text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    section = text[text.index("## A notion") : text.index("## A data set")]
+    names = dict(__name__="recipe")
+    try:
+        for block in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
+            exec(compile(block, "docs/extending.md", "exec"), names)
+        X, y, group = rows(400)
+        perfect = np.where(y == 1, 3.0, -3.0)
+        assert fb.measure("mistake_parity", perfect, y, {"race": group}) == 0.0
+        audit = fb.audit(perfect, y, {"race": group}, "mistake_parity <= 0.05", threshold=0)
+        assert audit["constraints"][0]["value"] == 0.0 and audit["verdict"] != "violated"
+        made = fb.FairClassifier("mistake_parity <= 0.1", budget="200 steps").fit(X, y, sensitive_features=group)
+        value = made.fit_report_["constraints"][0]["train_value"]
+        scores = made.decision_function(X)
+        if made.fit_report_["validation_rows"] == 0:
+            assert value == pytest.approx(fb.measure("mistake_parity", scores, y, group), abs=1e-6)
+    finally:
+        NOTIONS.pop("mistake_parity", None)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_counts_of_two_parts_of_the_rows_are_those_of_all(seed):
+    rng = np.random.default_rng(seed)
+    groups = Groups.of({"a": rng.choice(["x", "y", None], 90), "b": rng.choice(list("pqr"), 90)})
+    y = rng.integers(0, 2, 90)
+    whole = Occurring.of(groups, y)
+    merged = Occurring.of(groups.take(range(40)), y[:40]).merge(Occurring.of(groups.take(range(40, 90)), y[40:]))
+    assert whole.rows == merged.rows == 90
+    for attributes in ((0,), (1,), (0, 1)):
+        for label in (None, 0, 1):
+            code = groups.codes[:, list(attributes)]
+            known = (code >= 0).all(1) & (True if label is None else y == label)
+            flat = np.ravel_multi_index(code[known].T, whole.sizes(attributes))
+            counts = np.bincount(flat, minlength=int(np.prod(whole.sizes(attributes))))
+            assert whole.per_group(attributes, label).tolist() == counts.tolist()
+            assert merged.per_group(attributes, label).tolist() == counts.tolist()
+
+
+def test_compiling_from_counts_is_compiling_from_rows():
+    _, y, group = rows(80)
+    groups = Groups.of(group)
+    stated = fb.fairness.notions.constraints(["equalized_odds <= 0.1", "f1_parity <= 0.2"])
+    one, two = compile_plan(stated, groups, y), compile_plan(stated, Occurring.of(groups, y))
+    assert one.names == two.names and (one.index == two.index).all() and one.cell_names == two.cell_names
+    assert Scored(y, y, groups=groups).occurring.rows == 80

@@ -1,0 +1,104 @@
+"""`measure` against fairlearn and fairret, what it refuses, and the scorer inside scikit-learn's search."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn import config_context
+from sklearn.model_selection import cross_validate
+
+import fairbound as fb
+from fairbound.base.errors import DataError, EmptyGroupError, OptionError
+
+
+def rows(seed=0, n=500):
+    rng = np.random.default_rng(seed)
+    group = rng.choice(["a", "b", "c"], n, p=[0.5, 0.3, 0.2])
+    scores = rng.normal(size=n) + 0.3 * (group == "b")
+    y = (rng.random(n) < 1 / (1 + np.exp(-scores))).astype(int)
+    return scores, y, group
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_values_are_fairlearn_s(weighted):
+    fl = pytest.importorskip("fairlearn.metrics")
+    scores, y, group = rows()
+    w = np.random.default_rng(1).exponential(size=len(y)) if weighted else None
+    d = (scores > 0).astype(int)
+    common = {"sensitive_features": group, "sample_weight": w}
+    of_rates = {
+        "error_rate_parity": (lambda t, p, sample_weight=None: np.average(t != p, weights=sample_weight), "difference"),
+        "false_negative_rate_parity": (fl.false_negative_rate, "difference"),
+        "equal_opportunity": (fl.true_positive_rate, "difference"),
+        "predictive_equality": (fl.false_positive_rate, "difference"),
+        "true_positive_rate_ratio": (fl.true_positive_rate, "ratio"),
+        "false_positive_rate_ratio": (fl.false_positive_rate, "ratio"),
+    }
+    for name, (metric, how) in of_rates.items():
+        params = None if w is None else {"sample_weight": w}
+        frame = fl.MetricFrame(metrics=metric, y_true=y, y_pred=d, sensitive_features=group, sample_params=params)
+        assert fb.measure(name, scores, y, group, sample_weight=w) == pytest.approx(getattr(frame, how)(), abs=1e-12)
+    for name, metric in {
+        "demographic_parity": fl.demographic_parity_difference,
+        "demographic_parity_ratio": fl.demographic_parity_ratio,
+        "equalized_odds": fl.equalized_odds_difference,
+    }.items():
+        assert fb.measure(name, scores, y, group, sample_weight=w) == pytest.approx(metric(y, d, **common), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "statistic"),
+    [
+        ("predictive_parity", "PositivePredictiveValue"),
+        ("false_omission_rate_parity", "FalseOmissionRate"),
+        ("treatment_equality", "FalseNegativeFalsePositiveFraction"),
+        ("f1_parity", "FScore"),
+        ("error_rate_parity", "Accuracy"),
+        ("equal_opportunity", "TruePositiveRate"),
+    ],
+)
+def test_values_are_fairret_s(name, statistic):
+    pytest.importorskip("fairret")
+    from fairret import statistic as of
+
+    scores, y, group = rows()
+    one_hot = torch.tensor(np.stack([group == g for g in "abc"], axis=1).astype(float))
+    decision = torch.tensor((scores > 0).astype(float)).unsqueeze(1)
+    labels = torch.tensor(y, dtype=torch.float64).unsqueeze(1)
+    values = getattr(of, statistic)()(decision, one_hot, labels).numpy()
+    assert fb.measure(name, scores, y, group) == pytest.approx(np.ptp(values), abs=1e-6)
+
+
+def test_what_cannot_be_measured_is_said():
+    scores, y, group = rows(n=40)
+    with pytest.raises(DataError, match="compares groups"):
+        fb.measure("demographic_parity", scores, y)
+    with pytest.raises(DataError, match="40 scores but 39 rows"):
+        fb.measure("demographic_parity", scores, y, group[1:])
+    with pytest.raises(OptionError, match="did you mean 'f1_parity'"):
+        fb.measure("f1_party", scores, y, group)
+    with pytest.raises(EmptyGroupError, match="positive row"):
+        fb.measure("equal_opportunity", scores, np.where(group == "a", 0, y), group)
+    assert np.isnan(fb.measure("predictive_parity", np.zeros(40, dtype=int), y, group))
+
+
+def test_a_scorer_is_passed_the_groups_by_scikit_learn():
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(300, 2)), rng.choice(["a", "b"], 300)
+    y = (X[:, 0] + (group == "b") > 0).astype(int)
+    with config_context(enable_metadata_routing=True):
+        found = cross_validate(
+            LogisticRegression(),
+            X,
+            y,
+            cv=3,
+            scoring={"gap": fb.scorer("demographic_parity"), "ratio": fb.scorer("demographic_parity_ratio")},
+            params={"sensitive_features": group},
+            return_indices=True,
+            return_estimator=True,
+        )
+    for k, (model, test) in enumerate(zip(found["estimator"], found["indices"]["test"], strict=True)):
+        s = model.decision_function(X[test])
+        assert found["test_gap"][k] == -fb.measure("demographic_parity", s, y[test], group[test])
+        assert found["test_ratio"][k] == fb.measure("demographic_parity_ratio", s, y[test], group[test])
