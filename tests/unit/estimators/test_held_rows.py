@@ -9,7 +9,7 @@ from torch import nn
 
 import fairbound as fb
 
-N = 24
+N = 16
 Y, GROUP = np.arange(N) % 2, np.repeat(["a", "b"], N // 2)
 
 
