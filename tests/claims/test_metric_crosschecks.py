@@ -33,7 +33,7 @@ def rows(draw, most_groups=5):
 
 
 exhaustive = settings(max_examples=60, deadline=None, derandomize=True)
-beside_fairlearn = settings(exhaustive, max_examples=25)  # fairlearn's frames take most of the time
+beside_fairlearn = settings(exhaustive, max_examples=12)  # fairlearn's frames take most of the time
 
 
 @beside_fairlearn

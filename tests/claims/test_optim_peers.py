@@ -10,6 +10,7 @@ import json
 import math
 import statistics
 import time
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -227,9 +228,11 @@ def run_loop(net, dual, features, y, group, part):
         dual.step()
 
 
-def process(rank, folder):
+def process(started, rank, folder):
+    """One of the two processes; started: the number of the spawned one, None in this one."""
     torch.set_num_threads(1)
-    distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    store, patience = f"file://{folder}/store", timedelta(seconds=100)
+    distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=2, timeout=patience)
     features, y, group = sharded()
     net = nn.Linear(3, 1).double()
     nn.init.zeros_(net.weight)
@@ -261,7 +264,10 @@ def test_two_processes_with_half_batches_are_one_process_with_whole_ones(tmp_pat
     alone = Dual(STATED, groups=group, targets=y, dual_every=6, memory=50)
     run_loop(net, alone, features, y, group, slice(None))
     assert alone.multipliers.max() > 0
-    multiprocessing.spawn(process, args=(str(tmp_path),), nprocs=2)
+    other = multiprocessing.spawn(process, args=(1, str(tmp_path)), nprocs=1, join=False)
+    process(None, 0, str(tmp_path))
+    while not other.join():
+        pass
     for rank in (0, 1):
         there = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
         torch.testing.assert_close(there["y"], alone.multipliers, rtol=1e-10, atol=1e-12)

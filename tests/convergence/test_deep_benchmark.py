@@ -47,7 +47,7 @@ def kill(process: subprocess.Popen) -> None:
 
 
 def test_a_killed_sweep_restarts_where_it_stopped(tmp_path):
-    spec, out = write_tiny(tmp_path, "2000 steps"), tmp_path / "out"
+    spec, out = write_tiny(tmp_path, "1000 steps"), tmp_path / "out"
     process = start(spec, out)
     wait_for(lambda: len(list((out / "cells").glob("*.json"))) >= 2, process)
     kill(process)
@@ -61,7 +61,7 @@ def test_a_killed_sweep_restarts_where_it_stopped(tmp_path):
 
 
 def test_a_cell_killed_in_its_middle_goes_on_from_its_checkpoint(tmp_path):
-    spec, out = write_tiny(tmp_path, "8000 steps"), tmp_path / "out"
+    spec, out = write_tiny(tmp_path, "4000 steps"), tmp_path / "out"
     process = start(spec, out)
     wait_for(lambda: list((out / "cells").glob("generated.alm.s0.*.checkpoint")), process)
     time.sleep(0.1)
@@ -71,7 +71,7 @@ def test_a_cell_killed_in_its_middle_goes_on_from_its_checkpoint(tmp_path):
     from fairbound.solver import checkpoint as store
 
     saved = store.load(checkpoint, {})
-    assert 0 < saved["next_record"] <= 8000
+    assert 0 < saved["next_record"] <= 4000
     broken = run_study(spec, out, seeds=1, only=["main"])
     assert broken.done == 1  # the other cell had finished
     unbroken = run_study(spec, tmp_path / "unbroken", seeds=1, only=["main"])

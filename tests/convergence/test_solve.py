@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+import fairbound
 from fairbound.base.errors import CheckpointError, NonFiniteError, OptionError
 from fairbound.base.records import Counts, read_records
 from fairbound.fairness.problem import FairProblem
@@ -171,7 +172,10 @@ def test_without_a_bound_the_message_says_so():
 # -- interrupts, kills, checkpoints ---------------------------------------------------------------------------------
 
 CHILD = """
-import sys, json
+import json, sys, types
+package = types.ModuleType("fairbound")  # without the package's own __init__, which takes seconds to import
+package.__path__ = {package!r}
+sys.modules["fairbound"] = package
 from fairbound.methods import ALM
 from fairbound.solver.solve import solve
 from fairbound.testing import PROBLEMS
@@ -201,7 +205,12 @@ def resumed(folder, steps):
 
 def stop_child(folder, how):
     """Start the child and stop it by a signal after its first checkpoint; the lines it printed, and its exit code."""
-    code = CHILD.format(budget=f"{STEPS} steps", checkpoint=str(folder / "run.ckpt"), records=str(folder / "r.jsonl"))
+    code = CHILD.format(
+        package=list(fairbound.__path__),
+        budget=f"{STEPS} steps",
+        checkpoint=str(folder / "run.ckpt"),
+        records=str(folder / "r.jsonl"),
+    )
     lines = []
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
         for line in child.stdout:
