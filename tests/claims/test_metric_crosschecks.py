@@ -1,7 +1,5 @@
 """Every exact metric against fairlearn, scikit-learn or scipy, on random rows with ties, weights and many groups."""
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics as sk
 
+import fairbound as fb
 from fairbound.fairness import metrics as fm
 from fairbound.fairness.distances import group_auc, wasserstein
 
@@ -38,64 +37,30 @@ beside_fairlearn = settings(exhaustive, max_examples=12)  # fairlearn's frames t
 
 @beside_fairlearn
 @given(rows())
-def test_rates_equal_fairlearn_metric_frame_and_sklearn(case):
+def test_notions_equal_fairlearn_and_sklearn(case):
     scores, y, groups, weight = case
     yhat = (scores > 0).astype(int)
-    counts = fm.by_group(scores, y, groups, weight)
     parameters = None if weight is None else {"sample_weight": weight}
-
-    def frame(function):
-        return fairlearn.MetricFrame(
+    for name, function in [
+        ("demographic_parity", fairlearn.selection_rate),
+        ("equal_opportunity", fairlearn.true_positive_rate),
+        ("predictive_equality", fairlearn.false_positive_rate),
+        ("false_negative_rate_parity", fairlearn.false_negative_rate),
+        ("predictive_parity", sk.precision_score),
+        ("f1_parity", sk.f1_score),
+        ("error_rate_parity", sk.zero_one_loss),
+    ]:
+        frame = fairlearn.MetricFrame(
             metrics=function, y_true=y, y_pred=yhat, sensitive_features=groups, sample_params=parameters
         )
-
-    for name, function in [
-        ("selection_rate", fairlearn.selection_rate),
-        ("true_positive_rate", fairlearn.true_positive_rate),
-        ("false_positive_rate", fairlearn.false_positive_rate),
-        ("positive_predictive_value", sk.precision_score),
-        ("base_rate", lambda t, _, sample_weight=None: np.average(t, weights=sample_weight)),
-        ("error_rate", sk.zero_one_loss),
-    ]:
-        found = frame(function)
-        np.testing.assert_allclose(getattr(counts, name), found.by_group.to_numpy(), **CLOSE, err_msg=name)
-        np.testing.assert_allclose(counts.overall[name], found.overall, **CLOSE)
-        np.testing.assert_allclose(fm.gap(counts, name), found.difference(), **CLOSE)
-        to_overall = found.difference(method="to_overall")
-        np.testing.assert_allclose(fm.gap(counts, name, against="overall"), to_overall, **CLOSE)
-        np.testing.assert_allclose(fm.ratio(counts, name), found.ratio(), **CLOSE)
-        np.testing.assert_allclose(fm.ratio(counts, name, "overall"), found.ratio(method="to_overall"), **CLOSE)
-    for k in range(len(counts.labels)):
-        mine = groups == k
-        w = None if weight is None else weight[mine]
-        table = sk.confusion_matrix(y[mine], yhat[mine], sample_weight=w, labels=[0, 1])
-        np.testing.assert_allclose(counts.cell_weight[k], table, **CLOSE)
-        omitted = sk.confusion_matrix(y[mine], yhat[mine], sample_weight=w, labels=[0, 1], normalize="pred")[1, 0]
-        np.testing.assert_allclose(counts.false_omission_rate[k], omitted, **CLOSE)
-        probability = 1 / (1 + np.exp(-scores[mine]))
-        np.testing.assert_allclose(counts.mean_loss[k], sk.log_loss(y[mine], probability, sample_weight=w), rtol=1e-10)
-    np.testing.assert_array_equal(counts.n, np.bincount(groups))
-
-
-@beside_fairlearn
-@given(rows())
-def test_named_gaps_equal_fairlearn(case):
-    scores, y, groups, weight = case
-    yhat = (scores > 0).astype(int)
-    theirs = {"sensitive_features": groups, "sample_weight": weight}
-    for ours, method in [("pairwise", "between_groups"), ("overall", "to_overall")]:
-        for function, other in [
-            (fm.demographic_parity_difference, fairlearn.demographic_parity_difference),
-            (fm.demographic_parity_ratio, fairlearn.demographic_parity_ratio),
-            (fm.equal_opportunity_difference, fairlearn.equal_opportunity_difference),
-            (fm.predictive_equality_difference, fairlearn.false_positive_rate_difference),
-            (fm.equalized_odds_difference, fairlearn.equalized_odds_difference),
-        ]:
-            found = function(scores, y, groups, weight, against=ours)
-            np.testing.assert_allclose(found, other(y, yhat, method=method, **theirs), **CLOSE, err_msg=other.__name__)
-    np.testing.assert_allclose(
-        fm.inaccuracy(scores, y, weight), sk.zero_one_loss(y, yhat, sample_weight=weight), **CLOSE
-    )
+        found = fb.measure(name, scores, y, groups, sample_weight=weight)
+        if np.isnan(found):  # nobody of a group is predicted positive: scikit-learn calls the precision 0
+            assert name == "predictive_parity" and any(not yhat[groups == g].any() for g in set(groups))
+            continue
+        np.testing.assert_allclose(found, frame.difference(), **CLOSE, err_msg=name)
+        if name != "f1_parity":
+            found = fb.measure(f"{name}[overall]", scores, y, groups, sample_weight=weight)
+            np.testing.assert_allclose(found, frame.difference(method="to_overall"), **CLOSE, err_msg=name)
 
 
 @exhaustive
@@ -119,9 +84,7 @@ def test_benchmark_metrics_equal_their_definitions_written_out(case):
     found = fm.benchmark_metrics(scores, y, groups, weight)
     for name, pairs in [("Ind", ind), ("Sp", sp), ("Sf", sf)]:
         np.testing.assert_allclose(found[name], max(pairs), **CLOSE, err_msg=name)
-    np.testing.assert_allclose(fm.independence(scores, y, groups, weight), max(ind), **CLOSE)
-    np.testing.assert_allclose(fm.separation(scores, y, groups, weight), max(sp), **CLOSE)
-    np.testing.assert_allclose(fm.sufficiency(scores, y, groups, weight), max(sf), **CLOSE)
+    np.testing.assert_allclose(found["Ina"], sk.zero_one_loss(y, yhat, sample_weight=weight), **CLOSE)
     np.testing.assert_allclose(found["AUC"], sk.roc_auc_score(y, scores, sample_weight=weight), **CLOSE)
 
 
@@ -130,11 +93,12 @@ def test_benchmark_metrics_equal_their_definitions_written_out(case):
 def test_auc_equals_sklearn_overall_and_in_groups(case):
     scores, y, groups, weight = case
     np.testing.assert_allclose(fm.auc(scores, y, weight), sk.roc_auc_score(y, scores, sample_weight=weight), **CLOSE)
-    counts = fm.by_group(scores, y, groups, weight)
-    for k in range(len(counts.labels)):
+    w = np.ones(len(y)) if weight is None else weight
+    found = group_auc(scores, y, groups, groups.max() + 1, w)
+    for k in range(groups.max() + 1):
         mine = groups == k
         w = None if weight is None else weight[mine]
-        np.testing.assert_allclose(counts.auc[k], sk.roc_auc_score(y[mine], scores[mine], sample_weight=w), **CLOSE)
+        np.testing.assert_allclose(found[k], sk.roc_auc_score(y[mine], scores[mine], sample_weight=w), **CLOSE)
 
 
 def test_auc_equals_the_sum_over_all_pairs():
@@ -152,14 +116,13 @@ def test_auc_equals_the_sum_over_all_pairs():
 def test_wasserstein_equals_scipy(case):
     scores, _, groups, weight = case
     w = np.ones(len(scores)) if weight is None else weight
-    for transform, values in [("identity", scores), ("sigmoid", 1 / (1 + np.exp(-scores)))]:
-        expected = max(
-            stats.wasserstein_distance(values[groups == a], values[groups == b], w[groups == a], w[groups == b])
-            for a in range(groups.max() + 1)
-            for b in range(a)
-        )
-        found = fm.wasserstein_distance(scores, groups, weight, transform=transform)
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+    values = 1 / (1 + np.exp(-scores))
+    expected = max(
+        stats.wasserstein_distance(values[groups == a], values[groups == b], w[groups == a], w[groups == b])
+        for a in range(groups.max() + 1)
+        for b in range(a)
+    )
+    np.testing.assert_allclose(fm.wasserstein_distance(scores, groups, weight), expected, rtol=1e-10, atol=1e-12)
 
 
 def test_wasserstein_of_order_two_equals_the_sorted_coupling():
@@ -186,15 +149,3 @@ def test_integer_weights_are_copies_of_rows():
     repeated = fm.benchmark_metrics(*(np.repeat(a, copies) for a in (scores, y, groups)))
     for name, value in repeated.items():
         np.testing.assert_allclose(weighted[name], value, rtol=1e-10, err_msg=name)
-
-
-def test_half_a_million_rows_and_a_thousand_groups_stay_fast():
-    """O(n log n): a bound an O(n * groups) or O(n^2) rendering misses by a wide margin."""
-    rng = np.random.default_rng(0)
-    n = 500_000
-    scores, y, groups = rng.normal(size=n), rng.integers(0, 2, n), rng.integers(0, 1000, n)
-    start = time.process_time()
-    counts = fm.by_group(scores, y, groups)
-    fm.odds_gap(counts, agg="sum")
-    assert time.process_time() - start < 3
-    assert len(counts.auc) == 1000

@@ -23,10 +23,11 @@ from fairbound.audits.groups import group_facts
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.records import versions
 from fairbound.base.verdicts import AUDIT_SCHEMA, EXIT_CODES, worst_verdict
-from fairbound.fairness.counts import read_targets, read_weights
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups, label_text, no_groups
+from fairbound.rows.labels import read_targets
+from fairbound.rows.reading import read_weights
 from fairbound.rows.scores import DECISIONS, as_logits
 
 

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from fairbound.audits.classes import compared_model, rate_record
-from fairbound.fairness.counts import by_group
+from fairbound.confidence.means import moments
+from fairbound.fairness.judging import rate_values
 from fairbound.fairness.metrics import auc
 from fairbound.fairness.scored import Scored
+from fairbound.fairness.statistics import RATES
 from fairbound.rows.groups import Groups
 
 BINS = 40
@@ -76,21 +78,23 @@ def _group_rows(rows: Scored) -> list[dict[str, Any]]:
         code = groups.codes[:, j]
         if not (code >= 0).any():
             continue
-        counts = by_group(rows.scores, rows.target, code, rows.weight, labels=groups.labels[j])
+        k = len(groups.labels[j])
+        made = {name: rate_values(RATES[name], rows, code, k) for name in _RATES}
+        losses, _, _ = moments(rows.loss, code, k, rows.weight)
         for i, label in enumerate(groups.labels[j]):
-            trials = {name: counts.trials(name) for name in _RATES}
             rates = {
-                name: rate_record(trials[name][0][i], trials[name][1][i], among, rows.confidence)
+                name: rate_record(made[name][0][i], made[name][1][i], among, rows.confidence)
                 for name, among in _RATES.items()
             }
+            mine = code == i
             out.append(
                 {
                     "attribute": attribute,
                     "group": label,
-                    "n": int(counts.n[i]),
-                    "positives": None if counts.positives is None else int(counts.positives[i]),
+                    "n": int(mine.sum()),
+                    "positives": int((mine & (rows.target == 1)).sum()),
                     "rates": rates,
-                    "mean_loss": float(counts.mean_loss[i]) if np.isfinite(counts.mean_loss[i]) else None,
+                    "mean_loss": float(losses[i]) if np.isfinite(losses[i]) else None,
                 }
             )
     return out
