@@ -41,9 +41,7 @@ def rate_limits(x: np.ndarray, n: np.ndarray, level: Any) -> tuple[np.ndarray, n
     return lower, np.where(x < n, special.betainccinv(x + 1, np.where(x < n, n - x, 1.0), level), 1.0)
 
 
-def effective_trials(
-    hit_weight: Any, weight: Any, hit_square: Any, square: Any
-) -> tuple[np.ndarray, np.ndarray]:
+def effective_trials(hit_weight: Any, weight: Any, hit_square: Any, square: Any) -> tuple[np.ndarray, np.ndarray]:
     """Successes and trials (K,) of a binomial sample as informative as weighted rows; reals, for Clopper-Pearson.
 
     hit_weight, weight: (K,) sums of the weights of the successes, and of all rows. hit_square, square: sums of the

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.checks import check_choice
+from fairbound.base.errors import DataError
 from fairbound.fairness.distances import group_auc
 
 # name -> cells (y, yhat) counted, among cells (y, yhat); as masks over [[TN, FP], [FN, TP]]
@@ -150,11 +151,6 @@ def by_group(
         undefined=tuple((names[i], name) for name, v in values.items() for i in np.flatnonzero(np.isnan(v))),
         **({"auc": None} | values),  # type: ignore[arg-type]
     )
-
-
-def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise OptionError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
 
 
 def _divide(top: Any, bottom: Any, otherwise: float = np.nan) -> np.ndarray:

@@ -16,12 +16,12 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import expit
 
+from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, EmptyGroupError, NonFiniteError, OptionError
 from fairbound.fairness.counts import (
     RATES,
     GroupCounts,
     by_group,
-    check_choice,
     read_codes,
     read_scores,
     read_targets,
