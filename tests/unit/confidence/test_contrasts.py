@@ -151,11 +151,9 @@ def test_the_search_by_witnesses_finds_what_the_search_over_all_finds(seed, monk
         return sign * estimates[some.index[:, 0]] + width[some.index[:, 0]] / np.sqrt(n)
 
     for bound in (0.35, 0.301, 0.2, -0.1):
-        rows = np.array([(width / (bound - estimates)) ** 2, (width / (estimates - bound)) ** 2])
-        if estimates.max() < bound:
-            wanted = np.ceil(rows[0].max())
-        else:
-            wanted = np.floor(rows[1][estimates > bound].min()) + 1
+        rows = (width / (bound - estimates)) ** 2
+        met = estimates.max() < bound
+        wanted = np.ceil(rows.max()) if met else np.floor(rows[estimates > bound].min()) + 1
         for few in (2, 64):
             monkeypatch.setattr(module, "WITNESSES", few)
             assert fewest_rows(which, estimates, bound, upper) == wanted
