@@ -201,6 +201,19 @@ def test_ratio_bounds_give_the_verdict_of_their_contrasts(seed):
             assert linear.verdict(0.0) == found.verdict(tau), (x, n, tau)
 
 
+def test_ratio_bounds_of_many_pairs_give_the_verdict_of_all_their_contrasts():
+    """Three groups, all ordered pairs, at and around each bound up to 1: the level is shared in the same way."""
+    rng = np.random.default_rng(0)
+    pairs = np.array(list(itertools.permutations(range(3), 2)))
+    for _ in range(100):
+        n = rng.integers(20, 2000, 3)
+        x = rng.binomial(n, rng.uniform(0.1, 0.9, 3))
+        found = ratio_bounds(x, n, pairs)
+        for tau in [0.8, *(v * (1 + e) for v in (found.lower, found.upper) for e in (-1e-9, 1e-9) if 0 < v < 1)]:
+            linear = rate_bounds(x, n, Contrasts(pairs[:, ::-1], np.tile([tau, -1.0], (6, 1))))
+            assert linear.verdict(0.0) == found.verdict(tau), (x, n, tau)
+
+
 @pytest.mark.parametrize("sizes", [(20, 20), (20, 180), (180, 20)], ids=str)
 def test_ratio_bounds_cover_by_enumeration(sizes):
     for rates in [(0.1, 0.1), (0.3, 0.1), (0.1, 0.7), (0.7, 0.3)]:
