@@ -24,7 +24,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.confidence.single import check_level
 
 CAP = 0.75  # the share of its capital that the gambler risks at most
-BISECTIONS = 40
+BISECTIONS = 30
 SEED = 20240417
 
 

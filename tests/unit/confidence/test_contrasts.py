@@ -1,0 +1,207 @@
+"""Sparse contrasts mean what their dense matrix means; formulas written out cell by cell; the search looks at few."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fairbound.base.errors import DataError, OptionError
+from fairbound.confidence import contrasts as module
+from fairbound.confidence.betting import mean_limits
+from fairbound.confidence.contrasts import Contrasts, fewest_rows, verdict
+from fairbound.confidence.means import mean_bounds, mean_rows_needed, welch_bounds
+from fairbound.confidence.rates import rate_bounds, rate_rows_needed, rate_upper_bounds, ratio_bounds
+from fairbound.confidence.single import clopper_pearson
+
+PAIR = Contrasts(np.array([[0, 1], [0, 1]]), np.array([[1.0, -1.0], [-1.0, 1.0]]))
+
+
+def dense(which, cells):
+    c = np.zeros((len(which), cells))
+    np.add.at(c, (np.arange(len(which))[:, None], which.index), which.coefficient)
+    return c
+
+
+def some_contrasts(rng, m, cells, terms):
+    """Random contrasts with unused terms and with cells that occur twice in a row."""
+    c = rng.choice([0.0, 1.0, -1.0, 0.8, -2.5], (m, terms))
+    c[:, 0] = 1.0
+    return rng.integers(0, cells, (m, terms)), c
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sparse_contrasts_are_their_dense_matrix(seed):
+    rng = np.random.default_rng(seed)
+    index, c = some_contrasts(rng, 40, 5, 4)
+    which = Contrasts(index, c)
+    full = np.zeros((40, 5))
+    np.add.at(full, (np.arange(40)[:, None], index), c)
+    np.testing.assert_allclose(dense(which, 5), full, atol=1e-15)
+    np.testing.assert_allclose(dense(-which, 5), -full, atol=1e-15)
+    values = rng.random((3, 5))
+    np.testing.assert_allclose(which.of(values), values @ full.T, atol=1e-14)
+    np.testing.assert_array_equal(which.sides(5), (full > 0).any(0).astype(int) + (full < 0).any(0))
+    for row in range(40):
+        used = which.index[row][which.coefficient[row] != 0]
+        assert len(set(used)) == len(used)
+    assert not which.add_up_to_zero()
+    assert PAIR.add_up_to_zero()
+    assert len(which.take(np.array([3, 5]))) == 2
+
+
+def f1(p):
+    return 2 * p / (1 + p)
+
+
+@pytest.mark.parametrize("transform", [None, f1], ids=["rates", "f1"])
+@pytest.mark.parametrize("method", ["mover", "exact"])
+@pytest.mark.parametrize("seed", range(3))
+def test_bounds_are_their_formula_written_out_cell_by_cell(seed, method, transform):
+    rng = np.random.default_rng(seed)
+    which = Contrasts(*some_contrasts(rng, 20, 4, 3))
+    c = dense(which, 4)
+    n = rng.integers(5, 200, 4)
+    x = rng.binomial(n, rng.uniform(0.2, 0.8, 4)).clip(1, n - 1)
+    h = transform or (lambda p: p)
+    level = 0.05 / (len(c) if method == "mover" else which.sides(4).sum())
+    low, high = stats.beta.ppf(level, x, n - x + 1), stats.beta.ppf(1 - level, x + 1, n - x)
+    p = x / n
+    found = rate_bounds(x, n, which, 0.05, method, transform)
+    for sign, bounds in [(1, found.uppers), (-1, -found.lowers)]:
+        for row, bound in zip(sign * c, bounds, strict=True):
+            squares, halves, ends = 0.0, [0.0], 0.0
+            for k in np.flatnonzero(row):
+                limit = high[k] if row[k] > 0 else low[k]
+                side = 1 if row[k] > 0 else -1
+                squares += (row[k] * (h(limit) - h(p[k]))) ** 2
+                halves.append(abs(row[k] * (h(p[k] + side / (2 * n[k])) - h(p[k]))))
+                ends += row[k] * h(limit)
+            wanted = ends if method == "exact" else row @ h(p) + np.sqrt(squares) + max(halves)
+            assert bound == pytest.approx(min(wanted, h(1.0) * np.maximum(row, 0).sum()), rel=1e-9, abs=1e-12)
+    np.testing.assert_allclose(found.estimates, c @ h(p))
+    assert found.value == found.estimates[found.worst] == found.estimates.max()
+    assert (found.lower, found.upper) == (found.lowers.max(), found.uppers.max())
+
+
+def test_half_a_row_is_taken_on_the_other_side_at_the_end_of_the_range():
+    """Ten of ten, F1 = 1: half a row up is not there, so the one below counts."""
+    one = Contrasts(np.array([[0, 1]]), np.array([[1.0, -1.0]]))
+    x, n, level = np.array([10, 40]), np.array([10, 100]), 0.05
+    low = stats.beta.ppf(level, 40, 61)
+    wanted = 1 - f1(0.4) + f1(0.4) - f1(low) + 1 - f1(0.95)
+    assert rate_upper_bounds(x, n, one, 0.05, transform=f1)[0] == pytest.approx(min(wanted, 1.0))
+    up = stats.beta.ppf(1 - level, 41, 60)
+    lower = rate_upper_bounds(x, n, -one, 0.05, transform=f1)[0]
+    below = 1 - f1(stats.beta.ppf(level, 10, 1))
+    wanted = f1(0.4) - 1 + np.hypot(f1(up) - f1(0.4), below) + 1 - f1(0.95)
+    assert lower == pytest.approx(wanted)
+
+
+def test_infinite_images_make_infinite_bounds_and_never_nan():
+    def odds(p):
+        return p / (1 - p)
+
+    for x in itertools.product((0, 3, 10), repeat=2):
+        found = rate_bounds(x, (10, 10), PAIR, transform=odds)
+        for values in (found.lowers, found.uppers):
+            assert not np.isnan(values).any()
+        if 10 in x:
+            assert found.upper == np.inf
+        assert found.lower >= 0
+    empty = rate_bounds([0, 3], [0, 10], PAIR, transform=odds)
+    assert (empty.lower, empty.upper, empty.verdict(0.1)) == (0.0, np.inf, "insufficient")
+
+
+def test_gap_bounds_hold_the_gap_between_them_and_name_the_worst_pair():
+    pairs = np.array(list(itertools.permutations(range(3), 2)))
+    found = rate_bounds([10, 50, 30], [100, 200, 100], Contrasts(pairs, np.tile([1.0, -1.0], (6, 1))))
+    assert found.value == pytest.approx(0.2)
+    assert tuple(pairs[found.worst]) == (2, 0)
+    assert 0 <= found.lower <= found.value <= found.upper <= 1
+    assert (found.lowers <= found.estimates).all()
+    assert (found.estimates <= found.uppers).all()
+
+
+def test_an_empty_group_decides_nothing():
+    for method in ("mover", "exact"):
+        found = rate_bounds([0, 5], [0, 50], PAIR, method=method)
+        assert (found.lower, found.verdict(0.1)) == (0.0, "insufficient")
+        assert found.upper > 0.9
+        assert np.isnan(found.value)
+
+
+def test_the_verdict_reads_its_bounds():
+    assert verdict(0.0, 0.02, 0.02) == "met"
+    assert verdict(0.021, 0.05, 0.02) == "violated"
+    assert verdict(0.02, 0.05, 0.02) == "insufficient"
+    assert verdict(float("nan"), float("nan"), 0.02) == "insufficient"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_search_by_witnesses_finds_what_the_search_over_all_finds(seed, monkeypatch):
+    """Contrasts whose bounds cross, so that the deciding one changes with n; 2 witnesses at a time."""
+    rng = np.random.default_rng(seed)
+    m = 60
+    which = Contrasts(np.arange(m)[:, None], np.ones((m, 1)))
+    estimates, width = rng.uniform(-0.2, 0.3, m), rng.lognormal(0, 2, m)
+
+    def upper(some, n):
+        sign = np.sign(some.coefficient[:, 0])
+        return sign * estimates[some.index[:, 0]] + width[some.index[:, 0]] / np.sqrt(n)
+
+    for bound in (0.35, 0.301, 0.2, -0.1):
+        rows = (width / (bound - estimates)) ** 2
+        met = estimates.max() < bound
+        wanted = np.ceil(rows.max()) if met else np.floor(rows[estimates > bound].min()) + 1
+        for few in (2, 64):
+            monkeypatch.setattr(module, "WITNESSES", few)
+            assert fewest_rows(which, estimates, bound, upper) == wanted
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda: Contrasts(np.array([[0, 1]]), np.array([[1.0]])), DataError, "one shape"),
+        (lambda: Contrasts(np.array([[0.0, 1.0]]), np.array([[1.0, -1.0]])), DataError, "integers"),
+        (lambda: Contrasts(np.zeros((0, 2), int), np.zeros((0, 2))), DataError, "one shape"),
+        (lambda: Contrasts(np.array([[0, -1]]), np.array([[1.0, -1.0]])), DataError, "from 0"),
+        (lambda: Contrasts(np.array([[0, 1]]), np.array([[1.0, np.nan]])), DataError, "finite"),
+        (lambda: rate_bounds([1], [4], PAIR), DataError, "uses cell 1"),
+        (lambda: rate_bounds([1, 2], [4, 5], PAIR, method="newcombe"), OptionError, "method"),
+        (lambda: rate_bounds([1, 2], [4, 5], PAIR, 0.7), OptionError, "alpha"),
+        (lambda: clopper_pearson(3, 2), DataError, "between 0 and counts"),
+        (lambda: clopper_pearson(np.nan, 2), DataError, "between 0 and counts"),
+        (lambda: clopper_pearson([1, 2, 3], [4, 5]), DataError, "broadcast"),
+        (lambda: clopper_pearson(1, 2, 0.0), OptionError, "alpha"),
+        (lambda: clopper_pearson(1, 2, 0.05, "both"), OptionError, "side"),
+        (lambda: ratio_bounds([1, 2], [4, 5], [[0, 2]]), DataError, "cells from 0 to 1"),
+        (lambda: ratio_bounds([1, 2], [4, 5], [0, 1]), DataError, "integers"),
+        (lambda: rate_rows_needed([0.1, 1.2], [0.5, 0.5], PAIR, 0.1), DataError, "rates"),
+        (lambda: rate_rows_needed([0.1, np.nan], [0.5, 0.5], PAIR, 0.1), DataError, "finite"),
+        (lambda: mean_limits([0.1, 1.2], [0, 0], 1, 0.05), DataError, "1 of 2 values"),
+        (lambda: mean_limits([0.1, 0.2], [0, 1], 1, 0.05), DataError, "cells"),
+        (lambda: mean_limits([0.1, 0.2], [0], 1, 0.05), DataError, "values, cells"),
+        (lambda: mean_limits([0.1], [0], 1, 0.05, weights=[-1]), DataError, "non-negative"),
+        (lambda: mean_limits([0.1], [0], 1, 0.05, weights=[2], largest_weight=1), DataError, "largest_weight"),
+        (lambda: mean_limits([0.1], [0], 1, 0.05, 1, 0), OptionError, "low < high"),
+        (lambda: mean_bounds([0.1], [0], 1, PAIR, low=0, high=1), DataError, "uses cell 1"),
+        (lambda: welch_bounds([0.1, 0.2], [0.1], [5, 5], PAIR), DataError, "variances"),
+        (lambda: mean_rows_needed([1, 2], [1, 1], [0.5, 0.5], PAIR, 0.1, low=0), OptionError, "low < high"),
+    ],
+)
+def test_wrong_use_is_refused_with_a_reason(call, error, says):
+    with pytest.raises(error, match=says):
+        call()
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.01])
+def test_clopper_pearson_equals_scipy(alpha):
+    for x, n in [(0, 7), (3, 7), (7, 7), (1, 400), (390, 400)]:
+        ci = stats.binomtest(x, n).proportion_ci(1 - alpha, method="exact")
+        np.testing.assert_allclose(clopper_pearson(x, n, alpha), [ci.low, ci.high], rtol=1e-9, atol=1e-12)
+        for side, alternative, end in [("lower", "greater", 0), ("upper", "less", 1)]:
+            one = stats.binomtest(x, n, alternative=alternative).proportion_ci(1 - alpha, method="exact")
+            np.testing.assert_allclose(clopper_pearson(x, n, alpha, side)[end], one[end], rtol=1e-9, atol=1e-12)
+            assert clopper_pearson(x, n, alpha, side)[1 - end] == 1 - end
+    assert [float(b) for b in clopper_pearson(0, 0)] == [0.0, 1.0]
