@@ -65,6 +65,7 @@ def run_audit(options: AuditOptions) -> Outcome:
         one_column(None, columns, "--group")
     measured: dict[str, Any]
     if classifier is not None:
+        assert classifier.encoder_ is not None  # a module has none, and `load` refuses one without its code
         encoded = Encoded.of(classifier.encoder_, frame)
         notes = [line for line in encoded.report.lines() if ": dropped, " not in line]
         if groups is not None:

@@ -54,10 +54,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     algorithm: a method's name, a configuration such as fb.ALM(step_size=0.05), or "auto" (the augmented Lagrangian).
     loss: "logistic" (with k > 2 classes cross-entropy), or for two classes "hinge" or "squared".
     budget: "30s", "5000 steps", ...; None for max(1500 steps, 10 epochs), and up to 4 times that while no bound is met. It
-        is of one run: where none meets the bounds on validation rows too there is another on all rows (under bounds on
-        classes up to two more), and steps and seconds of the report are of the last.
-    validation: share of the rows held back to choose the iterate that also meets the bounds there (where none does, under
-        bounds on classes, the augmented Lagrangian is run again with multipliers from these rows); "auto" holds back
+        is of one run; `fairbound.estimators.training` says when there is a second or third. Steps and seconds of the
+        report are of the last.
+    validation: share of the rows held back to choose the iterate that also meets the bounds there; "auto" holds back
         20 % where every group would keep enough rows to measure a difference as small as the bound, else none.
     sensitive_columns: what to do with a column of X that bears the name of a sensitive attribute: "keep" or "drop".
     objective_class: None for the lowest loss over all rows; a label for the lowest loss over the rows of that class, as in

@@ -1,9 +1,18 @@
-"""A model trained under stated bounds, chosen on rows held back, and trained again where none meets the bounds on both."""
+"""A model trained under stated bounds and chosen on rows held back, in up to three runs of the same budget:
+
+1. on the training rows, choosing the iterate that meets every bound on the rows held back too;
+2. where there is none, classes are bounded and the method is the augmented Lagrangian: again, with multipliers of the rows
+   held back (Cotter et al. 2019);
+3. where there is still none: on all rows, choosing on them.
+
+A run ends the sequence where it finds a model, is interrupted, or shows that its bounds are met by memory alone.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -43,11 +52,9 @@ def train(
     seed: int,
     progress: bool,
 ) -> Trained:
-    """Train on the rows of `problem`, up to three times.
+    """The runs that the head of this module lists.
 
-    held: rows held back. Where no model meets every bound on both, the augmented Lagrangian is run again, if classes are
-        bounded, with multipliers of the rows held back (Cotter et al. 2019), and then the problem that `all_rows` makes is
-        solved; None leaves this out.
+    held: rows held back, or None. all_rows: makes the problem of the third run; None leaves it out.
     algorithm, budget: as in FairClassifier. The other arguments are those of `solve`.
     """
     config = algorithm_named("alm" if algorithm == "auto" else algorithm) if isinstance(algorithm, str) else algorithm
@@ -72,6 +79,8 @@ def train(
         again = run(problem.with_dual_rows(held), validation=held)
         if _found(again) or again.violation < solution.violation:
             solution, followed = again, True
+        elif again.stopped == "interrupted":
+            solution = replace(solution, stopped="interrupted")
     missed = [] if held is None or _found(solution) else surely_missed(problem, held, solution.x)
     if missed:
         cautions.append(

@@ -36,7 +36,7 @@ def test_seed_is_the_hash_of_its_parts():
 @pytest.mark.parametrize("stratify", [None, "label", "group", "group,label"])
 @pytest.mark.parametrize(("test", "validation"), [(0.2, 0.0), (0.25, 0.1875), (0.0, 0.3), (1 / 3, 0.1)])
 def test_split_covers_all_rows_once_with_rounded_up_sizes(stratify, test, validation):
-    for n in (7, 100, 101):
+    for n in (20, 100, 101):
         parts = small(n, missing=1).split(0, test, stratify, validation=validation)
         assert np.array_equal(np.sort(np.concatenate(list(parts.values()))), np.arange(n))
         for part, share in (("test", test), ("validation", validation)):

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 from scipy import sparse
@@ -20,7 +21,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fairbound as fb
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
+from fairbound.estimators import training_rows
 from fairbound.estimators.folder import ModelFolderError
+from fairbound.tables import Encoded
+from fairbound.tables import encoder as encoder_module
 
 QUICK = "1000 steps"
 BY_ROW = "batches are drawn row by row, so a row of weight 2 is not two rows in a stochastic run"
@@ -77,7 +81,88 @@ def test_equal_seeds_give_equal_bits_and_predictions_never_vary(model):
     assert torch.equal(one.x_, two.x_) and not torch.equal(one.x_, other.x_)
     assert np.array_equal(one.decision_function(X), two.decision_function(X))
     assert np.array_equal(one.predict(X), one.predict(X))
-    assert np.allclose(one.decision_function(X)[:7], one.decision_function(X[:7]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp:8"])
+@pytest.mark.parametrize("thin", [False, True])
+def test_a_row_is_scored_alike_whatever_rows_are_beside_it(model, thin):
+    """In float64 a sum of d products is off by at most d * eps / 2 of the sum of their sizes; here d * eps < 1e-14."""
+    X, y, _ = table(3000)
+    X = X[["pay", "skill"]]
+    X = sparse.csr_matrix(X.to_numpy()) if thin else X
+    fair = fb.FairClassifier(model=model, budget="200 steps").fit(X, y)
+    together = fair.decision_function(X)
+    apart = [fair.decision_function(X[a : a + size]) for size in (1, 7, 500) for a in (0, 500, 1000)]
+    for (size, a), scores in zip([(s, a) for s in (1, 7, 500) for a in (0, 500, 1000)], apart, strict=True):
+        np.testing.assert_allclose(scores, together[a : a + size], rtol=0, atol=1e-12 * np.abs(together).max())
+
+
+def test_the_same_fit_on_pandas_polars_and_arrow_tables_gives_equal_bits():
+    frame, y, sex = table(900)
+    frame["age"] = np.random.default_rng(5).integers(18, 70, len(frame))
+    frame["since"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(len(frame)) % 400, unit="D")
+    frame["vip"] = frame["pay"] > 0.3
+    frame.loc[frame.index % 11 == 3, ["pay", "city"]] = None
+    frame["grade"] = pd.Categorical(np.where(frame["skill"] > 0, "high", "low"))
+    tables = [frame, pl.from_pandas(frame), pa.Table.from_pandas(frame, preserve_index=False)]
+    words = np.where(y == 1, "yes", "no")
+    labels = [pd.Series(words), pl.Series(words), pa.chunked_array([words.tolist()])]
+    known = np.where(np.arange(len(sex)) % 7 == 0, None, sex)
+    groups = [pd.DataFrame({"sex": known}), pl.DataFrame({"sex": known.tolist()}), pa.table({"sex": known.tolist()})]
+    made = [
+        fb.FairClassifier("demographic_parity <= 0.2", model="mlp:4", budget="300 steps").fit(X, label, group)
+        for X, label, group in zip(tables, labels, groups, strict=True)
+    ]
+    first = made[0]
+    assert first.encoder_.feature_names == made[1].encoder_.feature_names == made[2].encoder_.feature_names
+    for other in made[1:]:
+        assert torch.equal(first.x_, other.x_) and first.feature_names_in_.tolist() == other.feature_names_in_.tolist()
+        assert other.groups_.labels == (("F", "M"),) and other.classes_.tolist() == ["no", "yes"]
+    for X in tables:
+        np.testing.assert_array_equal(first.decision_function(X), first.decision_function(frame))
+
+
+def test_one_encoding_serves_several_models_and_each_table_is_read_once(monkeypatch):
+    X, y, sex = table()
+    read = []
+    real = encoder_module.read_columns
+    monkeypatch.setattr(encoder_module, "read_columns", lambda *a, **k: read.append(1) or real(*a, **k))
+    plain = fb.FairClassifier("demographic_parity <= 0.2", budget=QUICK).fit(X, y, sex)
+    assert len(read) == 1
+    rows = Encoded.of(fb.TableEncoder(), X)
+    fair = fb.FairClassifier("demographic_parity <= 0.2", budget=QUICK).fit(rows, y, sex)
+    free = fb.FairClassifier(budget=QUICK).fit(rows, y)
+    held = Encoded.of(rows.encoder, X[:50])
+    assert len(read) == 3
+    np.testing.assert_array_equal(fair.decision_function(held), plain.decision_function(X[:50]))
+    assert fair.feature_names_in_.tolist() == plain.feature_names_in_.tolist()
+    assert free.encoder_ is fair.encoder_ is rows.encoder and len(held) == 50
+    with pytest.raises(DataError, match="another encoder"):
+        plain.predict(held)
+    with pytest.raises(OptionError, match="under other options"):
+        fb.FairClassifier(options=fb.tables.TableOptions(min_count=9)).fit(rows, y)
+    with pytest.raises(OptionError, match="before encoding"):
+        fb.FairClassifier("demographic_parity <= 0.2", sensitive_columns="drop").fit(rows, y, X[["city"]])
+
+
+def test_labels_are_read_once(monkeypatch):
+    X, y, _ = table()
+    seen = []
+    real = training_rows.class_labels
+    monkeypatch.setattr(training_rows, "class_labels", lambda labels: seen.append(1) or real(labels))
+    fb.FairClassifier(budget="10 steps", positive=0).fit(X, y)
+    assert seen == [1]
+
+
+def test_a_module_is_left_in_the_mode_it_was_in():
+    frame, y, _ = table()
+    X, net = frame[["pay", "skill"]].to_numpy(dtype=np.float32), Net()
+    fair = fb.FairClassifier(model=net, budget="20 steps").fit(X, y)
+    net.train()
+    net.inner[1].eval()
+    before = [part.training for part in net.modules()]
+    fair.predict(X)
+    assert [part.training for part in net.modules()] == before
 
 
 def test_the_global_generators_are_left_alone():

@@ -19,6 +19,7 @@ from fairbound.tables import TableEncoder, TableOptions
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
 
 EVERY = TableOptions(min_count=1)
 
@@ -211,6 +212,9 @@ def test_small_tables_of_all_different_texts_say_why_nothing_is_left():
         (pd.Series([1, 2]), "to_frame"),
         (pl.Series([1, 2]), "to_frame"),
         (pl.LazyFrame({"a": [1]}), "collect"),
+        (pa.chunked_array([[1, 2]]), "to_frame"),
+        (pa.table({"z": [[1], [2]]}), "'z' has type List"),
+        (pa.table([[1], [2]], names=["z", "z"]), "these repeat: 'z'"),
         ([{"a": 1}], "list of dicts"),
         ([[1, 2], [3]], "row 1 .* has 1 cells, the others 2"),
         (np.zeros((2, 2), complex), "Complex data not supported"),
@@ -357,6 +361,7 @@ def test_every_kind_of_numeric_table_gives_the_same_features():
         pd.DataFrame(x),
         pd.DataFrame(x).astype("Float32"),
         pl.DataFrame(x),
+        pa.table({f"x{j}": x[:, j] for j in range(3)}),
     ]
     for form in forms:
         np.testing.assert_array_equal(TableEncoder().fit_transform(form), expected)
@@ -383,7 +388,9 @@ def test_pandas_types_polars_and_nested_lists_agree():
     arrow = base.astype({"i": "int64[pyarrow]", "s": "string[pyarrow]", "b": "bool[pyarrow]", "f": "float64[pyarrow]"})
     polars = pl.DataFrame(rows, schema=names, orient="row")
     enumerated = polars.with_columns(pl.col("s").cast(pl.Enum(["b", "a"])))
-    for form in (categorical, arrow, polars, enumerated, rows):
+    tabled = pa.table({name: list(cells) for name, cells in zip(names, zip(*rows, strict=True), strict=True)})
+    coded = tabled.set_column(1, "s", tabled["s"].dictionary_encode())
+    for form in (categorical, arrow, polars, enumerated, tabled, coded, rows):
         np.testing.assert_array_equal(encoder.transform(form), expected)
         np.testing.assert_array_equal(TableEncoder(EVERY).fit_transform(form), expected)
 
@@ -394,8 +401,27 @@ def test_polars_dates_equal_pandas_dates():
     encoder = TableEncoder().fit(frame)
     mine = pl.DataFrame({"t": when, "d": [dt.timedelta(days=d) for d in (1.5, 2, 3)]})
     zoned = mine.with_columns(pl.col("t").dt.replace_time_zone("UTC").dt.convert_time_zone("Asia/Tokyo"))
-    for form in (mine, zoned):
+    for form in (mine, zoned, mine.to_arrow(), zoned.to_arrow()):
         np.testing.assert_array_equal(encoder.transform(form), encoder.transform(frame))
+
+
+def test_reading_once_gives_what_reading_twice_gives_in_either_precision():
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(
+        {"a": rng.normal(size=9000), "c": rng.choice(["x", "y", None], 9000), "b": rng.normal(3, 2, 9000)}
+    )
+    frame.loc[rng.choice(9000, 50), "b"] = np.nan
+    once, twice = TableEncoder(), TableEncoder()
+    features, report = once.fit_encode(frame)
+    expected, said = twice.fit(frame).encode(frame)
+    np.testing.assert_array_equal(features, expected)
+    assert report == said == once.last_report and once.to_json() == twice.to_json()
+    narrow = once.encode(frame, np.float32)[0]
+    assert narrow.dtype == np.float32 and np.array_equal(narrow, features.astype(np.float32))
+    thin = sp.csr_array(np.eye(4))
+    assert (TableEncoder().fit_encode(thin)[0] != TableEncoder().fit(thin).transform(thin)).nnz == 0
+    with pytest.raises(DataError, match=r"'a' has the value 1e\+40 in row 8999"):  # finite in float64 only
+        once.encode(frame.assign(a=np.r_[np.zeros(8999), 1e40]), np.float32)
 
 
 def test_sparse_stays_sparse_and_equals_max_abs_scaler():

@@ -1,0 +1,49 @@
+"""The runs of one fit: which follows which, and that an interrupt of any ends them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+import fairbound as fb
+from fairbound.estimators import training
+from fairbound.solver.solve import Solution
+
+FOUND, MISSED = (True, 10), (False, 10)
+
+
+def solution(feasible, best_step, stopped="budget"):
+    violation = 0.0 if feasible else 1.0
+    return Solution(None, None, feasible, violation, best_step, None, [], 10, 0.1, None, stopped, "")
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected", "stopped"),
+    [
+        ([FOUND], ["own"], "budget"),
+        ([MISSED, FOUND], ["own", "dual"], "budget"),
+        ([MISSED, MISSED, FOUND], ["own", "dual", "all"], "budget"),
+        ([(True, 0), FOUND], ["own", "dual"], "budget"),  # only the start was found
+        ([(*MISSED, "interrupted")], ["own"], "interrupted"),
+        ([MISSED, (*MISSED, "interrupted")], ["own", "dual"], "interrupted"),
+        ([MISSED, MISSED, (*FOUND, "interrupted")], ["own", "dual", "all"], "interrupted"),
+    ],
+)
+def test_a_run_follows_where_none_was_found_and_nobody_stopped(monkeypatch, runs, expected, stopped):
+    made, left = [], list(runs)
+    monkeypatch.setattr(
+        training, "solve", lambda problem, **options: made.append(problem.name) or solution(*left.pop(0))
+    )
+    monkeypatch.setattr(training, "surely_missed", lambda *rows: [])
+    plan = SimpleNamespace(notions=(fb.ClassRisk(class_="b", error=0.1),))
+
+    def problem(name):
+        return SimpleNamespace(name=name, rows=100, plan=plan, with_dual_rows=lambda held: problem("dual"))
+
+    trained = training.train(
+        problem("own"), problem("held"), lambda: problem("all"), algorithm="auto", budget="10 steps", batch_size=10,
+        sampling="balanced", seed=0, progress=False,
+    )  # fmt: skip
+    assert made == expected and not left
+    assert trained.solution.stopped == stopped
