@@ -21,7 +21,7 @@ from torch import Tensor
 from fairbound.problems.problem import Draws
 from fairbound.problems.wrappers import Counted
 from fairbound.solver import checkpoint
-from fairbound.testing.running import Make, Spy, close, differences, make_problem, run, tensors
+from fairbound.testing.running import Make, Spy, close, differences, is_made, make_problem, run, tensors
 
 
 def check_repeatable(method: Any, problem: Make, *, steps: int = 20, **options: Any) -> None:
@@ -76,10 +76,10 @@ def check_dtype(
 ) -> None:
     """Every floating tensor of the state keeps the dtype of x; integers and the optimiser's counters are left alone."""
     for dtype in dtypes:
-        made: dict[str, Any] = {} if hasattr(problem, "values") else {"dtype": dtype}
+        made: dict[str, Any] = {} if is_made(problem) else {"dtype": dtype}
         state = run(method, problem, steps, **options, **made)
         expected = state.x.dtype
-        if not hasattr(problem, "values") and expected != dtype:
+        if not is_made(problem) and expected != dtype:
             raise AssertionError(f"a problem in {dtype} leads to x in {expected}.")
         for name, value in tensors(state):
             if value.is_floating_point() and value.dtype != expected:
@@ -102,9 +102,9 @@ def check_device(
     devices = devices or (["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"])
     reference = None
     for device in devices:
-        made: dict[str, Any] = {} if hasattr(problem, "values") else {"device": device}
+        made: dict[str, Any] = {} if is_made(problem) else {"device": device}
         state = run(method, problem, steps, **options, **made)
-        if not hasattr(problem, "values") and state.x.device.type != torch.device(device).type:
+        if not is_made(problem) and state.x.device.type != torch.device(device).type:
             raise AssertionError(f"a problem on {device} leads to x on {state.x.device}.")
         for name, value in tensors(state):
             if value.is_floating_point() and value.device != state.x.device:

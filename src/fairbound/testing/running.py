@@ -16,9 +16,14 @@ from fairbound.problems.wrappers import Wrapper
 Make = Problem | Callable[..., Problem]
 
 
+def is_made(problem: Make) -> bool:
+    """Whether it is a problem; else it makes one, as a function or as the problem's class."""
+    return hasattr(problem, "values") and not isinstance(problem, type)
+
+
 def make_problem(problem: Make, **options: Any) -> Any:
     """The problem itself, or a fresh one from its maker."""
-    return problem if hasattr(problem, "values") else problem(**options)  # type: ignore[operator]
+    return problem if is_made(problem) else problem(**options)  # type: ignore[operator]
 
 
 def run(
