@@ -21,7 +21,7 @@ Departs: N stops at `max_level`, with p_j = (1 - p0)^j p0 / (1 - (1 - p0)^(max_l
     An element is one row for f, drawn uniformly, and, independently, one row of every subgroup for c and J, weighted
     to be unbiased (the source: "an equal number of data points for every subgroup"). `element_rows` asks for more.
     c and J of the whole batch are the averages of the two halves', as they are where c is an average over rows; a
-    bound against the best-off group is not, and keeps a bias that vanishes as the halves grow.
+    problem whose batches are biased, such as one with a bound against the best-off group, is refused.
     With sampling="full" d is the exact direction, as in Facchinei et al. (2021). kappa="swapped" exchanges lambda and
     rho, as the code published with the paper does.
 """

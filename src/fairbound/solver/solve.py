@@ -91,8 +91,7 @@ def solve(
     nonfinite: "raise" NonFiniteError at a NaN or infinity, or "skip" the batch (or record) and count it.
     keep: what to keep of a record, where all of it is too much (10,000 constraints at every evaluation, say).
 
-    Raises: OptionError for options out of range, and where the problem lacks what the method needs; CheckpointError for a
-        checkpoint that cannot be read or is another run's.
+    Raises: OptionError for wrong options, and where the problem lacks what the method needs; CheckpointError.
     """
     method = algorithm_named(algorithm)
     check_needs(method, problem)
