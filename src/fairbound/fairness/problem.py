@@ -10,10 +10,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from fairbound.base.errors import DataError, EmptyGroupError, OptionError
-from fairbound.base.records import Counts
+from fairbound.base.errors import DataError, EmptyGroupError
 from fairbound.base.seeds import seed_for
-from fairbound.fairness.batches import Batch
 from fairbound.fairness.class_risk import ClassRisk
 from fairbound.fairness.notions import Notion, constraints
 from fairbound.fairness.plan import Plan, class_number, compile_plan
@@ -23,14 +21,16 @@ from fairbound.fairness.row_checks import check_outputs, sorted_rows, sorted_wei
 from fairbound.fairness.verbs import Verbs
 from fairbound.models.model import Model
 from fairbound.models.scoring import scores_of_rows
+from fairbound.problems.base import BaseProblem
 from fairbound.problems.domain import Domain, Space
-from fairbound.problems.problem import Measured, check_finite
+from fairbound.problems.problem import Measured, Problem, check_finite
+from fairbound.problems.wrappers import DualRows, Rebounded
 from fairbound.rows.groups import Groups
 from fairbound.rows.sampling import Strata
 from fairbound.rows.sparse import SparseRows
 
 
-class FairProblem(Verbs):
+class FairProblem(Verbs, BaseProblem):
     """min mean loss subject to the stated bounds, over the rows given.
 
     model: a Model with n parameters. features: (n_rows, d) tensor or array, or (n_rows, ...) for an nn.Module; a SciPy
@@ -44,6 +44,9 @@ class FairProblem(Verbs):
 
     Raises: DataError for rows that cannot be used; NonFiniteError, from the verbs, naming batch, group and constraint.
     """
+
+    bounds: Tensor
+    strata: Strata
 
     def __init__(
         self,
@@ -97,13 +100,8 @@ class FairProblem(Verbs):
         if objective_class is not None:
             self._focus = self._focus_on(objective_class, y, classes)
         self.dual_scale = torch.as_tensor(dual_scale(plan, self._kinds), dtype=dtype, device=self.device)
-        self.dual_rows: FairProblem | None = None
+        self.bounds, self.unbiased = self.contrasts.bounds, not plan.best
         self._one_hot: dict[Any, Tensor] = {}
-
-    @property
-    def bounds(self) -> Tensor:
-        """(m,) or (R, m) the bound inside each g."""
-        return self.contrasts.bounds
 
     def _check_cells(self) -> None:
         used = np.unique(self.plan.index[self.plan.coefficient != 0])
@@ -124,34 +122,13 @@ class FairProblem(Verbs):
             raise EmptyGroupError(f"objective_class={label!r}: no row of positive weight has this label.")
         return number, 1 / share
 
-    def with_bounds(self, bounds: Tensor) -> FairProblem:
+    def with_bounds(self, bounds: Any) -> Rebounded:
         """The same problem with other bounds: (m,), or (R, m) for R stacked runs. Data are shared, not copied."""
-        bounds = torch.as_tensor(bounds, dtype=self.dtype, device=self.device)
-        if bounds.shape[-1] != self.m:
-            raise OptionError(
-                f"bounds must end in {self.m}, one per contrast ({', '.join(self.names[:3])}...), got {tuple(bounds.shape)}."
-            )
-        twin = object.__new__(type(self))
-        twin.__dict__ |= self.__dict__ | {"contrasts": self.contrasts.with_bounds(bounds), "counts": Counts()}
-        twin._forget()
-        return twin
+        return Rebounded(self, bounds)
 
-    def with_dual_rows(self, held: FairProblem) -> FairProblem:
-        """The same problem whose stream "dual" draws from the rows of `held`: x is trained on these rows, multipliers on
-        others, so that a model that fits its own rows too well still feels the bounds.
-
-        Source: Cotter, Gupta, Jiang, Srebro, Sridharan, Wang, Woodworth, You (2019), Training well-generalizing
-            classifiers for fairness metrics and other data-dependent constraints.
-        """
-        twin = object.__new__(type(self))
-        twin.__dict__ |= self.__dict__ | {"dual_rows": held, "counts": Counts()}
-        twin._forget()
-        return twin
-
-    def sample(self, seeds: Sequence[int], name: str, k: int, size: int, kind: str) -> Batch:
-        if name == "dual" and self.dual_rows is not None:
-            return self.dual_rows.sample(seeds, name, k, size, kind)
-        return super().sample(seeds, name, k, size, kind)
+    def with_dual_rows(self, held: Problem) -> DualRows:
+        """The same problem whose stream "dual" draws from the rows of `held`."""
+        return DualRows(self, held)
 
     def start(self, seeds: Sequence[int]) -> Tensor:
         starts = [self.model.start(torch.Generator().manual_seed(seed_for("start", root=s)), self.dtype) for s in seeds]

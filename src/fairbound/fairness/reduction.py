@@ -44,9 +44,6 @@ class Contrasts:
             plan.index.shape[1] == 2 and bool(np.all(plan.coefficient == [1.0, -1.0])) and not self.best
         )
 
-    def with_bounds(self, bounds: Tensor) -> Contrasts:
-        return Contrasts(self.plan, self.coefficient.dtype, bounds, self.index.device)
-
     def values(self, q: Tensor) -> tuple[Tensor, Tensor | None]:
         """q (…, K) -> g (…, m), and the index actually used where a best-off cell was looked up."""
         if self.is_difference:

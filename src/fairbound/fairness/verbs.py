@@ -6,13 +6,12 @@ times the weight that (w0, w) gives the row, and one backward pass of these slop
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from fairbound.base.records import Counts
 from fairbound.fairness.batches import Batch, Batches
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise, exact, stand_in
@@ -42,7 +41,7 @@ class Verbs(Batches):
         plan: Plan,
     ):
         super().__init__(features, targets, cells, row_weight, strata, plan)
-        self.model, self.loss, self.counts = model, loss, Counts()
+        self.model, self.loss = model, loss
         self._focus: tuple[int, float] | None = None  # the class number of f; weight of all rows / weight of its rows
         self._kinds = [stand_in(kind, loss) for kind in plan.kinds]
         self._true = [exact(kind, loss) for kind in plan.kinds]
@@ -51,8 +50,6 @@ class Verbs(Batches):
 
     def values(self, x: Tensor, batch: Batch, true: bool = False) -> Evaluation:
         """f and g; with `true` the metric itself in place of its surrogate, on all rows without a module's dropout."""
-        self.counts.values += 1
-        self.counts.samples += batch.targets.shape[-1]
         if true and batch.rows is None and getattr(self.model, "random", False):
             scores = scores_of_rows(self.model, x, batch.features)
         else:
@@ -65,8 +62,6 @@ class Verbs(Batches):
     def gradient(
         self, x: Tensor, batch: Batch, weights: Weights | Callable[[Evaluation], Weights]
     ) -> tuple[Evaluation | None, Tensor]:
-        self.counts.gradients += 1
-        self.counts.samples += batch.targets.shape[-1]
         with noise(self.model, batch.seed):
             scores, tape = self.model.forward(x, batch.features)
         evaluation, memo = None, None
@@ -78,17 +73,15 @@ class Verbs(Batches):
             w0, w = weights
             if w is not None and self.plan.best:
                 memo = self._evaluate(scores, batch, self._kinds)[1]
-        gradient = tape.pull(self._row_slopes(scores, batch, w0, w, memo))
+        gradient = tape.vjp(self._row_slopes(scores, batch, w0, w, memo))
         check_finite(gradient, lambda: self._explain(scores, batch))
         return evaluation, gradient
 
     def jvp(self, x: Tensor, batch: Batch, dx: Tensor) -> Tensor:
-        self.counts.jvps += 1
-        self.counts.samples += batch.targets.shape[-1]
         with noise(self.model, batch.seed):
             scores, tape = self.model.forward(x, batch.features)
         with noise(self.model, batch.seed):  # a module with dropout runs again, and must drop the same units
-            ds = tape.push(dx)
+            ds = tape.jvp(dx)
         df = self._along(self._row_slopes(scores, batch, 1.0, None, None) * ds).sum(-1)
         if not self.m:
             return df.unsqueeze(-1)
@@ -104,23 +97,26 @@ class Verbs(Batches):
             dg = dg * batch.seen
         return torch.cat([df.unsqueeze(-1), dg], dim=-1)
 
-    def jacobian(self, x: Tensor, batch: Batch) -> tuple[Evaluation, Tensor]:
-        self.counts.jacobians += 1
-        self.counts.samples += batch.targets.shape[-1]
+    def jacobian(self, x: Tensor, batch: Batch, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
+        """The evaluation, and the gradients (..., 1 + m, n) of f, g_1, ..., g_m, or the rows `which` of them."""
         with noise(self.model, batch.seed):
             scores, tape = self.model.forward(x, batch.features)
         evaluation, memo = self._evaluate(scores, batch, self._kinds)
         zero = scores.new_zeros(*evaluation.g.shape)
         w0 = torch.ones((*x.shape[:-1], 1), dtype=self.dtype, device=x.device) if x.dim() > 1 else 1.0
-        rows = [tape.pull(self._row_slopes(scores, batch, w0, None, None))]
-        for i in range(self.m):
-            if i in self._mirrored:
-                rows.append(-rows[1 + self._mirrored[i]])
-                continue
-            w = zero.clone()
-            w[..., i] = 1.0
-            rows.append(tape.pull(self._row_slopes(scores, batch, 0.0, w, memo)))
-        jacobian = torch.stack(rows, dim=-2)
+        made: dict[int, Tensor] = {}
+        places = range(1 + self.m) if which is None else which
+        for i in places:
+            mirrored = self._mirrored.get(i - 1)
+            if i == 0:
+                made[0] = tape.vjp(self._row_slopes(scores, batch, w0, None, None))
+            elif mirrored is not None and 1 + mirrored in made:
+                made[i] = -made[1 + mirrored]
+            else:
+                w = zero.clone()
+                w[..., i - 1] = 1.0
+                made[i] = tape.vjp(self._row_slopes(scores, batch, 0.0, w, memo))
+        jacobian = torch.stack([made[i] for i in places], dim=-2)
         check_finite(jacobian, lambda: self._explain(scores, batch))
         return evaluation, jacobian
 
@@ -151,7 +147,6 @@ class Verbs(Batches):
         phi = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
         g, memo = batch.reduction.values(phi)
         if batch.seen is not None:
-            self.counts.unseen += int((~batch.seen).sum())
             g = g * batch.seen
         return Evaluation(f, g, batch.seen), memo
 
