@@ -29,8 +29,7 @@ import torch  # noqa: E402
 from tasks import acs_income, balanced_batches, mlp  # noqa: E402
 
 import fairbound as fb  # noqa: E402
-from fairbound.methods import algorithm, method_of  # noqa: E402
-from fairbound.methods.stochastic_ghost import level_at  # noqa: E402
+from fairbound.methods import algorithm  # noqa: E402
 from fairbound.problems.problem import Draws  # noqa: E402
 
 torch.set_num_threads(1)
@@ -44,16 +43,16 @@ class Ghost:
     """A run of Stochastic Ghost whose iterations are timed by level."""
 
     def __init__(self, problem: fb.FairProblem, config: Any, draws: Draws):
-        self.problem, self.config, self.draws, self.method = problem, config, draws, method_of(config)
-        self.state = self.method.init(config, problem, problem.start((0,)), draws)
+        self.problem, self.config, self.draws = problem, config, draws
+        self.state = config.init(problem, problem.start((0,)), draws)
         self.costs: list[list[float]] = [[] for _ in config.level_law]
 
     def iterate(self, times: int, unit: float) -> None:
         """`unit`: seconds of an SGD step now."""
         for _ in range(times):
-            level = level_at(self.config, 0, self.state.k)
+            level = self.config.level_at(0, self.state.k)
             before = time.thread_time()
-            self.state = self.method.step(self.config, self.state, self.problem, self.draws)
+            self.state = self.config.step(self.state, self.problem, self.draws)
             self.costs[level].append((time.thread_time() - before) / unit)
 
     def forget(self) -> None:

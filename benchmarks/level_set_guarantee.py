@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
-from fairbound.base.records import Counts
 from fairbound.confidence.single import clopper_pearson
 from fairbound.instances import instance, optimum
 from fairbound.methods import algorithm
+from fairbound.problems.wrappers import Counted
 from fairbound.testing import LEVEL_SETS, run
 
 torch.set_num_threads(1)
@@ -32,7 +32,7 @@ def measured(
     kept, last = torch.ones(lead, dtype=torch.bool), torch.zeros(lead, dtype=torch.int64)
     first = torch.full(lead, torch.inf)
     worst = -torch.inf
-    problem.counts = Counts()
+    problem = Counted(problem)
 
     def look(state: Any) -> None:
         nonlocal kept, last, worst, first

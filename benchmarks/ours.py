@@ -11,7 +11,7 @@ from tasks import FixedBatch, Rows, mlp
 from torch import nn
 
 from fairbound.fairness.problem import FairProblem
-from fairbound.methods import ALM, method_of
+from fairbound.methods import ALM
 from fairbound.models.model import Model, ModuleModel, model_of
 from fairbound.optim import Dual
 from fairbound.problems.problem import Draws
@@ -59,12 +59,11 @@ def step_of(problem: FairProblem, batch_size: int, config: Any = None, drawing: 
     """One step of `config` (ALM with default options but the step sizes); `drawing` includes drawing its batches."""
     config = ALM(step_size=STEP_SIZE, dual_step_size=DUAL_STEP_SIZE) if config is None else config
     draws = Draws(problem, (0,), batch_size) if drawing else PreparedDraws(problem, batch_size)
-    method = method_of(config)
-    state = method.init(config, problem, problem.start((0,)), draws)
+    state = config.init(problem, problem.start((0,)), draws)
 
     def step(i: int) -> None:
         nonlocal state
-        state = method.step(config, state, problem, draws)
+        state = config.step(state, problem, draws)
 
     return step
 
@@ -83,12 +82,11 @@ def module_mlp(features: int) -> Model:
 def run_step(problem: FairProblem, seeds: tuple[int, ...], batch_size: int, config: Any) -> Step:
     """One step of a run, or of a stack of runs where there are several seeds, drawing included."""
     draws = Draws(problem, seeds, batch_size)
-    method = method_of(config)
-    state = method.init(config, problem, problem.start(seeds), draws)
+    state = config.init(problem, problem.start(seeds), draws)
 
     def step(i: int) -> None:
         nonlocal state
-        state = method.step(config, state, problem, draws)
+        state = config.step(state, problem, draws)
 
     return step
 

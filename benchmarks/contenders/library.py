@@ -8,7 +8,7 @@ from typing import Any
 from stopwatch import BOUND, Stopwatch, Task, main
 
 from fairbound.fairness.problem import FairProblem
-from fairbound.methods import algorithm, method_of
+from fairbound.methods import algorithm
 from fairbound.models.model import model_of
 from fairbound.problems.problem import Draws
 
@@ -17,13 +17,13 @@ def method(task: Task, seed: int, settings: dict[str, Any], stopwatch: Callable[
     """settings: algorithm (a name, with its preset), batch_size, options of the method."""
     model = model_of("mlp:64,32", task.x.shape[1])
     problem = FairProblem(model, task.x, task.y, task.group.reshape(-1, 1).numpy(), f"loss_gap <= {BOUND}")
-    config = algorithm(settings["algorithm"], **settings.get("options", {}))
-    module, draws = method_of(config), Draws(problem, (seed,), settings["batch_size"])
-    state = module.init(config, problem, task.start.clone(), draws)
+    chosen = algorithm(settings["algorithm"], **settings.get("options", {}))
+    draws = Draws(problem, (seed,), settings["batch_size"])
+    state = chosen.init(problem, task.start.clone(), draws)
     watch = stopwatch(lambda: model.scores(state.x, task.x))
     watch.start()
     while True:
-        state = module.step(config, state, problem, draws)
+        state = chosen.step(state, problem, draws)
         watch.tick()
 
 

@@ -9,6 +9,7 @@ from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM, SGD
 from fairbound.models.model import MLP
 from fairbound.problems.domain import Box
+from fairbound.problems.wrappers import Counted, Wrapper
 from fairbound.solver.solve import solve
 from fairbound.testing import PROBLEMS, convex_fair, run, tiny
 
@@ -57,13 +58,7 @@ def test_two_satisfied_bounds_keep_their_multipliers_at_zero():
     )
     assert all(not y.any() and not w.any() for y, w in seen)
 
-    class SameRows:  # ALM names its stream "primal", SGD "objective"
-        def __init__(self, inner):
-            self.inner = inner
-
-        def __getattr__(self, name):
-            return getattr(self.inner, name)
-
+    class SameRows(Wrapper):  # ALM names its stream "primal", SGD "objective"
         def sample(self, seeds, name, k, size, kind):
             return self.inner.sample(seeds, "primal", k, size, kind)
 
@@ -163,7 +158,7 @@ def test_multipliers_and_weights_stay_within_their_bound():
 
 
 def test_an_unseen_constraint_keeps_its_multiplier():
-    problem = tiny("loss_gap <= 0.02")
+    problem = Counted(tiny("loss_gap <= 0.02"))
     config = ALM(dual_every=1, dual_rows=1, dual_values="surrogate")
     seen = []
     run(config, problem, 20, sampling="uniform", after=lambda s: seen.append((s.multipliers, s.w)))

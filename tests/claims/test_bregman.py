@@ -9,8 +9,7 @@ import pytest
 import torch
 from scipy.optimize import linprog, minimize
 
-from fairbound.problems.domain import Ball, Box, Product, Simplex, Space
-from fairbound.subproblems.bregman import centre, linear_minimum, modulus, prox, squared_diameter
+from fairbound.problems.domain import Ball, Box, Domain, Product, Simplex, Space
 
 BOX = Box(torch.tensor([-1.0, 0.0, 2.0], dtype=torch.float64), torch.tensor([1.0, 0.5, 5.0], dtype=torch.float64))
 BALL = Ball(2.0, torch.tensor([1.0, -1.0, 0.0], dtype=torch.float64))
@@ -31,7 +30,7 @@ def omega(domain, x):
     if isinstance(domain, Product):
         blocks = np.split(x, np.cumsum(domain.sizes)[:-1])
         return sum(omega(p, b) for p, b in zip(domain.parts, blocks, strict=True))
-    at = centre(domain, torch.tensor(x)).numpy()
+    at = domain.prox_centre(torch.tensor(x)).numpy()
     return 0.5 * float(((x - at) ** 2).sum())
 
 
@@ -41,7 +40,7 @@ def slope(domain, x):
     if isinstance(domain, Product):
         blocks = np.split(x, np.cumsum(domain.sizes)[:-1])
         return np.concatenate([slope(p, b) for p, b in zip(domain.parts, blocks, strict=True)])
-    return x - centre(domain, torch.tensor(x)).numpy()
+    return x - domain.prox_centre(torch.tensor(x)).numpy()
 
 
 def limits(domain, n):
@@ -82,7 +81,7 @@ def test_the_prox_map_against_a_numeric_solver(name):
     bounds, rules = limits(domain, n)
     for x in inside(domain, n, 5, rng):
         zeta = rng.normal(0, 2, n)
-        z = prox(domain, torch.tensor(x), torch.tensor(zeta)).numpy()
+        z = domain.prox(torch.tensor(x), torch.tensor(zeta)).numpy()
 
         def value(z, x=x, zeta=zeta):
             return zeta @ z + omega(domain, z) - omega(domain, x) - slope(domain, x) @ (z - x)
@@ -95,15 +94,15 @@ def test_the_prox_map_against_a_numeric_solver(name):
         assert (moved @ (zeta + slope(domain, z) - slope(domain, x)) >= -1e-9).all()
     stack = torch.tensor(inside(domain, n, 4, rng))
     zeta = torch.tensor(rng.normal(0, 1, (4, n)))
-    each = torch.stack([prox(domain, x, s) for x, s in zip(stack, zeta, strict=True)])
-    assert torch.allclose(prox(domain, stack, zeta), each, rtol=0, atol=1e-15)
+    each = torch.stack([domain.prox(x, s) for x, s in zip(stack, zeta, strict=True)])
+    assert torch.allclose(domain.prox(stack, zeta), each, rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("name", [n for n in DOMAINS if n != "space"])
 def test_diameter_centre_and_strong_convexity(name):
     (domain, n), rng = DOMAINS[name], np.random.default_rng(1)
-    c = centre(domain, torch.zeros(n, dtype=torch.float64)).numpy()
-    square, points = squared_diameter(domain, n), inside(domain, n, 2000, rng)
+    c = domain.prox_centre(torch.zeros(n, dtype=torch.float64)).numpy()
+    square, points = domain.squared_diameter(n), inside(domain, n, 2000, rng)
     values = np.array([omega(domain, p) for p in points])
     assert (values >= omega(domain, c) - 1e-12).all() and (values - omega(domain, c) <= square + 1e-12).all()
     far = {
@@ -124,7 +123,7 @@ def test_diameter_centre_and_strong_convexity(name):
 
     for x, z in itertools.pairwise(points[:400]):
         bregman = omega(domain, z) - omega(domain, x) - slope(domain, x) @ (z - x)
-        assert bregman >= 0.5 * modulus(domain) * squared_norm(domain, z - x) - 1e-9
+        assert bregman >= 0.5 * domain.modulus() * squared_norm(domain, z - x) - 1e-9
 
 
 @pytest.mark.parametrize("name", [n for n in DOMAINS if n != "space"])
@@ -133,7 +132,7 @@ def test_the_linear_minimum(name):
     (domain, n), rng = DOMAINS[name], np.random.default_rng(2)
     slopes = rng.normal(0, 1, (20, n))
     slopes[0, 0] = 0.0
-    found = linear_minimum(domain, torch.tensor(slopes)).numpy()
+    found = domain.minimise_linear(torch.tensor(slopes)).numpy()
     assert (slopes @ inside(domain, n, 500, rng).T >= found[:, None] - 1e-12).all()
     for s, value in zip(slopes, found, strict=True):
         if name == "box":
@@ -146,12 +145,12 @@ def test_the_linear_minimum(name):
         else:
             parts = torch.tensor(s).split([2, 3, 3])
             assert value == pytest.approx(
-                sum(float(linear_minimum(p, b)) for p, b in zip(domain.parts, parts, strict=True))
+                sum(float(p.minimise_linear(b)) for p, b in zip(domain.parts, parts, strict=True))
             )
 
 
 @dataclass(frozen=True)
-class Halfspace:
+class Halfspace(Domain):
     """x_1 >= 1: a set this library does not know."""
 
     def project(self, x):
@@ -160,12 +159,12 @@ class Halfspace:
 
 def test_unbounded_and_unknown_sets():
     x = torch.tensor([[0.0, 0.0], [1.0, 0.0]])
-    assert linear_minimum(Space(), x).tolist() == [0.0, -math.inf]
-    assert squared_diameter(Space(), 2) == math.inf and linear_minimum(Halfspace(), x).tolist() == [-math.inf] * 2
-    assert centre(Halfspace(), x[0]).tolist() == [1.0, 0.0] and squared_diameter(Halfspace(), 2) == math.inf
+    assert Space().minimise_linear(x).tolist() == [0.0, -math.inf]
+    assert Space().squared_diameter(2) == math.inf and Halfspace().minimise_linear(x).tolist() == [-math.inf] * 2
+    assert Halfspace().prox_centre(x[0]).tolist() == [1.0, 0.0] and Halfspace().squared_diameter(2) == math.inf
     half_open = Box(torch.tensor([1.0, -1.0]), torch.tensor([math.inf, 3.0]))
-    assert centre(half_open, x[0]).tolist() == [1.0, 1.0] and squared_diameter(half_open, 2) == math.inf
-    assert linear_minimum(half_open, torch.tensor([[0.0, 1.0], [1.0, 1.0], [-1.0, 0.0]])).tolist() == [
+    assert half_open.prox_centre(x[0]).tolist() == [1.0, 1.0] and half_open.squared_diameter(2) == math.inf
+    assert half_open.minimise_linear(torch.tensor([[0.0, 1.0], [1.0, 1.0], [-1.0, 0.0]])).tolist() == [
         -1.0,
         0.0,
         -math.inf,
@@ -175,9 +174,9 @@ def test_unbounded_and_unknown_sets():
 def test_the_entropy_prox_at_the_edge():
     """An entry that underflowed comes back, an infinite price shuts one, and float32 stays in the set."""
     x = torch.tensor([1.0, 0.0, 0.0])
-    back = prox(Simplex(), x, torch.tensor([200.0, 0.0, 0.0]))
+    back = Simplex().prox(x, torch.tensor([200.0, 0.0, 0.0]))
     assert back.tolist() == pytest.approx([0.0, 0.5, 0.5])
-    shut = prox(Simplex(), torch.full((3,), 1 / 3), torch.tensor([0.0, math.inf, 0.0]))
+    shut = Simplex().prox(torch.full((3,), 1 / 3), torch.tensor([0.0, math.inf, 0.0]))
     assert shut.tolist() == pytest.approx([0.5, 0.0, 0.5])
-    huge = prox(Simplex(), torch.full((3,), 1 / 3), torch.tensor([1e30, -1e30, 0.0]))
+    huge = Simplex().prox(torch.full((3,), 1 / 3), torch.tensor([1e30, -1e30, 0.0]))
     assert huge.tolist() == [0.0, 1.0, 0.0] and huge.dtype == torch.float32

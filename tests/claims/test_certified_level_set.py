@@ -14,9 +14,11 @@ from fairbound.fairness.problem import FairProblem
 from fairbound.instances import fair_ratio, instance, neyman_pearson
 from fairbound.instances.linear_terms import Block, LinearTerms, Term
 from fairbound.methods import certificates
-from fairbound.methods.certified_level_set import CertifiedLevelSet, init, step
+from fairbound.methods.certified_level_set import CertifiedLevelSet
 from fairbound.models.model import model_of
-from fairbound.problems.problem import Draws
+from fairbound.problems.base import BaseProblem
+from fairbound.problems.problem import Draws, Evaluation, Ranges
+from fairbound.problems.wrappers import Counted
 from fairbound.testing import PROBLEMS, convex_fair, run
 
 POPULATIONS = {  # values of (g_1, g_2) in [0, 1], with their probabilities
@@ -49,28 +51,30 @@ def test_upper_bounds_hold_at_once_with_the_stated_probability(name, delta):
     assert widest < 0.6  # of an interval of length 1: the bounds say something
 
 
-def test_the_levels_of_all_calls_and_rounds_sum_to_delta():
-    assert math.isclose(sum(certificates.call_level(0.05, k) for k in range(60)), 0.05)
-    assert math.isclose(sum(0.05 / 2.0 ** (j + 1) for j in range(60)), 0.05)
+class Batches(BaseProblem):
+    """A problem of which certificates ask `values` and `ranges` alone."""
+
+    m, n, rows = 1, 1, 10**9
+
+    def start(self, seeds):
+        raise NotImplementedError
+
+    gradient = evaluate = start
 
 
-class Coin:
+class Coin(Batches):
     """g is 1 or -1, with mean `mean`, in every batch of one row; f is 0. For certificates alone."""
-
-    m, n, rows, bounds = 1, 1, 10**9, 0.0
 
     def __init__(self, mean: float):
         self.mean = mean
 
     def ranges(self, x):
-        return torch.tensor([[0.0], [-1.0]]).double(), torch.tensor([[0.0], [1.0]]).double()
+        return Ranges(torch.tensor([[0.0], [-1.0]]).double(), torch.tensor([[0.0], [1.0]]).double())
 
     def sample(self, seeds, name, k, size, kind):
         return np.random.default_rng([*seeds, *map(ord, name), k]).random()
 
     def values(self, x, batch, true=False):
-        from fairbound.problems.problem import Evaluation
-
         g = torch.tensor([1.0 if batch < (1 + self.mean) / 2 else -1.0], dtype=torch.float64)
         return Evaluation(torch.tensor(0.0, dtype=torch.float64), g)
 
@@ -89,6 +93,67 @@ def test_a_sampled_certificate_decides_and_is_wrong_no_oftener_than_stated():
     assert all(bool(b.decided) and float(b.upper) > 0 for b in rejected)
 
 
+class Written(Batches):
+    """Batch b has the b-th of the given values of g, so that what a certificate makes of them is known."""
+
+    def __init__(self, g):
+        self.g = g
+
+    def ranges(self, x):
+        return Ranges(torch.tensor([[0.0], [-1.0]]).double(), torch.tensor([[0.0], [1.0]]).double())
+
+    def sample(self, seeds, name, k, size, kind):
+        return k
+
+    def values(self, x, batch, true=False):
+        return Evaluation(torch.tensor(0.0, dtype=torch.float64), torch.tensor([self.g[batch]], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("delta", [0.5, 0.05])
+def test_round_j_is_judged_at_delta_over_2_to_the_j_plus_1(delta):
+    """Means between the widths at neighbouring levels: what round j accepts tells its level, within a factor 2."""
+
+    def width(n, level):
+        return float(certificates.upper_bounds(pattern(n), -np.ones(1), np.ones(1), level)[0])
+
+    def pattern(n):
+        return np.tile([0.1, -0.1], n // 2)[:, None]
+
+    def sampled(*means):
+        g = np.concatenate([pattern(n)[:, 0] + mean for n, mean in zip((64, 128, 256), means, strict=False)])
+        problem = Written(g)
+        x = torch.zeros(1, dtype=torch.float64)
+        found = certificates.sampled(problem, x, Draws(problem, (0,), 1), 0, 1, delta, len(g))
+        return bool(found.decided) and bool((found.upper < 0).all())
+
+    undecided = []
+    for n, level in ((64, delta / 2), (128, delta / 4), (256, delta / 8)):
+        own, looser, stricter = width(n, level), width(n, 2 * level), width(n, level / 2)
+        assert looser < own < stricter
+        assert sampled(*undecided, -(own + stricter) / 2)
+        undecided.append(-(own + looser) / 2)
+        assert not sampled(*undecided)
+
+
+def test_the_levels_that_a_run_spends_on_all_rounds_of_all_its_certificates_sum_to_at_most_delta(monkeypatch):
+    """Asked of the inequality itself, at every call of it in a run: one level a round, and none twice."""
+    asked, bounds = [], certificates.upper_bounds
+
+    def watched(g, low, high, delta):
+        asked.append(delta)
+        return bounds(g, low, high, delta)
+
+    monkeypatch.setattr(certificates, "upper_bounds", watched)
+    config = CertifiedLevelSet(
+        certificate="sampled", delta=0.04, first_call=0.1, oracle_rows=12, margin=4.0, growth=0.5
+    )
+    state = run(config, small_ratio(rows=400), 150)
+    assert state.calls > 5 and len(asked) > state.calls  # several rounds in some
+    assert asked[0] == 0.01 and sum(asked) <= 0.04
+    first = [level for before, level in itertools.pairwise([0.0, *asked]) if level != before / 2]
+    assert first == [0.04 / 2 ** (k + 2) for k in range(state.calls)]  # round 0 of call k: delta_k / 2
+
+
 def test_the_chance_of_a_wrong_acceptance_over_all_rounds_is_enumerated():
     """Fair +-1 coins, rounds of 8, 16, 32, 64, 128 fresh draws at delta / 2^(j+1): the exact probability."""
     delta, undecided, wrong = 0.5, 1.0, 0.0
@@ -97,7 +162,7 @@ def test_the_chance_of_a_wrong_acceptance_over_all_rounds_is_enumerated():
         accepts = rejects = 0.0
         for heads in range(n + 1):
             g = np.repeat([1.0, -1.0], [heads, n - heads])[:, None]
-            bound = float(certificates.upper_bounds(g, -np.ones(1), np.ones(1), delta / 2 ** (j + 1))[0])
+            bound = float(certificates.upper_bounds(g, -np.ones(1), np.ones(1), certificates.round_level(delta, j))[0])
             mean = float(g.mean())
             chance = binom.pmf(heads, n, 0.5)
             accepts += chance * (bound < 0)
@@ -131,7 +196,7 @@ def test_levels_too_small_to_compute_with_bound_nothing():
 def test_ranges_that_are_not_numbers_certify_nothing():
     class Strange(Coin):
         def ranges(self, x):
-            return torch.full((2, 1), math.nan).double(), torch.full((2, 1), math.nan).double()
+            return Ranges(torch.full((2, 1), math.nan).double(), torch.full((2, 1), math.nan).double())
 
     x, problem = torch.zeros(1, dtype=torch.float64), Strange(-0.9)
     assert certificates.free(problem, x, Draws(problem, (0,), 1), 1) is None
@@ -334,27 +399,27 @@ def test_what_is_certified_is_the_stated_metric_or_the_surrogate_on_request():
 
 
 def test_the_certificate_is_counted_as_rows():
-    problem = small_ratio()
+    problem = Counted(small_ratio())
     config = CertifiedLevelSet(first_call=1.0, oracle_rows=12)
     draws = Draws(problem, (0,), 1)
-    state = init(config, problem, problem.start((0,)), draws)
+    state = config.init(problem, problem.start((0,)), draws)
     before = problem.counts.samples
     for _ in range(state.due):
-        state = step(config, state, problem, draws)
+        state = config.step(state, problem, draws)
     assert problem.counts.samples - before == 12 * math.ceil(problem.rows / 12) + problem.rows and state.calls == 1
 
 
 @pytest.mark.parametrize(("name", "passes"), [("fair-a9a", 3.6), ("np-pendigits", 2)])
 def test_small_gap_within_a_few_passes(data_dir, name, passes):
     """Relative gap at most 0.1 with all outer iterates feasible; f* is at least 0.7108 (fair-a9a) and 0."""
-    problem = instance(name, data_dir)
+    problem = Counted(instance(name, data_dir))
     start = problem.evaluate(problem.start((0,))).f
     least = {"fair-a9a": 0.7109, "np-pendigits": 0.0}[name]
     config = CertifiedLevelSet()
     draws = Draws(problem, (0,), 1)
-    state = init(config, problem, problem.start((0,)), draws)
+    state = config.init(problem, problem.start((0,)), draws)
     while problem.counts.samples < passes * problem.rows:
-        state = step(config, state, problem, draws)
+        state = config.step(state, problem, draws)
     measured = problem.evaluate(state.point)
     assert bool((state.outer > 0).all()) and bool((measured.g <= 0).all())
     assert bool((measured.f - least <= 0.1 * (start - least)).all())

@@ -8,9 +8,11 @@ import torch
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
-from fairbound.fairness.fairret import STATISTICS, NormPenalty, PenalisedProblem, one_hot
+from fairbound.fairness.fairret import STATISTICS, GroupPenalty, NormPenalty, one_hot
 from fairbound.methods import METHODS, SGD, SGDFairret, algorithm
 from fairbound.models.model import MLP
+from fairbound.problems.penalised import Penalised
+from fairbound.problems.wrappers import Counted
 from fairbound.testing import PROBLEMS, check_dtype, check_gradient, check_repeatable, check_resume, check_stacked, tiny
 from fairbound.testing.running import run
 from fairbound.testing.tiny import FEATURES, TARGETS, THREE_GROUPS, TWO_GROUPS, WEIGHTS
@@ -160,9 +162,8 @@ def test_a_row_of_unknown_group_counts_among_everybody():
 
 def penalised(penalty=None, strength=0.7, stated="demographic_parity <= 0.1", groups=THREE_GROUPS, **options):
     attributes = options.pop("attributes", "each")
-    return PenalisedProblem(
-        tiny(stated, groups=groups, **options), penalty or NormPenalty("accuracy"), strength, attributes
-    )
+    problem = tiny(stated, groups=groups, **options)
+    return Penalised(problem, GroupPenalty(problem, penalty or NormPenalty("accuracy"), attributes), strength)
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
@@ -176,7 +177,7 @@ def test_the_four_verbs_of_the_penalised_problem_agree(statistic, norm):
 
 def test_the_objective_is_the_loss_plus_strength_times_the_penalty():
     problem = tiny("demographic_parity <= 0.1")
-    made = PenalisedProblem(problem, NormPenalty("accuracy"), 0.7)
+    made = Penalised(problem, GroupPenalty(problem, NormPenalty("accuracy")), 0.7)
     x = torch.tensor([0.3, -1.1, 0.2], dtype=torch.float64)
     groups = torch.as_tensor((TWO_GROUPS[:, None] == ["a", "b"]).astype(float))
     scores = torch.as_tensor(FEATURES) @ x[:2] + x[2]
@@ -186,15 +187,14 @@ def test_the_objective_is_the_loss_plus_strength_times_the_penalty():
     assert rise == pytest.approx(0.7 * float(value), abs=1e-14)
     measured = made.evaluate(x)
     assert float(measured.f) == float(problem.evaluate(x).f)
-    assert float(measured.extra["penalty"]) == pytest.approx(float(value), abs=1e-14)
-    assert made.counts is problem.counts
+    assert float(made.penalty.value(x, full)) == pytest.approx(float(value), abs=1e-14)
 
 
 def test_a_balanced_batch_is_weighted_back():
     """Groups of 3, 4 and 5 rows have as many places in a batch, and their share of the population as weight."""
     problem = penalised()
     batch = problem.sample((0,), "x", 0, 6, "balanced")
-    groups = problem.sensitive[batch.rows]
+    groups = problem.penalty.sensitive[batch.rows]
     weight = torch.einsum("b,bs->s", batch.objective.expand(len(groups)), groups)
     torch.testing.assert_close(weight, torch.tensor([3, 4, 5], dtype=torch.float64) / 12)
 
@@ -224,7 +224,7 @@ def test_a_step_is_the_gradient_of_loss_plus_penalty():
     problem = tiny("demographic_parity <= 0.1")
     config = SGDFairret(strength=2.0, statistic="positive_rate", norm=2.0, step_size=0.3)
     state = run(config, problem, 1, sampling="full")
-    made = PenalisedProblem(tiny("demographic_parity <= 0.1"), NormPenalty("positive_rate", 2.0), 2.0)
+    made = Penalised(problem, GroupPenalty(problem, NormPenalty("positive_rate", 2.0)), 2.0)
     x0 = made.start((0,))
     _, gradient = made.gradient(x0, made.full(), (1.0, None))
     assert torch.equal(state.x, x0 - 0.3 * gradient)
@@ -252,10 +252,10 @@ def test_repeatable_resumable_stacked_dtype(optimizer):
 
 
 def test_costs_and_absent_groups_are_counted_on_the_user_s_problem():
-    problem = tiny("demographic_parity <= 0.1", groups=THREE_GROUPS)
-    run(SGDFairret(), problem, 10, batch_size=2, sampling="uniform")
+    problem = Counted(tiny("demographic_parity <= 0.1", groups=THREE_GROUPS))
+    state = run(SGDFairret(), problem, 10, batch_size=2, sampling="uniform")
     assert (problem.counts.gradients, problem.counts.samples) == (10, 20)
-    assert problem.counts.unseen >= 10  # two rows are never of all three groups
+    assert state.undefined >= 10  # two rows are never of all three groups
 
 
 def test_the_penalty_brings_the_groups_together():
@@ -300,7 +300,7 @@ def test_an_object_of_the_package_plugs_in():
 
 
 def test_it_is_a_method_with_the_paper_s_preset():
-    assert SGDFairret in METHODS
+    assert METHODS["sgd_fairret"] is SGDFairret
     paper = algorithm("sgd_fairret:paper", strength=0.5)
     assert (paper.statistic, paper.norm, paper.step_size, paper.strength) == ("accuracy", 1.0, 0.05, 0.5)
     assert fb.solve(tiny("demographic_parity <= 0.1"), "sgd_fairret", budget="5 steps").steps == 5
@@ -332,9 +332,7 @@ def test_wrong_use_is_explained():
     with pytest.raises(DataError, match="without sensitive features"):
         run(SGDFairret(), tiny(None), 1)
     with pytest.raises(OptionError, match="one score per row"):
-        PenalisedProblem(
-            fb.FairProblem(MLP(2, (), 3), FEATURES, TARGETS, TWO_GROUPS, loss="cross_entropy"), NormPenalty()
-        )
+        GroupPenalty(fb.FairProblem(MLP(2, (), 3), FEATURES, TARGETS, TWO_GROUPS, loss="cross_entropy"), NormPenalty())
     with pytest.raises(OptionError, match="must return one number"):
         run(SGDFairret(penalty=lambda s, g, y: s), tiny("demographic_parity <= 0.1"), 1)
     with pytest.raises(OptionError, match="'sex'"):

@@ -15,18 +15,16 @@ import pytest
 import torch
 
 from fairbound.base.errors import OptionError
-from fairbound.methods import METHODS, StochasticGhost, algorithm, stochastic_ghost
+from fairbound.methods import METHODS, StochasticGhost, algorithm
 from fairbound.methods.stochastic_ghost import (
     Averages,
     averages,
     direction,
     estimate,
-    init,
     kappa_of,
-    level_at,
-    step,
 )
 from fairbound.problems.problem import Draws
+from fairbound.problems.wrappers import Counted
 from fairbound.testing import PROBLEMS, Spy, convex_fair, run, tiny
 
 # Three elements X_j = (grad f, c, grad c) at one x: the first needs its constraint, the second does not, and the rows
@@ -99,15 +97,15 @@ def test_the_estimators_mean_tends_to_the_full_batch_direction():
 
 def test_levels_follow_the_truncated_geometric_law_and_need_no_state():
     config = StochasticGhost(max_level=4)
-    drawn = [level_at(config, seed, k) for seed in range(5) for k in range(4000)]
+    drawn = [config.level_at(seed, k) for seed in range(5) for k in range(4000)]
     expected = config.level_law * len(drawn)
     assert config.level_law[1] / config.level_law[0] == pytest.approx(0.6) and config.level_law.sum() == pytest.approx(
         1
     )
     counts = np.bincount(drawn, minlength=5)
     assert (np.abs(counts - expected) <= 5 * np.sqrt(expected)).all()
-    assert level_at(config, 3, 17) == level_at(config, 3, 17)
-    assert {level_at(StochasticGhost(max_level=0), 0, k) for k in range(50)} == {0}
+    assert config.level_at(3, 17) == config.level_at(3, 17)
+    assert {StochasticGhost(max_level=0).level_at(0, k) for k in range(50)} == {0}
 
 
 def test_drawn_samples_are_unbiased_at_every_level():
@@ -129,10 +127,10 @@ def test_steps_have_the_mean_of_the_direction_over_the_largest_batches():
     problem, config = tiny("loss_gap <= 0.1"), StochasticGhost(max_level=2, step_size=1.0, step_decay=0.0)
     x = torch.tensor([0.4, -0.7, 0.2], dtype=torch.float64)
     draws = Draws(problem, (0,), 8)
-    state, moves = init(config, problem, x.clone(), draws), []
+    state, moves = config.init(problem, x.clone(), draws), []
     for _ in range(1000):
         state.x.copy_(x)
-        state = step(config, state, problem, draws)
+        state = config.step(state, problem, draws)
         moves.append((state.x - x).numpy())
     whole = [direction(config, averages(config, x, draws, "check", k, 3))[0] for k in range(1000)]
     error = np.sqrt(np.var(moves, axis=0) / len(moves) + np.var(whole, axis=0) / len(whole))
@@ -157,7 +155,7 @@ def test_no_sample_is_used_twice_and_subgroups_get_equal_rows():
     problem, config = Watched(tiny("loss_gap <= 0.1")), StochasticGhost(max_level=2, element_rows=2)
     state = run(config, problem, 60)
     keys = [key for key, _ in problem.taken]
-    levels = Counter(level_at(config, 0, k) for k in range(60))
+    levels = Counter(config.level_at(0, k) for k in range(60))
     assert sorted(levels) == [0, 1, 2]
     assert len(set(keys)) == len(keys) == 60 * 6 + 2 * levels[2]
     rows = {level: sum(size for _, name, _, size, _ in keys if name == f"pair {level} xi") for level in levels}
@@ -179,11 +177,11 @@ def test_a_step_that_was_skipped_leaves_later_draws_as_they_were():
     for skipped in (False, True):
         problem, config = Watched(tiny("loss_gap <= 0.1")), StochasticGhost(max_level=2)
         draws = Draws(problem, (0,), 8)
-        state = init(config, problem, problem.start((0,)), draws)
+        state = config.init(problem, problem.start((0,)), draws)
         for k in range(30):
             if k == 20:
                 problem.taken.clear()
-            state = replace(state, k=k + 1) if skipped and k in (7, 8) else step(config, state, problem, draws)
+            state = replace(state, k=k + 1) if skipped and k in (7, 8) else config.step(state, problem, draws)
         seen.append([key for key, _ in problem.taken])
     assert seen[0] == seen[1]
 
@@ -224,7 +222,7 @@ def test_without_noise_it_converges_to_the_optimum_and_its_multipliers(name):
 
 
 def test_on_all_rows_it_is_the_deterministic_method():
-    problem = convex_fair()
+    problem = Counted(convex_fair())
     state = run(StochasticGhost(step_size=0.5, step_decay=0.0), problem, 400, sampling="full")
     np.testing.assert_allclose(state.x, problem.optimum.x, atol=1e-6)
     np.testing.assert_allclose(state.multipliers, problem.optimum.multipliers, atol=1e-6)
@@ -241,9 +239,9 @@ def test_a_stack_whose_runs_have_their_own_bounds_equals_single_runs():
     problem = tiny("loss_gap <= 0.1")
     bounds = torch.tensor([[0.05, 0.05], [0.4, 0.4]], dtype=torch.float64)
     config = StochasticGhost(max_level=2)
-    stacked = problem.with_bounds(bounds)
+    stacked = Counted(problem.with_bounds(bounds))
     together = run(config, stacked, 30, seeds=(5, 6))
-    apart = [problem.with_bounds(b) for b in bounds]
+    apart = [Counted(problem.with_bounds(b)) for b in bounds]
     for r, (seed, own) in enumerate(zip((5, 6), apart, strict=True)):
         single = run(config, own, 30, seeds=(seed,))
         assert torch.equal(together.x[r], single.x) and torch.equal(together.multipliers[r], single.multipliers)
@@ -251,7 +249,7 @@ def test_a_stack_whose_runs_have_their_own_bounds_equals_single_runs():
 
 
 def test_without_constraints_a_step_is_an_unbiased_gradient_step():
-    problem = tiny(None)
+    problem = Counted(tiny(None))
     state = run(StochasticGhost(step_size=0.5, step_decay=0.0), problem, 1)
     draws = Draws(problem, (0,), 8)
     expected = averages(StochasticGhost(), problem.start((0,)), draws, "single", 0, 0).gradient
@@ -260,7 +258,7 @@ def test_without_constraints_a_step_is_an_unbiased_gradient_step():
 
 
 def test_it_is_registered_and_refuses_what_it_cannot_do():
-    assert METHODS[StochasticGhost] is stochastic_ghost
+    assert METHODS["stochastic_ghost"] is StochasticGhost
     assert algorithm("stochastic_ghost:published-code").kappa == "swapped"
     with pytest.raises(OptionError, match="Ball"):
         run(StochasticGhost(), PROBLEMS["ball"](), 1)

@@ -10,6 +10,7 @@ from scipy import integrate, stats
 from fairbound.base.errors import NonFiniteError, OptionError
 from fairbound.instances.inventory import DEMAND, LEVELS, Inventory, TruncatedNormal, _fixed_part, basis
 from fairbound.problems.problem import Problem
+from fairbound.problems.wrappers import Counted
 from fairbound.solver.solve import solve
 from fairbound.testing import check_gradient
 
@@ -200,7 +201,7 @@ def test_methods_run_on_it():
 
 
 def test_counts_of_draws_and_calls():
-    problem = Inventory(constraints=20)
+    problem = Counted(Inventory(constraints=20))
     x, batch = problem.start((0,)), problem.sample((0,), "xi", 0, 100, "uniform")
     problem.values(x, batch)
     problem.gradient(x, batch, (1.0, None))

@@ -8,9 +8,10 @@ import torch
 from scipy.optimize import linprog
 
 from fairbound.base.errors import OptionError
-from fairbound.methods import DFLS, YNW, dfls, ynw
+from fairbound.methods import DFLS, YNW, ynw
 from fairbound.problems.domain import Box, Space
 from fairbound.problems.problem import Draws
+from fairbound.problems.wrappers import Counted
 from fairbound.testing import KnownProblem, Optimum, convex_fair, run
 
 WIDE = ynw.JACOBIAN_UP_TO + 24
@@ -123,27 +124,27 @@ def test_dfls_reaches_the_optimum_of_linear_programs_through_feasible_points(see
 def test_dfls_finds_a_feasible_point_first_and_without_constraints_it_descends():
     problem = linear(0)
     draws = Draws(problem, (0,), 8)
-    state = dfls.init(DFLS(step_size=0.3), problem, problem.slopes(torch.zeros(4))[1].sign(), draws)
+    state = DFLS(step_size=0.3).init(problem, problem.slopes(torch.zeros(4))[1].sign(), draws)
     assert float(problem.evaluate(state.x).g.max()) > 0
     worst = []
     while not state.outer:
         assert torch.equal(state.point, state.best)
         worst.append(float(problem.evaluate(state.x).g.max()))
-        state = dfls.step(DFLS(step_size=0.3), state, problem, draws)
+        state = DFLS(step_size=0.3).step(state, problem, draws)
         assert state.k < 200
     e = problem.evaluate(state.output)
     assert min(worst[:-1]) >= 0 > worst[-1] == float(e.g.max()) and float(state.level) == float(e.f)
     free = linear(1, m=0)
     state = run(DFLS(step_size=0.3), free, 200)
-    assert state.multipliers.tolist() == [1.0]
+    assert state.multipliers.shape == (0,)
     assert float(free.evaluate(state.point).f) == pytest.approx(free.optimum.f, abs=1e-9)
 
 
 def test_dfls_takes_full_batches_whatever_the_sampling():
-    problem = convex_fair()
+    problem = Counted(convex_fair())
     state = run(DFLS(), problem, 4, batch_size=3, sampling="uniform")
     assert problem.counts.gradients == 4 and problem.counts.samples == 4 * problem.rows
-    assert state.multipliers.sum() == 1
+    assert state.multipliers.shape == (2,) and state.multipliers.sum() in (0, 1)
 
 
 # -- YNW ------------------------------------------------------------------------------------------------------------
@@ -199,8 +200,9 @@ def test_the_mean_of_ynws_iterates_is_within_the_proved_bound_of_optimal(seed):
 
 
 def test_ynw_never_forms_the_jacobian_of_many_constraints():
-    problem = linear(0, m=10_000)
-    problem.jacobian = None
+    plain = linear(0, m=10_000)
+    plain.jacobian = None
+    problem = Counted(plain)
     state = run(YNW(), problem, 3)
     assert state.multipliers.shape == (10_000,)
     assert problem.counts.as_dict() | {"samples": 0} == {

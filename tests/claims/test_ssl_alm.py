@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from fairbound.base.errors import OptionError
-from fairbound.methods import SSLALM, algorithm, ssl_alm
+from fairbound.methods import SSLALM, algorithm
+from fairbound.methods.ssl_alm import SSLALMState
 from fairbound.problems.problem import Draws
 from fairbound.testing import PROBLEMS, run, tiny
 
@@ -19,7 +20,7 @@ def paper(**options):
 
 
 X = torch.tensor([0.6, -0.8, 0.3], dtype=torch.float64)
-STATE = ssl_alm.State(
+STATE = SSLALMState(
     x=X,
     k=0,
     multipliers=torch.tensor([0.7, -0.4], dtype=torch.float64),
@@ -58,7 +59,7 @@ def mean(parts):
 def test_G_is_an_unbiased_gradient_of_K():
     """E[G] = grad K over independent xi, zeta1, zeta2 (section 3.3), to rounding: an enumeration has no noise."""
     problem, rows, pairs, config = enumerated()
-    g_x, g_s, y = mean(ssl_alm.estimate(config, STATE, problem, *z) for z in product(rows, pairs, pairs))
+    g_x, g_s, y = mean(config.estimate(STATE, problem, *z) for z in product(rows, pairs, pairs))
     in_x, in_s = gradient_of_K(config, problem, STATE.multipliers)
     assert torch.allclose(y, STATE.multipliers, rtol=0, atol=1e-15)
     assert torch.allclose(g_x, in_x, rtol=0, atol=1e-14) and torch.allclose(g_s, in_s, rtol=0, atol=1e-14)
@@ -67,7 +68,7 @@ def test_G_is_an_unbiased_gradient_of_K():
 def test_G_is_biased_where_zeta1_and_zeta2_are_the_same_sample():
     """The bias is rho Cov(grad c, c), which is far from zero here: the two samples must be independent."""
     problem, rows, pairs, config = enumerated()
-    g_x, _, _ = mean(ssl_alm.estimate(config, STATE, problem, xi, z, z) for xi, z in product(rows, pairs))
+    g_x, _, _ = mean(config.estimate(STATE, problem, xi, z, z) for xi, z in product(rows, pairs))
     in_x, _ = gradient_of_K(config, problem, STATE.multipliers)
     values, slopes = zip(*((e.g, j[1:]) for e, j in (problem.jacobian(STATE.x, z) for z in pairs)), strict=True)
     values, slopes = torch.stack(values), torch.stack(slopes)
@@ -80,7 +81,7 @@ def test_the_multiplier_step_shares_zeta1_with_the_slope_and_adds_its_covariance
     """y+ and grad c come from the same zeta1 (lines 5 and 8), so with eta > 0 the mean is grad K(y + eta (c + s)) plus
     eta Cov(grad c, c): the lemma holds for given y+, and this is by how much it fails otherwise."""
     problem, rows, pairs, config = enumerated(eta=0.05)
-    g_x, _, y = mean(ssl_alm.estimate(config, STATE, problem, *z) for z in product(rows, pairs, pairs))
+    g_x, _, y = mean(config.estimate(STATE, problem, *z) for z in product(rows, pairs, pairs))
     full = problem.values(STATE.x, problem.full()).g
     assert torch.allclose(y, STATE.multipliers + 0.05 * (full + STATE.s), rtol=0, atol=1e-14)
     in_x, _ = gradient_of_K(config, problem, y)
@@ -101,8 +102,8 @@ def test_the_three_samples_of_a_step_are_different_streams():
 
     draws = Listening(problem, (0,), 4)
     config = paper(constraint_batch_size=6)
-    state = ssl_alm.init(config, problem, problem.start((0,)), draws)
-    ssl_alm.step(config, ssl_alm.step(config, state, problem, draws), problem, draws)
+    state = config.init(problem, problem.start((0,)), draws)
+    config.step(config.step(state, problem, draws), problem, draws)
     assert asked == [(n, k, s) for k in (0, 1) for n, s in (("xi", None), ("zeta1", 6), ("zeta2", 6))]
 
 
@@ -151,9 +152,9 @@ def test_a_constraint_that_a_sample_lacks_leaves_its_multiplier_alone():
     batches = [problem.sample((0,), "u", k, 2, "uniform") for k in range(40)]
     lacking = next(b for b in batches if b.seen is not None and not b.seen.any())
     whole = problem.full()
-    _, _, y = ssl_alm.estimate(paper(), STATE, problem, whole, lacking, whole)
+    _, _, y = paper().estimate(STATE, problem, whole, lacking, whole)
     assert torch.equal(y, STATE.multipliers)
-    g_x, g_s, _ = ssl_alm.estimate(FIXED_Y, STATE, problem, whole, whole, lacking)
+    g_x, g_s, _ = FIXED_Y.estimate(STATE, problem, whole, whole, lacking)
     _, jacobian = problem.jacobian(STATE.x, whole)
     assert torch.allclose(g_x, jacobian[0] + STATE.multipliers @ jacobian[1:] + 2.0 * (STATE.x - STATE.z))
     assert torch.allclose(g_s, STATE.multipliers + 2.0 * (STATE.s - STATE.zs))
@@ -163,8 +164,8 @@ def test_the_margin_moves_every_constraint_inside_its_bound():
     """With a share of the bound as margin, G and y+ are those of the bounds that are tighter by that share."""
     stated = tiny("loss_gap <= 0.02")
     tighter = stated.with_bounds(0.75 * stated.bounds)
-    ours = ssl_alm.estimate(paper(margin=0.25), STATE, stated, *3 * [stated.full()])
-    theirs = ssl_alm.estimate(paper(), STATE, tighter, *3 * [tighter.full()])
+    ours = paper(margin=0.25).estimate(STATE, stated, *3 * [stated.full()])
+    theirs = paper().estimate(STATE, tighter, *3 * [stated.full()])
     assert all(torch.allclose(a, b, rtol=0, atol=1e-14) for a, b in zip(ours, theirs, strict=True))
 
 
@@ -174,8 +175,8 @@ def test_steps_decay():
     draws = Draws(problem, (0,), 4)
 
     def after(config):
-        state = ssl_alm.init(config, problem, problem.start((0,)), draws)
-        return ssl_alm.step(config, replace(state, k=300), problem, draws)
+        state = config.init(problem, problem.start((0,)), draws)
+        return config.step(replace(state, k=300), problem, draws)
 
     decaying = after(paper(decay=0.5, decay_steps=100.0))
     halved = after(paper(step_size=0.005, dual_step_size=0.025))

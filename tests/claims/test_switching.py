@@ -7,8 +7,7 @@ from scipy import stats
 
 from fairbound.base.errors import OptionError
 from fairbound.methods import SwitchingSubgradient
-from fairbound.methods import switching_subgradient as method
-from fairbound.methods.switching_subgradient import _largest, _masked, tolerance_at
+from fairbound.methods.switching_subgradient import _largest, _masked
 from fairbound.problems.problem import Draws, Evaluation
 from fairbound.testing import PROBLEMS, run, tiny
 
@@ -16,12 +15,12 @@ from fairbound.testing import PROBLEMS, run, tiny
 def test_the_tolerance_follows_the_paper():
     """1e-4 for 500 iterations, then times 0.97 each epoch (224 steps of 64 rows in the 14,334 training rows)."""
     config = SwitchingSubgradient()
-    assert [tolerance_at(config, k) for k in (0, 1, 499)] == [1e-4] * 3
+    assert [config.tolerance_at(k) for k in (0, 1, 499)] == [1e-4] * 3
     expected = 1e-4
     for k in range(500, 500 + 10 * 224):
         if (k - 500) % 224 == 0:
             expected *= 0.97
-        assert tolerance_at(config, k) == pytest.approx(expected, rel=1e-12)
+        assert config.tolerance_at(k) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("rule", ["constant", "diminishing", "adaptive"])
@@ -77,13 +76,13 @@ def test_the_switch_uses_the_largest_constraint_of_its_own_sample():
 
     draws = Listening(problem, (0,), 4)
     config = SwitchingSubgradient(constraint_batch_size=10, tolerance=10.0)
-    state = method.init(config, problem, problem.start((0,)), draws)
-    state = method.step(config, state, problem, draws)
+    state = config.init(problem, problem.start((0,)), draws)
+    state = config.step(state, problem, draws)
     assert asked == [("test", 10), ("xi", None)] and int(state.objective_steps) == 1
     asked.clear()
     config = SwitchingSubgradient(tolerance=0.0)
     state.x.copy_(torch.tensor([3.0, -2.0, 1.0]))
-    state = method.step(config, state, problem, draws)
+    state = config.step(state, problem, draws)
     assert asked == [("test", None), ("zeta", None)] and int(state.objective_steps) == 1
 
 

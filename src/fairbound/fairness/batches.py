@@ -41,6 +41,11 @@ class Batch:
         self.features, self.targets, self.objective, self.reduction = features, targets, objective, reduction
         self.seen, self.cells, self.key, self.seed, self.rows = seen, cells, key, seed, rows
 
+    @property
+    def size(self) -> int:
+        """Rows of each run."""
+        return self.targets.shape[-1]
+
 
 class Batches:
     """Rows sorted by stratum, and the batches that the verbs of a FairProblem see.

@@ -24,9 +24,9 @@ from torch import Tensor
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.batches import Batch
-from fairbound.fairness.pointwise import Pointwise
 from fairbound.fairness.problem import FairProblem
-from fairbound.problems.problem import Evaluation, Measured
+from fairbound.models.scoring import noise
+from fairbound.problems.wrappers import innermost
 from fairbound.rows.groups import MISSING, cross
 
 Attributes = Literal["each", "crossed"] | tuple[str, ...]
@@ -55,7 +55,7 @@ STATISTICS: dict[str, Callable[[Tensor], Linear]] = {
 }
 
 
-class Penalised(NamedTuple):
+class PenaltyOfScores(NamedTuple):
     """value: (...,); slope: (..., B) in the scores; undefined: groups left out because the rows do not define them."""
 
     value: Tensor
@@ -79,7 +79,9 @@ class NormPenalty:
         if not 1 <= self.norm < float("inf"):
             raise OptionError(f"norm must be a finite p >= 1, got {self.norm!r}.")
 
-    def __call__(self, scores: Tensor, groups: Tensor, targets: Tensor, weights: Tensor | None = None) -> Penalised:
+    def __call__(
+        self, scores: Tensor, groups: Tensor, targets: Tensor, weights: Tensor | None = None
+    ) -> PenaltyOfScores:
         """scores, targets: (..., B); groups: (..., B, S) of 0 and 1, a row of zeros where the group is not known;
         weights: (..., B) >= 0, or None for equal ones. A row of unknown group counts among everybody."""
         w = torch.ones_like(scores) if weights is None else weights.expand_as(scores)
@@ -105,15 +107,15 @@ class NormPenalty:
         d_all = -(pull * stat).sum(-1, keepdim=True) / (overall.square() * torch.where(all_den > 0, all_den, one))
         spread = torch.stack([d_stat, d_stat * stat], -2) @ groups.mT  # (..., 2, B)
         slope = (spread[..., 0, :] + d_all) * row.num1 - (spread[..., 1, :] + d_all * overall) * row.den1
-        return Penalised(value, w * slope * p * (1 - p), int((~used).sum()))
+        return PenaltyOfScores(value, w * slope * p * (1 - p), int((~used).sum()))
 
 
-def _of_callable(penalty: Penalty, scores: Tensor, groups: Tensor, targets: Tensor) -> Penalised:
+def _of_callable(penalty: Penalty, scores: Tensor, groups: Tensor, targets: Tensor) -> PenaltyOfScores:
     """Value and slope of a user's penalty by autograd, run by run."""
     if scores.dim() > 1:
         pairs = zip(groups.expand(*scores.shape, -1), targets.expand_as(scores), strict=True)
         runs = [_of_callable(penalty, s, g, y) for s, (g, y) in zip(scores, pairs, strict=True)]
-        return Penalised(torch.stack([v.value for v in runs]), torch.stack([v.slope for v in runs]), 0)
+        return PenaltyOfScores(torch.stack([v.value for v in runs]), torch.stack([v.slope for v in runs]), 0)
     with torch.enable_grad():
         leaf = scores.detach().requires_grad_()
         value = penalty(leaf.unsqueeze(-1), groups, targets.unsqueeze(-1))
@@ -121,7 +123,7 @@ def _of_callable(penalty: Penalty, scores: Tensor, groups: Tensor, targets: Tens
             shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise OptionError(f"the penalty must return one number as a tensor, got {shape}.")
         (slope,) = torch.autograd.grad(value.reshape(()), leaf, allow_unused=True, materialize_grads=True)
-    return Penalised(value.detach().reshape(()), slope, 0)
+    return PenaltyOfScores(value.detach().reshape(()), slope, 0)
 
 
 def one_hot(problem: FairProblem, attributes: Attributes = "each") -> Tensor:
@@ -155,59 +157,44 @@ def one_hot(problem: FairProblem, attributes: Attributes = "each") -> Tensor:
     return made
 
 
-class PenalisedProblem(FairProblem):
-    """`problem` with f + strength * penalty as its objective, for any method; data and counts are shared, not copied.
+class GroupPenalty:
+    """A penalty on the scores of a FairProblem's rows, for `fairbound.problems.penalised.Penalised`.
 
     penalty: a NormPenalty; or a function of (scores (B, 1), groups one-hot (B, S), targets (B, 1)) that returns one
         number and is differentiable, which sees the rows of a batch without their weights: with sampling="balanced"
-        everybody is then equally many rows of every stratum. strength >= 0. attributes: see `one_hot`.
-    `evaluate` reports the loss alone as f, and a NormPenalty over all rows as extra["penalty"].
-    Groups left out because a batch does not define their statistic are counted in `counts.unseen`.
+        everybody is then equally many rows of every stratum. attributes: see `one_hot`.
+    undefined: groups left out so far because a batch does not define their statistic.
     """
 
-    def __init__(
-        self,
-        problem: FairProblem,
-        penalty: NormPenalty | Penalty,
-        strength: float = 1.0,
-        attributes: Attributes = "each",
-    ):
-        if not isinstance(problem, FairProblem):
-            raise OptionError(f"a penalty on groups needs a FairProblem, got {type(problem).__name__}.")
-        if problem.model.outputs != 1:
-            raise OptionError(f"the penalty needs one score per row, the model gives {problem.model.outputs}.")
-        self.__dict__ |= problem.__dict__
-        self.penalty, self.strength, self.attributes = penalty, strength, attributes
-        self.sensitive = one_hot(problem, attributes)
+    def __init__(self, problem: Any, penalty: NormPenalty | Penalty, attributes: Attributes = "each"):
+        made = innermost(problem)
+        if not isinstance(made, FairProblem):
+            raise OptionError(f"a penalty on groups needs a FairProblem, got {type(made).__name__}.")
+        if made.model.outputs != 1:
+            raise OptionError(f"the penalty needs one score per row, the model gives {made.model.outputs}.")
+        self.problem, self.penalty, self.undefined = made, penalty, 0
+        self.sensitive = one_hot(made, attributes)
 
-    def penalised(self, scores: Tensor, batch: Batch) -> Penalised:
-        """Value, slope and undefined groups of the penalty (without the strength) on a batch."""
+    def value(self, x: Tensor, batch: Batch) -> Tensor:
+        """(...,) the penalty at x (..., n) on the rows of the batch."""
+        with noise(self.problem.model, batch.seed):
+            scores = self.problem.model.scores(x, batch.features)
+        return self.of_scores(scores, batch).value
+
+    def gradient(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """(...,) the penalty, and (..., n) its gradient."""
+        with noise(self.problem.model, batch.seed):
+            scores, tape = self.problem.model.forward(x, batch.features)
+        made = self.of_scores(scores, batch)
+        self.undefined += made.undefined
+        return made.value, tape.vjp(made.slope)
+
+    def of_scores(self, scores: Tensor, batch: Batch) -> PenaltyOfScores:
+        """Value, slope in the scores (..., B) and undefined groups on a batch."""
         groups = self.sensitive if batch.rows is None else self.sensitive[batch.rows]
         if isinstance(self.penalty, NormPenalty):
             return self.penalty(scores, groups, batch.targets.expand_as(scores), batch.objective)
         return _of_callable(self.penalty, scores, groups, batch.targets)
-
-    def _evaluate(self, scores: Tensor, batch: Batch, kinds: list[Pointwise]) -> tuple[Evaluation, Tensor | None]:
-        evaluation, memo = super()._evaluate(scores, batch, kinds)
-        return evaluation._replace(f=evaluation.f + self.strength * self.penalised(scores, batch).value), memo
-
-    def _row_slopes(
-        self, scores: Tensor, batch: Batch, w0: float | Tensor, w: Tensor | None, memo: Tensor | None
-    ) -> Tensor:
-        slopes = super()._row_slopes(scores, batch, w0, w, memo)
-        if isinstance(w0, float) and w0 == 0.0:
-            return slopes
-        made = self.penalised(scores, batch)
-        self.counts.unseen += made.undefined
-        return slopes + made.slope * (w0 * self.strength)
-
-    def evaluate(self, x: Tensor) -> Measured:
-        measured = super().evaluate(x)
-        if not isinstance(self.penalty, NormPenalty):
-            return measured
-        scores = self.all_scores(x)
-        value = self.penalty(scores, self.sensitive, self.targets.expand_as(scores), self._whole()[1]).value
-        return Measured(measured.f, measured.g, {**measured.extra, "penalty": value})
 
 
 def penalty_of(statistic: str, norm: float, penalty: Any = None) -> NormPenalty | Penalty:

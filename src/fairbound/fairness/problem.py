@@ -11,10 +11,8 @@ from scipy import sparse
 from torch import Tensor
 
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
-from fairbound.base.records import Counts
 from fairbound.base.seeds import seed_for
 from fairbound.fairness import quantities
-from fairbound.fairness.batches import Batch
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import dual_scale
@@ -26,14 +24,16 @@ from fairbound.fairness.row_checks import check_outputs, sorted_rows, sorted_wei
 from fairbound.fairness.verbs import Verbs
 from fairbound.models.model import Model
 from fairbound.models.scoring import scores_of_rows
+from fairbound.problems.base import BaseProblem
 from fairbound.problems.domain import Domain, Product, Space
-from fairbound.problems.problem import Measured, check_finite
+from fairbound.problems.problem import Measured, Problem, check_finite
+from fairbound.problems.wrappers import DualRows, Rebounded
 from fairbound.rows.groups import Groups
 from fairbound.rows.sampling import Strata
 from fairbound.rows.sparse import SparseRows
 
 
-class FairProblem(Verbs):
+class FairProblem(Verbs, BaseProblem):
     """min mean loss (or another objective) subject to the stated bounds, over the rows given.
 
     model: a Model with n parameters. features: (n_rows, d) tensor or array, or (n_rows, ...) for an nn.Module; a SciPy
@@ -48,6 +48,9 @@ class FairProblem(Verbs):
 
     Raises: DataError for rows that cannot be used; NonFiniteError, from the verbs, naming batch, group and constraint.
     """
+
+    bounds: Tensor
+    strata: Strata
 
     def __init__(
         self,
@@ -102,23 +105,8 @@ class FairProblem(Verbs):
         self._check_cells()
         self.names = plan.names
         self.dual_scale = torch.as_tensor(dual_scale(plan, self._functions), dtype=dtype, device=self.device)
-        more = plan.spare - np.pad(plan.bounds, (0, plan.m - len(plan.bounds)))
-        self._spare = torch.as_tensor(more, dtype=dtype, device=self.device) if more.any() else None
-        self.dual_rows: FairProblem | None = None
+        self.bounds, self.unbiased = torch.as_tensor(plan.spare, dtype=dtype, device=self.device), plan.unbiased
         self._one_hot: dict[Any, Tensor] = {}
-
-    @property
-    def bounds(self) -> Tensor:
-        """(m,) or (R, m) what a method may keep a share of as margin: the bound inside each g, where it has one."""
-        if self._spare is None:
-            return self.contrasts.bounds
-        extra = self._spare.shape[-1] - self.contrasts.bounds.shape[-1]
-        return torch.nn.functional.pad(self.contrasts.bounds, (0, extra)) + self._spare
-
-    @property
-    def unbiased(self) -> bool:
-        """Whether values and gradients on a balanced batch are unbiased."""
-        return self.plan.unbiased
 
     def _check_cells(self) -> None:
         used = self.plan.used_cells()
@@ -130,36 +118,20 @@ class FairProblem(Verbs):
                 "be measured on them. Give more rows (a larger validation share), merge the group, or drop its bound."
             )
 
-    def with_bounds(self, bounds: Tensor) -> FairProblem:
-        """The same problem with other bounds: (m,), or (R, m) for R stacked runs. Data are shared, not copied."""
-        bounds = torch.as_tensor(bounds, dtype=self.dtype, device=self.device)
-        if bounds.shape[-1] != self.m or self._spare is not None or self.plan.combinations:
-            raise OptionError(
-                "only bounds on differences can be exchanged in a compiled problem; build it anew with the other bound."
-                if bounds.shape[-1] == self.m
-                else f"bounds must end in {self.m}, one per contrast ({', '.join(self.names[:3])}...), got {tuple(bounds.shape)}."
-            )
-        twin = object.__new__(type(self))
-        twin.__dict__ |= self.__dict__ | {"contrasts": self.contrasts.with_bounds(bounds), "counts": Counts()}
-        twin._forget()
-        return twin
+    def with_bounds(self, bounds: Any) -> Rebounded:
+        """The same problem with other bounds: (m,), or (R, m) for R stacked runs. Data are shared, not copied.
 
-    def with_dual_rows(self, held: FairProblem) -> FairProblem:
-        """The same problem whose stream "dual" draws from the rows of `held`: x is trained on these rows, multipliers on
-        others, so that a model that fits its own rows too well still feels the bounds.
-
-        Source: Cotter, Gupta, Jiang, Srebro, Sridharan, Wang, Woodworth, You (2019), Training well-generalizing
-            classifiers for fairness metrics and other data-dependent constraints.
+        Raises: OptionError where a bound is no difference: a ratio's is not only subtracted.
         """
-        twin = object.__new__(type(self))
-        twin.__dict__ |= self.__dict__ | {"dual_rows": held, "counts": Counts()}
-        twin._forget()
-        return twin
+        if len(self.plan.bounds) < self.m or (self.plan.spare != self.plan.bounds).any():
+            raise OptionError(
+                "only bounds that are subtracted can be exchanged; build the problem anew with the other bound."
+            )
+        return Rebounded(self, bounds)
 
-    def sample(self, seeds: Sequence[int], name: str, k: int, size: int, kind: str) -> Batch:
-        if name == "dual" and self.dual_rows is not None:
-            return self.dual_rows.sample(seeds, name, k, size, kind)
-        return super().sample(seeds, name, k, size, kind)
+    def with_dual_rows(self, held: Problem) -> DualRows:
+        """The same problem whose stream "dual" draws from the rows of `held`."""
+        return DualRows(self, held)
 
     def start(self, seeds: Sequence[int]) -> Tensor:
         starts = [self.model.start(torch.Generator().manual_seed(seed_for("start", root=s)), self.dtype) for s in seeds]

@@ -7,14 +7,13 @@ than contrasts of cell means goes through `quantities`, with auxiliary variables
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fairbound.base.records import Counts
 from fairbound.fairness import quantities
 from fairbound.fairness.batches import Batch, Batches
 from fairbound.fairness.plan import Plan
@@ -45,7 +44,7 @@ class Verbs(Batches):
         plan: Plan,
     ):
         super().__init__(features, targets, cells, row_weight, strata, plan)
-        self.model, self.loss, self.counts = model, loss, Counts()
+        self.model, self.loss = model, loss
         self._functions = [f.trained(loss) for f in plan.functions]
         self._true = [f.exact(loss) for f in plan.functions]
         self._loss_only = self._functions == [loss]
@@ -59,8 +58,6 @@ class Verbs(Batches):
 
     def values(self, x: Tensor, batch: Batch, true: bool = False) -> Evaluation:
         """f and g; with `true` the metric itself in place of its surrogate, on all rows without a module's dropout."""
-        self.counts.values += 1
-        self.counts.samples += batch.targets.shape[-1]
         theta, z = self.split(x)
         if true and batch.rows is None and getattr(self.model, "random", False):
             scores = scores_of_rows(self.model, theta, batch.features)
@@ -75,8 +72,6 @@ class Verbs(Batches):
         self, x: Tensor, batch: Batch, weights: Weights | Callable[[Evaluation], Weights]
     ) -> tuple[Evaluation | None, Tensor]:
         """The gradient (..., n) of w0 f + w . g, and the evaluation where `weights` is a function of it."""
-        self.counts.gradients += 1
-        self.counts.samples += batch.targets.shape[-1]
         theta, z = self.split(x)
         with noise(self.model, batch.seed):
             scores, tape = self.model.forward(theta, batch.features)
@@ -97,12 +92,10 @@ class Verbs(Batches):
         """(..., 1 + m): derivatives of f, g_1, ..., g_m along dx (..., n)."""
         if self.plan.beyond_means:
             return (self.jacobian(x, batch)[1] @ dx.unsqueeze(-1)).squeeze(-1)
-        self.counts.jvps += 1
-        self.counts.samples += batch.targets.shape[-1]
         with noise(self.model, batch.seed):
             scores, tape = self.model.forward(x, batch.features)
         with noise(self.model, batch.seed):  # a module with dropout runs again, and must drop the same units
-            ds = tape.push(dx)
+            ds = tape.jvp(dx)
         df = self._along(self._row_slopes(scores, batch, 1.0, None, None) * ds).sum(-1)
         if not self.m:
             return df.unsqueeze(-1)
@@ -117,25 +110,27 @@ class Verbs(Batches):
             dg = dg * batch.seen
         return torch.cat([df.unsqueeze(-1), dg], dim=-1)
 
-    def jacobian(self, x: Tensor, batch: Batch) -> tuple[Evaluation, Tensor]:
-        """The evaluation, and the gradients (..., 1 + m, n) of f, g_1, ..., g_m."""
-        self.counts.jacobians += 1
-        self.counts.samples += batch.targets.shape[-1]
+    def jacobian(self, x: Tensor, batch: Batch, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
+        """The evaluation, and the gradients (..., 1 + m, n) of f, g_1, ..., g_m, or the rows `which` of them."""
         theta, z = self.split(x)
         with noise(self.model, batch.seed):
             scores, tape = self.model.forward(theta, batch.features)
         evaluation, memo = self._evaluate(scores, z, batch)
         zero = scores.new_zeros(*evaluation.g.shape)
         w0 = torch.ones((*x.shape[:-1], 1), dtype=self.dtype, device=x.device) if x.dim() > 1 else 1.0
-        rows = [self._gradient(tape, scores, batch, w0, None, memo if self.plan.beyond_means else None)]
-        for i in range(self.m):
-            if i in self._mirrored:
-                rows.append(-rows[1 + self._mirrored[i]])
-                continue
-            w = zero.clone()
-            w[..., i] = 1.0
-            rows.append(self._gradient(tape, scores, batch, 0.0, w, memo))
-        jacobian = torch.stack(rows, dim=-2)
+        made: dict[int, Tensor] = {}
+        places = range(1 + self.m) if which is None else which
+        for i in places:
+            mirrored = self._mirrored.get(i - 1)
+            if i == 0:
+                made[0] = self._gradient(tape, scores, batch, w0, None, memo if self.plan.beyond_means else None)
+            elif mirrored is not None and 1 + mirrored in made:
+                made[i] = -made[1 + mirrored]
+            else:
+                w = zero.clone()
+                w[..., i - 1] = 1.0
+                made[i] = self._gradient(tape, scores, batch, 0.0, w, memo)
+        jacobian = torch.stack([made[i] for i in places], dim=-2)
         check_finite(jacobian, lambda: self._explain(scores, batch))
         return evaluation, jacobian
 
@@ -173,7 +168,6 @@ class Verbs(Batches):
         else:
             g, memo = batch.reduction.values(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1))
         if batch.seen is not None:
-            self.counts.unseen += int((~batch.seen).sum())
             g = g * batch.seen
         return Evaluation(f, g, batch.seen), memo
 
@@ -187,7 +181,7 @@ class Verbs(Batches):
     ) -> Tensor:
         """(..., n): the gradient of w0 f + w . g in x."""
         if not self.plan.beyond_means:
-            return tape.pull(self._row_slopes(scores, batch, w0, w, memo))
+            return tape.vjp(self._row_slopes(scores, batch, w0, w, memo))
         w = w if w is None or batch.seen is None else w * batch.seen
         made = quantities.vjp(self.plan, self.contrasts, batch, w0, w, memo)
         slopes = self._per_row(batch.objective * made.of_loss) * self.loss.slope(scores, batch.targets)
@@ -195,7 +189,7 @@ class Verbs(Batches):
             slopes = slopes + self._function_slopes(scores, batch, made.of_rows)
         if made.of_scores is not None:
             slopes = slopes + made.of_scores
-        return torch.cat([tape.pull(slopes), made.of_auxiliaries], dim=-1)
+        return torch.cat([tape.vjp(slopes), made.of_auxiliaries], dim=-1)
 
     def _row_slopes(self, scores: Tensor, batch: Batch, w0: float | Tensor, w: Tensor | None, memo: Any) -> Tensor:
         """The gradient of w0 f + w . g in the scores."""

@@ -13,14 +13,13 @@ from typing import Any
 from fairbound.base.errors import OptionError
 from fairbound.instances.data_instances import INSTANCES
 from fairbound.instances.fair_ratio import fair_ratio, positive_shares
-from fairbound.instances.linear_terms import Block, LinearTerms, Ranges, Term
+from fairbound.instances.linear_terms import Block, LinearTerms, Term
 from fairbound.instances.neyman_pearson import neyman_pearson
 
 __all__ = [
     "INSTANCES",
     "Block",
     "LinearTerms",
-    "Ranges",
     "Term",
     "fair_ratio",
     "instance",

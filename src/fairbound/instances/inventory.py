@@ -37,8 +37,8 @@ from scipy.special import ndtr, ndtri
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
-from fairbound.base.records import Counts
 from fairbound.base.seeds import seed_for
+from fairbound.problems.base import BaseProblem
 from fairbound.problems.domain import Box
 from fairbound.problems.problem import Evaluation, Measured, Weights, check_finite
 from fairbound.rows.sampling import KINDS
@@ -121,7 +121,7 @@ class DemandBatch(NamedTuple):
     key: tuple[str, int]
 
 
-class Inventory:
+class Inventory(BaseProblem):
     """The program above as a problem: n = 19, m sampled (state, action) pairs, objective exact.
 
     costs: (c_h, c_d, c_b) >= 0 per unit held, disposed of, backlogged. constraints: m >= 1. seed: of the sampled pairs.
@@ -159,9 +159,8 @@ class Inventory:
         if not (box > 0 and math.isfinite(box)):
             raise OptionError(f"box must be positive and finite, got {box}; it bounds every entry of x.")
         self.costs, self.m, self.n, self.dtype = tuple(float(c) for c in costs), int(constraints), BASIS + 1, dtype
-        self.dual_scale, self.bounds = 1.0, 0.0
         self.names = tuple(f"pair {i}" for i in range(self.m))
-        self.box, self.domain, self.counts = float(box), Box(-float(box), float(box)), Counts()
+        self.box, self.domain = float(box), Box(-float(box), float(box))
         low = np.array([LOWEST_STOCK, 0.0, 0.0, 0.0])
         drawn = np.random.default_rng(seed_for("inventory pairs", self.m, root=seed)).random((self.m, 4))
         pairs = low + drawn * (LARGEST_ORDER - low)
@@ -225,15 +224,11 @@ class Inventory:
 
     def values(self, x: Tensor, batch: DemandBatch, true: bool = False) -> Evaluation:
         """f, exact, and g on the batch; metric and surrogate are the same here."""
-        self.counts.values += 1
-        self.counts.samples += batch.size
         return self._evaluate(x, batch)
 
     def gradient(
         self, x: Tensor, batch: DemandBatch, weights: Weights | Callable[[Evaluation], Weights]
     ) -> tuple[Evaluation | None, Tensor]:
-        self.counts.gradients += 1
-        self.counts.samples += batch.size
         evaluation = self._evaluate(x, batch) if callable(weights) else None
         w0, w = weights(evaluation) if callable(weights) else weights  # type: ignore[arg-type]
         gradient = self.objective * w0 + torch.zeros_like(x)
@@ -244,16 +239,15 @@ class Inventory:
         return evaluation, gradient
 
     def jvp(self, x: Tensor, batch: DemandBatch, dx: Tensor) -> Tensor:
-        self.counts.jvps += 1
-        self.counts.samples += batch.size
         along = dx @ self._K.T + (batch.D @ (dx @ self._W.T).unsqueeze(-1)).squeeze(-1)
         return torch.cat([(dx @ self.objective).unsqueeze(-1), along], dim=-1)
 
-    def jacobian(self, x: Tensor, batch: DemandBatch) -> tuple[Evaluation, Tensor]:
-        self.counts.jacobians += 1
-        self.counts.samples += batch.size
+    def jacobian(self, x: Tensor, batch: DemandBatch, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
+        """The evaluation, and the gradients (..., 1 + m, n), or the rows `which` of them."""
         A = self._K + batch.D @ self._W
         rows = torch.cat([self.objective.expand(*A.shape[:-2], 1, self.n), A], dim=-2)
+        if which is not None:
+            rows = rows[..., list(which), :]
         return self._evaluate(x, batch), rows.expand(*x.shape[:-1], *rows.shape[-2:])
 
     def evaluate(self, x: Tensor) -> Measured:

@@ -11,20 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.base.records import Counts
 from fairbound.fairness.pointwise import Pointwise
 from fairbound.instances.block_batches import Batch, BlockBatches, Piece
 from fairbound.instances.row_matrix import RowMatrix, Rows
 from fairbound.instances.score_losses import score_loss
+from fairbound.problems.base import BaseProblem, Numbered
 from fairbound.problems.domain import Ball, Domain, Product, Space
-from fairbound.problems.problem import Evaluation, Measured, Weights, check_finite
+from fairbound.problems.problem import Evaluation, Measured, Ranges, Weights, check_finite
+from fairbound.rows.sampling import Strata
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +54,7 @@ class Term:
     coefficient: float = 1.0
 
 
-class Ranges(NamedTuple):
-    """low, high: (..., 1 + m, K), between which the part of F_i that comes from one row of block k lies; r_i is not in it."""
-
-    low: Tensor
-    high: Tensor
-
-
-class LinearTerms(BlockBatches):
+class LinearTerms(BlockBatches, BaseProblem):
     """min F_0(x) subject to F_i(x) <= 0, with |w_c|_2 <= radius for each of the C class vectors.
 
     blocks: K blocks of rows, of equal width. terms: what each of F_0 .. F_m is the sum of; each needs one.
@@ -74,6 +68,8 @@ class LinearTerms(BlockBatches):
     """
 
     convex = True
+    bounds: Tensor
+    strata: Strata
 
     def __init__(
         self,
@@ -93,9 +89,9 @@ class LinearTerms(BlockBatches):
         if classes < 1:
             raise OptionError(f"classes must be at least 1, got {classes}.")
         self.name, self.classes, self.radius = name, classes, radius
-        self.m, self.counts, self.dual_scale = len(bounds), Counts(), 1.0
+        self.m = len(bounds)
         self.bounds = _checked_bounds(bounds, dtype)
-        self.names = tuple(names) if names is not None else tuple(f"g{i + 1}" for i in range(self.m))
+        self.names = Numbered(self.m) if names is None else tuple(names)
         if len(self.names) != self.m:
             raise OptionError(f"{len(self.names)} names for {self.m} constraints; give one each.")
         matrix = RowMatrix([b.rows for b in blocks], [b.name for b in blocks], dtype)
@@ -119,15 +115,11 @@ class LinearTerms(BlockBatches):
 
     def values(self, x: Tensor, batch: Batch, true: bool = False) -> Evaluation:
         """f and g on the batch; metric and surrogate are the same here."""
-        self.counts.values += 1
-        self.counts.samples += batch.size
         return self._evaluation(self._scores(x, batch), batch)
 
     def gradient(
         self, x: Tensor, batch: Batch, weights: Weights | Callable[[Evaluation], Weights]
     ) -> tuple[Evaluation | None, Tensor]:
-        self.counts.gradients += 1
-        self.counts.samples += batch.size
         scores = self._scores(x, batch)
         evaluation = None
         if callable(weights):
@@ -143,8 +135,6 @@ class LinearTerms(BlockBatches):
         return evaluation, gradient
 
     def jvp(self, x: Tensor, batch: Batch, dx: Tensor) -> Tensor:
-        self.counts.jvps += 1
-        self.counts.samples += batch.size
         F: Any = 0.0
         for piece, s, ds in zip(batch.pieces, self._scores(x, batch), self._scores(dx, batch), strict=True):
             for loss, share, _ in piece.parts:
@@ -152,13 +142,13 @@ class LinearTerms(BlockBatches):
                 F = F + _weighted(along.sum(-1) if self.classes > 1 else along, share)
         return F
 
-    def jacobian(self, x: Tensor, batch: Batch) -> tuple[Evaluation, Tensor]:
-        self.counts.jacobians += 1
-        self.counts.samples += batch.size
+    def jacobian(self, x: Tensor, batch: Batch, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
+        """The evaluation, and the gradients (..., 1 + m, n), or the rows `which` of them."""
         scores = self._scores(x, batch)
         evaluation = self._evaluation(scores, batch)
         one = torch.ones(*x.shape[:-1], 1, dtype=self.dtype)
-        jacobian = torch.stack([self._pull(scores, batch, one, (i,)) for i in range(1 + self.m)], dim=-2)
+        places = range(1 + self.m) if which is None else which
+        jacobian = torch.stack([self._pull(scores, batch, one, (i,)) for i in places], dim=-2)
         check_finite(jacobian, lambda: self._explain(batch, "gradient"))
         return evaluation, jacobian
 

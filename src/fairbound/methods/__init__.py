@@ -1,34 +1,21 @@
-"""The methods by name. A new one is a file with a Config (its class), `init` and `step`, and a row in METHODS.
+"""The methods, one published algorithm a file, and `algorithm`, which finds one by name.
 
-state = init(config, problem, x0, draws)            x0 is taken over and moved in place
-state = step(config, state, problem, draws)         state has at least x, k and multipliers; it is plain data
-
-A state whose method returns something else than its latest x has it as `point`; one that can halt says so in `done` (...,).
+A method is a frozen dataclass of options with `init` and `step`; see `fairbound.methods.method`.
 """
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import fields
-from types import ModuleType
+import importlib
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from fairbound.base.errors import OptionError
-from fairbound.methods import (
-    alm,
-    certified_level_set,
-    dfls,
-    sfls,
-    sgd,
-    sgd_fairret,
-    ssl_alm,
-    stochastic_ghost,
-    switching_subgradient,
-    ynw,
-)
 from fairbound.methods.alm import ALM
 from fairbound.methods.certified_level_set import CertifiedLevelSet
 from fairbound.methods.dfls import DFLS
+from fairbound.methods.method import Method, State
 from fairbound.methods.sfls import SFLS
 from fairbound.methods.sgd import SGD
 from fairbound.methods.sgd_fairret import SGDFairret
@@ -46,57 +33,99 @@ __all__ = [
     "SSLALM",
     "YNW",
     "CertifiedLevelSet",
+    "Method",
     "SGDFairret",
+    "State",
     "StochasticGhost",
     "SwitchingSubgradient",
     "algorithm",
-    "method_of",
 ]
 
-METHODS: dict[type, ModuleType] = {
-    ALM: alm,
-    SSLALM: ssl_alm,
-    SwitchingSubgradient: switching_subgradient,
-    StochasticGhost: stochastic_ghost,
-    SGD: sgd,
-    SGDFairret: sgd_fairret,
-    SFLS: sfls,
-    DFLS: dfls,
-    YNW: ynw,
-    CertifiedLevelSet: certified_level_set,
+METHODS: dict[str, type[Any]] = {
+    method.name: method
+    for method in (
+        ALM,
+        SSLALM,
+        SwitchingSubgradient,
+        StochasticGhost,
+        SGD,
+        SGDFairret,
+        SFLS,
+        DFLS,
+        YNW,
+        CertifiedLevelSet,
+    )
 }
+"""Short names. A method that is not here is named by its class: "package.module:Class"."""
 
 
-def algorithm(name: str | Any, **options: Any) -> Any:
-    """The configuration of a method by name ("alm"), or by name and preset ("ssl_alm:paper"), with options on top.
+def algorithm(name: str | Method[Any], **options: Any) -> Method[Any]:
+    """A method by name ("alm"), by name and preset ("ssl_alm:paper"), or by its class ("package.module:Class", or
+    "package.module:Class:preset"), with options on top; a method itself is returned as it is.
 
-    Raises: OptionError for an unknown name, preset or option.
+    An option `inner` may be a name, or a table {name = ..., further options}, of the method to hold.
+    Raises: OptionError for an unknown name, preset or option, and for a module that cannot be imported.
     """
-    if type(name) in METHODS:
+    if not isinstance(name, str):
+        if isinstance(name, type) or not isinstance(name, Method):
+            raise OptionError(
+                f"an algorithm is a name like 'alm', or an object with init and step like fb.ALM(step_size=0.05); got {name!r}."
+            )
         if options:
             raise OptionError(f"give options to {type(name).__name__}(...) itself, not beside it.")
         return name
-    word, _, preset = str(name).partition(":")
-    for config in METHODS:
-        if config.name == word:  # type: ignore[attr-defined]
-            break
-    else:
-        raise OptionError(f"unknown algorithm {name!r}; known: {', '.join(c.name for c in METHODS)}.")  # type: ignore[attr-defined]
-    if preset and preset not in config.presets:  # type: ignore[attr-defined]
-        raise OptionError(f"{word} has no preset {preset!r}; it has {sorted(config.presets)}.")  # type: ignore[attr-defined]
-    allowed = [f.name for f in fields(config)]
-    unknown = [o for o in options if o not in allowed]
-    if unknown:
-        near = difflib.get_close_matches(unknown[0], allowed, 1)
+    kind, preset = _found(name)
+    if preset and preset not in kind.presets:
+        raise OptionError(f"{kind.name} has no preset {preset!r}; it has {sorted(kind.presets)}.")
+    allowed = [f.name for f in fields(kind)]
+    for option in options:
+        if option not in allowed:
+            near = difflib.get_close_matches(option, allowed, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(allowed)}."
+            raise OptionError(f"{kind.name} has no option {option!r}{hint}")
+    if isinstance(inner := options.get("inner"), str):
+        options["inner"] = algorithm(inner)
+    elif isinstance(inner, Mapping):
+        options["inner"] = algorithm(**inner)
+    return kind(**{**(kind.presets[preset] if preset else {}), **options})
+
+
+def _found(name: str) -> tuple[type[Any], str]:
+    """The class that `name` means, and the name of its preset ("" for none)."""
+    word, _, rest = name.partition(":")
+    if word in METHODS:
+        return METHODS[word], rest
+    if rest:
+        path, _, preset = rest.partition(":")
+        return _imported(word, path, name), preset
+    module, _, path = word.rpartition(".")
+    if module:
+        return _imported(module, path, name), ""
+    near = difflib.get_close_matches(word, METHODS, 1)
+    raise OptionError(
+        f"unknown algorithm {name!r}; "
+        + (f"did you mean {near[0]!r}? " if near else "")
+        + f"known: {', '.join(METHODS)}. A method of your own is named by its class, as 'package.module:Class'."
+    )
+
+
+def _imported(module: str, path: str, name: str) -> type[Any]:
+    try:
+        found = getattr(importlib.import_module(module), path, None)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
+            raise
         raise OptionError(
-            f"{word} has no option {unknown[0]!r}"
-            + (f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(allowed)}.")
+            f"unknown algorithm {name!r}: it is none of {', '.join(METHODS)}, and there is no module {error.name!r} to import. "
+            "Install the package, or put its folder on PYTHONPATH."
+        ) from None
+    if not (isinstance(found, type) and is_dataclass(found) and isinstance(found, Method)):
+        raise OptionError(
+            f"{name!r} is no method: {module} has "
+            + (
+                f"no class {path!r}."
+                if found is None
+                else f"{path!r}, which is no dataclass with init, step and a name."
+            )
         )
-    return config(**{**(config.presets[preset] if preset else {}), **options})  # type: ignore[attr-defined]
-
-
-def method_of(config: Any) -> ModuleType:
-    """The module whose init and step run `config`."""
-    if type(config) not in METHODS:
-        raise OptionError(f"{type(config).__name__} is not a method of this library; see fairbound.methods.METHODS.")
-    return METHODS[type(config)]
+    return found

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
+from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.methods.primal import (
     OptimizerFactory,
     check_optimizer,
@@ -37,7 +38,16 @@ from fairbound.problems.problem import Draws, Problem
 
 
 @dataclass(frozen=True, kw_only=True)
-class ALM:
+class ALMState(State):
+    """x: (..., n) iterate, moved in place; multipliers, w: y and weights (..., m); a constraint whose groups the rows of a dual
+    update lack keeps both. optimizer: what moves x, None for plain steps."""
+
+    w: Tensor
+    optimizer: torch.optim.Optimizer | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ALM(Method[ALMState]):
     """Options of the augmented Lagrangian method.
 
     step_size: tau; at step k it is step_size / (1 + k / decay_steps)^decay. optimizer: as in SGD.
@@ -91,44 +101,33 @@ class ALM:
         if self.dual_values not in ("true", "surrogate"):
             raise OptionError(f"dual_values must be 'true' or 'surrogate', got {self.dual_values!r}.")
 
+    def init(self, problem: Problem, x: Tensor, draws: Draws) -> ALMState:
+        """At x (..., n), which is moved in place, with y = w = 0."""
+        zero = no_multipliers(problem, x)
+        optimizer = make_optimizer(self.optimizer, x, self.step_size)
+        return ALMState(x=x, k=0, multipliers=zero, w=zero.clone(), optimizer=optimizer)
 
-@dataclass(frozen=True)
-class State:
-    """x: (..., n) iterate, moved in place; k: steps done; multipliers, w: y and weights (..., m); a constraint whose groups
-    the rows of a dual update lack keeps both."""
+    def step(self, state: ALMState, problem: Problem, draws: Draws) -> ALMState:
+        """A dual update where it is due, then a primal step on one batch."""
+        slower = decayed(state.k, self.decay_steps, self.decay)
+        if state.k % self.dual_every == 0 and problem.m:
+            state = self.dual_update(state, problem, draws, slower)
+        batch = draws("primal", state.k)
+        _, gradient = problem.gradient(state.x, batch, (1.0, state.w if problem.m else None))
+        if self.weight_decay:
+            gradient = gradient.add(state.x, alpha=self.weight_decay)
+        move(state.x, clipped(gradient, self.clip), state.optimizer, self.step_size, slower)
+        state.x.copy_(problem.domain.project(state.x))
+        return replace(state, k=state.k + 1)
 
-    x: Tensor
-    k: int
-    multipliers: Tensor
-    w: Tensor
-    optimizer: torch.optim.Optimizer | None
-
-
-def init(config: ALM, problem: Problem, x: Tensor, draws: Draws) -> State:
-    zero = x.new_zeros(*x.shape[:-1], problem.m)
-    return State(x, 0, zero, zero.clone(), make_optimizer(config.optimizer, x, config.step_size))
-
-
-def step(config: ALM, state: State, problem: Problem, draws: Draws) -> State:
-    slower = decayed(state.k, config.decay_steps, config.decay)
-    if state.k % config.dual_every == 0 and problem.m:
-        state = dual_update(config, state, problem, draws, slower)
-    batch = draws("primal", state.k)
-    _, gradient = problem.gradient(state.x, batch, (1.0, state.w if problem.m else None))
-    if config.weight_decay:
-        gradient = gradient.add(state.x, alpha=config.weight_decay)
-    move(state.x, clipped(gradient, config.clip), state.optimizer, config.step_size, slower)
-    state.x.copy_(problem.domain.project(state.x))
-    return replace(state, k=state.k + 1)
-
-
-def dual_update(config: ALM, state: State, problem: Problem, draws: Draws, slower: float) -> State:
-    size = min(8 * draws.batch_size, 1024) if config.dual_rows is None else config.dual_rows
-    rows = draws("dual", state.k // config.dual_every, size=size, sampling=None if size else "full")
-    measured = problem.values(state.x, rows, true=config.dual_values == "true")
-    scale, inner = problem.dual_scale, measured.g + config.margin * problem.bounds
-    y = (state.multipliers + (config.dual_step_size * slower) * scale * inner).clamp_(0, config.multiplier_bound)
-    w = (y + config.penalty * scale * inner).clamp_(0, config.multiplier_bound)
-    if measured.seen is not None:
-        y, w = torch.where(measured.seen, y, state.multipliers), torch.where(measured.seen, w, state.w)
-    return replace(state, multipliers=y, w=w)
+    def dual_update(self, state: ALMState, problem: Problem, draws: Draws, slower: float) -> ALMState:
+        """y and w (..., m) from fresh rows; slower: the factor by which the dual step has decayed."""
+        size = min(8 * draws.batch_size, 1024) if self.dual_rows is None else self.dual_rows
+        rows = draws("dual", state.k // self.dual_every, size=size, sampling=None if size else "full")
+        measured = problem.values(state.x, rows, true=self.dual_values == "true")
+        scale, inner = problem.dual_scale, measured.g + self.margin * problem.bounds
+        y = (state.multipliers + (self.dual_step_size * slower) * scale * inner).clamp_(0, self.multiplier_bound)
+        w = (y + self.penalty * scale * inner).clamp_(0, self.multiplier_bound)
+        if measured.seen is not None:
+            y, w = torch.where(measured.seen, y, state.multipliers), torch.where(measured.seen, w, state.w)
+        return replace(state, multipliers=y, w=w)

@@ -26,7 +26,7 @@ Source: Maurer, Pontil (2009), Theorem 4, for the inequality; Lin, Nadarajah, So
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -35,6 +35,7 @@ from torch import Tensor
 from fairbound.base.errors import OptionError
 from fairbound.confidence.single import bernstein_width
 from fairbound.problems.problem import Draws, Problem
+from fairbound.problems.wrappers import innermost
 
 FIRST_BATCHES = 64
 LEAST_LEVEL = 1e-300
@@ -71,6 +72,11 @@ def call_level(delta: float, call: int) -> float:
     return math.ldexp(delta, -(call + 1))
 
 
+def round_level(delta: float, tries: int) -> float:
+    """The level of round 0, 1, ... of a certificate at level delta; the sum over all rounds is delta."""
+    return math.ldexp(delta, -(tries + 1))
+
+
 def exact(problem: Problem, x: Tensor, draws: Draws, call: int, true: bool = True) -> Bounds:
     """f and g themselves on a full batch, counted like any other call; true: of the metric where training has a surrogate."""
     e = problem.values(x, draws("certificate", call, sampling="full"), true=true)
@@ -87,25 +93,29 @@ class Spread(NamedTuple):
     blocks: int
 
 
-def spread(problem: Any, x: Tensor) -> Spread:
-    """What the problem's `ranges` at x, (..., 1 + m, blocks) each, say of a batch.
+def spread(problem: Problem, x: Tensor) -> Spread | None:
+    """What the problem's `ranges` at x (..., n) say of a batch; None where it has none."""
+    found = problem.ranges(x)
+    return None if found is None else Spread(found.low.sum(-1), found.high.sum(-1), found.low.shape[-1])
 
-    Raises: OptionError where the problem has none.
-    """
-    if not hasattr(problem, "ranges"):
+
+def check_ranges(problem: Problem, x: Tensor) -> Spread:
+    """`spread`. Raises: OptionError where the problem has no `ranges` at x (..., n)."""
+    found = spread(problem, x)
+    if found is None:
         raise OptionError(
-            f"a sampled certificate needs to know between what values one row can lie, but {type(problem).__name__} has no "
-            "`ranges`. Take certificate='exact'."
+            f"a sampled certificate needs to know between what values one row can lie, but {type(innermost(problem)).__name__} "
+            "has no `ranges`. Take certificate='exact'."
         )
-    low, high = problem.ranges(x)
-    return Spread(low.sum(-1), high.sum(-1), low.shape[-1])
+    return found
 
 
 def free(problem: Problem, x: Tensor, draws: Draws, size: int, true: bool = True) -> Bounds | None:
     """The bounds at x from one small batch where no two rows differ there; None where they may."""
-    if not hasattr(problem, "ranges"):
+    ends = spread(problem, x)
+    if ends is None:
         return None
-    low, high, blocks = spread(problem, x)
+    low, high, blocks = ends
     if not bool((high - low <= 1e-12 * (1 + high.abs())).all()):
         return None
     e = problem.values(x, draws("certificate-free", 0, max(size, blocks), "balanced"), true=true)
@@ -128,7 +138,7 @@ def sampled(
 
     size: rows of a batch, raised to one from every block. delta: of this call, see `call_level`. first: batches of round 0.
     """
-    ends = spread(problem, x)
+    ends = check_ranges(problem, x)
     low, high = (end.detach().cpu().numpy().astype(np.float64)[..., 1:] for end in ends[:2])
     size, lead = max(size, ends.blocks), x.shape[:-1]
     f, upper = x.new_full(lead, torch.inf), x.new_full((*lead, problem.m), torch.inf)
@@ -144,7 +154,7 @@ def sampled(
             shown &= True if e.seen is None else e.seen
         g = torch.stack(gs).double().cpu().numpy()
         mean_f = torch.stack(fs).mean(0)
-        bound = upper_bounds(g, low, high, delta / 2.0 ** (tries + 1))
+        bound = upper_bounds(g, low, high, round_level(delta, tries))
         mean = g.mean(0)
         above = torch.as_tensor(((mean > 0) & (2 * mean > bound)).any(-1), device=x.device)
         found = torch.as_tensor(bound, dtype=x.dtype, device=x.device).masked_fill(~shown, torch.inf)

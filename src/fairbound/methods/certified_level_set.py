@@ -3,7 +3,7 @@
     call k = 0, 1, ...:
         oracle       steps on  min_x max_{y in simplex}  y_0 (f(x) - r) + sum_i y_i (g_i(x) + tau),   warm x and y,
                      the level r moved along with f(x);  candidate c: the weighted mean of the steps so far
-        certificate  U_i with g_i(c) <= U_i for all i, and U_f = f(c)  (`subproblems.certificates`, level delta / 2^(k+1);
+        certificate  U_i with g_i(c) <= U_i for all i, and U_f = f(c)  (`certificates`, level delta / 2^(k+1);
                      U_f is an estimate where rows are sampled)
         accept       c where all U_i < 0; else the mixture with a certified point a that convexity makes feasible
         level        x_out <- the accepted point, r <- its U_f, if that is less than r
@@ -49,9 +49,9 @@ from torch import Tensor
 from fairbound.base.errors import OptionError
 from fairbound.methods import certificates
 from fairbound.methods.certificates import Bounds
+from fairbound.methods.method import Method, State
 from fairbound.methods.primal import nonnegative, positive
 from fairbound.problems.problem import Draws, Evaluation, Problem
-from fairbound.subproblems.bregman import squared_diameter
 
 LEAST_ORACLE_ROWS, MOST_ORACLE_ROWS = 8, 32
 LEAST_SAMPLED_ROWS = 1 << 15
@@ -60,7 +60,50 @@ LEAST_WEIGHT = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class CertifiedLevelSet:
+class CertifiedState(State):
+    """x: (..., n) the oracle's iterate; y: (..., 1 + m), objective first; multipliers: (..., m) y_i / y_0; average: (..., n) the next candidate; output: (..., n)
+    the last outer iterate, before there is one the start; outer: (...,) how many there were; level: (...,) r, the bound
+    U_f of the outer iterate, inf before there is one; upper: (...,) the last estimate of P(r, average).
+
+    calls: how many have ended; due: the step at which the next ends. origin: (..., n) the start; reach: (...,) largest
+    distance from it; square, dual_square: (...,) sums of the steps' denominators; caution: (...,) tau in standard errors;
+    mean, variance: (..., 1 + m) of f and g over the steps.
+    output_bounds, anchor_bounds: (..., 1 + m) bounds on f and g at the output and at the anchor (..., n), a certified
+    point with room to spare; inf where there is none.
+    """
+
+    y: Tensor
+    average: Tensor
+    output: Tensor
+    outer: Tensor
+    level: Tensor
+    upper: Tensor
+    calls: int
+    due: int
+    origin: Tensor
+    reach: Tensor
+    square: Tensor
+    dual_square: Tensor
+    caution: Tensor
+    mean: Tensor
+    variance: Tensor
+    output_bounds: Tensor
+    anchor: Tensor
+    anchor_bounds: Tensor
+
+    @property
+    def point(self) -> Tensor:
+        """(..., n) the last outer iterate; before there is one the next candidate, which nothing is known of."""
+        return torch.where((self.outer > 0).unsqueeze(-1), self.output, self.average)
+
+    @property
+    def shown(self) -> dict[str, Tensor]:
+        """The level, and the last estimate of P there."""
+        return {"level": self.level, "upper": self.upper}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifiedLevelSet(Method[CertifiedState]):
     """Options of the certified level-set method.
 
     delta: the probability, in (0, 1), with which an outer iterate may be infeasible. certificate: "exact", a full pass;
@@ -115,172 +158,171 @@ class CertifiedLevelSet:
         if self.certificate not in ("exact", "sampled", "both"):
             raise OptionError(f"certificate must be 'exact', 'sampled' or 'both', got {self.certificate!r}.")
 
-
-@dataclass(frozen=True)
-class State:
-    """x: (..., n) the oracle's iterate; multipliers: (..., 1 + m) y; average: (..., n) the next candidate; output: (..., n)
-    the last outer iterate, before there is one the start; outer: (...,) how many there were; level: (...,) r, the bound
-    U_f of the outer iterate, inf before there is one; upper: (...,) the last estimate of P(r, average).
-
-    calls: how many have ended; due: the step at which the next ends. origin: (..., n) the start; reach: (...,) largest
-    distance from it; square, dual_square: (...,) sums of the steps' denominators; caution: (...,) tau in standard errors;
-    mean, variance: (..., 1 + m) of f and g over the steps.
-    output_bounds, anchor_bounds: (..., 1 + m) bounds on f and g at the output and at the anchor (..., n), a certified
-    point with room to spare; inf where there is none.
-    """
-
-    x: Tensor
-    k: int
-    multipliers: Tensor
-    average: Tensor
-    output: Tensor
-    outer: Tensor
-    level: Tensor
-    upper: Tensor
-    calls: int
-    due: int
-    origin: Tensor
-    reach: Tensor
-    square: Tensor
-    dual_square: Tensor
-    caution: Tensor
-    mean: Tensor
-    variance: Tensor
-    output_bounds: Tensor
-    anchor: Tensor
-    anchor_bounds: Tensor
-
     @property
-    def point(self) -> Tensor:
-        """(..., n) the last outer iterate; before there is one the next candidate, which nothing is known of."""
-        return torch.where((self.outer > 0).unsqueeze(-1), self.output, self.average)
+    def needs(self) -> frozenset[str]:  # type: ignore[override]
+        """Unbiased batches, where certificates rest on rows drawn."""
+        return frozenset() if self.certificate == "exact" else frozenset({"unbiased"})
 
+    def init(self, problem: Problem, x: Tensor, draws: Draws) -> CertifiedState:
+        """Nothing certified yet but, where that is free, the start x (..., n).
 
-def init(config: CertifiedLevelSet, problem: Problem, x: Tensor, draws: Draws) -> State:
-    lead, m = x.shape[:-1], problem.m
-    if config.certificate != "exact":
-        certificates.spread(problem, x)
-    y = x.new_full((*lead, 1 + m), (1 - config.start_weight) / max(m, 1))
-    y[..., 0] = config.start_weight if m else 1.0
-    nothing = x.new_full((*lead, 1 + m), torch.inf)
-    anchor_bounds, size = nothing, _oracle_rows(config, problem)
-    start = certificates.free(problem, x, draws, size, config.certify == "metric")
-    if start is not None:
-        known = torch.cat([start.f.unsqueeze(-1), start.upper], -1)
-        good = _below(start.upper, 2 * certificates.rounding(problem, start.upper))
-        anchor_bounds = torch.where(good, known, nothing)
-    return State(
-        x=x,
-        k=0,
-        multipliers=y,
-        average=x.clone(),
-        output=x.clone(),
-        outer=torch.zeros(lead, dtype=torch.int64, device=x.device),
-        level=x.new_full(lead, torch.inf),
-        upper=x.new_full(lead, torch.inf),
-        calls=0,
-        due=_call_length(config, problem, size, 0),
-        origin=x.clone(),
-        reach=x.new_full(lead, _first_reach(config, problem)),
-        square=x.new_zeros(lead),
-        dual_square=x.new_zeros(lead),
-        caution=x.new_full(lead, config.margin).masked_fill(
-            torch.isinf(anchor_bounds[..., 0]), max(config.margin, min(1.0, config.most_margin))
-        ),
-        mean=x.new_zeros(*lead, 1 + m),
-        variance=x.new_zeros(*lead, 1 + m),
-        output_bounds=nothing,
-        anchor=x.clone(),
-        anchor_bounds=anchor_bounds,
-    )
+        Raises: OptionError for sampled certificates of a problem without `ranges`.
+        """
+        lead, m = x.shape[:-1], problem.m
+        if self.certificate != "exact":
+            certificates.check_ranges(problem, x)
+        y = x.new_full((*lead, 1 + m), (1 - self.start_weight) / max(m, 1))
+        y[..., 0] = self.start_weight if m else 1.0
+        nothing = x.new_full((*lead, 1 + m), torch.inf)
+        anchor_bounds, size = nothing, self._oracle_rows(problem)
+        start = certificates.free(problem, x, draws, size, self.certify == "metric")
+        if start is not None:
+            known = torch.cat([start.f.unsqueeze(-1), start.upper], -1)
+            good = _below(start.upper, 2 * certificates.rounding(problem, start.upper))
+            anchor_bounds = torch.where(good, known, nothing)
+        return CertifiedState(
+            x=x,
+            k=0,
+            multipliers=y[..., 1:] / y[..., :1],
+            y=y,
+            average=x.clone(),
+            output=x.clone(),
+            outer=torch.zeros(lead, dtype=torch.int64, device=x.device),
+            level=x.new_full(lead, torch.inf),
+            upper=x.new_full(lead, torch.inf),
+            calls=0,
+            due=self._call_length(problem, size, 0),
+            origin=x.clone(),
+            reach=x.new_full(lead, self._first_reach(problem)),
+            square=x.new_zeros(lead),
+            dual_square=x.new_zeros(lead),
+            caution=x.new_full(lead, self.margin).masked_fill(
+                torch.isinf(anchor_bounds[..., 0]), max(self.margin, min(1.0, self.most_margin))
+            ),
+            mean=x.new_zeros(*lead, 1 + m),
+            variance=x.new_zeros(*lead, 1 + m),
+            output_bounds=nothing,
+            anchor=x.clone(),
+            anchor_bounds=anchor_bounds,
+        )
 
+    def step(self, state: CertifiedState, problem: Problem, draws: Draws) -> CertifiedState:
+        """A step of the oracle, and the certificate of its candidate where it is due."""
+        size, y = self._oracle_rows(problem), state.y
+        e, s = problem.gradient(state.x, draws("oracle", state.k, size), lambda e: (y[..., :1], y[..., 1:]))
+        assert e is not None
+        state = self._averaged(state, e)
+        state = self._dual(state, problem, e)
+        x, square = state.x, state.square + s.square().sum(-1)
+        size_of = torch.where(square > 0, state.reach / square.sqrt().clamp_min(torch.finfo(x.dtype).tiny), 0.0)
+        x.copy_(problem.domain.project(x - size_of.unsqueeze(-1) * s))
+        reach = torch.maximum(state.reach, (x - state.origin).norm(dim=-1))
+        state = replace(state, k=state.k + 1, square=square, reach=reach)
+        return self._call_ended(state, problem, draws) if state.k >= state.due else state
 
-def step(config: CertifiedLevelSet, state: State, problem: Problem, draws: Draws) -> State:
-    size, y = _oracle_rows(config, problem), state.multipliers
-    e, s = problem.gradient(state.x, draws("oracle", state.k, size), lambda e: (y[..., :1], y[..., 1:]))
-    assert e is not None
-    state = _averaged(config, state, e)
-    state = _dual(config, state, problem, e)
-    x, square = state.x, state.square + s.square().sum(-1)
-    size_of = torch.where(square > 0, state.reach / square.sqrt().clamp_min(torch.finfo(x.dtype).tiny), 0.0)
-    x.copy_(problem.domain.project(x - size_of.unsqueeze(-1) * s))
-    reach = torch.maximum(state.reach, (x - state.origin).norm(dim=-1))
-    state = replace(state, k=state.k + 1, square=square, reach=reach)
-    return _call_ended(config, state, problem, draws) if state.k >= state.due else state
+    def _averaged(self, state: CertifiedState, e: Evaluation) -> CertifiedState:
+        """The step taken into the means, before x moves: the weight of step t is proportional to about t^p."""
+        new = (self.averaging + 1) / (state.k + 1 + self.averaging)
+        F = torch.cat([e.f.unsqueeze(-1), e.g if e.seen is None else torch.where(e.seen, e.g, state.mean[..., 1:])], -1)
+        off = F - state.mean
+        mean = state.mean + new * off
+        return replace(
+            state,
+            average=state.average + new * (state.x - state.average),
+            mean=mean,
+            variance=state.variance + new * (off * (F - mean) - state.variance),
+        )
 
+    def _dual(self, state: CertifiedState, problem: Problem, e: Evaluation) -> CertifiedState:
+        """y after a multiplicative step along (f - r, g + tau) with r = f: the objective's payoff is 0."""
+        y = state.y
+        if not problem.m:
+            return state
+        p = self.averaging
+        errors = (state.variance[..., 1:].clamp_min(0) * ((p + 1) ** 2 / ((2 * p + 1) * state.due))).sqrt()
+        payoff = e.g + state.caution.unsqueeze(-1) * errors
+        if e.seen is not None:
+            payoff = torch.where(e.seen, payoff, 0.0)
+        payoff = torch.cat([torch.zeros_like(payoff[..., :1]), payoff], -1)
+        spread = (payoff - (y * payoff).sum(-1, keepdim=True)).abs().amax(-1)
+        dual_square = state.dual_square + spread.square()
+        rate = torch.where(
+            dual_square > 0, self.dual_step / dual_square.sqrt().clamp_min(torch.finfo(y.dtype).tiny), 0.0
+        )
+        y = torch.softmax(y.log() + rate.unsqueeze(-1) * payoff, dim=-1)
+        least = torch.full_like(y, LEAST_WEIGHT / problem.m)
+        least[..., 0] = LEAST_WEIGHT
+        y = torch.maximum(y, least)
+        y = y / y.sum(-1, keepdim=True)
+        return replace(state, y=y, multipliers=y[..., 1:] / y[..., :1], dual_square=dual_square)
 
-def _averaged(config: CertifiedLevelSet, state: State, e: Evaluation) -> State:
-    """The step taken into the means, before x moves: the weight of step t is proportional to about t^p."""
-    new = (config.averaging + 1) / (state.k + 1 + config.averaging)
-    F = torch.cat([e.f.unsqueeze(-1), e.g if e.seen is None else torch.where(e.seen, e.g, state.mean[..., 1:])], -1)
-    off = F - state.mean
-    mean = state.mean + new * off
-    return replace(
-        state,
-        average=state.average + new * (state.x - state.average),
-        mean=mean,
-        variance=state.variance + new * (off * (F - mean) - state.variance),
-    )
+    def _call_ended(self, state: CertifiedState, problem: Problem, draws: Draws) -> CertifiedState:
+        """The candidate certified, and what follows from it for the outer iterate and the level."""
+        size = self._oracle_rows(problem)
+        output, best, outer = state.output, state.output_bounds, state.outer
+        anchor, anchor_bounds = state.anchor, state.anchor_bounds
+        partners = ((state.anchor, state.anchor_bounds), (state.output, state.output_bounds))
+        cheap = problem.rows <= size  # than a step: then the last iterate is a candidate as well
+        for turn, candidate in enumerate((state.average, state.x.clone()) if cheap else (state.average,)):
+            bounds = self._certified(problem, draws, candidate, 2 * state.calls + turn if cheap else state.calls)
+            own = torch.cat([bounds.f.unsqueeze(-1), bounds.upper], -1)
+            slack = certificates.rounding(problem, bounds.upper)
+            options = [(candidate, own)]
+            if problem.convex:
+                options += [_mixture(candidate, bounds, point, known, slack) for point, known in partners]
+            for point, known in options:
+                better = _below(known[..., 1:], slack) & (known[..., :1] < best[..., :1])
+                output, best = torch.where(better, point, output), torch.where(better, known, best)
+            first = _below(bounds.upper, 2 * slack) & torch.isinf(anchor_bounds[..., :1])
+            anchor, anchor_bounds = torch.where(first, candidate, anchor), torch.where(first, own, anchor_bounds)
+        gained = best[..., 0] < state.output_bounds[..., 0]
+        caution = torch.where(gained, state.caution / 2, (2 * state.caution).clamp_min(0.5))
+        caution = caution.clamp(self.margin, self.most_margin)
+        worst = state.mean[..., 1:].amax(-1) if problem.m else torch.full_like(state.level, -torch.inf)
+        due = state.k + self._call_length(problem, size, state.k)
+        return replace(
+            state,
+            output=output,
+            output_bounds=best,
+            outer=outer + gained,
+            level=torch.where(gained, best[..., 0], state.level),
+            upper=torch.maximum(state.mean[..., 0] - state.level, worst),
+            calls=state.calls + 1,
+            due=due,
+            caution=caution,
+            anchor=anchor,
+            anchor_bounds=anchor_bounds,
+        )
 
+    def _certified(self, problem: Problem, draws: Draws, x: Tensor, call: int) -> Bounds:
+        """Bounds at x by the configured certificate; `call` numbers the run's certificates."""
+        true = self.certify == "metric"
+        if self.certificate == "exact":
+            return certificates.exact(problem, x, draws, call, true)
+        delta = certificates.call_level(self.delta, call)
+        limit = problem.rows // 2 if self.certificate == "both" else max(problem.rows, LEAST_SAMPLED_ROWS)
+        found = certificates.sampled(problem, x, draws, call, self._oracle_rows(problem), delta, limit, true)
+        if self.certificate == "sampled" or bool(found.decided.all()):
+            return found
+        whole = certificates.exact(problem, x, draws, call, true)
+        keep = found.decided
+        return Bounds(
+            torch.where(keep, found.f, whole.f),
+            torch.where(keep.unsqueeze(-1), found.upper, whole.upper),
+            torch.ones_like(keep),
+        )
 
-def _dual(config: CertifiedLevelSet, state: State, problem: Problem, e: Evaluation) -> State:
-    """y after a multiplicative step along (f - r, g + tau) with r = f: the objective's payoff is 0."""
-    y = state.multipliers
-    if not problem.m:
-        return state
-    p = config.averaging
-    errors = (state.variance[..., 1:].clamp_min(0) * ((p + 1) ** 2 / ((2 * p + 1) * state.due))).sqrt()
-    payoff = e.g + state.caution.unsqueeze(-1) * errors
-    if e.seen is not None:
-        payoff = torch.where(e.seen, payoff, 0.0)
-    payoff = torch.cat([torch.zeros_like(payoff[..., :1]), payoff], -1)
-    spread = (payoff - (y * payoff).sum(-1, keepdim=True)).abs().amax(-1)
-    dual_square = state.dual_square + spread.square()
-    rate = torch.where(dual_square > 0, config.dual_step / dual_square.sqrt().clamp_min(torch.finfo(y.dtype).tiny), 0.0)
-    y = torch.softmax(y.log() + rate.unsqueeze(-1) * payoff, dim=-1)
-    least = torch.full_like(y, LEAST_WEIGHT / problem.m)
-    least[..., 0] = LEAST_WEIGHT
-    y = torch.maximum(y, least)
-    return replace(state, multipliers=y / y.sum(-1, keepdim=True), dual_square=dual_square)
+    def _oracle_rows(self, problem: Problem) -> int:
+        return self.oracle_rows or min(MOST_ORACLE_ROWS, max(LEAST_ORACLE_ROWS, problem.rows // 1000))
 
+    def _first_reach(self, problem: Problem) -> float:
+        radius = math.sqrt(2 * problem.domain.squared_diameter(problem.n))
+        return self.first_move * (radius if math.isfinite(radius) else 1.0)
 
-def _call_ended(config: CertifiedLevelSet, state: State, problem: Problem, draws: Draws) -> State:
-    """The candidate certified, and what follows from it for the outer iterate and the level."""
-    size = _oracle_rows(config, problem)
-    output, best, outer = state.output, state.output_bounds, state.outer
-    anchor, anchor_bounds = state.anchor, state.anchor_bounds
-    partners = ((state.anchor, state.anchor_bounds), (state.output, state.output_bounds))
-    cheap = problem.rows <= size  # than a step: then the last iterate is a candidate as well
-    for turn, candidate in enumerate((state.average, state.x.clone()) if cheap else (state.average,)):
-        bounds = _certified(config, problem, draws, candidate, 2 * state.calls + turn if cheap else state.calls)
-        own = torch.cat([bounds.f.unsqueeze(-1), bounds.upper], -1)
-        slack = certificates.rounding(problem, bounds.upper)
-        options = [(candidate, own)]
-        if getattr(problem, "convex", False):
-            options += [_mixture(candidate, bounds, point, known, slack) for point, known in partners]
-        for point, known in options:
-            better = _below(known[..., 1:], slack) & (known[..., :1] < best[..., :1])
-            output, best = torch.where(better, point, output), torch.where(better, known, best)
-        first = _below(bounds.upper, 2 * slack) & torch.isinf(anchor_bounds[..., :1])
-        anchor, anchor_bounds = torch.where(first, candidate, anchor), torch.where(first, own, anchor_bounds)
-    gained = best[..., 0] < state.output_bounds[..., 0]
-    caution = torch.where(gained, state.caution / 2, (2 * state.caution).clamp_min(0.5))
-    caution = caution.clamp(config.margin, config.most_margin)
-    worst = state.mean[..., 1:].amax(-1) if problem.m else torch.full_like(state.level, -torch.inf)
-    due = state.k + _call_length(config, problem, size, state.k)
-    return replace(
-        state,
-        output=output,
-        output_bounds=best,
-        outer=outer + gained,
-        level=torch.where(gained, best[..., 0], state.level),
-        upper=torch.maximum(state.mean[..., 0] - state.level, worst),
-        calls=state.calls + 1,
-        due=due,
-        caution=caution,
-        anchor=anchor,
-        anchor_bounds=anchor_bounds,
-    )
+    def _call_length(self, problem: Problem, size: int, k: int) -> int:
+        """Oracle steps from step k to the next certificate."""
+        growth = self.growth * min(1.0, problem.rows / size)
+        return max(1, math.ceil(self.first_call * problem.rows / size), math.ceil(growth * k))
 
 
 def _mixture(candidate: Tensor, bounds: Bounds, point: Tensor, known: Tensor, slack: Tensor) -> tuple[Tensor, Tensor]:
@@ -293,37 +335,3 @@ def _mixture(candidate: Tensor, bounds: Bounds, point: Tensor, known: Tensor, sl
 def _below(upper: Tensor, slack: Tensor) -> Tensor:
     """(..., 1) whether all bounds (..., m) are at most -slack (...,)."""
     return (upper <= -slack.unsqueeze(-1)).all(-1, keepdim=True)
-
-
-def _certified(config: CertifiedLevelSet, problem: Problem, draws: Draws, x: Tensor, call: int) -> Bounds:
-    """Bounds at x by the configured certificate; `call` numbers the run's certificates."""
-    true = config.certify == "metric"
-    if config.certificate == "exact":
-        return certificates.exact(problem, x, draws, call, true)
-    delta = certificates.call_level(config.delta, call)
-    limit = problem.rows // 2 if config.certificate == "both" else max(problem.rows, LEAST_SAMPLED_ROWS)
-    found = certificates.sampled(problem, x, draws, call, _oracle_rows(config, problem), delta, limit, true)
-    if config.certificate == "sampled" or bool(found.decided.all()):
-        return found
-    whole = certificates.exact(problem, x, draws, call, true)
-    keep = found.decided
-    return Bounds(
-        torch.where(keep, found.f, whole.f),
-        torch.where(keep.unsqueeze(-1), found.upper, whole.upper),
-        torch.ones_like(keep),
-    )
-
-
-def _oracle_rows(config: CertifiedLevelSet, problem: Problem) -> int:
-    return config.oracle_rows or min(MOST_ORACLE_ROWS, max(LEAST_ORACLE_ROWS, problem.rows // 1000))
-
-
-def _first_reach(config: CertifiedLevelSet, problem: Problem) -> float:
-    radius = math.sqrt(2 * squared_diameter(problem.domain, problem.n))
-    return config.first_move * (radius if math.isfinite(radius) else 1.0)
-
-
-def _call_length(config: CertifiedLevelSet, problem: Problem, size: int, k: int) -> int:
-    """Oracle steps from step k to the next certificate."""
-    growth = config.growth * min(1.0, problem.rows / size)
-    return max(1, math.ceil(config.first_call * problem.rows / size), math.ceil(growth * k))

@@ -30,12 +30,42 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
+from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.methods.primal import positive
 from fairbound.problems.problem import Draws, Evaluation, Problem
 
 
 @dataclass(frozen=True, kw_only=True)
-class DFLS:
+class DFLSState(State):
+    """x: (..., n) latest iterate of the call, t: (...,) its number there; origin: (..., n) where the call began; weight,
+    spread: (...,) sums of gamma_t and of gamma_t^2 |s_t|^2. best: (..., n) the call's point with the least P; upper:
+    (...,) that P, an upper bound of H(level), infinite before the first. output: (..., n) the last outer iterate, the
+    start until there is one; outer: (...,) how many there are; level: (...,) r. multipliers: (..., m) one for the
+    constraint whose subgradient the last step took, else zero: all zero where it was the objective's."""
+
+    t: Tensor
+    origin: Tensor
+    weight: Tensor
+    spread: Tensor
+    best: Tensor
+    upper: Tensor
+    output: Tensor
+    outer: Tensor
+    level: Tensor
+
+    @property
+    def point(self) -> Tensor:
+        """(..., n) the last outer iterate; until there is one, the point with the least P."""
+        return torch.where((self.outer > 0).unsqueeze(-1), self.output, self.best)
+
+    @property
+    def shown(self) -> dict[str, Tensor]:
+        """The level, and the upper bound of H there."""
+        return {"level": self.level, "upper": self.upper}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DFLS(Method[DFLSState]):
     """Options of the deterministic feasible level-set method.
 
     step_size: c of gamma_t = c / sqrt(t + 1); a step is a pass over the data. relative_error: estimated error, as a
@@ -58,101 +88,73 @@ class DFLS:
         if self.level is not None and not math.isfinite(self.level):
             raise OptionError(f"level must be a finite number above the optimal value, or None, got {self.level!r}.")
 
+    def init(self, problem: Problem, x: Tensor, draws: Draws) -> DFLSState:
+        """A call about to begin at x (..., n)."""
+        lead = x.shape[:-1]
+        none = torch.zeros(lead, dtype=torch.int64, device=x.device)
+        return DFLSState(
+            x=x,
+            k=0,
+            multipliers=no_multipliers(problem, x),
+            t=none,
+            origin=x.clone(),
+            weight=x.new_zeros(lead),
+            spread=x.new_zeros(lead),
+            best=x.clone(),
+            upper=x.new_full(lead, torch.inf),
+            output=x.clone(),
+            outer=none,
+            level=x.new_full(lead, torch.inf if self.level is None else self.level),
+        )
 
-@dataclass(frozen=True)
-class State:
-    """x: (..., n) latest iterate of the call, t: (...,) its number there; origin: (..., n) where the call began; weight,
-    spread: (...,) sums of gamma_t and of gamma_t^2 |s_t|^2. best: (..., n) the call's point with the least P; upper:
-    (...,) that P, an upper bound of H(level), infinite before the first. output: (..., n) the last outer iterate, the
-    start until there is one; outer: (...,) how many there are; level: (...,) r. multipliers: (..., m + 1) one for the
-    term whose subgradient the last step took, objective first, else zero."""
+    def step(self, state: DFLSState, problem: Problem, draws: Draws) -> DFLSState:
+        """One subgradient step on P(r, .), before which the call may end."""
+        x, everything = state.x, draws("all", 0, sampling="full")
+        e, s = problem.gradient(x, everything, lambda e: _worst(self._judged(state, e)[0], e))
+        assert e is not None
+        state, back = self._judged(state, e)
+        size = self.step_size / (state.t + 1).to(x.dtype).sqrt()
+        moved = problem.domain.project(x - size.unsqueeze(-1) * s)
+        x.copy_(torch.where(back.unsqueeze(-1), state.origin, moved))
+        return replace(
+            state,
+            k=state.k + 1,
+            multipliers=_worst(state, e)[1],
+            t=torch.where(back, 0, state.t + 1),
+            weight=torch.where(back, 0.0, state.weight + size),
+            spread=torch.where(back, 0.0, state.spread + size.square() * s.square().sum(-1)),
+        )
 
-    x: Tensor
-    k: int
-    multipliers: Tensor
-    t: Tensor
-    origin: Tensor
-    weight: Tensor
-    spread: Tensor
-    best: Tensor
-    upper: Tensor
-    output: Tensor
-    outer: Tensor
-    level: Tensor
-
-    @property
-    def point(self) -> Tensor:
-        """(..., n) the last outer iterate; until there is one, the point with the least P."""
-        return torch.where((self.outer > 0).unsqueeze(-1), self.output, self.best)
-
-
-def init(config: DFLS, problem: Problem, x: Tensor, draws: Draws) -> State:
-    lead = x.shape[:-1]
-    none, level = torch.zeros(lead, dtype=torch.int64, device=x.device), config.level
-    return State(
-        x=x,
-        k=0,
-        multipliers=x.new_zeros(*lead, problem.m + 1),
-        t=none,
-        origin=x.clone(),
-        weight=x.new_zeros(lead),
-        spread=x.new_zeros(lead),
-        best=x.clone(),
-        upper=x.new_full(lead, torch.inf),
-        output=x.clone(),
-        outer=none,
-        level=x.new_full(lead, torch.inf if level is None else level),
-    )
-
-
-def step(config: DFLS, state: State, problem: Problem, draws: Draws) -> State:
-    x, everything = state.x, draws("all", 0, sampling="full")
-    e, s = problem.gradient(x, everything, lambda e: _worst(_judged(config, state, e)[0], e))
-    assert e is not None
-    state, back = _judged(config, state, e)
-    size = config.step_size / (state.t + 1).to(x.dtype).sqrt()
-    moved = problem.domain.project(x - size.unsqueeze(-1) * s)
-    x.copy_(torch.where(back.unsqueeze(-1), state.origin, moved))
-    return replace(
-        state,
-        k=state.k + 1,
-        multipliers=torch.cat(_worst(state, e), dim=-1),
-        t=torch.where(back, 0, state.t + 1),
-        weight=torch.where(back, 0.0, state.weight + size),
-        spread=torch.where(back, 0.0, state.spread + size.square() * s.square().sum(-1)),
-    )
-
-
-def _judged(config: DFLS, state: State, e: Evaluation) -> tuple[State, Tensor]:
-    """The state after a look at x, where the call may end, and (...,) True where x is to go back to the point of the call
-    that ended."""
-    x, worst, free = state.x, _largest(e.g), state.level == torch.inf
-    here = torch.maximum(e.f - state.level, worst) < state.upper
-    best = torch.where(here.unsqueeze(-1), x, state.best)
-    upper = torch.where(here, torch.maximum(e.f - state.level, worst), state.upper)
-    error = ((x - state.origin).square().sum(-1) + state.spread) / (2 * state.weight)  # NaN, so not met, at t = 0
-    ended = (upper < 0) & (free | (error <= -config.relative_error * upper))
-    back, end = ended & ~here, ended.unsqueeze(-1)
-    level = torch.where(ended, torch.where(free, e.f, state.level + upper / 2), state.level)
-    begun = torch.where(
-        back, torch.inf, torch.maximum(e.f - level, worst)
-    )  # the new call's P at x, where it begins at x
-    new = replace(
-        state,
-        t=torch.where(ended, 0, state.t),
-        origin=torch.where(end, best, state.origin),
-        weight=torch.where(ended, 0.0, state.weight),
-        spread=torch.where(ended, 0.0, state.spread),
-        best=best,
-        upper=torch.where(ended, begun, upper),
-        output=torch.where(end, best, state.output),
-        outer=state.outer + ended,
-        level=level,
-    )
-    return new, back
+    def _judged(self, state: DFLSState, e: Evaluation) -> tuple[DFLSState, Tensor]:
+        """The state after a look at x, where the call may end, and (...,) True where x is to go back to the point of the call
+        that ended."""
+        x, worst, free = state.x, _largest(e.g), state.level == torch.inf
+        here = torch.maximum(e.f - state.level, worst) < state.upper
+        best = torch.where(here.unsqueeze(-1), x, state.best)
+        upper = torch.where(here, torch.maximum(e.f - state.level, worst), state.upper)
+        error = ((x - state.origin).square().sum(-1) + state.spread) / (2 * state.weight)  # NaN, so not met, at t = 0
+        ended = (upper < 0) & (free | (error <= -self.relative_error * upper))
+        back, end = ended & ~here, ended.unsqueeze(-1)
+        level = torch.where(ended, torch.where(free, e.f, state.level + upper / 2), state.level)
+        begun = torch.where(
+            back, torch.inf, torch.maximum(e.f - level, worst)
+        )  # the new call's P at x, where it begins at x
+        new = replace(
+            state,
+            t=torch.where(ended, 0, state.t),
+            origin=torch.where(end, best, state.origin),
+            weight=torch.where(ended, 0.0, state.weight),
+            spread=torch.where(ended, 0.0, state.spread),
+            best=best,
+            upper=torch.where(ended, begun, upper),
+            output=torch.where(end, best, state.output),
+            outer=state.outer + ended,
+            level=level,
+        )
+        return new, back
 
 
-def _worst(state: State, e: Evaluation) -> tuple[Tensor, Tensor]:
+def _worst(state: DFLSState, e: Evaluation) -> tuple[Tensor, Tensor]:
     """(..., 1) and (..., m): one at the term that is largest at x, the first of equals."""
     terms = torch.cat([(e.f - state.level).unsqueeze(-1), e.g], dim=-1)
     one = torch.zeros_like(terms).scatter_(-1, terms.argmax(-1, keepdim=True), 1.0)

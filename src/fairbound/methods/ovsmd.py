@@ -1,6 +1,6 @@
 """Stochastic mirror descent with online validation: the oracle of the stochastic feasible level-set method.
 
-    H(r) = min_{x in X} max_{y in simplex} phi(x, y),    phi(x, y) = y_0 (f(x) - r) + sum_i y_i g_i(x)
+    H(r) = min_{x in X} max_{y in Y} phi(x, y),    phi(x, y) = y_0 (f(x) - r) + sum_i y_i g_i(x),    Y the simplex
 
     z_0 = (x_0, y_0) = argmin omega_z,    omega_z = omega_x / (2 D_x^2) + omega_y / (2 D_y^2)
     for t = 0, 1, ...:
@@ -8,13 +8,16 @@
         averages with weights gamma_t = c / sqrt(t + 1) of x_t, of G_y, and of the affine piece Phi + <G_x, x - x_t>
         x_{t+1} = prox_x(2 D_x^2 gamma_t G_x),   y_{t+1} = prox_y(-2 D_y^2 gamma_t G_y)
 
-phi is linear in y, so Phi(x_t, y_t) + <G_y, y - y_t> = <G_y, y>: the online upper bound (12) is the largest entry of the
-averaged G_y. The online lower bound (13) is the minimum over X of the averaged affine piece.
+phi is linear in y, so Phi(x_t, y_t) + <G_y, y - y_t> = <G_y, y>: the online upper bound (12) is the support of Y at the averaged
+G_y, its largest entry for the simplex. The online lower bound (13) is the minimum over X of the averaged affine piece.
+
+Confidence. With bounds u_j on the exact averages v_j that hold for all entries j at once, support(v) <= support(u) for every Y
+in y >= 0, since <y, v> <= <y, u> for each of its members: Student margins entry by entry bound the support there.
 
 Source: Lin, Nadarajah, Soheili, Yang (2020), Algorithms 2 and 3, equations (9), (10), (12), (13), Proposition 1, Theorem 2.
-Departs: (13) has G_x, where the paper prints G_y. A constraint whose groups a batch lacks enters no average of G_y
-    and moves its own dual variable by its average so far; in G_x and in the piece of (13) it counts as 0, so that (13) is to
-    be read only where every batch saw every constraint.
+Departs: Y is `problem.dual_set`, the simplex unless the problem has another. (13) has G_x, where the paper prints G_y. A
+    constraint whose groups a batch lacks enters no average of G_y and moves its own dual variable by its average so far; in
+    G_x and in the piece of (13) it counts as 0, so that (13) is to be read only where every batch saw every constraint.
 """
 
 from __future__ import annotations
@@ -24,30 +27,28 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import torch
+from scipy.special import stdtrit
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
 from fairbound.methods.primal import nonnegative, positive
-from fairbound.problems.domain import Domain, Simplex
+from fairbound.problems.domain import Domain
+from fairbound.problems.dual_sets import DualSet
 from fairbound.problems.problem import Evaluation, Problem, Weights, check_finite
-from fairbound.subproblems.bregman import linear_minimum, modulus, prox, squared_diameter
-
-DUAL = Simplex()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Call:
     """One call of the oracle, under way. Entry 0 of an (m + 1) belongs to the objective.
 
-    x: (..., n) x_t; k: iterations of all calls; multipliers: (..., m + 1) y_t; t: (...,) int64 iterations of this call.
+    x: (..., n) x_t; y: (..., m + 1) y_t; t: (...,) int64 iterations of this call.
     average: (..., n) of x; weight: (...,) sum of gamma. mean, spread, weights, squares: (..., m + 1) average of G_y, weighted
     sum of its squared deviations, and the sums of gamma and of gamma^2, over the iterations that saw the constraint.
     offset: (...,), slope: (..., n) the averaged affine piece offset + <slope, x>.
     """
 
     x: Tensor
-    k: int
-    multipliers: Tensor
+    y: Tensor
     t: Tensor
     average: Tensor
     weight: Tensor
@@ -59,80 +60,80 @@ class Call:
     slope: Tensor
 
 
-C = TypeVar("C", bound=Call)
+D = TypeVar("D")
 
 
-def fresh(x: Tensor, m: int) -> Call:
-    """A call that has not begun, at x (..., n), with m constraints and y at the centre of its simplex."""
+def fresh(problem: Problem, x: Tensor, constraints_only: Tensor | None = None) -> Call:
+    """A call that has not begun, at x (..., n), with y at the centre of the problem's dual set.
+
+    constraints_only: (...,) bool, the runs whose y_0 stays 0; None for none.
+    """
     lead = x.shape[:-1]
-    zeros = x.new_zeros(*lead, m + 1)
-    t = torch.zeros(lead, dtype=torch.int64, device=x.device)
-    zero = x.new_zeros(lead)
-    y = dual_centre(torch.zeros(lead, dtype=torch.bool, device=x.device), zeros)
+    zeros, zero = x.new_zeros(*lead, problem.m + 1), x.new_zeros(lead)
+    shut = None if constraints_only is None else _shut(constraints_only, zeros)
     return Call(
-        x,
-        0,
-        y,
-        t,
-        x.clone(),
-        zero,
-        zeros,
-        zeros.clone(),
-        zeros.clone(),
-        zeros.clone(),
-        zero.clone(),
-        torch.zeros_like(x),
+        x=x,
+        y=problem.dual_set.centre(zeros, shut),
+        t=torch.zeros(lead, dtype=torch.int64, device=x.device),
+        average=x.clone(),
+        weight=zero,
+        mean=zeros,
+        spread=zeros.clone(),
+        weights=zeros.clone(),
+        squares=zeros.clone(),
+        offset=zero.clone(),
+        slope=torch.zeros_like(x),
     )
 
 
-def dual_centre(constraints_only: Tensor, like: Tensor) -> Tensor:
-    """(..., m + 1) argmin of omega_y; where `constraints_only` (...,), over the face y_0 = 0."""
-    return DUAL.total * torch.softmax(torch.zeros_like(like).masked_fill(_shut(constraints_only, like), -torch.inf), -1)
-
-
-def rates(domain: Domain, n: int, m: int, scaled: bool, diameter: float | None = None) -> tuple[float, float]:
+def rates(problem: Problem, scaled: bool, diameter: float | None = None) -> tuple[float, float]:
     """(2 D_x^2, 2 D_y^2), by which gamma is multiplied in x and in y; (1, 1) where not `scaled`.
 
     diameter: D_x to use instead of the domain's. An unbounded domain without one has the rate 1 in x.
     """
     if not scaled:
         return 1.0, 1.0
-    square = squared_diameter(domain, n) if diameter is None else diameter**2
-    return (2 * square if math.isfinite(square) else 1.0), 2 * math.log(m + 1)
+    square = problem.domain.squared_diameter(problem.n) if diameter is None else diameter**2
+    return (2 * square if math.isfinite(square) else 1.0), 2 * problem.dual_set.squared_diameter(problem.m + 1)
 
 
-def iterate(call: C, problem: Problem, batch: Any, level: Tensor, step_size: float, rate: tuple[float, float]) -> C:
+def iterate(
+    call: Call, problem: Problem, batch: Any, level: Tensor, step_size: float, rate: tuple[float, float]
+) -> Call:
     """Lines 4 and 5 of Algorithms 2 and 3. A new call; x is not moved in place.
 
     level: (...,) r; where it is +inf the constraints alone count, y_0 stays 0, and entry 0 of `mean` averages f itself.
     step_size: c in gamma_t = c / sqrt(t + 1). Raises: NonFiniteError at a NaN or an infinity in f, g or the gradient.
     """
-    y, only = call.multipliers, torch.isinf(level)
+    y, only = call.y, torch.isinf(level)
     w0 = y[0] if y.dim() == 1 else y[..., :1]
     weights: Weights = (w0, y[..., 1:] if problem.m else None)
     e, gradient = problem.gradient(call.x, batch, lambda _: weights)
     assert e is not None
     F = torch.cat([(e.f - level.masked_fill(only, 0.0)).unsqueeze(-1), e.g], dim=-1)
-    check_finite(F, lambda: f"the objective or a constraint is NaN or infinite in iteration {call.k}; lower step_size.")
-    check_finite(gradient, lambda: f"the gradient is NaN or infinite in iteration {call.k}; lower step_size.")
+
+    def where(what: str) -> str:
+        return f"{what} NaN or infinite in iteration {int(call.t.max())} of a call; lower step_size."
+
+    check_finite(F, lambda: where("the objective or a constraint is"))
+    check_finite(gradient, lambda: where("the gradient is"))
     gamma = step_size / (call.t + 1).to(F.dtype).sqrt()
     call = _averaged(call, F, e, gradient, gamma)
     G_y = F if e.seen is None else torch.where(_seen(e, F), F, call.mean)
     zeta = (-rate[1] * gamma.unsqueeze(-1)) * G_y
     return replace(
         call,
-        x=prox(problem.domain, call.x, (rate[0] * gamma.unsqueeze(-1)) * gradient),
-        k=call.k + 1,
-        multipliers=prox(DUAL, y, zeta.masked_fill(_shut(only, zeta), torch.inf)),
+        x=problem.domain.prox(call.x, (rate[0] * gamma.unsqueeze(-1)) * gradient),
+        y=problem.dual_set.prox(y, zeta.masked_fill(_shut(only, zeta), torch.inf)),
         t=call.t + 1,
     )
 
 
-def _averaged(call: C, F: Tensor, e: Evaluation, gradient: Tensor, gamma: Tensor) -> C:
+def _averaged(call: Call, F: Tensor, e: Evaluation, gradient: Tensor, gamma: Tensor) -> Call:
     """Running means with weights gamma; spread by West's update, which does not cancel."""
     weight = call.weight + gamma
     share = gamma / weight
-    piece = (call.multipliers * F).sum(-1) - (gradient * call.x).sum(-1)
+    piece = (call.y * F).sum(-1) - (gradient * call.x).sum(-1)
     each = gamma.unsqueeze(-1).expand_as(F)
     if e.seen is not None:
         each = each * _seen(e, F)
@@ -152,14 +153,17 @@ def _averaged(call: C, F: Tensor, e: Evaluation, gradient: Tensor, gamma: Tensor
     )
 
 
-def upper_bound(call: Call, level: Tensor) -> Tensor:
-    """(...,) the online upper bound (12); -inf where there is nothing to bound (r = +inf and no constraint)."""
-    return call.mean.masked_fill(_entry0(torch.isinf(level), call.mean), -torch.inf).amax(-1)
+def upper_bound(mean: Tensor, level: Tensor, dual_set: DualSet) -> Tensor:
+    """(...,) the support of the dual set at `mean` (..., m + 1), of a call the online upper bound (12).
+
+    level: (...,); where it is +inf the constraints alone count, and without any there is nothing to bound: -inf.
+    """
+    return dual_set.support(mean.masked_fill(_entry0(torch.isinf(level), mean), -torch.inf)).value
 
 
 def lower_bound(call: Call, domain: Domain) -> Tensor:
     """(...,) the online lower bound (13)."""
-    return call.offset + linear_minimum(domain, call.slope)
+    return call.offset + domain.minimise_linear(call.slope)
 
 
 def margin(call: Call, delta: Tensor) -> Tensor:
@@ -171,32 +175,33 @@ def margin(call: Call, delta: Tensor) -> Tensor:
     +inf below two effective iterations, as for a constraint not seen.
     """
     looks = (call.t * (call.t + 1)).clamp_min(1) * call.mean.shape[-1]
-    z = -torch.special.ndtri((delta.double() / looks).clamp(1e-300, 0.5)).unsqueeze(-1)
+    level = (delta.double() / looks).clamp(1e-300, 0.5).unsqueeze(-1)
     weights, squares = call.weights.double(), call.squares.double()
     freedom = weights.square() / squares.clamp_min(1e-300) - 1
     known = freedom >= 1
     freedom = torch.where(known, freedom, 1.0)
     error = (call.spread.double().clamp_min(0) / weights.clamp_min(1e-300) / freedom).sqrt()
-    return torch.where(known, student_quantile(z, freedom) * error, torch.inf).to(call.mean.dtype)
+    alike = bool((freedom == freedom[..., :1]).all())  # as where every batch saw every constraint
+    quantile = student_quantile(level, freedom[..., :1] if alike else freedom)
+    return torch.where(known, quantile * error, torch.inf).to(call.mean.dtype)
 
 
-def student_quantile(z: Tensor, freedom: Tensor) -> Tensor:
-    """Student's quantile at the level of the normal quantile z >= 0, by Wallace's approximation (1959).
-
-    At most 2 % too small; too large where z is large and the degrees of freedom few (3 % at z = 6 with ten).
-    """
-    exponent = (z * (8 * freedom + 3) / (8 * freedom + 1)).square() / freedom
-    return (freedom * torch.expm1(exponent.clamp_max(600.0))).sqrt()
+def student_quantile(level: Tensor, freedom: Tensor) -> Tensor:
+    """What Student's variable with `freedom` degrees exceeds with probability `level` in (0, 1/2]; both float64, broadcast."""
+    quantile = stdtrit(freedom.cpu().numpy(), level.cpu().numpy())
+    return -torch.as_tensor(quantile, dtype=torch.float64, device=freedom.device)
 
 
-def choose(mask: Tensor, first: C, second: C) -> C:
-    """`first` where mask (...,), else `second`; what is no tensor is the second's."""
+def choose(mask: Tensor, first: D, second: D) -> D:
+    """`first` where mask (...,), else `second`: two equal dataclasses of tensors; what is no tensor is the second's."""
     chosen: dict[str, Any] = {}
-    for f in fields(second):
+    for f in fields(second):  # type: ignore[arg-type]
         a, b = getattr(first, f.name), getattr(second, f.name)
         if isinstance(b, Tensor):
             chosen[f.name] = torch.where(mask.view(mask.shape + (1,) * (b.dim() - mask.dim())), a, b)
-    return replace(second, **chosen)
+        elif isinstance(b, Call):
+            chosen[f.name] = choose(mask, a, b)
+    return replace(second, **chosen)  # type: ignore[type-var]
 
 
 def _entry0(mask: Tensor, like: Tensor) -> Tensor:
@@ -217,7 +222,7 @@ def _seen(e: Evaluation, F: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moments:
+class LightTails:
     """Light-tail constants of Assumption 2, (6) to (8): M_x of |G_x|_*, M_y of |G_y|_inf, Q of |Phi - phi|; M_x, M_y > 0."""
 
     M_x: float
@@ -228,15 +233,16 @@ class Moments:
         positive(M_x=self.M_x, M_y=self.M_y)
         nonnegative(Q=self.Q)
 
-    def M(self, domain: Domain, n: int, m: int, diameter: float | None = None) -> float:
+    def M(self, problem: Problem, diameter: float | None = None) -> float:
         """(9), with `diameter` for D_x where given. Raises: OptionError for an unbounded domain without one."""
-        square = squared_diameter(domain, n) if diameter is None else diameter**2
+        square = problem.domain.squared_diameter(problem.n) if diameter is None else diameter**2
         if not math.isfinite(square):
             raise OptionError(
                 "the theoretical constants need a bounded domain (Box, Ball, Simplex or a Product of them); "
                 "bound the parameters, give a diameter, or use stopping='practical' with a step_size."
             )
-        return math.sqrt(2 * square / modulus(domain) * self.M_x**2 + 2 * math.log(m + 1) * self.M_y**2)
+        dual = problem.dual_set.squared_diameter(problem.m + 1)
+        return math.sqrt(2 * square / problem.domain.modulus() * self.M_x**2 + 2 * dual * self.M_y**2)
 
 
 def omega(delta: Tensor | float) -> Tensor:

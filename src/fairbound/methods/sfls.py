@@ -10,7 +10,7 @@ Source: Lin, Nadarajah, Soheili, Yang (2020), Algorithm 1, its oracles SMD and O
 Departs: delta_k is delta / 2^(k+1), since delta / 2^k sums to 2 delta.
     Section 5.2 ends a call once the online upper bound is negative and "stable", to be validated by confidence bounds
     that it does not state: here once every entry of the averaged values plus its Student margin (`ovsmd.margin`, level
-    delta_k over all entries and iterations of the call) is negative. The level moves by U = the online bound itself.
+    delta_k over all entries and iterations of the call) is negative; it holds for dual sets in y >= 0 (ovsmd.py). The level moves by U = the online bound itself.
     With oracle "smd" the same test proposes the end; U is then exact on all rows, and where it is not negative the call
     goes on.
     Without an r_0 the first call has level +inf: it minimises max_i g_i alone until all are negative with confidence, as
@@ -22,26 +22,55 @@ Departs: delta_k is delta / 2^(k+1), since delta / 2^k sums to 2 delta.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
 from fairbound.methods import ovsmd
-from fairbound.methods.ovsmd import Moments
+from fairbound.methods.method import Method, State
+from fairbound.methods.ovsmd import Call, LightTails
 from fairbound.methods.primal import nonnegative, positive
 from fairbound.problems.problem import Draws, Problem
-from fairbound.subproblems.bregman import centre
 
 
 @dataclass(frozen=True, kw_only=True)
-class SFLS:
+class SFLSState(State):
+    """x: (..., n) the iterate of the call under way, `call` (see `ovsmd.Call`, whose x is this x).
+
+    multipliers: (..., m) y_i / y_0 of the call, by which y_0 (f - r) + sum y_i g_i is a Lagrangian; 0 where y_0 is 0.
+    output: (..., n) the last outer iterate, the start until there is one; outer: (...,) int64 their number.
+    level: (...,) r, +inf while a feasible point is sought. upper, lower: (...,) the online bounds (12), now, and (13), at the
+    end of the last call; infinite before. halted: (...,) whether the run has ended; it then stays as it is.
+    """
+
+    call: Call
+    output: Tensor
+    outer: Tensor
+    level: Tensor
+    upper: Tensor
+    lower: Tensor
+    halted: Tensor
+
+    @property
+    def point(self) -> Tensor:
+        """(..., n) the last outer iterate; the running average of the call until there is one."""
+        return torch.where((self.outer > 0).unsqueeze(-1), self.output, self.call.average)
+
+    @property
+    def shown(self) -> dict[str, Tensor]:
+        """The level, and the online bounds of H."""
+        return {"level": self.level, "upper": self.upper, "lower": self.lower}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SFLS(Method[SFLSState]):
     """Options of the stochastic feasible level-set method.
 
     oracle: "ovsmd" bounds by its own iterates; "smd" evaluates all rows at the end of each call.
     stopping: "practical" (section 5.2), or "theory": the fixed number of iterations T (ovsmd) or W (smd) for oracle_error
-        (eps_A) and `moments`, which needs a bounded domain or a `diameter`, and a `level`. It is astronomically large on real
+        (eps_A) and `light_tails`, which needs a bounded domain or a `diameter`, and a `level`. It is astronomically large on real
         problems, and proved for step_size=None and scaling="diameters".
     theta: > 1; the level moves by U / (2 theta). level: r_0 > f*; None finds a strictly feasible point and r_0 first.
     step_size: c of gamma_t = c / sqrt(t + 1); None for 1 / M with stopping="theory".
@@ -68,7 +97,7 @@ class SFLS:
     optimality_tolerance: float = 0.0
     min_steps: int = 10
     oracle_error: float | None = None
-    moments: Moments | None = None
+    light_tails: LightTails | None = None
 
     name: ClassVar[str] = "sfls"
     presets: ClassVar[dict[str, dict]] = {
@@ -97,70 +126,120 @@ class SFLS:
         if self.level is not None and not abs(self.level) < float("inf"):
             raise OptionError(f"level must be finite, got {self.level!r}; None finds one.")
         theory = self.stopping == "theory"
-        if theory and (self.oracle_error is None or self.moments is None or self.level is None):
-            raise OptionError("stopping='theory' needs oracle_error, moments=Moments(M_x=, M_y=, Q=) and a level.")
+        if theory and (self.oracle_error is None or self.light_tails is None or self.level is None):
+            raise OptionError(
+                "stopping='theory' needs oracle_error, light_tails=LightTails(M_x=, M_y=, Q=) and a level."
+            )
         if theory and not self.optimality_tolerance > 0:
             raise OptionError("stopping='theory' needs a positive optimality_tolerance: it is where the method halts.")
-        if not theory and (self.oracle_error is not None or self.moments is not None):
-            raise OptionError("oracle_error and moments are read by stopping='theory' alone; leave them out.")
+        if not theory and (self.oracle_error is not None or self.light_tails is not None):
+            raise OptionError("oracle_error and light_tails are read by stopping='theory' alone; leave them out.")
         if not theory and self.step_size is None:
             raise OptionError("step_size=None means 1 / M, which stopping='practical' does not know; give a number.")
 
+    def init(self, problem: Problem, x: Tensor, draws: Draws) -> SFLSState:
+        """A first call about to begin, at the domain's centre or at x (..., n); x is moved in place.
 
-@dataclass(frozen=True)
-class State(ovsmd.Call):
-    """The call under way (see ovsmd.Call: x, k, multipliers, t, average, ...), and:
+        Raises: OptionError where the problem's dual set leaves y >= 0 and calls end by confidence margins.
+        """
+        if self.stopping == "practical" and not problem.dual_set.nonnegative:
+            raise OptionError(
+                f"stopping='practical' bounds constraints one by one, which bounds the largest value over dual sets in y >= 0 "
+                f"only; {type(problem.dual_set).__name__} is none. Take stopping='theory'."
+            )
+        start, lead = x.clone(), x.shape[:-1]
+        if self.restart == "centre":
+            x.copy_(problem.domain.prox_centre(x))
+        level = x.new_full(lead, float("inf") if self.level is None else self.level)
+        call = replace(ovsmd.fresh(problem, x, torch.isinf(level)), average=start.clone())
+        return SFLSState(
+            x=x,
+            k=0,
+            multipliers=_multipliers(call),
+            call=call,
+            output=start,
+            outer=torch.zeros(lead, dtype=torch.int64, device=x.device),
+            level=level,
+            upper=x.new_full(lead, torch.inf),
+            lower=x.new_full(lead, -torch.inf),
+            halted=torch.zeros(lead, dtype=torch.bool, device=x.device),
+        )
 
-    output: (..., n) the last outer iterate, the start until there is one; outer: (...,) int64 their number.
-    level: (...,) r, +inf while a feasible point is sought. upper, lower: (...,) the online bounds (12), now, and (13), at the
-    end of the last call; infinite before. done: (...,) whether the run has halted; it then stays as it is.
-    """
+    def step(self, state: SFLSState, problem: Problem, draws: Draws) -> SFLSState:
+        """One iteration of the oracle, and the end of the call where it is due."""
+        if bool(state.halted.all()):
+            return replace(state, k=state.k + 1)
+        x = state.x
+        rate = ovsmd.rates(problem, self.scaling == "diameters", self.diameter)
+        call = ovsmd.iterate(state.call, problem, draws("xi", state.k), state.level, self.step_scale(problem), rate)
+        upper = ovsmd.upper_bound(call.mean, state.level, problem.dual_set)
+        new = replace(state, k=state.k + 1, call=call, upper=upper)
+        ended = self._ended(new, problem) & ~state.halted
+        if bool(ended.any()):
+            new = self._outer(new, problem, draws, ended)
+        if bool(state.halted.any()):
+            new = ovsmd.choose(state.halted, state, new)
+        x.copy_(new.call.x)
+        call = replace(new.call, x=x)
+        return replace(new, x=x, call=call, multipliers=_multipliers(call))
 
-    output: Tensor
-    outer: Tensor
-    level: Tensor
-    upper: Tensor
-    lower: Tensor
-    done: Tensor
+    def step_scale(self, problem: Problem) -> float:
+        """c of gamma_t = c / sqrt(t + 1). Raises: OptionError where it is 1 / M and the domain is unbounded."""
+        if self.step_size is not None:
+            return self.step_size
+        assert self.light_tails is not None
+        return 1 / self.light_tails.M(problem, self.diameter)
 
-    @property
-    def point(self) -> Tensor:
-        """The last outer iterate; the running average of the call until there is one."""
-        return torch.where((self.outer > 0).unsqueeze(-1), self.output, self.average)
+    def _ended(self, state: SFLSState, problem: Problem) -> Tensor:
+        """(...,) whether the call has ended, for "smd" before its exact bound is known."""
+        delta, call = failure(self.delta, state.outer), state.call
+        if self.light_tails is not None and self.oracle_error is not None:
+            M = self.light_tails.M(problem, self.diameter)
+            if self.oracle == "smd":
+                limit = ovsmd.smd_limit(delta, self.oracle_error, M)
+            else:
+                limit = ovsmd.ovsmd_limit(delta, self.oracle_error, M, self.light_tails.Q)
+            return call.t > limit.to(call.t.device)
+        ready = (call.t >= self.min_steps) & (state.upper < 0)
+        if not bool(ready.any()):
+            return ready
+        surely = call.mean + ovsmd.margin(call, delta)
+        bounded = ovsmd.upper_bound(surely, state.level, problem.dual_set) < 0
+        return ready & torch.isfinite(surely[..., 0]) & bounded
 
+    def _outer(self, state: SFLSState, problem: Problem, draws: Draws, ended: Tensor) -> SFLSState:
+        """Lines 4 to 9 of Algorithm 1 for the runs whose call has `ended` (...,)."""
+        first, call = torch.isinf(state.level), state.call
+        U = state.upper
+        if self.oracle == "smd":
+            e = problem.values(call.average, draws("full", state.k, sampling="full"))
+            f0 = e.f
+            exact = torch.cat([(f0 - state.level).unsqueeze(-1), e.g], dim=-1)
+            U = problem.dual_set.support(exact).value
+            if self.stopping == "practical":
+                ended = ended & (U < 0)
+        else:
+            f0 = call.mean[..., 0]
+            if bool((first & ended).any()):
+                f0 = f0 + ovsmd.margin(call, failure(self.delta, state.outer))[..., 0]
+        halt = ended & ~first & (-self.optimality_tolerance <= U) if self.optimality_tolerance > 0 else ended & False
+        moved = torch.where(first, f0, state.level + U / (2 * self.theta))
+        again = ended & ~halt
+        return replace(
+            state,
+            output=torch.where(ended.unsqueeze(-1), call.average, state.output),
+            outer=state.outer + ended,
+            level=torch.where(again, moved, state.level),
+            upper=torch.where(ended, U, state.upper),
+            lower=torch.where(ended, ovsmd.lower_bound(call, problem.domain), state.lower),
+            halted=state.halted | halt,
+            call=self._restarted(call, problem, again),
+        )
 
-def init(config: SFLS, problem: Problem, x: Tensor, draws: Draws) -> State:
-    start, lead = x.clone(), x.shape[:-1]
-    if config.restart == "centre":
-        x.copy_(centre(problem.domain, x))
-    level = x.new_full(lead, float("inf") if config.level is None else config.level)
-    call = ovsmd.fresh(x, problem.m)
-    return State(
-        **{**vars(call), "multipliers": ovsmd.dual_centre(torch.isinf(level), call.mean), "average": start.clone()},
-        output=start,
-        outer=torch.zeros(lead, dtype=torch.int64, device=x.device),
-        level=level,
-        upper=x.new_full(lead, torch.inf),
-        lower=x.new_full(lead, -torch.inf),
-        done=torch.zeros(lead, dtype=torch.bool, device=x.device),
-    )
-
-
-def step(config: SFLS, state: State, problem: Problem, draws: Draws) -> State:
-    if bool(state.done.all()):
-        return replace(state, k=state.k + 1)
-    x = state.x
-    rate = ovsmd.rates(problem.domain, problem.n, problem.m, config.scaling == "diameters", config.diameter)
-    c = step_scale(config, problem)
-    new = ovsmd.iterate(state, problem, draws("xi", state.k), state.level, c, rate)
-    new = replace(new, upper=ovsmd.upper_bound(new, state.level))
-    ended = _ended(config, new, problem) & ~state.done
-    if bool(ended.any()):
-        new = _outer(config, new, problem, draws, ended)
-    if bool(state.done.any()):
-        new = ovsmd.choose(state.done, state, new)
-    x.copy_(new.x)
-    return replace(new, x=x)
+    def _restarted(self, call: Call, problem: Problem, ended: Tensor) -> Call:
+        """Line 2 of Algorithm 3 for the runs whose call has ended; the average stays to be looked at until its first iterate."""
+        x = problem.domain.prox_centre(call.x) if self.restart == "centre" else call.x
+        return ovsmd.choose(ended, replace(ovsmd.fresh(problem, x), average=call.average), call)
 
 
 def failure(delta: float, outer: Tensor) -> Tensor:
@@ -168,68 +247,7 @@ def failure(delta: float, outer: Tensor) -> Tensor:
     return delta * torch.exp2(-(outer + 1).double())
 
 
-def step_scale(config: SFLS, problem: Problem) -> float:
-    """c of gamma_t = c / sqrt(t + 1). Raises: OptionError where it is 1 / M and the domain is unbounded."""
-    if config.step_size is not None:
-        return config.step_size
-    assert config.moments is not None
-    return 1 / config.moments.M(problem.domain, problem.n, problem.m, config.diameter)
-
-
-def _ended(config: SFLS, call: State, problem: Problem) -> Tensor:
-    """(...,) whether the call has ended, for "smd" before its exact bound is known."""
-    delta = failure(config.delta, call.outer)
-    if config.moments is not None and config.oracle_error is not None:
-        M = config.moments.M(problem.domain, problem.n, problem.m, config.diameter)
-        if config.oracle == "smd":
-            limit = ovsmd.smd_limit(delta, config.oracle_error, M)
-        else:
-            limit = ovsmd.ovsmd_limit(delta, config.oracle_error, M, config.moments.Q)
-        return call.t > limit.to(call.t.device)
-    ready = (call.t >= config.min_steps) & (call.upper < 0)
-    if not bool(ready.any()):
-        return ready
-    surely = replace(call, mean=call.mean + ovsmd.margin(call, delta))
-    return ready & torch.isfinite(surely.mean[..., 0]) & (ovsmd.upper_bound(surely, call.level) < 0)
-
-
-def _outer(config: SFLS, state: State, problem: Problem, draws: Draws, ended: Tensor) -> State:
-    """Lines 4 to 9 of Algorithm 1 for the runs whose call has ended."""
-    first = torch.isinf(state.level)
-    U = state.upper
-    if config.oracle == "smd":
-        e = problem.values(state.average, draws("full", state.k, sampling="full"))
-        f0 = e.f
-        exact = torch.cat([(f0 - state.level).unsqueeze(-1), e.g], dim=-1)
-        U = exact.amax(-1)
-        if config.stopping == "practical":
-            ended = ended & (U < 0)
-    else:
-        f0 = state.mean[..., 0]
-        if bool((first & ended).any()):
-            f0 = f0 + ovsmd.margin(state, failure(config.delta, state.outer))[..., 0]
-    halt = ended & ~first & (-config.optimality_tolerance <= U) if config.optimality_tolerance > 0 else ended & False
-    moved = torch.where(first, f0, state.level + U / (2 * config.theta))
-    return _restarted(
-        config,
-        replace(
-            state,
-            output=torch.where(ended.unsqueeze(-1), state.average, state.output),
-            outer=state.outer + ended,
-            level=torch.where(ended & ~halt, moved, state.level),
-            upper=torch.where(ended, U, state.upper),
-            lower=torch.where(ended, ovsmd.lower_bound(state, problem.domain), state.lower),
-            done=state.done | halt,
-        ),
-        problem,
-        ended & ~halt,
-    )
-
-
-def _restarted(config: SFLS, state: State, problem: Problem, ended: Tensor) -> State:
-    """Line 2 of Algorithm 3 for the runs whose call has ended; the average stays to be looked at until its first iterate."""
-    began: Any = ovsmd.fresh(state.x, problem.m)
-    kept: dict[str, Any] = {"k": state.k, "average": state.average}
-    if config.restart == "centre":
-        kept["x"] = centre(problem.domain, state.x)
-    return ovsmd.choose(ended, replace(state, **{**vars(began), **kept}), state)
+def _multipliers(call: Call) -> Tensor:
+    """(..., m) y_i / y_0, 0 where y_0 is 0."""
+    first = call.y[..., :1]
+    return torch.where(first > 0, call.y[..., 1:] / first.clamp_min(torch.finfo(first.dtype).tiny), 0.0)

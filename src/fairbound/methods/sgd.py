@@ -13,6 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.methods.primal import (
     OptimizerFactory,
     check_optimizer,
@@ -26,7 +27,14 @@ from fairbound.problems.problem import Draws, Problem
 
 
 @dataclass(frozen=True, kw_only=True)
-class SGD:
+class SGDState(State):
+    """x: (..., n) iterate, moved in place; multipliers: zero; optimizer: the torch optimiser that moves x, None for plain steps."""
+
+    optimizer: torch.optim.Optimizer | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SGD(Method[SGDState]):
     """step_size: of plain steps or of the named optimizer; optimizer: "sgd", "momentum", "adam", "adamw" or a factory.
 
     The step size at step k is step_size / (1 + k / decay_steps)^decay.
@@ -45,24 +53,14 @@ class SGD:
         nonnegative(decay=self.decay)
         check_optimizer(self.optimizer)
 
+    def init(self, problem: Problem, x: Tensor, draws: Draws) -> SGDState:
+        """At x (..., n), which is moved in place."""
+        optimizer = make_optimizer(self.optimizer, x, self.step_size)
+        return SGDState(x=x, k=0, multipliers=no_multipliers(problem, x), optimizer=optimizer)
 
-@dataclass(frozen=True)
-class State:
-    """x: (..., n) iterate, moved in place; k: steps done; multipliers: always empty (..., 0)."""
-
-    x: Tensor
-    k: int
-    multipliers: Tensor
-    optimizer: torch.optim.Optimizer | None
-
-
-def init(config: SGD, problem: Problem, x: Tensor, draws: Draws) -> State:
-    return State(x, 0, x.new_zeros(*x.shape[:-1], 0), make_optimizer(config.optimizer, x, config.step_size))
-
-
-def step(config: SGD, state: State, problem: Problem, draws: Draws) -> State:
-    batch = draws("objective", state.k)
-    _, gradient = problem.gradient(state.x, batch, (1.0, None))
-    move(state.x, gradient, state.optimizer, config.step_size, decayed(state.k, config.decay_steps, config.decay))
-    state.x.copy_(problem.domain.project(state.x))
-    return replace(state, k=state.k + 1)
+    def step(self, state: SGDState, problem: Problem, draws: Draws) -> SGDState:
+        """One step along the gradient of f on a batch, projected."""
+        _, gradient = problem.gradient(state.x, draws("objective", state.k), (1.0, None))
+        move(state.x, gradient, state.optimizer, self.step_size, decayed(state.k, self.decay_steps, self.decay))
+        state.x.copy_(problem.domain.project(state.x))
+        return replace(state, k=state.k + 1)

@@ -12,25 +12,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
-from fairbound.fairness.fairret import Attributes, PenalisedProblem, Penalty, penalty_of
-from fairbound.methods.primal import (
-    OptimizerFactory,
-    check_optimizer,
-    decayed,
-    make_optimizer,
-    move,
-    nonnegative,
-    positive,
-)
+from fairbound.fairness.fairret import Attributes, GroupPenalty, Penalty, penalty_of
+from fairbound.methods.primal import nonnegative
+from fairbound.methods.sgd import SGD, SGDState
+from fairbound.problems.penalised import Penalised
 from fairbound.problems.problem import Draws, Problem
 
 
 @dataclass(frozen=True, kw_only=True)
-class SGDFairret:
+class SGDFairretState(SGDState):
+    """As SGD's; undefined: int, how often a batch did not define a group's statistic, which was then left out."""
+
+    undefined: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SGDFairret(SGD):
     """Options of SGD with a fairness penalty.
 
     strength: >= 0, of the penalty beside the mean loss; 0 is SGD. The paper does not state its
@@ -49,49 +49,30 @@ class SGDFairret:
     norm: float = 1.0
     attributes: Attributes = "each"
     penalty: Penalty | None = None
-    step_size: float = 0.1
-    optimizer: str | OptimizerFactory = "sgd"
-    decay: float = 0.0
-    decay_steps: float = 1000.0
-
     name: ClassVar[str] = "sgd_fairret"
     presets: ClassVar[dict[str, dict]] = {"paper": {"step_size": 0.05, "strength": 0.5}}
 
     def __post_init__(self) -> None:
-        positive(step_size=self.step_size, decay_steps=self.decay_steps)
-        nonnegative(strength=self.strength, decay=self.decay)
-        check_optimizer(self.optimizer)
+        super().__post_init__()
+        nonnegative(strength=self.strength)
         penalty_of(self.statistic, self.norm, self.penalty)
         if isinstance(self.attributes, str) and self.attributes not in ("each", "crossed"):
             object.__setattr__(self, "attributes", (self.attributes,))
         elif not isinstance(self.attributes, (str, tuple)):
             raise OptionError(f"attributes must be 'each', 'crossed' or a tuple of names, got {self.attributes!r}.")
 
+    def penalised(self, problem: Problem) -> Penalised:
+        """The problem with the configured penalty in its objective. Raises: OptionError where it has no rows in groups."""
+        penalty = GroupPenalty(problem, penalty_of(self.statistic, self.norm, self.penalty), self.attributes)
+        return Penalised(problem, penalty, self.strength)
 
-@dataclass(frozen=True)
-class State:
-    """x: (..., n) iterate, moved in place; k: steps done; multipliers: always empty (..., 0)."""
+    def init(self, problem: Problem, x: Tensor, draws: Draws) -> SGDFairretState:
+        """As SGD, at x (..., n)."""
+        made = super().init(self.penalised(problem), x, draws)
+        return SGDFairretState(**vars(made))
 
-    x: Tensor
-    k: int
-    multipliers: Tensor
-    optimizer: torch.optim.Optimizer | None
-
-
-def penalised(config: SGDFairret, problem: Problem) -> PenalisedProblem:
-    """The problem with the configured penalty in its objective. Raises: OptionError where it has no rows in groups."""
-    penalty = penalty_of(config.statistic, config.norm, config.penalty)
-    return PenalisedProblem(problem, penalty, config.strength, config.attributes)  # type: ignore[arg-type]
-
-
-def init(config: SGDFairret, problem: Problem, x: Tensor, draws: Draws) -> State:
-    penalised(config, problem)
-    return State(x, 0, x.new_zeros(*x.shape[:-1], 0), make_optimizer(config.optimizer, x, config.step_size))
-
-
-def step(config: SGDFairret, state: State, problem: Problem, draws: Draws) -> State:
-    batch = draws("objective", state.k)
-    _, gradient = penalised(config, problem).gradient(state.x, batch, (1.0, None))
-    move(state.x, gradient, state.optimizer, config.step_size, decayed(state.k, config.decay_steps, config.decay))
-    state.x.copy_(problem.domain.project(state.x))
-    return replace(state, k=state.k + 1)
+    def step(self, state: SGDFairretState, problem: Problem, draws: Draws) -> SGDFairretState:  # type: ignore[override]
+        """A step of SGD on the penalised problem."""
+        penalised = self.penalised(problem)
+        moved = super().step(state, penalised, draws)
+        return replace(moved, undefined=state.undefined + penalised.penalty.undefined)  # type: ignore

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
+from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.methods.primal import decayed, nonnegative, positive
 from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
@@ -39,7 +40,16 @@ PAPER: dict[str, Any] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class SSLALM:
+class SSLALMState(State):
+    """x, z: (..., n) iterate and its smoothing centre; s, zs: (..., m) slacks and theirs; multipliers: y (..., m)."""
+
+    s: Tensor
+    z: Tensor
+    zs: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class SSLALM(Method[SSLALMState]):
     """smoothing: mu; penalty: rho; step_size: tau; dual_step_size: eta; centre_step: beta; multiplier_bound: M_y.
 
     decay, decay_steps: at step k, tau and eta are divided by (1 + k / decay_steps)^decay.
@@ -80,55 +90,44 @@ class SSLALM:
         if not self.margin < 1:
             raise OptionError(f"margin must lie in [0, 1), got {self.margin}.")
 
+    def init(self, problem: Problem, x: Tensor, draws: Draws) -> SSLALMState:
+        """At x = z (..., n), with y = s = 0."""
+        zero = no_multipliers(problem, x)
+        return SSLALMState(x=x, k=0, multipliers=zero, s=zero.clone(), z=x.clone(), zs=zero.clone())
 
-@dataclass(frozen=True)
-class State:
-    """x, z: (..., n) iterate and its smoothing centre; s, zs: (..., m) slacks and theirs; multipliers: y (..., m)."""
+    def step(self, state: SSLALMState, problem: Problem, draws: Draws) -> SSLALMState:
+        """Lines 4 to 10 of Algorithm 2."""
+        size = self.constraint_batch_size or None
+        if self.constraint_batch_size is None:
+            size = max(draws.batch_size, min(8 * draws.batch_size, 1024))
+        xi, zeta1, zeta2 = draws("xi", state.k), draws("zeta1", state.k, size), draws("zeta2", state.k, size)  # line 4
+        g_x, g_s, y = self.estimate(state, problem, xi, zeta1, zeta2)
+        z = state.z + self.centre_step * (state.x - state.z)  # line 10
+        zs = state.zs + self.centre_step * (state.s - state.zs)
+        tau = self.step_size * decayed(state.k, self.decay_steps, self.decay)
+        state.x.copy_(problem.domain.project(state.x - tau * g_x))  # line 9
+        s = (state.s - tau * g_s).clamp_min(0)
+        return replace(state, k=state.k + 1, multipliers=y, s=s, z=z, zs=zs)
 
-    x: Tensor
-    k: int
-    multipliers: Tensor
-    s: Tensor
-    z: Tensor
-    zs: Tensor
+    def estimate(
+        self, state: SSLALMState, problem: Problem, xi: Any, zeta1: Any, zeta2: Any
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """G_x (..., n), G_s (..., m) and y+ (..., m) from three batches."""
+        _, gradient = problem.gradient(state.x, xi, (1.0, None))
+        inner = state.s + self.margin * problem.bounds if self.margin else state.s
+        eta = self.dual_step_size * decayed(state.k, self.decay_steps, self.decay)
+        c2 = problem.values(state.x, zeta2)
+        slack2 = c2.g + inner if c2.seen is None else (c2.g + inner) * c2.seen
+        y_next = state.multipliers
 
+        def weights(c1: Evaluation) -> Weights:  # lines 5 to 8
+            nonlocal y_next
+            slack1 = c1.g + inner if c1.seen is None else (c1.g + inner) * c1.seen
+            y = state.multipliers + eta * slack1
+            y_next = torch.where(y.norm(dim=-1, keepdim=True) >= self.multiplier_bound, torch.zeros_like(y), y)
+            return 0.0, y_next + self.penalty * slack2
 
-def init(config: SSLALM, problem: Problem, x: Tensor, draws: Draws) -> State:
-    zero = x.new_zeros(*x.shape[:-1], problem.m)
-    return State(x, 0, zero, zero.clone(), x.clone(), zero.clone())
-
-
-def estimate(config: SSLALM, state: State, problem: Problem, xi, zeta1, zeta2) -> tuple[Tensor, Tensor, Tensor]:
-    """G_x (..., n), G_s (..., m) and y+ (..., m) from three batches."""
-    _, gradient = problem.gradient(state.x, xi, (1.0, None))
-    inner = state.s + config.margin * problem.bounds if config.margin else state.s
-    eta = config.dual_step_size * decayed(state.k, config.decay_steps, config.decay)
-    c2 = problem.values(state.x, zeta2)
-    slack2 = c2.g + inner if c2.seen is None else (c2.g + inner) * c2.seen
-    y_next = state.multipliers
-
-    def weights(c1: Evaluation) -> Weights:  # lines 5 to 8
-        nonlocal y_next
-        slack1 = c1.g + inner if c1.seen is None else (c1.g + inner) * c1.seen
-        y = state.multipliers + eta * slack1
-        y_next = torch.where(y.norm(dim=-1, keepdim=True) >= config.multiplier_bound, torch.zeros_like(y), y)
-        return 0.0, y_next + config.penalty * slack2
-
-    _, constraint_gradient = problem.gradient(state.x, zeta1, weights)
-    g_x = gradient + constraint_gradient + config.smoothing * (state.x - state.z)
-    g_s = y_next + config.penalty * slack2 + config.smoothing * (state.s - state.zs)
-    return g_x, g_s, y_next
-
-
-def step(config: SSLALM, state: State, problem: Problem, draws: Draws) -> State:
-    size = config.constraint_batch_size or None
-    if config.constraint_batch_size is None:
-        size = max(draws.batch_size, min(8 * draws.batch_size, 1024))
-    xi, zeta1, zeta2 = draws("xi", state.k), draws("zeta1", state.k, size), draws("zeta2", state.k, size)  # line 4
-    g_x, g_s, y = estimate(config, state, problem, xi, zeta1, zeta2)
-    z = state.z + config.centre_step * (state.x - state.z)  # line 10
-    zs = state.zs + config.centre_step * (state.s - state.zs)
-    tau = config.step_size * decayed(state.k, config.decay_steps, config.decay)
-    state.x.copy_(problem.domain.project(state.x - tau * g_x))  # line 9
-    s = (state.s - tau * g_s).clamp_min(0)
-    return replace(state, k=state.k + 1, multipliers=y, s=s, z=z, zs=zs)
+        _, constraint_gradient = problem.gradient(state.x, zeta1, weights)
+        g_x = gradient + constraint_gradient + self.smoothing * (state.x - state.z)
+        g_s = y_next + self.penalty * slack2 + self.smoothing * (state.s - state.zs)
+        return g_x, g_s, y_next

@@ -21,18 +21,17 @@ Departs: N stops at `max_level`, with p_j = (1 - p0)^j p0 / (1 - (1 - p0)^(max_l
     An element is one row for f, drawn uniformly, and, independently, one row of every subgroup for c and J, weighted
     to be unbiased (the source: "an equal number of data points for every subgroup"). `element_rows` asks for more.
     c and J of the whole batch are the averages of the two halves', as they are where c is an average over rows; a
-    bound against the best-off group is not, and keeps a bias that vanishes as the halves grow.
+    problem whose batches are biased, such as one with a bound against the best-off group, is refused.
     With sampling="full" d is the exact direction, as in Facchinei et al. (2021). kappa="swapped" exchanges lambda and
     rho, as the code published with the paper does.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -40,14 +39,33 @@ from torch import Tensor
 
 from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
+from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.methods.primal import nonnegative, positive
-from fairbound.problems.domain import Space
 from fairbound.problems.problem import Draws, Problem
 from fairbound.subproblems import direction_qp, least_violation, row_factor
 
 
 @dataclass(frozen=True, kw_only=True)
-class StochasticGhost:
+class GhostState(State):
+    """x: (..., n); k: steps done; multipliers: (..., m) of (8) on the step's largest batch; alpha: latest step size;
+    visits: (..., max_level + 1) how often each level was drawn in steps 0, ..., counted - 1: it numbers the batches."""
+
+    alpha: float
+    visits: Tensor
+    counted: int
+
+
+@dataclass(frozen=True)
+class Averages:
+    """Of a mini-batch, in float64. gradient: (n,) of f; c: (m,); jacobian: (m, n) of c."""
+
+    gradient: np.ndarray
+    c: np.ndarray
+    jacobian: np.ndarray
+
+
+@dataclass(frozen=True, kw_only=True)
+class StochasticGhost(Method[GhostState]):
     """Options of the Stochastic Ghost method; the defaults are the paper's.
 
     step_size: alpha_0; step_decay: alpha_hat, with step_size * step_decay < 1. proximal: tau of (8); box: beta.
@@ -70,6 +88,7 @@ class StochasticGhost:
 
     name: ClassVar[str] = "stochastic_ghost"
     presets: ClassVar[dict[str, dict]] = {"paper": {}, "published-code": {"kappa": "swapped"}}
+    needs: ClassVar[frozenset[str]] = frozenset({"space", "unbiased"})
 
     def __post_init__(self) -> None:
         positive(step_size=self.step_size, proximal=self.proximal, box=self.box, radius=self.radius)
@@ -114,82 +133,52 @@ class StochasticGhost:
         p = self.level_probability * (1 - self.level_probability) ** np.arange(self.max_level + 1)
         return p / p.sum()
 
-
-@dataclass(frozen=True)
-class State:
-    """x: (..., n); k: steps done; multipliers: (..., m) of (8) on the step's largest batch; alpha: latest step size;
-    visits: (..., max_level + 1) how often each level was drawn in steps 0, ..., counted - 1: it numbers the batches."""
-
-    x: Tensor
-    k: int
-    multipliers: Tensor
-    alpha: float
-    visits: Tensor
-    counted: int
-
-
-@dataclass(frozen=True)
-class Averages:
-    """Of a mini-batch, in float64. gradient: (n,) of f; c: (m,); jacobian: (m, n) of c."""
-
-    gradient: np.ndarray
-    c: np.ndarray
-    jacobian: np.ndarray
-
-
-def init(config: StochasticGhost, problem: Problem, x: Tensor, draws: Draws) -> State:
-    if not isinstance(problem.domain, Space):
-        raise OptionError(
-            f"stochastic_ghost works on all of R^n, but the problem's domain is {type(problem.domain).__name__}: (8) "
-            "does not know it, and a projected step need not stop at an optimum. State the set as constraints, or take "
-            "another method."
+    def init(self, problem: Problem, x: Tensor, draws: Draws) -> GhostState:
+        """At x (..., n), with no level visited."""
+        return GhostState(
+            x=x,
+            k=0,
+            multipliers=no_multipliers(problem, x),
+            alpha=self.step_size,
+            visits=torch.zeros(*x.shape[:-1], self.max_level + 1, dtype=torch.int64),
+            counted=0,
         )
-    lead = x.shape[:-1]
-    return State(
-        x,
-        0,
-        x.new_zeros(*lead, problem.m),
-        config.step_size,
-        torch.zeros(*lead, config.max_level + 1, dtype=torch.int64),
-        0,
-    )
 
+    def step(self, state: GhostState, problem: Problem, draws: Draws) -> GhostState:
+        """x + alpha d_k, every run of a stack with its own level and its own quadratic programs."""
+        k, x = state.k, state.x
+        alpha = state.alpha * (1 - self.step_decay * state.alpha) if k else self.step_size  # line 11
+        visits, multipliers = state.visits.clone(), state.multipliers.clone()
+        xs, counts, duals = (t if x.dim() > 1 else t.unsqueeze(0) for t in (x, visits, multipliers))
+        moves = []
+        for r, seed in enumerate(draws.seeds):
+            for past in range(state.counted, k):
+                counts[r, self.level_at(seed, past)] += 1
+            own = Draws(problem if x.dim() == 1 else problem.of_run(r), (seed,), draws.batch_size, draws.sampling)
+            d, y = self._direction(x if x.dim() == 1 else xs[r], own, self.level_at(seed, k), counts[r], k)
+            moves.append(torch.from_numpy(d))
+            duals[r] = torch.from_numpy(y).to(duals)
+        move = moves[0] if x.dim() == 1 else torch.stack(moves)
+        x.add_(move.to(x), alpha=alpha)  # line 12
+        return replace(
+            state, k=k + 1, multipliers=multipliers, alpha=alpha, visits=visits, counted=max(k, state.counted)
+        )
 
-def step(config: StochasticGhost, state: State, problem: Problem, draws: Draws) -> State:
-    k, x = state.k, state.x
-    alpha = state.alpha * (1 - config.step_decay * state.alpha) if k else config.step_size  # line 11
-    visits, multipliers = state.visits.clone(), state.multipliers.clone()
-    xs, counts, duals = (t if x.dim() > 1 else t.unsqueeze(0) for t in (x, visits, multipliers))
-    moves = []
-    for r, seed in enumerate(draws.seeds):
-        for past in range(state.counted, k):
-            counts[r, level_at(config, seed, past)] += 1
-        own = Draws(problem if x.dim() == 1 else _single(problem, r), (seed,), draws.batch_size, draws.sampling)
-        d, y = _step_direction(config, x if x.dim() == 1 else xs[r], own, level_at(config, seed, k), counts[r], k)
-        moves.append(torch.from_numpy(d))
-        duals[r] = torch.from_numpy(y).to(duals)
-    move = moves[0] if x.dim() == 1 else torch.stack(moves)
-    x.add_(move.to(x), alpha=alpha)  # line 12
-    return replace(state, k=k + 1, multipliers=multipliers, alpha=alpha, visits=visits, counted=max(k, state.counted))
+    def level_at(self, seed: int, k: int) -> int:
+        """N of step k: a function of (seed, k)."""
+        u = (seed_for("level", k, root=seed) + 0.5) / 2**63
+        return min(int(np.searchsorted(self.level_law.cumsum(), u, side="right")), self.max_level)
 
-
-def _step_direction(
-    config: StochasticGhost, x: Tensor, draws: Draws, level: int, visits: Tensor, k: int
-) -> tuple[np.ndarray, np.ndarray]:
-    if draws.sampling == "full":
-        e, jacobian = draws.problem.jacobian(x, draws("all", 0))
-        rows = _float64(jacobian)
-        return direction(config, Averages(rows[0], _float64(e.g), rows[1:]))
-    at = 2 * int(visits[level])
-    single = averages(config, x, draws, "single", k, 0)  # lines 4 to 9
-    odd, even = (averages(config, x, draws, f"pair {level}", at + i, level) for i in (0, 1))
-    return estimate(config, single, odd, even, level)
-
-
-def level_at(config: StochasticGhost, seed: int, k: int) -> int:
-    """N of step k: a function of (seed, k)."""
-    u = (seed_for("level", k, root=seed) + 0.5) / 2**63
-    return min(int(np.searchsorted(config.level_law.cumsum(), u, side="right")), config.max_level)
+    def _direction(self, x: Tensor, draws: Draws, level: int, visits: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """d_k (n,) and the multipliers (m,) at x (n,) of one run."""
+        if draws.sampling == "full":
+            e, jacobian = draws.problem.jacobian(x, draws("all", 0))
+            rows = _float64(jacobian)
+            return direction(self, Averages(rows[0], _float64(e.g), rows[1:]))
+        at = 2 * int(visits[level])
+        single = averages(self, x, draws, "single", k, 0)  # lines 4 to 9
+        odd, even = (averages(self, x, draws, f"pair {level}", at + i, level) for i in (0, 1))
+        return estimate(self, single, odd, even, level)
 
 
 def averages(config: StochasticGhost, x: Tensor, draws: Draws, name: str, k: int, level: int) -> Averages:
@@ -249,22 +238,6 @@ def _float64(values: Tensor) -> np.ndarray:
     return values.detach().cpu().double().numpy()
 
 
-def _subgroup_sizes(problem: Any) -> Sequence[float]:
+def _subgroup_sizes(problem: Problem) -> Sequence[float]:
     """Rows of each subgroup of which a balanced batch takes equally many; one endless group where there are none."""
-    strata = getattr(problem, "strata", None)
-    return (np.inf,) if strata is None else strata.sizes
-
-
-_SINGLES: weakref.WeakKeyDictionary[Any, dict[int, Any]] = weakref.WeakKeyDictionary()
-
-
-def _single(problem: Any, r: int) -> Any:
-    """The problem of run r of a stack: itself, or with its own bounds where every run has others."""
-    bounds = getattr(getattr(problem, "contrasts", None), "bounds", None)
-    if bounds is None or bounds.dim() == 1:
-        return problem
-    runs = _SINGLES.setdefault(problem, {})
-    if r not in runs:
-        runs[r] = problem.with_bounds(bounds[r])
-    runs[r].counts = problem.counts
-    return runs[r]
+    return (np.inf,) if problem.strata is None else problem.strata.sizes.tolist()

@@ -2,7 +2,7 @@
 
 Source: Kliachkin et al. (2025), section 3.4, Algorithm 3; Huang and Lin (2023).
 Departs: with several constraints c is their largest, max_i c_i, and S^c a gradient of the one that is largest on the
-    fresh sample. The random output, `State.output`, is drawn by reservoir sampling, which gives the same law,
+    fresh sample. The random output, `SwitchingState.output`, is drawn by reservoir sampling, which gives the same law,
     P(tau = k) = eta_k / sum over the recorded steps of both kinds.
     xi and zeta are batches too; balanced ones, the default, take equally many rows of every subgroup and weight them
     back, xi's as well, where the paper says so of the constraints alone. A constraint whose groups a sample lacks is
@@ -20,12 +20,23 @@ from torch import Tensor
 
 from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
+from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.methods.primal import nonnegative, positive
 from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwitchingSubgradient:
+class SwitchingState(State):
+    """x: (..., n); output: (..., n) the random output so far; weight: (...,) sum of recorded steps; objective_steps: (...,)
+    int64, steps taken on the objective; multipliers: zero, as the method has none."""
+
+    output: Tensor
+    weight: Tensor
+    objective_steps: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwitchingSubgradient(Method[SwitchingState]):
     """Options of the switching subgradient method.
 
     objective_step, constraint_step: eta_f, eta_c. rule: "constant"; "diminishing", eta / sqrt(k + 1); "adaptive",
@@ -65,61 +76,64 @@ class SwitchingSubgradient:
         if self.rule == "adaptive" and not self.tolerance > 0:
             raise OptionError("the adaptive rule takes steps of length tolerance / |s|, so tolerance must be positive.")
 
+    def init(self, problem: Problem, x: Tensor, draws: Draws) -> SwitchingState:
+        """At x (..., n), which is also the first output."""
+        lead = x.shape[:-1]
+        return SwitchingState(
+            x=x,
+            k=0,
+            multipliers=no_multipliers(problem, x),
+            output=x.clone(),
+            weight=x.new_zeros(lead),
+            objective_steps=torch.zeros(lead, dtype=torch.int64, device=x.device),
+        )
 
-@dataclass(frozen=True)
-class State:
-    """x: (..., n); output: (..., n) the random output so far; weight: (...,) sum of recorded steps; objective_steps: (...,)
-    steps taken on the objective; multipliers: always empty."""
+    def step(self, state: SwitchingState, problem: Problem, draws: Draws) -> SwitchingState:
+        """Lines 4 to 11 of Algorithm 3, every run of a stack on its own side of the switch."""
+        k, x, eps = state.k, state.x, self.tolerance_at(state.k)
+        worst = x.new_full(x.shape[:-1], -torch.inf)
+        if problem.m:
+            test = draws("test", k, self.constraint_batch_size or None)  # lines 4, 5
+            worst = _masked(problem.values(x, test)).amax(-1)
+        feasible = worst <= eps
+        gradient = torch.zeros_like(x)
+        if bool(feasible.any()):  # lines 7, 8
+            _, s_f = problem.gradient(x, draws("xi", k), (1.0, None))
+            gradient = torch.where(feasible.unsqueeze(-1), s_f, gradient)
+        if not bool(feasible.all()):  # lines 10, 11
+            _, s_c = problem.gradient(x, draws("zeta", k), _largest)
+            gradient = torch.where(feasible.unsqueeze(-1), gradient, s_c)
+        size = self._sizes(k, eps, worst, feasible, gradient)
+        output, weight = state.output, state.weight
+        if k >= self.record_from:
+            weight = weight + size
+            output = torch.where((_picks(draws, k, x) * weight < size).unsqueeze(-1), x, output)
+        x.copy_(problem.domain.project(x - size.unsqueeze(-1) * gradient))
+        return replace(state, k=k + 1, output=output, weight=weight, objective_steps=state.objective_steps + feasible)
 
-    x: Tensor
-    k: int
-    multipliers: Tensor
-    output: Tensor
-    weight: Tensor
-    objective_steps: Tensor
+    def tolerance_at(self, k: int) -> float:
+        """eps_k."""
+        epochs = 0 if k < self.tolerance_from else 1 + (k - self.tolerance_from) // self.tolerance_every
+        return self.tolerance * self.tolerance_factor**epochs
+
+    def _sizes(self, k: int, eps: float, worst: Tensor, feasible: Tensor, gradient: Tensor) -> Tensor:
+        """(...,) step size of each run."""
+        base = torch.where(
+            feasible, torch.full_like(worst, self.objective_step), torch.full_like(worst, self.constraint_step)
+        )
+        if self.rule == "diminishing":
+            return base / (k + 1) ** 0.5
+        if self.rule == "adaptive":
+            length, square = torch.where(feasible, torch.full_like(worst, eps), worst), gradient.square().sum(-1)
+            return torch.where(square >= torch.finfo(square.dtype).tiny, base * length / square, 0.0)
+        return base
 
 
-def init(config: SwitchingSubgradient, problem: Problem, x: Tensor, draws: Draws) -> State:
-    lead = x.shape[:-1]
-    return State(
-        x, 0, x.new_zeros(*lead, 0), x.clone(), x.new_zeros(lead), torch.zeros(lead, dtype=torch.int64, device=x.device)
-    )
-
-
-def tolerance_at(config: SwitchingSubgradient, k: int) -> float:
-    epochs = 0 if k < config.tolerance_from else 1 + (k - config.tolerance_from) // config.tolerance_every
-    return config.tolerance * config.tolerance_factor**epochs
-
-
-def step(config: SwitchingSubgradient, state: State, problem: Problem, draws: Draws) -> State:
-    k, x, eps = state.k, state.x, tolerance_at(config, state.k)
-    worst = x.new_full(x.shape[:-1], -torch.inf)
-    if problem.m:
-        test = draws("test", k, config.constraint_batch_size or None)  # lines 4, 5
-        worst = _masked(problem.values(x, test)).amax(-1)
-    feasible = worst <= eps
-    gradient = torch.zeros_like(x)
-    if bool(feasible.any()):  # lines 7, 8
-        _, s_f = problem.gradient(x, draws("xi", k), (1.0, None))
-        gradient = torch.where(feasible.unsqueeze(-1), s_f, gradient)
-    if not bool(feasible.all()):  # lines 10, 11
-        _, s_c = problem.gradient(x, draws("zeta", k), _largest)
-        gradient = torch.where(feasible.unsqueeze(-1), gradient, s_c)
-    size = _sizes(config, k, eps, worst, feasible, gradient)
-    output, weight = state.output, state.weight
-    if k >= config.record_from:
-        weight = weight + size
-        pick = torch.tensor(
-            [
-                torch.rand((), generator=torch.Generator().manual_seed(seed_for("output", k, root=s))).item()
-                for s in draws.seeds
-            ],
-            dtype=x.dtype,
-            device=x.device,
-        ).view(x.shape[:-1])
-        output = torch.where((pick * weight < size).unsqueeze(-1), x, output)
-    x.copy_(problem.domain.project(x - size.unsqueeze(-1) * gradient))
-    return replace(state, k=k + 1, output=output, weight=weight, objective_steps=state.objective_steps + feasible)
+def _picks(draws: Draws, k: int, x: Tensor) -> Tensor:
+    """(...,) a uniform number of each run, a function of (seed, k)."""
+    generators = (torch.Generator().manual_seed(seed_for("output", k, root=seed)) for seed in draws.seeds)
+    drawn = [torch.rand((), generator=generator).item() for generator in generators]
+    return torch.tensor(drawn, dtype=x.dtype, device=x.device).view(x.shape[:-1])
 
 
 def _masked(e: Evaluation) -> Tensor:
@@ -128,18 +142,3 @@ def _masked(e: Evaluation) -> Tensor:
 
 def _largest(e: Evaluation) -> Weights:
     return 0.0, torch.zeros_like(e.g).scatter_(-1, _masked(e).argmax(-1, keepdim=True), 1.0)
-
-
-def _sizes(
-    config: SwitchingSubgradient, k: int, eps: float, worst: Tensor, feasible: Tensor, gradient: Tensor
-) -> Tensor:
-    """(...,) step size of each run."""
-    base = torch.where(
-        feasible, torch.full_like(worst, config.objective_step), torch.full_like(worst, config.constraint_step)
-    )
-    if config.rule == "diminishing":
-        return base / (k + 1) ** 0.5
-    if config.rule == "adaptive":
-        length, square = torch.where(feasible, torch.full_like(worst, eps), worst), gradient.square().sum(-1)
-        return torch.where(square >= torch.finfo(square.dtype).tiny, base * length / square, 0.0)
-    return base

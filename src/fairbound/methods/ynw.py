@@ -22,6 +22,7 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
+from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.methods.primal import positive
 from fairbound.problems.problem import Draws, Problem
 
@@ -30,7 +31,19 @@ JACOBIAN_UP_TO = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class YNW:
+class YNWState(State):
+    """x: (..., n); multipliers: (..., m) the queues Q; mean: (..., n) of the iterates 0, ..., k where it is the output, else x."""
+
+    mean: Tensor
+
+    @property
+    def point(self) -> Tensor:
+        """(..., n) the latest iterate, or the mean of all of them."""
+        return self.mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class YNW(Method[YNWState]):
     """Options of YNW.
 
     horizon: T, the number of steps that V and alpha are made for. objective_weight: V, None for sqrt(T); proximal: alpha,
@@ -58,39 +71,30 @@ class YNW:
     def alpha(self) -> float:
         return float(self.horizon) if self.proximal is None else self.proximal
 
+    def init(self, problem: Problem, x: Tensor, draws: Draws) -> YNWState:
+        """At x (..., n), with empty queues."""
+        mean = x.clone() if self.output == "average" else x
+        return YNWState(x=x, k=0, multipliers=no_multipliers(problem, x), mean=mean)
 
-@dataclass(frozen=True)
-class State:
-    """x: (..., n); multipliers: (..., m) the queues Q; point: (..., n) x, or the mean of the iterates 0, ..., k."""
-
-    x: Tensor
-    k: int
-    multipliers: Tensor
-    point: Tensor
-
-
-def init(config: YNW, problem: Problem, x: Tensor, draws: Draws) -> State:
-    return State(x, 0, x.new_zeros(*x.shape[:-1], problem.m), x.clone() if config.output == "average" else x)
-
-
-def step(config: YNW, state: State, problem: Problem, draws: Draws) -> State:
-    k, x, queues = state.k, state.x, state.multipliers
-    batch = draws("xi", k)
-    weight = x.new_full((*x.shape[:-1], 1), config.V)
-    if problem.m <= JACOBIAN_UP_TO:
-        e, slopes = problem.jacobian(x, batch)
-        direction = weight * slopes[..., 0, :] + (queues.unsqueeze(-1) * slopes[..., 1:, :]).sum(-2)
-    else:
-        seen, direction = problem.gradient(x, batch, lambda _: (weight, queues))
-        assert seen is not None
-        e = seen
-    moved = problem.domain.project(x - direction / (2 * config.alpha))
-    change = moved - x
-    if problem.m <= JACOBIAN_UP_TO:
-        along = (slopes[..., 1:, :] * change.unsqueeze(-2)).sum(-1)
-    else:
-        along = problem.jvp(x, batch, change)[..., 1:]
-    queues = (queues + e.g + along).clamp_min(0)
-    x.copy_(moved)
-    point = x if config.output == "last" else state.point + (x - state.point) / (k + 2)
-    return replace(state, k=k + 1, multipliers=queues, point=point)
+    def step(self, state: YNWState, problem: Problem, draws: Draws) -> YNWState:
+        """x and the queues from one batch."""
+        k, x, queues = state.k, state.x, state.multipliers
+        batch = draws("xi", k)
+        weight = x.new_full((*x.shape[:-1], 1), self.V)
+        if problem.m <= JACOBIAN_UP_TO:
+            e, slopes = problem.jacobian(x, batch)
+            direction = weight * slopes[..., 0, :] + (queues.unsqueeze(-1) * slopes[..., 1:, :]).sum(-2)
+        else:
+            seen, direction = problem.gradient(x, batch, lambda _: (weight, queues))
+            assert seen is not None
+            e = seen
+        moved = problem.domain.project(x - direction / (2 * self.alpha))
+        change = moved - x
+        if problem.m <= JACOBIAN_UP_TO:
+            along = (slopes[..., 1:, :] * change.unsqueeze(-2)).sum(-1)
+        else:
+            along = problem.jvp(x, batch, change)[..., 1:]
+        queues = (queues + e.g + along).clamp_min(0)
+        x.copy_(moved)
+        mean = x if self.output == "last" else state.mean + (x - state.mean) / (k + 2)
+        return replace(state, k=k + 1, multipliers=queues, mean=mean)

@@ -20,7 +20,7 @@ class _Layers:
     """Views of a flat x as weights and biases, kept while x is the same tensor.
 
     affine: (transposed weight, bias) of each layer of the last x (n,) viewed. room: a flat gradient and its views, which
-    a pull fills and copies out of, so that a model serves one thread at a time.
+    a vjp fills and copies out of, so that a model serves one thread at a time.
     """
 
     def __init__(self, widths: Sequence[int]):
@@ -123,10 +123,10 @@ class MLPTape:
     def __init__(self, model: MLP, parameters: list[Tensor], inputs: list[Any]):
         self.model, self.parameters, self.inputs = model, parameters, inputs
 
-    def pull(self, ds: Tensor) -> Tensor:
+    def vjp(self, ds: Tensor) -> Tensor:
         delta = ds.unsqueeze(-1) if self.model.outputs == 1 else ds
         if delta.dim() == 2:
-            return self._pull_one(delta)
+            return self._vjp_one(delta)
         grad = ds.new_empty(*delta.shape[:-2], self.model.n)
         pieces = self.model.layers.split(grad)
         for layer in range(len(self.inputs) - 1, -1, -1):
@@ -137,7 +137,7 @@ class MLPTape:
                 delta = _relu_backward(delta @ self.parameters[2 * layer], h, 0)
         return grad
 
-    def _pull_one(self, delta: Tensor) -> Tensor:
+    def _vjp_one(self, delta: Tensor) -> Tensor:
         grad, pieces = self.model.layers.room(delta)
         for layer in range(len(self.inputs) - 1, -1, -1):
             h = self.inputs[layer]
@@ -150,7 +150,7 @@ class MLPTape:
                 delta = _relu_backward(torch.mm(delta, self.parameters[2 * layer]), h, 0)
         return grad.clone()
 
-    def push(self, dx: Tensor) -> Tensor:
+    def jvp(self, dx: Tensor) -> Tensor:
         tangents = self.model.layers.split(dx)
         dh: Tensor | None = None
         for layer, h in enumerate(self.inputs):

@@ -4,8 +4,8 @@ Linear models and MLPs have a built-in forward and backward; any other `torch.nn
 parameters as views of x. All offer the same three calls:
 
     scores, tape = model.forward(x, features)   features (..., B, d) -> scores (..., B), or (..., B, c) for c > 1 outputs
-    tape.pull(ds)                               ds, shaped like scores -> gradient of (ds * scores).sum() in x, (..., n)
-    tape.push(dx)                               dx (..., n) -> directional derivative of the scores along dx
+    tape.vjp(ds)                                ds, shaped like scores -> gradient of (ds * scores).sum() in x, (..., n)
+    tape.jvp(dx)                                dx (..., n) -> directional derivative of the scores along dx
 
 A leading dimension of x is a stack of R runs; features are then (R, B, d), or (B, d) shared by all.
 """
@@ -27,8 +27,15 @@ from fairbound.models.mlp import MLP
 
 
 class Tape(Protocol):
-    def pull(self, ds: Tensor) -> Tensor: ...
-    def push(self, dx: Tensor) -> Tensor: ...
+    """What a forward pass leaves for its derivatives at the same x (..., n) and rows."""
+
+    def vjp(self, ds: Tensor) -> Tensor:
+        """(..., n): the gradient in x of (ds * scores).sum() for ds shaped like the scores."""
+        ...
+
+    def jvp(self, dx: Tensor) -> Tensor:
+        """Shaped like the scores: their directional derivative along dx (..., n)."""
+        ...
 
 
 class Model(Protocol):
@@ -38,10 +45,21 @@ class Model(Protocol):
     n: int
     outputs: int
 
-    def start(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Tensor: ...
-    def forward(self, x: Tensor, features: Any) -> tuple[Tensor, Tape]: ...
-    def scores(self, x: Tensor, features: Any) -> Tensor: ...
-    def spec(self) -> dict: ...
+    def start(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Tensor:
+        """(n,) parameters to begin with."""
+        ...
+
+    def forward(self, x: Tensor, features: Any) -> tuple[Tensor, Tape]:
+        """The scores (..., B), or (..., B, c) of c > 1 outputs, of B rows at x (..., n), and their tape."""
+        ...
+
+    def scores(self, x: Tensor, features: Any) -> Tensor:
+        """The scores alone."""
+        ...
+
+    def spec(self) -> dict:
+        """What the model is, as plain data for a report."""
+        ...
 
 
 class ModuleModel:
@@ -155,28 +173,28 @@ class ModuleTape:
     def __init__(self, model: ModuleModel, scores: Tensor, leaves: Sequence[Tensor], x: Tensor, features: Tensor):
         self.model, self.output, self.leaves, self.x, self.features = model, scores, leaves, x, features
 
-    def pull(self, ds: Tensor) -> Tensor:
+    def vjp(self, ds: Tensor) -> Tensor:
         if ds.dim() > self.output.dim():
-            return torch.stack([self.pull(row) for row in ds])
+            return torch.stack([self.vjp(row) for row in ds])
         if self.x.dim() > 1:
             return torch.autograd.grad(self.output, self.leaves, ds, retain_graph=True)[0]
         return self.model.accumulated(self.x, lambda: self.output.backward(ds, retain_graph=True))
 
-    def push(self, dx: Tensor) -> Tensor:
+    def jvp(self, dx: Tensor) -> Tensor:
         if self.model.random:
-            return self._push_twice(dx)
+            return self._jvp_twice(dx)
         if self.x.dim() == 1:
-            return self._push(self.x, dx, self.features)
+            return self._jvp(self.x, dx, self.features)
         shared = self.features.dim() == 1 + self.model.row_dims
         runs = zip(self.x, dx, [self.features] * len(dx) if shared else self.features, strict=True)
-        return torch.stack([self._push(*run) for run in runs])
+        return torch.stack([self._jvp(*run) for run in runs])
 
-    def _push(self, x: Tensor, dx: Tensor, features: Tensor) -> Tensor:
+    def _jvp(self, x: Tensor, dx: Tensor, features: Tensor) -> Tensor:
         _load_forward_mode()
         with sdpa_kernel(SDPBackend.MATH):  # the fused attention kernels have no forward mode
             return torch.func.jvp(self.model.function(features), (x.detach(),), (dx,))[1].detach()
 
-    def _push_twice(self, dx: Tensor) -> Tensor:
+    def _jvp_twice(self, dx: Tensor) -> Tensor:
         """By two backward passes through the module run again: forward mode would draw other units to drop."""
         with sdpa_kernel(SDPBackend.MATH), torch.enable_grad():  # the fused attention kernels have no second backward
             _, again = self.model.forward(self.x, self.features)

@@ -3,14 +3,15 @@
     values(x, batch)              f and g on a batch
     gradient(x, batch, weights)   the gradient of w0 f + sum_i w_i g_i in one forward and one backward pass
     jvp(x, batch, dx)             directional derivatives of (f, g_1, ..., g_m)
-    jacobian(x, batch)            all their gradients, sharing one forward pass
+    jacobian(x, batch)            their gradients, sharing one forward pass
 
 x is a flat tensor (n,), or (R, n) for a stack of R runs; every reduction is over the last axis. Feasible means g <= 0.
+A problem of your own is a subclass of `fairbound.problems.base.BaseProblem`, which has defaults for most members.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -18,8 +19,9 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import NonFiniteError
-from fairbound.base.records import Counts
 from fairbound.problems.domain import Domain
+from fairbound.problems.dual_sets import DualSet
+from fairbound.rows.sampling import Strata
 
 
 class Evaluation(NamedTuple):
@@ -31,6 +33,14 @@ class Evaluation(NamedTuple):
     seen: Tensor | None = None
 
 
+class Ranges(NamedTuple):
+    """low, high: (..., 1 + m, K), between which one row of each of K blocks puts its part of f and g_i, bounds not
+    subtracted, so that their sums over the blocks bound what a balanced batch gives."""
+
+    low: Tensor
+    high: Tensor
+
+
 Weights = tuple[float | Tensor, Tensor | None]
 """(w0, w): weight () or (R, 1) of the objective and (..., m) of the constraints; None leaves the constraints out."""
 
@@ -39,58 +49,86 @@ Weights = tuple[float | Tensor, Tensor | None]
 class Problem(Protocol):
     """What a method needs. `sample` is a pure function of its arguments: the same call gives the same rows.
 
-    n parameters, m constraints called `names`; rows: size of the data (1 where there are none), for epochs.
+    n parameters, m constraints called `names` (m of them; a lazy sequence where there are very many); rows: size of the
+    data (1 where there are none), for epochs. domain: where x may lie; dual_set: where the multipliers (1, y) may,
+    up to scale, for saddle-point methods.
     dual_scale: (m,) or a number: what a dual step of each constraint is to be multiplied by so that constraints of different
-    steepness move alike; 1 for the group mean of a sigmoid, whose slope is 1/4. bounds: (m,) or a number: the stated
-    bounds inside g, in the metric's units, of which a method may keep a share as margin; 0 where there is none.
-
-    Two more attributes are optional, for methods that certify that a point is feasible. convex: bool, a promise that f and
-    every g_i are convex in x, without which feasible points are not mixed. ranges(x): low and high (..., 1 + m, K), between
-    which one row of each of K blocks puts its part of f and g_i, bounds not subtracted, so that their sums over the blocks
-    bound what a balanced batch gives; without it a certificate takes all rows.
+    steepness move alike; 1 for the group mean of a sigmoid, whose slope is 1/4. bounds: (m,), (R, m) or a number: the
+    stated bounds inside g, in the metric's units, of which a method may keep a share as margin; 0 where there is none.
+    convex: a promise that f and every g_i are convex in x. unbiased: whether f, g and their gradients on a random batch have
+    those of all rows as their mean.
+    strata: the groups of rows of which a balanced batch takes equally many, None where there are none; blocks: name -> rows
+    of the blocks over which means are taken, empty where there are none.
+    plus, minus: two problems with the same n, m, names and batches whose functions have these as their difference, each
+    convex (F_i = plus's F_i - minus's F_i for f and every g_i); None where no such split is known.
     """
 
     n: int
     m: int
     rows: int
     domain: Domain
-    counts: Counts
 
     @property
     def names(self) -> Sequence[str]: ...
     @property
+    def dual_set(self) -> DualSet: ...
+    @property
     def dual_scale(self) -> Tensor | float: ...
     @property
     def bounds(self) -> Tensor | float: ...
+    @property
+    def convex(self) -> bool: ...
+    @property
+    def unbiased(self) -> bool: ...
+    @property
+    def strata(self) -> Strata | None: ...
+    @property
+    def blocks(self) -> Mapping[str, int]: ...
+    @property
+    def plus(self) -> Problem | None: ...
+    @property
+    def minus(self) -> Problem | None: ...
 
     def start(self, seeds: Sequence[int]) -> Tensor:
         """x0: (n,) for one seed, (R, n) for several."""
         ...
 
     def sample(self, seeds: Sequence[int], name: str, k: int, size: int, kind: str) -> Any:
-        """The k-th batch of the stream `name`: `size` rows, independent of other names and k."""
+        """The k-th batch of the stream `name`: `size` rows, independent of other names and k. The batch says in its own
+        attribute `size`, an int, how many rows of each run it holds."""
         ...
 
     def values(self, x: Tensor, batch: Any, true: bool = False) -> Evaluation:
-        """f and g on the batch; with `true`, g of the metric itself where training uses a surrogate."""
+        """f and g on the batch at x (..., n); with `true`, g of the metric itself where training uses a surrogate."""
         ...
 
     def gradient(
         self, x: Tensor, batch: Any, weights: Weights | Callable[[Evaluation], Weights]
     ) -> tuple[Evaluation | None, Tensor]:
-        """The evaluation where `weights` is a function of it (else None), and the gradient (..., n)."""
+        """The evaluation where `weights` is a function of it (else None), and the gradient (..., n) of w0 f + w . g."""
         ...
 
     def jvp(self, x: Tensor, batch: Any, dx: Tensor) -> Tensor:
-        """(..., 1 + m): derivatives of f, g_1, ..., g_m along dx."""
+        """(..., 1 + m): derivatives of f, g_1, ..., g_m along dx (..., n); 0 for a constraint that the batch lacks."""
         ...
 
-    def jacobian(self, x: Tensor, batch: Any) -> tuple[Evaluation, Tensor]:
-        """The evaluation, and (..., 1 + m, n): gradients of f, g_1, ..., g_m."""
+    def jacobian(self, x: Tensor, batch: Any, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
+        """The evaluation, and (..., 1 + m, n): gradients of f, g_1, ..., g_m.
+
+        which: places among (f, g_1, ..., g_m), 0 for f: those rows alone, (..., len(which), n), in this order.
+        """
         ...
 
     def evaluate(self, x: Tensor) -> Measured:
         """The true objective and the true constraints on all rows; not counted as an oracle call."""
+        ...
+
+    def ranges(self, x: Tensor | None = None) -> Ranges | None:
+        """Between what values one row can lie at x (..., n), or at every x of the domain; None where it is not known."""
+        ...
+
+    def of_run(self, r: int) -> Problem:
+        """The problem of run r of a stack: this one, or where every run has its own bounds (R, m) the one with bounds[r]."""
         ...
 
 
@@ -120,6 +158,7 @@ class Draws:
         self.problem, self.seeds, self.batch_size, self.sampling = problem, tuple(seeds), batch_size, sampling
 
     def __call__(self, name: str, k: int, size: int | None = None, sampling: str | None = None) -> Any:
+        """The k-th batch of the stream `name`; size and sampling: the run's where they are not given."""
         return self.problem.sample(self.seeds, name, k, size or self.batch_size, sampling or self.sampling)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import pickle
 import zipfile
-from dataclasses import fields
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,32 +16,69 @@ import torch
 from fairbound.base.errors import CheckpointError
 from fairbound.base.files import atomic_write_bytes
 
-FORMAT = 1
+FORMAT = 2
+MOST_NAMES = 1000
 ARCHIVE = b"PK\x03\x04"  # how a file of torch.save begins
 
 
-def state_to_plain(state: Any) -> dict[str, Any]:
-    """Tensors, numbers and the optimiser's state_dict, by field name."""
-    out = {}
-    for f in fields(state):
-        value = getattr(state, f.name)
-        out[f.name] = value.state_dict() if isinstance(value, torch.optim.Optimizer) else value
-    return out
+def state_to_plain(state: Any) -> Any:
+    """Tensors, numbers and an optimiser's state_dict, by field name; states inside a state, lists and dicts likewise."""
+    if isinstance(state, torch.optim.Optimizer):
+        return state.state_dict()
+    if is_dataclass(state) and not isinstance(state, type):
+        return {f.name: state_to_plain(getattr(state, f.name)) for f in fields(state)}
+    if isinstance(state, dict):
+        return {key: state_to_plain(value) for key, value in state.items()}
+    if isinstance(state, (list, tuple)):
+        return [state_to_plain(value) for value in state]
+    return state
 
 
-def plain_to_state(fresh: Any, saved: dict[str, Any]) -> Any:
-    """`fresh`, a state just made by init, with every value replaced by the saved one; x keeps its storage."""
-    values: dict[str, Any] = {}
-    for f in fields(fresh):
-        old, new = getattr(fresh, f.name), saved[f.name]
-        if isinstance(old, torch.optim.Optimizer):
-            old.load_state_dict(new)
-            values[f.name] = old
-        elif isinstance(old, torch.Tensor) and f.name == "x":
-            values[f.name] = old.copy_(new)
-        else:
-            values[f.name] = new
-    return type(fresh)(**values)
+def plain_to_state(fresh: Any, saved: Any, place: str = "state") -> Any:
+    """`fresh`, a state just made by init, with every value replaced by the saved one; each x keeps its storage.
+
+    Raises: CheckpointError where the saved state has other parts.
+    """
+    if isinstance(fresh, torch.optim.Optimizer):
+        fresh.load_state_dict(saved)
+        return fresh
+    if is_dataclass(fresh) and not isinstance(fresh, type):
+        names = [f.name for f in fields(fresh)]
+        _check_parts(place, names, saved)
+        values = {name: plain_to_state(getattr(fresh, name), saved[name], f"{place}.{name}") for name in names}
+        x = getattr(fresh, "x", None)
+        if isinstance(x, torch.Tensor):
+            values["x"] = x.copy_(saved["x"])
+        return type(fresh)(**values)
+    if isinstance(fresh, dict) and any(_has_parts(value) for value in fresh.values()):
+        _check_parts(place, list(fresh), saved)
+        return {key: plain_to_state(value, saved[key], f"{place}[{key!r}]") for key, value in fresh.items()}
+    if isinstance(fresh, (list, tuple)) and any(_has_parts(value) for value in fresh):
+        _check_parts(place, range(len(fresh)), dict(enumerate(saved)))
+        made = [plain_to_state(value, saved[i], f"{place}[{i}]") for i, value in enumerate(fresh)]
+        return made if isinstance(fresh, list) else tuple(made)
+    return tuple(saved) if isinstance(fresh, tuple) else saved
+
+
+def _has_parts(value: Any) -> bool:
+    return isinstance(value, (dict, list, tuple, torch.optim.Optimizer)) or is_dataclass(value)
+
+
+def _check_parts(place: str, names: Iterable[Any], saved: Any) -> None:
+    found = set(saved) if isinstance(saved, dict) else set()
+    if found != set(names):
+        differing = ", ".join(sorted(map(str, found ^ set(names))))
+        raise CheckpointError(
+            f"the checkpoint is of another version of the method: it differs in the parts {differing} of the {place}. Delete it "
+            "to start anew."
+        )
+
+
+def of_names(names: Sequence[str]) -> list[str] | str:
+    """The names as a checkpoint's identity holds them: themselves, or their number and digest where there are very many."""
+    if len(names) <= MOST_NAMES:
+        return list(names)
+    return f"{len(names)} names, sha256 {hashlib.sha256(chr(10).join(names).encode()).hexdigest()[:16]}"
 
 
 def save(path: str | Path, content: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from fairbound.testing import PROBLEMS, check_gradient, conformance
 
 check_gradient(my_problem)                                             # your problem's four verbs
 for make in PROBLEMS.values():
-    conformance(MyMethod(), make, method=my_module)                    # your method's init and step
+    conformance(MyMethod(), make)                                      # your method's init and step
 """
 
 from fairbound.testing.checks import (

@@ -1,40 +1,39 @@
 """Checks that a method keeps the promises that `solve` relies on; each raises AssertionError saying what broke.
 
 A problem is passed as an instance, or (so that dtype and device can be varied, and nothing is shared between two runs)
-as a maker: a function `make(dtype=torch.float64, device="cpu") -> Problem`. A method is passed as its configuration;
-`method` is the module, or any object, that has its `init` and `step`, and may be left out for the library's own.
+as a maker: a function `make(dtype=torch.float64, device="cpu") -> Problem`. A method is passed as it is given to `solve`.
 
     from fairbound.testing import PROBLEMS, conformance
-    conformance(MyMethod(step_size=0.1), PROBLEMS["two_sided"], method=my_module)
+    conformance(MyMethod(step_size=0.1), PROBLEMS["two_sided"])
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fairbound.methods import method_of
 from fairbound.problems.problem import Draws
+from fairbound.problems.wrappers import Counted
 from fairbound.solver import checkpoint
-from fairbound.testing.running import Make, Spy, close, differences, make_problem, run
+from fairbound.testing.running import Make, Spy, close, differences, is_made, make_problem, run, tensors
 
 
-def check_repeatable(config: Any, problem: Make, *, steps: int = 20, **options: Any) -> None:
+def check_repeatable(method: Any, problem: Make, *, steps: int = 20, **options: Any) -> None:
     """Two runs with one seed agree bit for bit, whatever torch's global generator does; another seed differs."""
     torch.manual_seed(1)
-    first = run(config, problem, steps, **options)
+    first = run(method, problem, steps, **options)
     before = torch.random.get_rng_state()
     torch.manual_seed(2)
-    second = run(config, problem, steps, **options)
+    second = run(method, problem, steps, **options)
     _none(differences(first, second), "two runs with the same seed differ")
     torch.random.set_rng_state(before)
-    third = run(config, problem, steps, **{**options, "seeds": (12345,)})
+    third = run(method, problem, steps, **{**options, "seeds": (12345,)})
     if not differences(first.x, third.x) and not torch.equal(
         make_problem(problem).start((0,)), make_problem(problem).start((12345,))
     ):
@@ -42,35 +41,33 @@ def check_repeatable(config: Any, problem: Make, *, steps: int = 20, **options: 
 
 
 def check_resume(
-    config: Any,
+    method: Any,
     problem: Make,
     *,
     steps: int = 24,
     at: Sequence[int] = (1, 11),
-    method: Any = None,
     seeds: Sequence[int] = (0,),
     **options: Any,
 ) -> None:
     """A run saved to a file after `at` steps and taken up by a fresh state equals the unbroken run bit for bit."""
-    method = method or method_of(config)
-    unbroken = run(config, problem, steps, method=method, seeds=seeds, **options)
+    unbroken = run(method, problem, steps, seeds=seeds, **options)
     for done in at:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "state.ckpt"
-            half = run(config, problem, done, method=method, seeds=seeds, **options)
+            half = run(method, problem, done, seeds=seeds, **options)
             checkpoint.save(path, {"identity": {}, "state": checkpoint.state_to_plain(half)})
             made = make_problem(problem)
             draws = Draws(made, seeds, options.get("batch_size", 8), options.get("sampling", "balanced"))
-            fresh = method.init(config, made, made.start(tuple(seeds)), draws)
+            fresh = method.init(made, made.start(tuple(seeds)), draws)
             state = checkpoint.plain_to_state(fresh, checkpoint.load(path, {})["state"])
         _none(differences(half, state), f"a state read back after {done} steps is not the one saved")
         for _ in range(steps - done):
-            state = method.step(config, state, made, draws)
+            state = method.step(state, made, draws)
         _none(differences(unbroken, state), f"a run resumed after {done} of {steps} steps is not the unbroken one")
 
 
 def check_dtype(
-    config: Any,
+    method: Any,
     problem: Make,
     *,
     dtypes: Sequence[torch.dtype] = (torch.float32, torch.float64),
@@ -79,18 +76,18 @@ def check_dtype(
 ) -> None:
     """Every floating tensor of the state keeps the dtype of x; integers and the optimiser's counters are left alone."""
     for dtype in dtypes:
-        made: dict[str, Any] = {} if hasattr(problem, "values") else {"dtype": dtype}
-        state = run(config, problem, steps, **options, **made)
+        made: dict[str, Any] = {} if is_made(problem) else {"dtype": dtype}
+        state = run(method, problem, steps, **options, **made)
         expected = state.x.dtype
-        if not hasattr(problem, "values") and expected != dtype:
+        if not is_made(problem) and expected != dtype:
             raise AssertionError(f"a problem in {dtype} leads to x in {expected}.")
-        for name, value in _tensors(state):
+        for name, value in tensors(state):
             if value.is_floating_point() and value.dtype != expected:
-                raise AssertionError(f"state.{name} is {value.dtype}, x is {expected}.")
+                raise AssertionError(f"{name} is {value.dtype}, x is {expected}.")
 
 
 def check_device(
-    config: Any,
+    method: Any,
     problem: Make,
     *,
     devices: Sequence[str] | None = None,
@@ -105,19 +102,19 @@ def check_device(
     devices = devices or (["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"])
     reference = None
     for device in devices:
-        made: dict[str, Any] = {} if hasattr(problem, "values") else {"device": device}
-        state = run(config, problem, steps, **options, **made)
-        if not hasattr(problem, "values") and state.x.device.type != torch.device(device).type:
+        made: dict[str, Any] = {} if is_made(problem) else {"device": device}
+        state = run(method, problem, steps, **options, **made)
+        if not is_made(problem) and state.x.device.type != torch.device(device).type:
             raise AssertionError(f"a problem on {device} leads to x on {state.x.device}.")
-        for name, value in _tensors(state):
+        for name, value in tensors(state):
             if value.is_floating_point() and value.device != state.x.device:
-                raise AssertionError(f"state.{name} is on {value.device}, x on {state.x.device}.")
+                raise AssertionError(f"{name} is on {value.device}, x on {state.x.device}.")
         reference = state.x.cpu() if reference is None else reference
         close(state.x.cpu(), reference, tolerance, f"x after {steps} steps on {device} against {devices[0]}")
 
 
 def check_stacked(
-    config: Any,
+    method: Any,
     problem: Make,
     *,
     seeds: Sequence[int] = (0, 1, 2),
@@ -126,28 +123,24 @@ def check_stacked(
     **options: Any,
 ) -> None:
     """A stack of R runs equals the R single runs up to rounding (`tolerance`, absolute and relative, in float64)."""
-    stacked = run(config, problem, steps, seeds=tuple(seeds), **options)
+    stacked = run(method, problem, steps, seeds=tuple(seeds), **options)
     for r, seed in enumerate(seeds):
-        single = run(config, problem, steps, seeds=(seed,), **options)
-        for f in fields(single):
-            one, many = getattr(single, f.name), getattr(stacked, f.name)
-            if isinstance(one, Tensor):
-                _none(
-                    differences(one, many[r], f"state.{f.name}", tolerance),
-                    f"run {r} of a stack differs from the single run",
-                )
+        single = run(method, problem, steps, seeds=(seed,), **options)
+        for (name, one), (_, many) in zip(tensors(single), tensors(stacked), strict=True):
+            _none(differences(one, many[r], name, tolerance), f"run {r} of a stack differs from the single run")
 
 
-def check_counts(config: Any, problem: Make, *, steps: int = 10, seeds: Sequence[int] = (0,), **options: Any) -> None:
-    """problem.counts equals what a wrapper around the four verbs sees; evaluate is not counted."""
-    spy: Any = Spy(make_problem(problem))
-    before = spy.counts.as_dict()
-    state = run(config, spy, steps, seeds=seeds, **options)
-    spy.evaluate(state.x)
-    after = spy.counts.as_dict()
+def check_counts(method: Any, problem: Make, *, steps: int = 10, seeds: Sequence[int] = (0,), **options: Any) -> None:
+    """The counts of a run are the calls that reach the problem and the rows asked for; none goes past the wrapper that
+    counts, and evaluate is not counted."""
+    spy = Spy(make_problem(problem))
+    counted = Counted(spy)
+    state = run(method, counted, steps, seeds=seeds, **options)
+    counted.evaluate(state.x)
+    found = counted.counts.as_dict()
     for name, seen in spy.seen.items():
-        if after[name] - before[name] != seen:
-            raise AssertionError(f"counts.{name} rose by {after[name] - before[name]}, but {seen} were made.")
+        if found[name] != seen:
+            raise AssertionError(f"counts.{name} is {found[name]}, but {seen} were made.")
 
 
 @dataclass(frozen=True)
@@ -160,7 +153,7 @@ class Reached:
 
 
 def check_optimum(
-    config: Any,
+    method: Any,
     problem: Make,
     *,
     steps: int,
@@ -169,7 +162,6 @@ def check_optimum(
     constrained: bool = True,
     seeds: Sequence[int] = (0, 1, 2, 3, 4),
     every: int = 10,
-    method: Any = None,
     **options: Any,
 ) -> Reached:
     """Every run comes within `violation` of the least possible one and, there, within a derived gap of the optimum.
@@ -198,7 +190,7 @@ def check_optimum(
         nonlocal best, least, nearest
         if state.k % every and state.k != steps:
             return False
-        x = getattr(state, "point", state.x)
+        x = state.point
         e = made.values(x, full)
         f = e.f.double().cpu()
         excess = torch.zeros_like(f)
@@ -210,9 +202,9 @@ def check_optimum(
         near = (best - target).abs() <= gap if judged else torch.ones(())
         return bool((least <= violation).all() and near.all())
 
-    run(config, made, steps, method=method, seeds=seeds, after=look, **options)
+    run(method, made, steps, seeds=seeds, after=look, **options)
     reached = Reached(best - target, least, (nearest - point).norm(dim=-1))
-    name = f"{type(config).__name__} on {getattr(made, 'name', type(made).__name__)}"
+    name = f"{type(method).__name__} on {getattr(made, 'name', type(made).__name__)}"
     if bool((least > violation).any()):
         raise AssertionError(
             f"{name}: the violation stays {least.tolist()} above the least possible, more than {violation:.3g}."
@@ -233,10 +225,9 @@ CHECKS: tuple[Callable[..., Any], ...] = (
 
 
 def conformance(
-    config: Any,
+    method: Any,
     problem: Make,
     *,
-    method: Any = None,
     checks: Sequence[Callable[..., Any]] = CHECKS,
     optimum: dict[str, Any] | None = None,
     **options: Any,
@@ -244,13 +235,9 @@ def conformance(
     """All checks of a method on a problem; `check_optimum` too where `optimum` gives its arguments, as in
     optimum={"steps": 3000, "violation": 0.01, "last_step": 0.01}."""
     for check in checks:
-        check(config, problem, method=method, **options)
+        check(method, problem, **options)
     if optimum is not None:
-        check_optimum(config, problem, method=method, **{**options, **optimum})
-
-
-def _tensors(state: Any) -> list[tuple[str, Tensor]]:
-    return [(f.name, getattr(state, f.name)) for f in fields(state) if isinstance(getattr(state, f.name), Tensor)]
+        check_optimum(method, problem, **{**options, **optimum})
 
 
 def _none(found: list[str], what: str) -> None:

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
-from fairbound.base.records import Counts
 from fairbound.base.seeds import seed_for
+from fairbound.problems.base import BaseProblem
 from fairbound.problems.domain import Domain, Space
 from fairbound.problems.problem import Evaluation, Measured, Weights, check_finite
 from fairbound.rows.sampling import KINDS
@@ -62,7 +62,7 @@ class Noise(NamedTuple):
 Rows = Callable[[Tensor], Sequence[Tensor]]
 
 
-class KnownProblem:
+class KnownProblem(BaseProblem):
     """min f(x) subject to g_i(x) <= 0 over a domain, with its optimum.
 
     functions: x (..., n) -> the 1 + m values (...,) of f, g_1, ...; slopes: x -> their 1 + m (sub)gradients (..., n).
@@ -87,10 +87,9 @@ class KnownProblem:
     ):
         if not noise >= 0:
             raise OptionError(f"noise is a standard deviation and must not be negative, got {noise!r}.")
-        self.dual_scale, self.bounds = 1.0, 0.0
         self.name, self.functions, self.slopes, self.optimum = name, functions, slopes, optimum
-        self.n, self.m, self.names = len(start), m, tuple(f"g{i + 1}" for i in range(m))
-        self.domain, self.counts, self.rows = domain or Space(), Counts(), ROWS
+        self.n, self.m = len(start), m
+        self.domain, self.rows = domain or Space(), ROWS
         self.noise, self.convex, self.dtype, self.device = noise, convex, dtype, torch.device(device)
         self._start = torch.tensor(start, dtype=dtype)
         self._blocks: dict[tuple, tuple[int, Tensor]] = {}
@@ -124,16 +123,13 @@ class KnownProblem:
         return Noise(noise[..., 0], noise[..., 1:], size, (name, k))
 
     def values(self, x: Tensor, batch: Noise, true: bool = False) -> Evaluation:
-        """f and g on the batch; metric and surrogate are the same here."""
-        self.counts.values += 1
-        self.counts.samples += batch.size
+        """f (...,) and g (..., m) on the batch; metric and surrogate are the same here."""
         return self._evaluate(x, batch)
 
     def gradient(
         self, x: Tensor, batch: Noise, weights: Weights | Callable[[Evaluation], Weights]
     ) -> tuple[Evaluation | None, Tensor]:
-        self.counts.gradients += 1
-        self.counts.samples += batch.size
+        """The evaluation where `weights` is a function of it (else None), and the gradient (..., n) of w0 f + w . g."""
         evaluation = self._evaluate(x, batch) if callable(weights) else None
         w0, w = weights(evaluation) if callable(weights) else weights  # type: ignore[arg-type]
         jacobian = self._slopes(x, batch)
@@ -144,14 +140,13 @@ class KnownProblem:
         return evaluation, gradient
 
     def jvp(self, x: Tensor, batch: Noise, dx: Tensor) -> Tensor:
-        self.counts.jvps += 1
-        self.counts.samples += batch.size
+        """(..., 1 + m): derivatives of f, g_1, ..., g_m along dx (..., n)."""
         return (self._slopes(x, batch) * dx.unsqueeze(-2)).sum(-1)
 
-    def jacobian(self, x: Tensor, batch: Noise) -> tuple[Evaluation, Tensor]:
-        self.counts.jacobians += 1
-        self.counts.samples += batch.size
-        return self._evaluate(x, batch), self._slopes(x, batch)
+    def jacobian(self, x: Tensor, batch: Noise, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
+        """The evaluation, and the gradients (..., 1 + m, n) of f, g_1, ..., g_m, or the rows `which` of them."""
+        slopes = self._slopes(x, batch)
+        return self._evaluate(x, batch), slopes if which is None else slopes[..., list(which), :]
 
     def evaluate(self, x: Tensor) -> Measured:
         """The exact f and g, uncounted."""

@@ -3,45 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fairbound.base.records import Counts
-from fairbound.methods import method_of
+from fairbound.methods.method import check_needs
 from fairbound.problems.problem import Draws, Problem
+from fairbound.problems.wrappers import Wrapper
 
 Make = Problem | Callable[..., Problem]
 
 
+def is_made(problem: Make) -> bool:
+    """Whether it is a problem; else it makes one, as a function or as the problem's class."""
+    return hasattr(problem, "values") and not isinstance(problem, type)
+
+
 def make_problem(problem: Make, **options: Any) -> Any:
     """The problem itself, or a fresh one from its maker."""
-    return problem if hasattr(problem, "values") else problem(**options)  # type: ignore[operator]
+    return problem if is_made(problem) else problem(**options)  # type: ignore[operator]
 
 
 def run(
-    config: Any,
+    method: Any,
     problem: Make,
     steps: int,
     *,
-    method: Any = None,
     seeds: Sequence[int] = (0,),
     batch_size: int = 8,
     sampling: str = "balanced",
     after: Callable[[Any], bool | None] | None = None,
     **options: Any,
 ) -> Any:
-    """The state after `steps` steps from the problem's start; `after(state)` is called after each, and True ends the run."""
-    method, made = method or method_of(config), make_problem(problem, **options)
+    """The state after `steps` steps of `method` from the problem's start; `after(state)` is called after each, and True ends
+    the run.
+
+    Oracle calls are counted where the problem given is `Counted`. Raises: OptionError where the problem lacks what the
+    method needs.
+    """
+    made = make_problem(problem, **options)
+    check_needs(method, made)
     draws = Draws(made, seeds, batch_size, sampling)
-    state = method.init(config, made, made.start(tuple(seeds)), draws)
+    state = method.init(made, made.start(tuple(seeds)), draws)
     for _ in range(steps):
-        state = method.step(config, state, made, draws)
+        state = method.step(state, made, draws)
         if after is not None and after(state):
             break
     return state
+
+
+def tensors(state: Any, path: str = "state") -> list[tuple[str, Tensor]]:
+    """Every tensor of a state with its place, those of inner states among them."""
+    found: list[tuple[str, Tensor]] = []
+    for f in fields(state):
+        value = getattr(state, f.name)
+        if isinstance(value, Tensor):
+            found.append((f"{path}.{f.name}", value))
+        elif is_dataclass(value):
+            found += tensors(value, f"{path}.{f.name}")
+    return found
 
 
 def differences(a: Any, b: Any, path: str = "state", tolerance: float = 0.0) -> list[str]:
@@ -76,24 +98,17 @@ def differences(a: Any, b: Any, path: str = "state", tolerance: float = 0.0) -> 
     return [] if a == b else [f"{path}: {a!r} against {b!r}"]
 
 
-class Spy:
-    """A problem that also counts, by itself, the calls of its verbs and the rows they were given."""
+class Spy(Wrapper):
+    """A problem that also counts, by itself, the calls of its verbs and the rows that its batches were asked to have."""
 
     def __init__(self, problem: Any):
-        self._problem = problem
+        super().__init__(problem)
         self._sizes: dict[int, tuple[Any, int]] = {}
         self.seen = dict.fromkeys(("values", "gradients", "jvps", "jacobians", "samples"), 0)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._problem, name)
-
-    @property
-    def counts(self) -> Counts:
-        return self._problem.counts
-
     def sample(self, seeds: Sequence[int], name: str, k: int, size: int, kind: str) -> Any:
-        batch = self._problem.sample(seeds, name, k, size, kind)
-        rows = self._problem.rows if kind == "full" else size if kind == "uniform" else min(size, self._problem.rows)
+        batch = super().sample(seeds, name, k, size, kind)
+        rows = self.rows if kind == "full" else size if kind == "uniform" else min(size, self.rows)
         self._sizes[id(batch)] = batch, rows
         return batch
 
@@ -103,19 +118,19 @@ class Spy:
 
     def values(self, x: Tensor, batch: Any, true: bool = False) -> Any:
         self._note("values", batch)
-        return self._problem.values(x, batch, true)
+        return super().values(x, batch, true)
 
     def gradient(self, x: Tensor, batch: Any, weights: Any) -> Any:
         self._note("gradients", batch)
-        return self._problem.gradient(x, batch, weights)
+        return super().gradient(x, batch, weights)
 
     def jvp(self, x: Tensor, batch: Any, dx: Tensor) -> Tensor:
         self._note("jvps", batch)
-        return self._problem.jvp(x, batch, dx)
+        return super().jvp(x, batch, dx)
 
-    def jacobian(self, x: Tensor, batch: Any) -> Any:
+    def jacobian(self, x: Tensor, batch: Any, which: Sequence[int] | None = None) -> Any:
         self._note("jacobians", batch)
-        return self._problem.jacobian(x, batch)
+        return super().jacobian(x, batch, which)
 
 
 def close(value: Tensor, expected: Tensor, tolerance: float, what: str) -> None:

@@ -1,12 +1,15 @@
 """Checkpoints: whole or not at all, read without running code, and refused where they are another run's."""
 
 import pickle
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
 
 from fairbound.base.errors import CheckpointError
-from fairbound.methods import ALM, alm
+from fairbound.methods import ALM, State
+from fairbound.problems.base import Numbered
 from fairbound.problems.problem import Draws
 from fairbound.solver import checkpoint
 from fairbound.testing import PROBLEMS, differences, run
@@ -33,7 +36,7 @@ def test_a_state_comes_back_with_its_optimiser(optimizer, tmp_path):
     state = run(config, problem, 7)
     path = tmp_path / "s.ckpt"
     checkpoint.save(path, {"identity": {}, "state": checkpoint.state_to_plain(state)})
-    fresh = alm.init(config, problem, problem.start((0,)), Draws(problem, (0,), 8))
+    fresh = config.init(problem, problem.start((0,)), Draws(problem, (0,), 8))
     x = fresh.x
     back = checkpoint.plain_to_state(fresh, checkpoint.load(path, {})["state"])
     assert differences(state, back) == [] and back.x is x  # the optimiser moves this very tensor
@@ -80,7 +83,7 @@ def test_torch_files_of_something_else_are_refused(tmp_path):
         {"weights": torch.zeros(3)},
         {"format": 999, "identity": IDENTITY},
         [1, 2],
-        {"format": 1},
+        {"format": 2},
     ):
         torch.save(content, path)
         with pytest.raises(CheckpointError):
@@ -94,7 +97,7 @@ class _Runs:
 
 def test_reading_runs_no_code(tmp_path):
     path = tmp_path / "evil.ckpt"
-    torch.save({"format": 1, "identity": _Runs()}, path)
+    torch.save({"format": 2, "identity": _Runs()}, path)
     with pytest.raises(CheckpointError):
         checkpoint.load(path, IDENTITY)
     path.write_bytes(pickle.dumps(_Runs()))
@@ -106,3 +109,44 @@ def test_reading_runs_no_code(tmp_path):
 def test_another_run_s_checkpoint_names_the_difference(saved, key):
     with pytest.raises(CheckpointError, match=rf"of another run: its {key} is .* this run's is 'other'"):
         checkpoint.load(saved, IDENTITY | {key: "other"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer(State):
+    inner: Any
+    pair: tuple
+    notes: dict
+
+
+def nested(step_size=0.1):
+    """A state that holds another with an optimiser, and more of them in a tuple and a dict."""
+    problem, config = PROBLEMS["two_sided"](), ALM(optimizer="momentum", dual_every=2, step_size=step_size)
+    states = [run(config, problem, k) for k in (7, 3, 5)]
+    zero = states[0].multipliers
+    return Outer(x=states[0].x, k=2, multipliers=zero, inner=states[0], pair=(states[1], 3), notes={"a": states[2]})
+
+
+def test_states_inside_a_state_come_back_with_their_optimisers(tmp_path):
+    path, state = tmp_path / "s.ckpt", nested()
+    checkpoint.save(path, {"identity": {}, "state": checkpoint.state_to_plain(state)})
+    fresh = nested(step_size=0.3)
+    assert differences(state, fresh)
+    back = checkpoint.plain_to_state(fresh, checkpoint.load(path, {})["state"])
+    assert differences(state, back) == []
+    assert back.inner.x is fresh.inner.x is back.x  # the optimiser moves this very tensor
+    assert back.inner.optimizer.param_groups[0]["params"][0] is back.x
+
+
+def test_a_state_of_other_parts_is_refused_by_name():
+    saved = checkpoint.state_to_plain(nested())
+    del saved["inner"]["w"]
+    with pytest.raises(CheckpointError, match=r"differs in the parts w of the state\.inner"):
+        checkpoint.plain_to_state(nested(), saved)
+
+
+def test_very_many_names_are_kept_as_a_digest():
+    assert checkpoint.of_names(["a", "b"]) == ["a", "b"] and checkpoint.of_names(Numbered(1000)) == list(Numbered(1000))
+    many = checkpoint.of_names(Numbered(500_000))
+    assert isinstance(many, str) and many.startswith("500000 names, sha256 ")
+    assert many == checkpoint.of_names(list(Numbered(500_000)))
+    assert many != checkpoint.of_names([*list(Numbered(499_999)), "g"])

@@ -7,20 +7,18 @@ their predictions.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from scipy.special import expit
-from torch import Tensor
 
 from fairbound.base.errors import FairboundError, OptionError
 from fairbound.fairness.distances import binned_squared_wasserstein
 from fairbound.fairness.metrics import benchmark_metrics
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
-from fairbound.problems.problem import Measured
+from fairbound.problems.wrappers import Watched
 from fairbound.rows.groups import Groups
 from fairbound.solver.solve import Solution
 from fairbound.studies.fair_models.rows import Part, Rows, divided, load_rows
@@ -30,20 +28,6 @@ from fairbound.studies.spec import Prepared
 EDGES = np.linspace(0.0, 1.0, 51)
 
 
-class Watched(FairProblem):
-    """A problem that is also measured on other rows whenever it is measured: name -> problem, with the same names."""
-
-    watch: dict[str, FairProblem]
-
-    def evaluate(self, x: Tensor) -> Measured:
-        measured = super().evaluate(x)
-        extra = dict(measured.extra)
-        for name, other in self.watch.items():
-            seen = FairProblem.evaluate(other, x)
-            extra |= {f"{name}_f": seen.f, f"{name}_g": seen.g}
-        return replace(measured, extra=extra)
-
-
 def prepare(cell: Cell, data_dir: str | None) -> Prepared:
     """The rows of the cell's seed as a problem, measured on test rows too."""
     rows = load_rows(cell.data, cell.seed, data_dir, cell.tuning)
@@ -51,12 +35,11 @@ def prepare(cell: Cell, data_dir: str | None) -> Prepared:
     if cell.method.validation:
         fit, chosen_on = divided(rows.train, cell.method.validation, cell.seed, "validation")
     trained = cell.method.constraint or cell.constraint
-    problem = _problem(cell, fit, trained, Watched)
+    own = _problem(cell, fit, trained)
     same = chosen_on is None and trained == cell.constraint
-    measured_on = {"train": problem if same else _problem(cell, rows.train, cell.constraint)}
+    measured_on = {"train": own if same else _problem(cell, rows.train, cell.constraint)}
     measured_on["test"] = _problem(cell, rows.test, cell.constraint)
-    assert isinstance(problem, Watched)
-    problem.watch = {name: other for name, other in measured_on.items() if other is not problem}
+    problem = Watched(own, {name: other for name, other in measured_on.items() if other is not own})
     per_epoch = dict.fromkeys(cell.method.per_epoch, math.ceil(len(fit) / cell.batch_size))
     options = {
         "validation": None if chosen_on is None else _problem(cell, chosen_on, trained),
@@ -65,7 +48,7 @@ def prepare(cell: Cell, data_dir: str | None) -> Prepared:
     }
 
     def read(solution: Solution) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        reader = _Reader(problem, measured_on, cell)
+        reader = _Reader(own, measured_on, cell)
         records = [reader.row(r) for r in solution.records]
         return records, {
             "calls": records[-1]["calls"], "groups": list(cell.data.groups),
@@ -77,16 +60,16 @@ def prepare(cell: Cell, data_dir: str | None) -> Prepared:
     return Prepared(problem, config, options, rows.checksum, read)
 
 
-def _problem(cell: Cell, part: Part, stated: str, kind: type[FairProblem] = FairProblem) -> FairProblem:
+def _problem(cell: Cell, part: Part, stated: str) -> FairProblem:
     model = model_of(cell.model, part.x.shape[1])
     groups = Groups(part.group.reshape(-1, 1), (cell.data.group,), (cell.data.groups,))
-    return kind(model, part.x, part.y, groups, stated)
+    return FairProblem(model, part.x, part.y, groups, stated)
 
 
 class _Reader:
     """Rows of `solve` as rows of a study, and measured constraints as values of the metric."""
 
-    def __init__(self, problem: Watched, measured_on: dict[str, FairProblem], cell: Cell):
+    def __init__(self, problem: FairProblem, measured_on: dict[str, FairProblem], cell: Cell):
         reference, protected = cell.data.groups
         self.m = problem.m
         self.plans = {part: other.plan for part, other in measured_on.items()}
@@ -136,7 +119,7 @@ def _outputs(
         out[name] = {}
         for part, data in (("train", rows.train), ("test", rows.test)):
             problem = measured_on[part]
-            stated = FairProblem.evaluate(problem, x)
+            stated = problem.evaluate(x)
             scores = problem.all_scores(x, torch.from_numpy(data.x)).double().numpy()
             out[name][part] = {
                 **reader.measures(part, float(stated.f), stated.g.tolist()), **measure(scores, data, cell.data.groups)

@@ -5,6 +5,8 @@
 
 With probability 1 - delta, H(r_0) <= U < 0 and |H(r_0)| / |U| <= theta.
 
+For reference and for tests: SFLS does not call it. It gives the tolerances that stopping="theory" asks for.
+
 Source: Lin, Nadarajah, Soheili, Yang (2020), Algorithm 4 and Lemma EC.7.
 Departs: a bound on the number of calls, since the loop has no end where r_0 <= f*.
 """
@@ -13,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -22,9 +23,8 @@ from torch import Tensor
 from fairbound.base.errors import FairboundError, OptionError
 from fairbound.methods import ovsmd
 from fairbound.methods.primal import positive
-from fairbound.methods.sfls import SFLS, step_scale
+from fairbound.methods.sfls import SFLS
 from fairbound.problems.problem import Draws, Problem
-from fairbound.subproblems.bregman import centre
 
 
 class LevelEstimate(NamedTuple):
@@ -47,31 +47,31 @@ def estimate_level(
     """Algorithm 4 at r_0 = config.level, with config's theta, delta, step sizes and scaling.
 
     accuracy: alpha_0, in the units of f and g. iterations: (delta_h, alpha_h) -> iterations of a call; None for T of
-    Theorem 2, which needs config.moments. Batches are the stream "level".
-    Raises: OptionError without a level or without both iterations and moments; FairboundError after `most_calls` calls.
+    Theorem 2, which needs config.light_tails. Batches are the stream "level".
+    Raises: OptionError without a level or without both iterations and light_tails; FairboundError after `most_calls` calls.
     """
     if config.level is None:
         raise OptionError("the level function is estimated at config.level; give one above f*.")
     if iterations is None:
-        moments = config.moments
-        if moments is None:
-            raise OptionError("give iterations, or a config with stopping='theory' and its moments.")
-        M = moments.M(problem.domain, problem.n, problem.m, config.diameter)
+        tails = config.light_tails
+        if tails is None:
+            raise OptionError("give iterations, or a config with stopping='theory' and its light_tails.")
+        M = tails.M(problem, config.diameter)
 
         def iterations(delta: float, error: float) -> int:
-            return int(ovsmd.ovsmd_limit(delta, error, M, moments.Q)) + 1
+            return int(ovsmd.ovsmd_limit(delta, error, M, tails.Q)) + 1
 
-    rate = ovsmd.rates(problem.domain, problem.n, problem.m, config.scaling == "diameters", config.diameter)
+    rate = ovsmd.rates(problem, config.scaling == "diameters", config.diameter)
     start = problem.start(draws.seeds)
     level, used = start.new_full(start.shape[:-1], config.level), 0
 
     def oracle(delta: float, error: float) -> Tensor:
         nonlocal used
-        call = replace(ovsmd.fresh(centre(problem.domain, start), problem.m), k=used)
-        for _ in range(iterations(delta, error)):
-            call = ovsmd.iterate(call, problem, draws("level", call.k), level, step_scale(config, problem), rate)
-        used = call.k
-        return ovsmd.upper_bound(call, level)
+        call, count = ovsmd.fresh(problem, problem.domain.prox_centre(start)), iterations(delta, error)
+        for k in range(used, used + count):
+            call = ovsmd.iterate(call, problem, draws("level", k), level, config.step_scale(problem), rate)
+        used += count
+        return ovsmd.upper_bound(call.mean, level, problem.dual_set)
 
     return halve(oracle, accuracy, config.delta, config.theta, most_calls)
 

@@ -1,0 +1,135 @@
+"""What a method is: a frozen dataclass of options with `init` and `step`, and the state that these hand on.
+
+    @dataclass(frozen=True, kw_only=True)
+    class Mine(Method[State]):
+        step_size: float = 0.1
+        name: ClassVar[str] = "mine"
+
+        def init(self, problem, x, draws):
+            return State(x=x, k=0, multipliers=no_multipliers(problem, x))
+
+        def step(self, state, problem, draws):
+            _, slope = problem.gradient(state.x, draws("mine", state.k), (1.0, None))
+            state.x.copy_(problem.domain.project(state.x - self.step_size * slope))
+            return replace(state, k=state.k + 1)
+
+A method of your own needs no entry anywhere: pass `Mine()` to `solve`, or name its class as "package.module:Mine".
+A method that runs another holds it in a field `inner`, and that method's state in a field of its own state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+
+from torch import Tensor
+
+from fairbound.base.errors import OptionError
+from fairbound.problems.domain import Space
+from fairbound.problems.problem import Draws, Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """Where a run stands: tensors, plain numbers, torch optimisers, and states of inner methods. It is the checkpoint.
+
+    x: (..., n) the latest iterate, moved in place. k: steps done. multipliers: (..., m) of the constraints g; zero where the
+    method has none. outer: (...,) int64, the outer iterates so far, for a method that returns these; None for others.
+    halted: (...,) bool, whether the method has ended the run by itself; False for one that never does.
+    """
+
+    x: Tensor
+    k: int
+    multipliers: Tensor
+    outer: Tensor | None = None
+    halted: Tensor | bool = False
+
+    @property
+    def point(self) -> Tensor:
+        """(..., n) what the method would return now: x, unless it returns something else (an average, an outer iterate)."""
+        return self.x
+
+    @property
+    def shown(self) -> dict[str, Tensor]:
+        """Numbers (...,) that a record of the run is to hold besides, by name."""
+        return {}
+
+
+def no_multipliers(problem: Problem, x: Tensor) -> Tensor:
+    """(..., m) zeros, for x (..., n)."""
+    return x.new_zeros(*x.shape[:-1], problem.m)
+
+
+S = TypeVar("S", bound=State)
+
+
+@runtime_checkable
+class Method(Protocol[S]):
+    """A published algorithm with its options, on states of class S. Subclass it as a frozen dataclass, which checks its options at construction.
+
+    name: a short word. presets: name -> options, as in "sfls:inventory". needs: what it takes for granted of a problem, of the
+    words in NEEDS; `solve` refuses a problem that lacks one before it trains.
+    """
+
+    name: ClassVar[str]
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    needs: ClassVar[frozenset[str]] = frozenset()
+
+    def init(self, problem: Problem, x: Tensor, draws: Draws) -> S:
+        """The first state, at x (n,), or (R, n) for a stack of R runs; x is taken over and moved in place."""
+        ...
+
+    def step(self, state: S, problem: Problem, draws: Draws) -> S:
+        """The next state. Batches come from `draws`; reductions are over the last axis; nothing is kept outside the state."""
+        ...
+
+
+NEEDS: dict[str, tuple[Callable[[Problem], bool], str, str]] = {
+    "convex": (
+        lambda problem: problem.convex,
+        "a convex problem, and this one does not promise to be (`convex` is False)",
+        "Take another method, or state the problem so that f and every g_i are convex.",
+    ),
+    "unbiased": (
+        lambda problem: problem.unbiased,
+        "batches whose mean is that of all rows, and this problem's are biased (`unbiased` is False)",
+        "Take another method, or a bound that is a mean over rows.",
+    ),
+    "space": (
+        lambda problem: isinstance(problem.domain, Space),
+        "all of R^n, but the problem's domain is a set: {domain}",
+        "State the set as constraints, or take another method.",
+    ),
+    "differences": (
+        lambda problem: problem.plus is not None and problem.minus is not None,
+        "a problem that is known as a difference of convex functions, and this one has no `plus` and `minus`",
+        "Take another method, or a surrogate that offers the split.",
+    ),
+}
+"""What a method may need: a test of the problem, what it lacks where the test fails, and what to do."""
+
+
+def check_needs(method: Method[Any], problem: Problem) -> None:
+    """Raises: OptionError that names what `problem` lacks of what `method` needs."""
+    for need in sorted(method.needs):
+        if need not in NEEDS:
+            raise OptionError(f"{method.name} needs {need!r}, which is not one of {', '.join(NEEDS)}.")
+        has, lack, move = NEEDS[need]
+        if not has(problem):
+            raise OptionError(f"{method.name} needs {lack.format(domain=type(problem.domain).__name__)}. {move}")
+
+
+def described(method: Any) -> str:
+    """A method and its options as text that is the same in every process: a function by its name, not its address."""
+    parts = []
+    for f in fields(method):
+        value = getattr(method, f.name)
+        if is_dataclass(value) and not isinstance(value, type):
+            text = described(value)
+        elif callable(value) and hasattr(value, "__qualname__"):
+            text = f"{value.__module__}.{value.__qualname__}"
+        else:
+            text = repr(value)
+        parts.append(f"{f.name}={text}")
+    return f"{type(method).__name__}({', '.join(parts)})"

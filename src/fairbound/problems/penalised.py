@@ -1,0 +1,130 @@
+"""Wrappers that add a term to the objective: a penalty, or the squared distance to a point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from fairbound.base.errors import OptionError
+from fairbound.problems.problem import Evaluation, Problem, Ranges, Weights
+from fairbound.problems.wrappers import Wrapper
+
+
+class Penalty(Protocol):
+    """A function of x that is added to the objective."""
+
+    def value(self, x: Tensor, batch: Any) -> Tensor:
+        """(...,) the penalty at x (..., n) on the batch."""
+        ...
+
+    def gradient(self, x: Tensor, batch: Any) -> tuple[Tensor, Tensor]:
+        """(...,) the penalty, and (..., n) its gradient."""
+        ...
+
+
+class Penalised(Wrapper):
+    """The problem with f + strength * penalty as its objective.
+
+    penalty: see `Penalty`. strength: >= 0, a number. convex, unbiased: of the sum, which are the inner problem's and the
+    penalty's together; False unless stated.
+    """
+
+    def __init__(
+        self, inner: Problem, penalty: Penalty, strength: float = 1.0, *, convex: bool = False, unbiased: bool = False
+    ):
+        super().__init__(inner)
+        if not strength >= 0:
+            raise OptionError(f"strength must not be negative, got {strength!r}.")
+        self.penalty, self.strength = penalty, strength
+        self.convex, self.unbiased = inner.convex and convex, inner.unbiased and unbiased
+        self.plus = self.minus = None
+
+    def values(self, x: Tensor, batch: Any, true: bool = False) -> Evaluation:
+        return self._added(self.inner.values(x, batch, true), self.penalty.value(x, batch))
+
+    def gradient(
+        self, x: Tensor, batch: Any, weights: Weights | Callable[[Evaluation], Weights]
+    ) -> tuple[Evaluation | None, Tensor]:
+        if not callable(weights):
+            evaluation, gradient = self.inner.gradient(x, batch, weights)
+            if isinstance(weights[0], float) and weights[0] == 0.0:
+                return evaluation, gradient
+            return evaluation, gradient + weights[0] * self.strength * self.penalty.gradient(x, batch)[1]
+        value, slope = self.penalty.gradient(x, batch)
+        chosen: Weights = (0.0, None)
+
+        def seen(e: Evaluation) -> Weights:
+            nonlocal chosen
+            chosen = weights(self._added(e, value))
+            return chosen
+
+        evaluation, gradient = self.inner.gradient(x, batch, seen)
+        assert evaluation is not None
+        return self._added(evaluation, value), gradient + chosen[0] * self.strength * slope
+
+    def jvp(self, x: Tensor, batch: Any, dx: Tensor) -> Tensor:
+        along = self.inner.jvp(x, batch, dx).clone()
+        along[..., 0] += self.strength * (self.penalty.gradient(x, batch)[1] * dx).sum(-1)
+        return along
+
+    def jacobian(self, x: Tensor, batch: Any, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
+        evaluation, jacobian = self.inner.jacobian(x, batch, which)
+        value, slope = self.penalty.gradient(x, batch)
+        jacobian = jacobian.clone()
+        for place, i in enumerate(range(1 + self.m) if which is None else which):
+            if i == 0:
+                jacobian[..., place, :] += self.strength * slope
+        return self._added(evaluation, value), jacobian
+
+    def ranges(self, x: Tensor | None = None) -> Ranges | None:
+        """None: what the penalty adds is not known row by row."""
+        return None
+
+    def of_run(self, r: int) -> Problem:
+        """The wrapper around the inner problem of run r; a penalty is the same for all runs."""
+        return self.around(self.inner.of_run(r))
+
+    def around(self, inner: Problem) -> Problem:
+        made = super().around(inner)
+        if made is not self:
+            made.__dict__ |= {name: self.__dict__[name] for name in ("convex", "unbiased", "plus", "minus")}
+        return made
+
+    def _added(self, e: Evaluation, value: Tensor) -> Evaluation:
+        return e._replace(f=e.f + self.strength * value)
+
+
+class Distance:
+    """|x - centre|^2 / 2. centre: (n,), or (R, n) for a stack with a centre each."""
+
+    def __init__(self, centre: Tensor):
+        self.centre = centre
+
+    def value(self, x: Tensor, batch: Any) -> Tensor:
+        """(...,) half the squared distance."""
+        return (x - self.centre).square().sum(-1) / 2
+
+    def gradient(self, x: Tensor, batch: Any) -> tuple[Tensor, Tensor]:
+        """(...,) half the squared distance, and (..., n) x - centre."""
+        return self.value(x, batch), x - self.centre
+
+
+class Proximal(Penalised):
+    """The problem with f + rho/2 |x - centre|^2 as its objective, as proximal-point methods solve it.
+
+    centre: (n,) or (R, n); rho: > 0. Convexity and unbiased batches are the inner problem's.
+    """
+
+    def __init__(self, inner: Problem, centre: Tensor, rho: float):
+        if not rho > 0:
+            raise OptionError(f"rho must be positive, got {rho!r}.")
+        super().__init__(inner, Distance(centre), rho, convex=True, unbiased=True)
+
+    def of_run(self, r: int) -> Problem:
+        """Around the inner problem of run r, with the centre of that run."""
+        centre, inner = self.penalty.centre, self.inner.of_run(r)  # type: ignore[attr-defined]
+        if centre.dim() == 1:
+            return self.around(inner)
+        return Proximal(inner, centre[r], self.strength)

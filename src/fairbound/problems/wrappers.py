@@ -1,0 +1,299 @@
+"""This problem, but ...: a Wrapper is a Problem that delegates to the one inside it and changes one thing.
+
+    Counted(problem)                 counts oracle calls, rows, and constraints that batches lacked: the only place that counts
+    Rebounded(problem, bounds)       other bounds, (m,) or (R, m)
+    DualRows(problem, other)         the batches of the stream "dual" from another problem
+    Watched(problem, others)         other problems measured whenever this one is
+    Penalised, Proximal              a term added to f (penalised.py)
+    Linearised                       differences of convex functions made convex at a point (differences.py)
+
+A wrapper passes attributes it does not know on to the problem inside, and wrappers can be nested. `evaluate` measures the
+problem that was stated: a penalty or a proximal term changes how one trains, not what is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fairbound.base.errors import OptionError
+from fairbound.base.records import Counts
+from fairbound.problems.base import BaseProblem
+from fairbound.problems.problem import Evaluation, Measured, Problem, Ranges, Weights
+
+
+class Wrapper(BaseProblem):
+    """A problem that is another one, `inner`, but for what a subclass changes."""
+
+    def __init__(self, inner: Problem):
+        self.inner = inner
+        self.n, self.m, self.rows, self.domain = inner.n, inner.m, inner.rows, inner.domain
+        self.dual_set, self.dual_scale, self.bounds = inner.dual_set, inner.dual_scale, inner.bounds
+        self.names, self.convex, self.unbiased = inner.names, inner.convex, inner.unbiased
+        self.strata, self.blocks, self.plus, self.minus = inner.strata, inner.blocks, inner.plus, inner.minus
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner":  # not there yet while an object is being copied
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def start(self, seeds: Sequence[int]) -> Tensor:
+        """x0: (n,) for one seed, (R, n) for several."""
+        return self.inner.start(seeds)
+
+    def sample(self, seeds: Sequence[int], name: str, k: int, size: int, kind: str) -> Any:
+        """The inner problem's batch."""
+        return self.inner.sample(seeds, name, k, size, kind)
+
+    def values(self, x: Tensor, batch: Any, true: bool = False) -> Evaluation:
+        """f (...,) and g (..., m) on the batch at x (..., n)."""
+        return self.inner.values(x, batch, true)
+
+    def gradient(
+        self, x: Tensor, batch: Any, weights: Weights | Callable[[Evaluation], Weights]
+    ) -> tuple[Evaluation | None, Tensor]:
+        """The evaluation where `weights` is a function of it (else None), and the gradient (..., n) of w0 f + w . g."""
+        return self.inner.gradient(x, batch, weights)
+
+    def jvp(self, x: Tensor, batch: Any, dx: Tensor) -> Tensor:
+        """(..., 1 + m): derivatives of f, g_1, ..., g_m along dx (..., n)."""
+        return self.inner.jvp(x, batch, dx)
+
+    def jacobian(self, x: Tensor, batch: Any, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
+        """The evaluation, and the gradients (..., 1 + m, n), or the rows `which` of them."""
+        return self.inner.jacobian(x, batch, which)
+
+    def evaluate(self, x: Tensor) -> Measured:
+        """The inner problem's true objective and constraints."""
+        return self.inner.evaluate(x)
+
+    def ranges(self, x: Tensor | None = None) -> Ranges | None:
+        """The inner problem's."""
+        return self.inner.ranges(x)
+
+    def around(self, inner: Problem) -> Problem:
+        """This wrapper around another problem of the same shape; itself where it is the one inside."""
+        if inner is self.inner:
+            return self
+        made = object.__new__(type(self))
+        made.__dict__ |= self.__dict__
+        Wrapper.__init__(made, inner)
+        return made
+
+    def of_run(self, r: int) -> Problem:
+        """The wrapper around the inner problem of run r."""
+        return self.around(self.inner.of_run(r))
+
+    def with_bounds(self, bounds: Any) -> Problem:
+        """This problem with other bounds."""
+        return Rebounded(self, bounds)
+
+    def with_dual_rows(self, other: Problem) -> Problem:
+        """This problem with the batches of the stream "dual" from another."""
+        return DualRows(self, other)
+
+
+def innermost(problem: Problem) -> Problem:
+    """The problem inside all wrappers."""
+    while isinstance(problem, Wrapper):
+        problem = problem.inner
+    return problem
+
+
+class Counted(Wrapper):
+    """The problem with its oracle calls counted in `counts`, per run where runs are stacked; `evaluate` is free.
+
+    Every verb adds 1 to its own entry and the batch's `size` to `samples`; `unseen` is how many constraint values were asked of
+    a batch that lacked one of their groups. Raises: OptionError, from a verb, where a batch does not say its size.
+    """
+
+    def __init__(self, inner: Problem, counts: Counts | None = None):
+        super().__init__(inner)
+        self.counts = Counts() if counts is None else counts
+
+    def values(self, x: Tensor, batch: Any, true: bool = False) -> Evaluation:
+        self.counts.values += 1
+        self.counts.samples += rows_of(batch)
+        return self._seen(self.inner.values(x, batch, true))
+
+    def gradient(
+        self, x: Tensor, batch: Any, weights: Weights | Callable[[Evaluation], Weights]
+    ) -> tuple[Evaluation | None, Tensor]:
+        self.counts.gradients += 1
+        self.counts.samples += rows_of(batch)
+        evaluation, gradient = self.inner.gradient(x, batch, weights)
+        if evaluation is not None:
+            self._seen(evaluation)
+        return evaluation, gradient
+
+    def jvp(self, x: Tensor, batch: Any, dx: Tensor) -> Tensor:
+        self.counts.jvps += 1
+        self.counts.samples += rows_of(batch)
+        return self.inner.jvp(x, batch, dx)
+
+    def jacobian(self, x: Tensor, batch: Any, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
+        self.counts.jacobians += 1
+        self.counts.samples += rows_of(batch)
+        evaluation, jacobian = self.inner.jacobian(x, batch, which)
+        return self._seen(evaluation), jacobian
+
+    def _seen(self, evaluation: Evaluation) -> Evaluation:
+        if evaluation.seen is not None:
+            self.counts.unseen += int((~evaluation.seen).sum())
+        return evaluation
+
+
+def rows_of(batch: Any) -> int:
+    """The rows of each run in a batch. Raises: OptionError where the batch has no whole number `size`."""
+    size = getattr(batch, "size", None)
+    if not isinstance(size, int):
+        raise OptionError(
+            f"a batch must say in an attribute `size`, a whole number, how many rows of each run it holds, by which samples "
+            f"and epochs are counted; a {type(batch).__name__} does not. Let `sample` return a NamedTuple with a field `size`."
+        )
+    return size
+
+
+class Rebounded(Wrapper):
+    """The problem with other bounds: g + (its bounds - these). Data are shared, not copied.
+
+    bounds: (m,), or (R, m) for R stacked runs with a bound each. Raises: OptionError for another shape.
+    """
+
+    def __init__(self, inner: Problem, bounds: Any):
+        while isinstance(inner, Rebounded):
+            inner = inner.inner
+        super().__init__(inner)
+        stated = inner.bounds
+        like = stated if isinstance(stated, Tensor) else inner.start((0,))
+        made = torch.as_tensor(bounds, dtype=like.dtype, device=like.device)
+        if made.dim() not in (1, 2) or made.shape[-1] != inner.m:
+            raise OptionError(
+                f"bounds must be ({inner.m},) or (runs, {inner.m}), one per constraint "
+                f"({', '.join(inner.names[:3])}, ...), got {tuple(made.shape)}."
+            )
+        self.bounds = self.own = made
+        self.shift = stated - made
+
+    def values(self, x: Tensor, batch: Any, true: bool = False) -> Evaluation:
+        return self._moved(self.inner.values(x, batch, true))
+
+    def gradient(
+        self, x: Tensor, batch: Any, weights: Weights | Callable[[Evaluation], Weights]
+    ) -> tuple[Evaluation | None, Tensor]:
+        if not callable(weights):
+            return self.inner.gradient(x, batch, weights)
+        evaluation, gradient = self.inner.gradient(x, batch, lambda e: weights(self._moved(e)))
+        assert evaluation is not None
+        return self._moved(evaluation), gradient
+
+    def jacobian(self, x: Tensor, batch: Any, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
+        evaluation, jacobian = self.inner.jacobian(x, batch, which)
+        return self._moved(evaluation), jacobian
+
+    def evaluate(self, x: Tensor) -> Measured:
+        """The inner problem's, with g against these bounds."""
+        measured = self.inner.evaluate(x)
+        return replace(measured, g=measured.g + self.shift)
+
+    def stated_values(self, measured: Measured) -> list[Tensor]:
+        """The values of the stated bounds, as the inner problem gives them: they do not depend on the bounds."""
+        return self.inner.stated_values(replace(measured, g=measured.g - self.shift))  # type: ignore[attr-defined]
+
+    def around(self, inner: Problem) -> Problem:
+        return self if inner is self.inner else Rebounded(inner, self.own)
+
+    def of_run(self, r: int) -> Problem:
+        """With the bounds of run r alone."""
+        inner = self.inner.of_run(r)
+        if inner is self.inner and self.own.dim() == 1:
+            return self
+        return Rebounded(inner, self.own if self.own.dim() == 1 else self.own[r])
+
+    def _moved(self, e: Evaluation) -> Evaluation:
+        g = e.g + self.shift
+        return e._replace(g=g if e.seen is None else g * e.seen)
+
+
+class DualBatch(NamedTuple):
+    """A batch of another problem, on which that problem's verbs are to be called. size: its rows of each run."""
+
+    of: Problem
+    batch: Any
+    size: int
+
+
+class DualRows(Wrapper):
+    """The problem whose stream "dual" draws from the rows of another with the same n and m: x is trained on these rows,
+    multipliers on others, so that a model that fits its own rows too well still feels the bounds.
+
+    Source: Cotter, Gupta, Jiang, Srebro, Sridharan, Wang, Woodworth, You (2019), Training well-generalizing classifiers
+        for fairness metrics and other data-dependent constraints.
+    """
+
+    def __init__(self, inner: Problem, other: Problem):
+        super().__init__(inner)
+        if (other.n, other.m) != (inner.n, inner.m):
+            raise OptionError(
+                f"the problem of the dual rows has n = {other.n} and m = {other.m}, this one n = {inner.n} and m = {inner.m}; "
+                "state the same model and bounds for both."
+            )
+        self.other = other
+
+    def sample(self, seeds: Sequence[int], name: str, k: int, size: int, kind: str) -> Any:
+        """The inner problem's batch; of the stream "dual" the other problem's."""
+        if name != "dual":
+            return self.inner.sample(seeds, name, k, size, kind)
+        batch = self.other.sample(seeds, name, k, size, kind)
+        return DualBatch(self.other, batch, rows_of(batch))
+
+    def values(self, x: Tensor, batch: Any, true: bool = False) -> Evaluation:
+        if isinstance(batch, DualBatch):
+            return batch.of.values(x, batch.batch, true)
+        return self.inner.values(x, batch, true)
+
+    def gradient(
+        self, x: Tensor, batch: Any, weights: Weights | Callable[[Evaluation], Weights]
+    ) -> tuple[Evaluation | None, Tensor]:
+        if isinstance(batch, DualBatch):
+            return batch.of.gradient(x, batch.batch, weights)
+        return self.inner.gradient(x, batch, weights)
+
+    def jvp(self, x: Tensor, batch: Any, dx: Tensor) -> Tensor:
+        if isinstance(batch, DualBatch):
+            return batch.of.jvp(x, batch.batch, dx)
+        return self.inner.jvp(x, batch, dx)
+
+    def jacobian(self, x: Tensor, batch: Any, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
+        if isinstance(batch, DualBatch):
+            return batch.of.jacobian(x, batch.batch, which)
+        return self.inner.jacobian(x, batch, which)
+
+    def of_run(self, r: int) -> Problem:
+        """Both problems of run r."""
+        inner, other = self.inner.of_run(r), self.other.of_run(r)
+        return self if inner is self.inner and other is self.other else DualRows(inner, other)
+
+
+class Watched(Wrapper):
+    """The problem, with others measured whenever it is: `evaluate` adds "<name>_f" (...,) and "<name>_g" (..., m) of each.
+
+    others: name -> problem with the same n.
+    """
+
+    def __init__(self, inner: Problem, others: Mapping[str, Problem]):
+        super().__init__(inner)
+        self.others = others
+
+    def evaluate(self, x: Tensor) -> Measured:
+        """The inner problem's, with the others' values among `extra`."""
+        measured = self.inner.evaluate(x)
+        extra = dict(measured.extra)
+        for name, other in self.others.items():
+            seen = other.evaluate(x)
+            extra |= {f"{name}_f": seen.f, f"{name}_g": seen.g}
+        return replace(measured, extra=extra)

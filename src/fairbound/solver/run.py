@@ -1,0 +1,291 @@
+"""A run of a method on a problem: its steps, records, best iterate, budget and checkpoint."""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from fairbound.base.errors import NonFiniteError, OptionError
+from fairbound.base.files import check_writable
+from fairbound.base.interrupts import Interrupts
+from fairbound.base.records import Clock, Counts, Recorder
+from fairbound.methods.method import Method, State, described
+from fairbound.problems.problem import Draws, Measured, Problem
+from fairbound.problems.wrappers import Counted
+from fairbound.solver import checkpoint as store
+from fairbound.solver.best import Best
+from fairbound.solver.budget import Budget
+
+AVERAGE_EVERY = 10
+COUNTED_BY = 1000
+
+Stopped = Literal["budget", "interrupted", "halted"]
+
+
+class Spacing:
+    """When the next record is due, in steps, or in data passes where the text says epochs."""
+
+    def __init__(self, every: int | str | None):
+        asked = Budget.of(every) if isinstance(every, str) else None
+        if asked is not None and not math.isinf(min(asked.seconds, asked.steps, asked.samples)):
+            raise OptionError(f"record_every is a number of steps, or passes like '0.5 epochs'; got {every!r}.")
+        if isinstance(every, int) and every < 1:
+            raise OptionError(f"record_every must be at least 1, got {every}.")
+        self.steps = every if isinstance(every, int) else None
+        self.epochs = None if asked is None else asked.epochs
+
+    def done(self, k: int, samples: int, rows: int) -> float:
+        """How far the run is, in the unit of the spacing."""
+        return k if self.epochs is None else samples / rows
+
+    def after(self, done: float) -> float:
+        """Where the record after one at `done` is due."""
+        if self.epochs is not None:
+            return (math.floor(done / self.epochs) + 1) * self.epochs
+        return done + (self.steps or max(50, done // 20))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What `solve` was asked for, checked; see there."""
+
+    method: Method[Any]
+    limit: Budget
+    seeds: tuple[int, ...]
+    batch_size: int
+    sampling: str
+    spacing: Spacing
+    nonfinite: Literal["raise", "skip"]
+    patience: float
+    average: int
+    validation: Problem | None
+    checkpoint: Path | None
+    checkpoint_every: float
+    progress: bool
+    callback: Callable[[dict[str, Any]], None] | None
+    keep: Callable[[dict[str, Any]], dict[str, Any]] | None
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1 or not self.seeds or self.nonfinite not in ("raise", "skip"):
+            raise OptionError(
+                f"batch_size must be at least 1, seeds not empty and nonfinite 'raise' or 'skip'; got {self.batch_size}, "
+                f"{self.seeds}, {self.nonfinite!r}."
+            )
+        if not isinstance(self.average, int) or isinstance(self.average, bool) or self.average < 0:
+            raise OptionError(f"average must not be negative, and a whole number; got {self.average!r}.")
+
+
+class Run:
+    """A run under way, from the problem's start or from its checkpoint.
+
+    state: the method's. mean: (..., n) the average of the iterates, None where none was asked for. best, recorder, clock: what
+    has been found, written down and spent. problem: the one given, with its oracle calls counted.
+    """
+
+    def __init__(self, problem: Problem, settings: Settings, x0: Tensor | None, records: str | Path | None):
+        self.settings, self.problem = settings, Counted(problem)
+        self.draws = Draws(self.problem, settings.seeds, settings.batch_size, settings.sampling)
+        x = problem.start(settings.seeds) if x0 is None else _first(x0, problem.n, len(settings.seeds))
+        self.state: State = settings.method.init(self.problem, x, self.draws)
+        if settings.average and self.state.outer is not None:
+            raise OptionError(
+                f"{settings.method.name} returns its outer iterates, whose average is not one; leave average at 0."
+            )
+        self.mean = self.state.point.clone() if settings.average else None
+        self.problem.counts = Counts()
+        self.best, self.recorder, self.clock = Best.none(x), Recorder(Path(records) if records else None), Clock()
+        self.next_record: float = 0
+        if settings.checkpoint is not None:
+            check_writable(settings.checkpoint.parent)
+            if settings.checkpoint.exists():
+                self._resume(settings.checkpoint)
+
+    @property
+    def counts(self) -> Counts:
+        """Oracle calls so far."""
+        return self.problem.counts
+
+    @property
+    def current(self) -> Tensor:
+        """(..., n) what the run would return as its last iterate now."""
+        return self.state.point if self.mean is None else self.mean
+
+    def go(self) -> tuple[Stopped, float]:
+        """Steps until the budget is spent, the method halts or the user stops the run: why it ended, and the seconds."""
+        saved_at, outer = self.clock.seconds, self.state.outer
+        outer = None if outer is None else outer.clone()  # at the last record
+        with Interrupts() as interrupts:
+            while True:
+                outer = self._record_if_due(outer)
+                halted = self.state.halted
+                halted = halted if isinstance(halted, bool) else bool(halted.all())
+                if self._spent() or interrupts.seen or halted:
+                    break
+                if self.settings.checkpoint and self.clock.seconds - saved_at >= self.settings.checkpoint_every:
+                    with self.clock.paused():
+                        self._save()
+                    saved_at = self.clock.seconds
+                self._step()
+            seconds = self.clock.seconds
+            with self.clock.paused():
+                if not self.recorder.rows or self.recorder.rows[-1]["step"] != self.state.k:
+                    self._record()
+                self._save()
+        if self.settings.progress:
+            print(file=sys.stderr)
+        return "interrupted" if interrupts.seen else "halted" if halted else "budget", seconds
+
+    def _step(self) -> None:
+        average = self.settings.average
+        try:
+            self.state = self.settings.method.step(self.state, self.problem, self.draws)
+        except NonFiniteError:
+            if self.settings.nonfinite == "raise":
+                raise
+            self.counts.nonfinite += 1
+            self.state = replace(self.state, k=self.state.k + 1)
+        if self.mean is not None and self.state.k % AVERAGE_EVERY == 0:
+            share = min(1.0, AVERAGE_EVERY * (average + 1) / (self.state.k + average))
+            self.mean.lerp_(self.state.point, share)
+
+    def _spent(self) -> bool:
+        """Whether the budget is spent, with what `patience` adds to it while no late iterate meets the bounds."""
+        k, patience, limit, samples = self.state.k, self.settings.patience, self.settings.limit, self.counts.samples
+        if k == COUNTED_BY and not samples and math.isinf(limit.seconds + limit.steps):
+            raise OptionError(
+                f"the method has asked for no rows in {COUNTED_BY} steps, so a budget of {limit.text} would never end. Give a "
+                "budget in steps or seconds."
+            )
+        stretch = patience if patience > 1 and self.problem.m and not self.best.settled(k) else 1.0
+        return limit.spent(self.clock.seconds / stretch, k / stretch, samples / stretch, self.problem.rows)
+
+    # -- records ------------------------------------------------------------------------------------------------
+
+    def _record_if_due(self, outer: Tensor | None) -> Tensor | None:
+        """A record where one is due, or an outer iterate is new; outer: (...,) their number at the last record, or None."""
+        spent = self.settings.spacing.done(self.state.k, self.counts.samples, self.problem.rows)
+        now = self.state.outer
+        if spent < self.next_record and (outer is None or now is None or torch.equal(outer, now)):
+            return outer
+        with self.clock.paused():
+            self._record()
+        if spent >= self.next_record:
+            self.next_record = self.settings.spacing.after(spent)
+        return None if now is None else now.clone()
+
+    def _record(self) -> None:
+        settings = self.settings
+        try:
+            row = self._measured()
+        except NonFiniteError:
+            if settings.nonfinite == "raise":
+                raise
+            self.counts.nonfinite += 1
+            return
+        if settings.progress:
+            _show(row)
+        row = row if settings.keep is None else settings.keep(row)
+        self.recorder.add(row)
+        if settings.callback is not None:
+            settings.callback(row)
+
+    def _measured(self) -> dict[str, Any]:
+        """One record of the current point, which is offered as the best."""
+        state, x, validation = self.state, self.current, self.settings.validation
+        train = self.problem.evaluate(x)
+        row = {"step": state.k, "seconds": self.clock.seconds, **self.counts.as_dict(), "train": _numbers(train)}
+        f, violation = train.f, train.violation
+        if validation is not None:
+            held = validation.evaluate(x)
+            row["validation"] = _numbers(held)
+            f, violation = held.f, torch.maximum(violation, held.violation)
+        self.best.offer(x, f, violation, state.k)
+        row["multipliers"] = state.multipliers.clone()
+        if state.outer is not None:
+            row["outer"] = state.outer.clone()
+        row |= {name: value.clone() for name, value in state.shown.items()}
+        row["best_step"] = self.best.step
+        return row
+
+    # -- checkpoints --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _identity(self) -> dict[str, Any]:
+        """What must agree between a checkpoint and the run that takes it up."""
+        settings = self.settings
+        return {
+            "method": settings.method.name,
+            "options": described(settings.method),
+            "dtype": str(self.state.x.dtype),
+            "seeds": list(settings.seeds),
+            "batch_size": settings.batch_size,
+            "sampling": settings.sampling,
+            "parameters": self.problem.n,
+            "constraints": store.of_names(self.problem.names),
+            "rows": self.problem.rows,
+            "average": settings.average,
+        }
+
+    def _resume(self, path: Path) -> None:
+        saved = store.load(path, self._identity)
+        self.state = store.plain_to_state(self.state, saved["state"])
+        self.best, self.clock, self.mean = Best(**saved["best"]), Clock(saved["seconds"]), saved["mean"]
+        self.problem.counts = Counts(**saved["counts"])
+        self.next_record = saved["next_record"]
+        self.recorder.resume(saved["records"], saved["recorded"])
+
+    def _save(self) -> None:
+        if self.settings.checkpoint is None:
+            return
+        content = {
+            "identity": self._identity,
+            "state": store.state_to_plain(self.state),
+            "best": self.best.__dict__,
+            "mean": self.mean,
+            "seconds": self.clock.seconds,
+            "counts": self.counts.as_dict(),
+            "next_record": self.next_record,
+            "records": self.recorder.rows,
+            "recorded": self.recorder.where(),
+        }
+        try:
+            store.save(self.settings.checkpoint, content)
+        except OSError as error:
+            warnings.warn(
+                f"{error.strerror}; the checkpoint before it is kept and training goes on.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+
+def _numbers(measured: Measured) -> dict[str, Any]:
+    return {"f": measured.f, "g": measured.g, **measured.extra}
+
+
+def _first(x0: Tensor, n: int, runs: int) -> Tensor:
+    """A copy of x0 for one run (n,) or a stack (R, n)."""
+    shape = (n,) if runs == 1 else (runs, n)
+    if x0.shape[-1:] != (n,) or x0.dim() > len(shape) or (x0.dim() == 2 and x0.shape != shape):
+        raise OptionError(f"x0 must have shape {shape}, got {tuple(x0.shape)}.")
+    return x0.detach().expand(shape).clone()
+
+
+def _show(row: dict[str, Any]) -> None:
+    g = row["train"]["g"]
+    worst = float(g.max()) if g.numel() else 0.0
+    print(
+        f"\rstep {row['step']:>8}  {row['seconds']:7.1f} s  loss {float(row['train']['f'].mean()):.4f}  "
+        f"worst g {worst:+.4f}",
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )
