@@ -86,7 +86,8 @@ def test_a_number_and_its_text_are_one_class_and_a_recall_is_an_error_bound():
         "at least",
         "recall of class b >= 0.95",
     )
-    assert stated.shown(0.25) == 0.75 and fb.ClassRisk("b", error=0.05).shown(0.25) == 0.25
+    error = torch.tensor([0.25])
+    assert stated.value_of(error, None) == 0.75 and fb.ClassRisk("b", error=0.05).value_of(error, None) == 0.25
 
 
 @pytest.mark.parametrize(

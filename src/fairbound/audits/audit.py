@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,43 +66,11 @@ def audit(
         raise OptionError(f"confidence must lie in (0.5, 1), got {confidence}.")
     bounds = constraints(constraint)
     alpha = (1 - confidence) / max(len(bounds), 1)
+    given = Given(scores, y, sensitive_features, classes, threshold, confidence, sample_weight, compare or {})
     if _of_classes(scores, y, classes, sensitive_features, bounds):
-        rows = read_predictions(scores, y, classes)
-        w = None if sample_weight is None else read_weights(sample_weight, len(rows))
-        rows = replace(rows, weight=w, confidence=confidence)
-        others = {
-            name: replace(read_predictions(other, y, classes), weight=w, confidence=confidence)
-            for name, other in (compare or {}).items()
-        }
-        about = _data(None, len(rows), {"positive": None, **(data or {}), "classes": list(rows.classes)})
-        label = about["label"] if about["label"] != "y" else "class"
-        facts = {"data": about, **class_facts(rows, others, bounds, alpha, label)}
+        facts = _class_facts(given, bounds, alpha, data or {})
     else:
-        s, words = as_logits(scores, threshold)
-        target = read_targets(y, len(s))
-        if target is None:
-            raise DataError("an audit needs the labels y.")
-        w = None if sample_weight is None else read_weights(sample_weight, len(s))
-        compared = [b.text for b in bounds if "groups" in b.needs]
-        if compared and sensitive_features is None:
-            raise DataError(f"the bound {compared[0]!r} compares groups; pass sensitive_features.")
-        groups = no_groups(len(s)) if sensitive_features is None else Groups.of(sensitive_features)
-        if len(groups) != len(s):
-            raise DataError(f"{len(s)} scores but {len(groups)} rows of sensitive features.")
-        if words == DECISIONS and any("scores" in b.needs for b in bounds):
-            raise DataError(
-                "a bound on losses needs scores or probabilities, and these are decisions, which have no loss."
-            )
-        given = {name: _read_compared(name, other, threshold, len(s)) for name, other in (compare or {}).items()}
-        labels = ("0", "1") if classes is None else tuple(str(label_text(v)) for v in classes)
-
-        def scored(logits: np.ndarray) -> Scored:
-            return Scored(target, (logits > 0).astype(np.int64), labels, logits, groups, w, confidence)
-
-        facts = {
-            "data": _data(groups, len(s), data or {}),
-            **group_facts(scored(s), {name: scored(other) for name, other in given.items()}, bounds, alpha),
-        }
+        facts = _group_facts(given, bounds, alpha, data or {})
     verdict = worst_verdict(c["verdict"] for c in facts["constraints"])
     if title is None:
         title = "Fairness audit" if facts["data"]["sensitive"] else "Audit of a classifier"
@@ -118,6 +86,61 @@ def audit(
         **facts,
         "warnings": [*warnings, *facts["warnings"]],
         "notes": list(notes),
+    }
+
+
+class Given(NamedTuple):
+    """What `audit` is given of the rows, by its names."""
+
+    scores: Any
+    y: Any
+    sensitive_features: Any
+    classes: Sequence[Any] | None
+    threshold: float | None
+    confidence: float
+    sample_weight: Any
+    compare: Mapping[str, Any]
+
+
+def _class_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of an audit of predicted labels, or of a score per class."""
+    rows = read_predictions(given.scores, given.y, given.classes)
+    w = None if given.sample_weight is None else read_weights(given.sample_weight, len(rows))
+    rows = replace(rows, weight=w, confidence=given.confidence)
+    others = {
+        name: replace(read_predictions(other, given.y, given.classes), weight=w, confidence=given.confidence)
+        for name, other in given.compare.items()
+    }
+    about = _data(None, len(rows), {"positive": None, **data, "classes": list(rows.classes)})
+    label = about["label"] if about["label"] != "y" else "class"
+    return {"data": about, **class_facts(rows, others, bounds, alpha, label)}
+
+
+def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of an audit of one score per row."""
+    s, words = as_logits(given.scores, given.threshold)
+    n = len(s)
+    target = read_targets(given.y, n)
+    if target is None:
+        raise DataError("an audit needs the labels y.")
+    w = None if given.sample_weight is None else read_weights(given.sample_weight, n)
+    compared = [b.text for b in bounds if "groups" in b.needs]
+    if compared and given.sensitive_features is None:
+        raise DataError(f"the bound {compared[0]!r} compares groups; pass sensitive_features.")
+    groups = no_groups(n) if given.sensitive_features is None else Groups.of(given.sensitive_features)
+    if len(groups) != n:
+        raise DataError(f"{n} scores but {len(groups)} rows of sensitive features.")
+    if words == DECISIONS and any("scores" in b.needs for b in bounds):
+        raise DataError("a bound on losses needs scores or probabilities, and these are decisions, which have no loss.")
+    others = {name: _read_compared(name, other, given.threshold, n) for name, other in given.compare.items()}
+    labels = ("0", "1") if given.classes is None else tuple(str(label_text(v)) for v in given.classes)
+
+    def scored(logits: np.ndarray) -> Scored:
+        return Scored(target, (logits > 0).astype(np.int64), labels, logits, groups, w, given.confidence)
+
+    return {
+        "data": _data(groups, n, data),
+        **group_facts(scored(s), {name: scored(other) for name, other in others.items()}, bounds, alpha),
     }
 
 

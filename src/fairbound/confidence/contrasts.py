@@ -203,35 +203,3 @@ def _first(decided: Callable[[int], bool], low: int, most: int) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if decided(middle) else (middle, high)
     return high
-
-
-# ---- the dense signatures of today's audits, until they call the functions above
-
-
-def _sparse(coefficients: object) -> Contrasts:
-    c = np.atleast_2d(np.asarray(coefficients, dtype=np.float64))
-    return Contrasts(np.tile(np.arange(c.shape[1]), (len(c), 1)), c)
-
-
-def rate_gap_bounds(successes, counts, coefficients, alpha=0.05, method="mover"):  # type: ignore[no-untyped-def]
-    from fairbound.confidence.rates import rate_bounds
-
-    return rate_bounds(successes, counts, _sparse(coefficients), alpha, method)
-
-
-def mean_gap_bounds(means, variances, counts, coefficients, alpha=0.05):  # type: ignore[no-untyped-def]
-    from fairbound.confidence.means import welch_bounds
-
-    return welch_bounds(means, variances, counts, _sparse(coefficients), alpha, least_rows=2)
-
-
-def rows_needed(rates, shares, bound, coefficients, alpha=0.05, method="mover"):  # type: ignore[no-untyped-def]
-    from fairbound.confidence.rates import rate_rows_needed
-
-    return rate_rows_needed(rates, shares, _sparse(coefficients), bound, alpha, method)
-
-
-def rows_needed_for_means(means, variances, shares, bound, coefficients, alpha=0.05):  # type: ignore[no-untyped-def]
-    from fairbound.confidence.means import mean_rows_needed
-
-    return mean_rows_needed(means, variances, shares, _sparse(coefficients), bound, alpha, least_rows=2)

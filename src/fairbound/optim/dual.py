@@ -34,7 +34,7 @@ from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise, loss_named
 from fairbound.methods.alm import ALM
 from fairbound.methods.primal import decayed, positive
-from fairbound.optim.means import Queue, RunningMeans
+from fairbound.optim.means import Queue, RunningMeans, better, cells_behind, stated_values
 from fairbound.optim.rows import CellTable, training_rows
 from fairbound.optim.state import DualReport, by_name, checked_state, some
 from fairbound.rows.groups import Groups
@@ -186,7 +186,13 @@ class Dual:
         """
         kept = self._means.state
         mean, rows = self._means.latest() if self._world() == 1 else (kept["mean"], kept["rows"])
-        return dict(zip([n.text for n in self.plan.notions], self._stated(mean[:, 0], rows > 0), strict=True))
+        return dict(
+            zip(
+                [n.text for n in self.plan.notions],
+                stated_values(self.plan, self._contrasts, mean[:, 0], rows > 0),
+                strict=True,
+            )
+        )
 
     def report(self) -> DualReport:
         """Values, multipliers, caps, and groups that batches lacked."""
@@ -203,7 +209,7 @@ class Dual:
             values=values,
             bounds={n.text: float(n.stated) for n in self.plan.notions},
             smallest={
-                b.text: self._better(b, values[b.text], v) if values[b.text] == values[b.text] else math.nan
+                b.text: better(b, values[b.text], v) if values[b.text] == values[b.text] else math.nan
                 for b, v in zip(self.plan.notions, s["smallest"].tolist(), strict=True)
             },
             multipliers={self.names[i]: float(y[i]) for i in y.nonzero().flatten().tolist()},
@@ -332,27 +338,10 @@ class Dual:
             g, y = torch.where(fresh, g, s["g"]), torch.where(fresh, y, s["multipliers"])
         s["g"], s["multipliers"] = g, y
         s["w"] = (y + config.penalty * self._scale * g).clamp_(0, config.multiplier_bound)
-        now = self._stated(mean[:, 0], rows > 0)
-        best = [self._better(b, *pair) for b, *pair in zip(self.plan.notions, s["smallest"].tolist(), now, strict=True)]
+        now = stated_values(self.plan, self._contrasts, mean[:, 0], rows > 0)
+        best = [better(b, *pair) for b, *pair in zip(self.plan.notions, s["smallest"].tolist(), now, strict=True)]
         s["smallest"] = torch.tensor(best, dtype=torch.float64)
         self._weigh()
-
-    def _stated(self, q: Tensor, seen: Tensor) -> list[float]:
-        """The value of each bound, NaN where none of its groups has been seen."""
-        known = seen_contrasts(self.plan, seen)
-        out = []
-        for number, bound in enumerate(self.plan.notions):
-            rows = self.plan.rows_of(number)
-            rows = rows if known is None else rows[known[rows].numpy()]
-            out.append(float(bound.value_of(*self._contrasts.raw(q, rows))) if len(rows) else math.nan)
-        return out
-
-    @staticmethod
-    def _better(bound: Bound, one: float, other: float) -> float:
-        """The value nearer to what is asked for; the one that is a number where one is NaN."""
-        if one != one or other != other:
-            return other if one != one else one
-        return max(one, other) if bound.sense == "at least" else min(one, other)
 
     def _weigh(self) -> None:
         """Weight of a row by cell, (K + 1,), the last for rows in none; and the constant -w . bounds.
@@ -366,17 +355,11 @@ class Dual:
             return
         memo = self._contrasts.values(means["mean"][:, -1])[1]
         often = torch.cat([(means["rows"] / s["weighed"]).clamp_max(1), means["rows"].new_ones(1)])
-        w = s["w"] * often[self._behind(memo)].amin(-1)
+        w = s["w"] * often[cells_behind(self.plan, self._contrasts, memo)].amin(-1)
         share = means["rows"] / means["total_rows"]
         v = torch.where(share > 0, self._contrasts.vjp(w, memo) / share.clamp_min(1e-300), 0.0)
         self._row_weights = torch.cat([v, v.new_zeros(1)]).to(*self._place)
         self._constant = -float(w @ self._contrasts.bounds)
-
-    def _behind(self, memo: Any) -> Tensor:
-        """(m, t) the cell behind each term of each contrast, K for none."""
-        if memo is None or memo.compared is None or len(self.plan.ratios):
-            return torch.as_tensor(self.plan.cells_of)
-        return torch.where(self._contrasts.coefficient != 0, memo.compared, self.plan.n_cells)
 
     def _move(self, device: torch.device, dtype: torch.dtype) -> None:
         """Rows are kept and looked up where the scores are; sums and multipliers stay on the CPU."""

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, distributed
 
 from fairbound.base.errors import CheckpointError
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.contrasts import Contrasts, Memo, seen_contrasts
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise
 
@@ -197,3 +199,28 @@ class RunningMeans:
 def _exact(device: torch.device) -> torch.dtype:
     """The dtype of sums: float64 where the device has it."""
     return torch.float32 if device.type == "mps" else torch.float64
+
+
+def stated_values(plan: Plan, contrasts: Contrasts, q: Tensor, seen: Tensor) -> list[float]:
+    """The value of each bound from cell means q (K,), NaN where none of its groups has been seen (K,)."""
+    known = seen_contrasts(plan, seen)
+    out = []
+    for number, bound in enumerate(plan.notions):
+        rows = plan.rows_of(number)
+        rows = rows if known is None else rows[known[rows].numpy()]
+        out.append(float(bound.value_of(*contrasts.raw(q, rows))) if len(rows) else math.nan)
+    return out
+
+
+def better(bound: Bound, one: float, other: float) -> float:
+    """The value nearer to what is asked for; the one that is a number where one is NaN."""
+    if one != one or other != other:
+        return other if one != one else one
+    return max(one, other) if bound.sense == "at least" else min(one, other)
+
+
+def cells_behind(plan: Plan, contrasts: Contrasts, memo: Memo | None) -> Tensor:
+    """(m, t) the cell behind each term of each contrast, K for none."""
+    if memo is None or memo.compared is None or len(plan.ratios):
+        return torch.as_tensor(plan.cells_of)
+    return torch.where(contrasts.coefficient != 0, memo.compared, plan.n_cells)
