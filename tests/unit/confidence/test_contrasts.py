@@ -9,7 +9,7 @@ from scipy import stats
 from fairbound.base.errors import DataError, OptionError
 from fairbound.confidence import contrasts as module
 from fairbound.confidence.betting import mean_limits
-from fairbound.confidence.contrasts import Contrasts, fewest_rows, verdict
+from fairbound.confidence.contrasts import Contrasts, GapBounds, fewest_rows, verdict
 from fairbound.confidence.means import mean_bounds, mean_rows_needed, welch_bounds
 from fairbound.confidence.rates import rate_bounds, rate_rows_needed, rate_upper_bounds, ratio_bounds
 from fairbound.confidence.single import clopper_pearson
@@ -136,6 +136,9 @@ def test_the_verdict_reads_its_bounds():
     assert verdict(0.021, 0.05, 0.02) == "violated"
     assert verdict(0.02, 0.05, 0.02) == "insufficient"
     assert verdict(float("nan"), float("nan"), 0.02) == "insufficient"
+    none = np.zeros(0)
+    ratio = GapBounds(0.8, 0.7, 0.9, 0, none, none, none, "at least")
+    assert [ratio.verdict(b) for b in (0.7, 0.71, 0.9, 0.91)] == ["met", "insufficient", "insufficient", "violated"]
 
 
 @pytest.mark.parametrize("seed", range(8))
