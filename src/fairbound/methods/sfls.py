@@ -54,6 +54,9 @@ class SFLS:
     optimality_tolerance: eps_opt; 0 never halts. It bounds the gap (Theorem 1) under "theory" alone: a practical call ends
         as soon as U is surely negative, however far below 0 H(r) is, so that U >= -eps_opt says nothing about the gap.
     min_steps: iterations of a call before its bound is judged.
+    margin: what "practical" adds to the online bound before it is judged: "student" margins (see Departs), or "none", the
+        paper's own rule as far as it is stated: a call ends as soon as the bound itself is negative. delta is then unused,
+        and no probability of feasible outer iterates is claimed.
     """
 
     oracle: Literal["ovsmd", "smd"] = "ovsmd"
@@ -67,6 +70,7 @@ class SFLS:
     delta: float = 0.05
     optimality_tolerance: float = 0.0
     min_steps: int = 10
+    margin: Literal["student", "none"] = "student"
     oracle_error: float | None = None
     moments: Moments | None = None
 
@@ -83,6 +87,7 @@ class SFLS:
             "stopping": ("practical", "theory"),
             "scaling": ("diameters", "none"),
             "restart": ("centre", "last"),
+            "margin": ("student", "none"),
         }
         for option, allowed in choices.items():
             if getattr(self, option) not in allowed:
@@ -187,7 +192,7 @@ def _ended(config: SFLS, call: State, problem: Problem) -> Tensor:
             limit = ovsmd.ovsmd_limit(delta, config.oracle_error, M, config.moments.Q)
         return call.t > limit.to(call.t.device)
     ready = (call.t >= config.min_steps) & (call.upper < 0)
-    if not bool(ready.any()):
+    if config.margin == "none" or not bool(ready.any()):
         return ready
     surely = replace(call, mean=call.mean + ovsmd.margin(call, delta))
     return ready & torch.isfinite(surely.mean[..., 0]) & (ovsmd.upper_bound(surely, call.level) < 0)
@@ -206,7 +211,7 @@ def _outer(config: SFLS, state: State, problem: Problem, draws: Draws, ended: Te
             ended = ended & (U < 0)
     else:
         f0 = state.mean[..., 0]
-        if bool((first & ended).any()):
+        if config.margin == "student" and bool((first & ended).any()):
             f0 = f0 + ovsmd.margin(state, failure(config.delta, state.outer))[..., 0]
     halt = ended & ~first & (-config.optimality_tolerance <= U) if config.optimality_tolerance > 0 else ended & False
     moved = torch.where(first, f0, state.level + U / (2 * config.theta))

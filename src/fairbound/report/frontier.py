@@ -8,7 +8,7 @@ from typing import Any
 
 from . import markup as m
 from . import words
-from .page import _HEAD
+from .page import HEAD
 
 _COLUMNS = ("bound", "accuracy", "AUC", "measured, mean", "smallest", "largest", "in training", "verdicts")
 
@@ -121,7 +121,7 @@ def frontier_page(result: dict[str, Any], svg: str) -> str:
         f"Each model is judged on rows it has not seen ({m.text(result['split'])}); intervals have {level} confidence."
     )
     body = [
-        _HEAD.format(title=m.text(title), css=css),
+        HEAD.format(title=m.text(title), css=css),
         f"<header><p class=eyebrow>Frontier</p><h1>{m.name(title, None)}</h1>"
         f"<p class=meta>label {m.code(result['label'])} · groups of "
         f"{', '.join(map(m.code, result['sensitive']))} · {m.name(result['model'])} model · {_seeds(result)}"

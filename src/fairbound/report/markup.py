@@ -23,7 +23,12 @@ def text(value: object) -> str:
 
     Control, direction-changing and unpaired characters become U+FFFD.
     """
-    return escape(_UNSAFE.sub("\ufffd", str(value)), quote=True)
+    return escape(clean(str(value)), quote=True)
+
+
+def clean(value: str) -> str:
+    """``value`` with control, direction-changing and unpaired characters as U+FFFD."""
+    return _UNSAFE.sub("\ufffd", value)
 
 
 def name(value: object, most: int | None = 90) -> str:

@@ -11,7 +11,7 @@ from . import curves, tables, words
 from . import markup as m
 from .schema import validate
 
-_HEAD = """<!doctype html>
+HEAD = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -36,7 +36,7 @@ def audit_page(audit: dict[str, Any]) -> str:
     uids = (f"c{i}" for i in counter(1))
     css = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     parts = [
-        _HEAD.format(title=f"{m.text(audit['title'])}: {words.VERDICTS[_verdict(audit)]}", css=css),
+        HEAD.format(title=f"{m.text(audit['title'])}: {words.VERDICTS[_verdict(audit)]}", css=css),
         _header(audit),
         "<main>",
         _banner(audit),

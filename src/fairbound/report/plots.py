@@ -31,8 +31,8 @@ _STANDINS |= {
     "#0a0c04": "var(--beyond)",
     "#0a0c05": "var(--bound)",
 }
-_BY_NAME = {value[6:-1]: key for key, value in _STANDINS.items()}
-_SETTINGS: Any = {
+BY_NAME = {value[6:-1]: key for key, value in _STANDINS.items()}
+SETTINGS: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "fairbound",
     "font.family": "DejaVu Sans",
@@ -54,14 +54,14 @@ def _figure(width: float, height: float) -> tuple[Figure, Axes]:
     axes.patch.set_visible(False)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(_BY_NAME["muted"])
-    axes.tick_params(length=0, colors=_BY_NAME["muted"], labelsize=9, pad=4)
-    axes.grid(axis="y", color=_BY_NAME["line"], linewidth=0.6)
+    axes.spines["bottom"].set_color(BY_NAME["muted"])
+    axes.tick_params(length=0, colors=BY_NAME["muted"], labelsize=9, pad=4)
+    axes.grid(axis="y", color=BY_NAME["line"], linewidth=0.6)
     axes.set_axisbelow(True)
     return figure, axes
 
 
-def _svg(figure: Figure, uid: str, alt: str) -> str:
+def svg_of(figure: Figure, uid: str, alt: str) -> str:
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     figure.savefig(buffer, format="svg", metadata=nothing)
@@ -87,18 +87,18 @@ def _draw(paint, uid: str, alt: str, width: float, height: float) -> str:
         import matplotlib
     except ImportError as error:
         raise ImportError("the page's charts need matplotlib: pip install fairbound[report]") from error
-    with matplotlib.rc_context(_SETTINGS):
+    with matplotlib.rc_context(SETTINGS):
         figure, axes = _figure(width, height)
         paint(axes)
-        return _svg(figure, uid, alt)
+        return svg_of(figure, uid, alt)
 
 
-def _dash(i: int) -> Any:
+def dash(i: int) -> Any:
     return (0, tuple(float(x) for x in DASHES[i].split())) if DASHES[i] else "-"
 
 
 def _series_color(i: int) -> str:
-    return _BY_NAME[f"s{i + 1}"]
+    return BY_NAME[f"s{i + 1}"]
 
 
 def swatch(i: int | None) -> str:
@@ -125,20 +125,20 @@ def interval(constraint: dict[str, Any], uid: str, alt: str) -> str:
     low, high = (low - 0.08 * room if low < 0 else low), high + 0.12 * room
     if at_least(constraint):
         low, high = max(0.0, low - 0.25 * room), min(1.0, high)
-    ink = _BY_NAME[{"met": "s3", "violated": "s2", "insufficient": "s5"}[constraint["verdict"]]]
+    ink = BY_NAME[{"met": "s3", "violated": "s2", "insufficient": "s5"}[constraint["verdict"]]]
 
     def paint(axes: Axes) -> None:
         axes.set_position((0.03, 0.30, 0.94, 0.46))
         axes.grid(False)
         axes.set(xlim=(low, high), ylim=(-1, 1), yticks=[])
         axes.locator_params(axis="x", nbins=6)
-        axes.tick_params(axis="x", length=3, color=_BY_NAME["muted"])
+        axes.tick_params(axis="x", length=3, color=BY_NAME["muted"])
         axes.axvspan(
-            *((low, limit) if at_least(constraint) else (limit, high)), facecolor=_BY_NAME["beyond"], linewidth=0
+            *((low, limit) if at_least(constraint) else (limit, high)), facecolor=BY_NAME["beyond"], linewidth=0
         )
-        axes.axvline(limit, color=_BY_NAME["bound"], linewidth=1.4, linestyle=(0, (4, 2)))
+        axes.axvline(limit, color=BY_NAME["bound"], linewidth=1.4, linestyle=(0, (4, 2)))
         side = "right" if limit > low + 0.7 * (high - low) else "left" if limit < low + 0.3 * (high - low) else "center"
-        axes.text(limit, 1.25, f"bound {limit:.10g}", ha=side, va="bottom", color=_BY_NAME["bound"], fontsize=9)
+        axes.text(limit, 1.25, f"bound {limit:.10g}", ha=side, va="bottom", color=BY_NAME["bound"], fontsize=9)
         if len(known) > 1:
             axes.plot([min(known), max(known)], [0, 0], color=ink, linewidth=3, solid_capstyle="butt")
         for end in (constraint["lower"], constraint["upper"]):
@@ -179,16 +179,16 @@ def histogram(
         for i, row in reversed(list(enumerate(counts))):
             share = 100 * np.asarray(row, dtype=float) / sum(row)
             axes.stairs(share, edges, fill=True, color=_series_color(i), alpha=0.10, linewidth=0)
-            axes.stairs(share, edges, color=_series_color(i), linewidth=1.7, linestyle=_dash(i))
+            axes.stairs(share, edges, color=_series_color(i), linewidth=1.7, linestyle=dash(i))
         axes.set_position((0.125, 0.185, 0.855, 0.8))
         axes.set_xlim(edges[0], edges[-1])
         axes.set_ylim(0, None)
         axes.yaxis.set_major_formatter(lambda v, _: f"{v:g} %")
         axes.locator_params(axis="y", nbins=5)
         axes.locator_params(axis="x", nbins=7)
-        axes.set_xlabel("score", color=_BY_NAME["muted"], labelpad=3)
+        axes.set_xlabel("score", color=BY_NAME["muted"], labelpad=3)
         if threshold is not None and edges[0] < threshold < edges[-1]:
-            axes.axvline(threshold, color=_BY_NAME["bound"], linewidth=1.2, linestyle=(0, (4, 2)))
+            axes.axvline(threshold, color=BY_NAME["bound"], linewidth=1.2, linestyle=(0, (4, 2)))
 
     return _draw(paint, uid, alt, 4.6, 2.5)
 
@@ -212,9 +212,9 @@ def lines(
         marker = "o" if len(t) < 3 else None
         for i, row in enumerate(series):
             y = np.array([np.nan if v is None else v for v in row], dtype=float)
-            axes.plot(t, y, color=_series_color(i), linewidth=1.6, linestyle=_dash(i), marker=marker, markersize=3)
+            axes.plot(t, y, color=_series_color(i), linewidth=1.6, linestyle=dash(i), marker=marker, markersize=3)
         if limit is not None:
-            axes.axhline(limit, color=_BY_NAME["bound"], linewidth=1.2, linestyle=(0, (4, 2)))
+            axes.axhline(limit, color=BY_NAME["bound"], linewidth=1.2, linestyle=(0, (4, 2)))
         drawn = [v for row in series for v in row if v is not None] + ([] if limit is None else [limit])
         if drawn and 0 <= min(drawn) <= 0.4 * max(drawn):
             axes.set_ylim(0, 1.06 * max(drawn) or 1.0)
@@ -224,7 +224,7 @@ def lines(
         ticks = _nice_ticks(first, last)
         axes.set_xticks(ticks, [f"{v:,.0f}" for v in ticks])
         known = np.isfinite(clock)
-        muted: dict[str, Any] = {"color": _BY_NAME["muted"]}
+        muted: dict[str, Any] = {"color": BY_NAME["muted"]}
         if not known.any():
             axes.set_xlabel("steps", labelpad=3, **muted)
             return
