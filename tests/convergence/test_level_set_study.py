@@ -337,9 +337,8 @@ def test_each_exact_evaluation_of_the_certified_method_is_an_iteration(tmp_path)
     for r in last.values():
         assert r["steps"] == 40 and r["iterations"] == 40 + r["counts"]["values"]
     assert last["certified"]["counts"]["values"] > 5 and last["ynw"]["iterations"] == 40
-    problem = instance("inventory-2-10-10")
-    solve(problem, "certified_level_set", budget="40 steps", batch_size=20, seed=0)
-    assert problem.counts.values == last["certified"]["iterations"] - 40
+    alone = solve(instance("inventory-2-10-10"), "certified_level_set", budget="40 steps", batch_size=20, seed=0)
+    assert alone.counts.values == last["certified"]["iterations"] - 40
     row = next(
         r for r in json.loads((tmp_path / "results.json").read_text())
         if (r["row"], r["column"]) == ("certified", "relative gap at 10 iterations")

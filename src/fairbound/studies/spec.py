@@ -82,9 +82,7 @@ class MethodSpec:
     def config(self, options: Values) -> Any:
         """The configuration with `options`, in place of the method's own. Raises: OptionError naming the method."""
         try:
-            if "." not in self.algorithm.partition(":")[0]:
-                return algorithm(self.algorithm, **options)
-            return made(imported(self.algorithm), self.algorithm, options)
+            return algorithm(self.algorithm, **options)
         except OptionError as error:
             raise OptionError(f"method {self.key!r}: {error}") from None
 
@@ -371,7 +369,9 @@ class StudySpec:
         """A method with the preset and the sampling that an item gives it."""
         method = self.methods[key]
         if preset := item.presets.get(key, ""):
-            method = replace(method, algorithm=f"{method.algorithm.partition(':')[0]}:{preset}")
+            words = method.algorithm.split(":")
+            named = words[: 2 if "." in words[0] else 1]  # "module:Class" or a short name, without a preset of its own
+            method = replace(method, algorithm=":".join([*named, preset]))
         if item.sampling and method.sampling != "full":
             method = replace(method, sampling=item.sampling)
         return method
