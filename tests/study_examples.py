@@ -9,13 +9,12 @@ TINY = """
 name = "tiny"
 title = "A tiny study"
 source = "generated rows"
-model = "linear"
-batch_size = 32
-constraint = "loss_gap <= 0.05"
+measures = "fairbound.studies.deep_benchmark"
+task = {{ model = "linear", constraint = "loss_gap <= 0.05" }}
+batch = 32
 seeds = 2
 budget = "{budget}"
 checkpoint_every = 0.1
-paper_data = "no data"
 
 [quick]
 seeds = 1
@@ -36,10 +35,12 @@ key = "switching"
 title = "Switching"
 data = ["generated"]
 methods = ["ssw"]
-figures = ["curves"]
+figures = ["train"]
 
 [data.generated]
 title = "Generated rows"
+
+[data.generated.task]
 dataset = "gaussian-parity"
 options = {{ n = 600, seed = 3 }}
 group = "group"
@@ -66,6 +67,50 @@ algorithm = "switching_subgradient:paper"
 per_epoch = ["tolerance_every"]
 output = "random"
 record_every = 20
+
+[[tables]]
+caption = "Measures"
+columns = ["test Ina", "train within*"]
+percent = ["train within*"]
+
+[[figures]]
+key = "train"
+kind = "curve"
+title = "Loss and gap"
+x = ["seconds"]
+y = ["train loss", "train gap"]
+scales = ["linear", "symlog"]
+lines = [[], [-0.05, 0.05]]
+panels = "methods"
+mean = true
+
+[[figures]]
+key = "profiles"
+kind = "profile"
+title = "Profiles"
+x = ["seconds", "calls"]
+y = ["train within the bound", "lowest train loss within the bound"]
+statistic = ["mean", "median"]
+
+[[figures]]
+key = "densities"
+kind = "density"
+title = "Densities"
+y = ["test histogram *"]
+
+[[figures]]
+key = "spider"
+kind = "radar"
+title = "Spider"
+x = ["train", "test"]
+y = ["Ind", "Ina"]
+
+[[figures]]
+key = "tradeoff"
+kind = "frontier"
+title = "Trade-off"
+x = ["test Ind"]
+y = ["test Ina"]
 
 [paper.table.sgd]
 "test Ina" = [0.25, 0.01]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,23 +18,25 @@ import pytest
 import torch
 from scipy import stats
 
+from fairbound.base import series
 from fairbound.base.errors import DataError, OptionError
 from fairbound.instances import exact, instance
 from fairbound.solver.solve import solve
-from fairbound.studies import aggregate, load_spec, run_study
-from fairbound.studies.known_optima.summary import summarise
-from fairbound.studies.registry import parse
+from fairbound.studies import level_set, load_spec, run_study
+from fairbound.studies.library import parse
+from fairbound.studies.runner import _placed
+from fairbound.studies.table import summarise
+from fairbound.studies.task import Run
 from fairbound.testing import PROBLEMS
 from study_examples import changed
 
 TINY = """
 name = "tiny-optima"
-kind = "known-optima"
 title = "Tiny"
 source = "nobody"
+measures = "fairbound.studies.level_set"
 seeds = 2
-subject = "dfls"
-against = ["ynw"]
+compare = { subject = "dfls", against = ["ynw"] }
 checkpoint_every = 0.05
 
 [quick]
@@ -45,14 +48,12 @@ key = "steps"
 title = "Steps"
 data = ["inventory-2-10-10"]
 methods = ["dfls", "ynw"]
-axis = "steps"
 budget = "40 steps"
 quick_budget = "20 steps"
 batch = 20
 record_every = 4
-at = [10, 40]
-since = 10
-every = 10
+compare = { axis = "steps", at = [10, 40], since = 10, every = 10 }
+together = true
 
 [[items]]
 key = "passes"
@@ -63,16 +64,17 @@ presets = { dfls = "paper-neyman-pearson" }
 budget = "3 epochs"
 batch = 50
 record_every = "0.5 epochs"
-at = [1, 2, 50]
-since = 1
-every = 1
+compare = { at = [1, 2, 50], since = 1, every = 1 }
+together = true
 
 [data.inventory-2-10-10]
 title = "Inventory"
+task = { instance = "inventory-2-10-10" }
 note = "A note"
 
 [data.np-connect-4-head]
 title = "connect-4"
+task = { instance = "np-connect-4-head" }
 
 [methods.dfls]
 title = "DFLS"
@@ -84,6 +86,32 @@ seeds = 1
 [methods.ynw]
 title = "YNW"
 algorithm = "ynw:paper"
+
+[[tables]]
+caption = "Gaps"
+columns = ["relative gap at *", "runs with *"]
+percent = ["runs with *"]
+
+[[figures]]
+key = "paths"
+kind = "curve"
+title = "Paths"
+x = ["compare.axis"]
+y = ["relative gap", "worst"]
+scales = ["linear", "symlog"]
+lines = [[0.0], [0.0]]
+ranges = [[-1.25, 1.25], []]
+marks = "outer"
+
+[[figures]]
+key = "feasible"
+kind = "curve"
+title = "Feasible"
+x = ["compare.axis"]
+y = ["lowest relative gap"]
+scales = ["log"]
+ranges = [[0.0001, 1.25]]
+missing = "infinite"
 """
 TABLE = tomllib.loads(TINY)
 COLUMNS = {
@@ -111,37 +139,41 @@ def tiny(tmp_path_factory):
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        ("subject", "dfl", "has no method 'dfl'; did you mean 'dfls'"),
-        ("against", ["yn"], "did you mean 'ynw'"),
-        ("items.0.axis", "epochs", "axis must be one of passes, steps"),
-        ("items.0.batch", 0, "batch, since, every"),
-        ("items.0.at", [], "batch, since, every and all of `at`"),
+        ("items.0.compare.axis", "epochs", "the comparison has no axis 'epochs'; there are: passes, steps, iterations"),
+        ("items.0.compare.at", [], "since, every and all of `at` must be positive"),
+        ("items.0.compare.since", 0, "since, every and all of `at` must be positive"),
+        ("items.0.compare.ever", 1, "the comparison of item 'steps' has no key 'ever'; did you mean 'every'"),
         ("items.0.budget", "soon", "cannot read the budget"),
-        ("items.0.data", ["np-connect-4-head"], "'np-connect-4-head' is in two items"),
+        (
+            "items.1.data",
+            ["inventory-2-10-10"],
+            "item 'passes' runs 'dfls' on 'inventory-2-10-10' in another way than an",
+        ),
         ("items.1.presets", {"dfls": "papers"}, "method 'dfls': dfls has no preset 'papers'"),
         ("items.1.presets", {"dfl": "paper"}, "has no method 'dfl'"),
-        ("items.1.methods", ["ynw"], "item 'passes' of study 'tiny-optima' has no method 'dfls'"),
-        ("data", {"np-connect-4-heads": {"title": "x"}}, "no instance 'np-connect-4-heads'; did you mean"),
-        ("methods.ynw.seeds", -1, "seeds and batch must not be negative"),
-        ("methods.ynw.grid", {}, "method 'ynw' has no key 'grid'"),
-        ("seeds", 0, "seeds must be at least 1"),
-        ("kind", "optima", "has no kind 'optima'"),
+        (
+            "data.np-connect-4-head.task.instance",
+            "np-connect-4-heads",
+            "no instance 'np-connect-4-heads'; did you mean",
+        ),
+        ("methods.ynw.task", {"batch": "in total"}, "the task's option batch has no value 'in total'"),
+        ("methods.ynw.seeds", -1, "seeds must not be negative"),
+        ("methods.ynw.gird", {}, "method 'ynw' has no key 'gird'; did you mean 'grid'"),
+        ("seeds", 0, "seeds and batch must be at least 1"),
     ],
 )
 def test_a_wrong_study_says_what_is_wrong(path, value, said):
-    table = changed(TABLE, path, value)
-    if path == "data":
-        table["items"] = []
     with pytest.raises(OptionError, match=said):
-        parse(table)
+        parse(changed(TABLE, path, value))
 
 
 def test_cells_follow_presets_seeds_and_the_quick_form():
     study = parse(TABLE)
     keys = [c.key for c in study.cells()]
     assert keys == [
-        f"{d}.{c}" for d in ("inventory-2-10-10", "np-connect-4-head") for c in ("dfls.s0", "ynw.s0", "ynw.s1")
-    ]
+        *(f"{d}.{m}.s0" for d in ("inventory-2-10-10", "np-connect-4-head") for m in ("dfls", "ynw")),
+        *(f"{d}.ynw.s1" for d in ("inventory-2-10-10", "np-connect-4-head")),
+    ]  # fmt: skip
     assert {c.method.algorithm for c in study.cells() if c.method.key == "dfls"} == {
         "dfls",
         "dfls:paper-neyman-pearson",
@@ -152,7 +184,7 @@ def test_cells_follow_presets_seeds_and_the_quick_form():
     ]  # fmt: skip
     assert {c.budget for c in study.within("7 steps").cells()} == {"7 steps"}
     assert [c.seed for c in parse(changed(TABLE, "seeds", 1)).cells()] == [0] * 4
-    with pytest.raises(OptionError, match="has nothing to tune"):
+    with pytest.raises(OptionError, match="no method of item 'steps' has a grid to tune over"):
         study.with_tuned()
 
 
@@ -160,11 +192,11 @@ def test_what_changes_a_run_changes_its_fingerprint_and_nothing_else_does():
     cell = parse(TABLE).cells()[0]
     for path, value in (
         ("items.0.batch", 21), ("items.0.record_every", 5), ("items.0.budget", "41 steps"),
-        ("methods.dfls.options", {"step_size": 2.0}),
+        ("methods.dfls.options", {"step_size": 2.0}), ("methods.dfls.task", {"batch": "in all"}),
     ):  # fmt: skip
         assert parse(changed(TABLE, path, value)).cells()[0].fingerprint != cell.fingerprint, path
     for path, value in (
-        ("title", "T"), ("items.0.at", [7]), ("items.0.since", 3), ("methods.dfls.title", "T"), ("seeds", 1),
+        ("title", "T"), ("items.0.compare.at", [7]), ("items.0.compare.since", 3), ("methods.dfls.title", "T"), ("seeds", 1),
         ("data.inventory-2-10-10.note", "N"), ("methods.ynw.options", {"horizon": 7}),
     ):  # fmt: skip
         assert parse(changed(TABLE, path, value)).cells()[0].fingerprint == cell.fingerprint, path
@@ -219,7 +251,10 @@ def test_evaluations_are_exact_and_name_their_place(tiny):
     assert [r["step"] for r in mine] == list(range(0, 41, 4)) and mine[0]["outer"] is None
     found = solve(problem, study["methods"]["ynw"]["algorithm"], budget="40 steps", batch_size=20, seed=1)
     assert mine[-1]["f"] == float(problem.evaluate(found.last).f)
-    assert run.study["data"]["inventory-2-10-10"]["optimum"]["f"] == exact.optimum("inventory-2-10-10").f
+    best = exact.optimum("inventory-2-10-10")
+    assert first[0]["relative gap"] == 1.0 and mine[-1]["gap"] == mine[-1]["f"] - best.f
+    summary = json.loads((run.out / "summary.json").read_text())
+    assert summary["blocks"][0]["about"][0].startswith(f"10,000 constraints; f* = {best.f:.9g}, ")
 
 
 def test_results_have_their_schema(tiny):
@@ -234,7 +269,7 @@ def test_results_have_their_schema(tiny):
     }  # fmt: skip
     assert len({(r["row"], r["data"], r["column"]) for r in results}) == len(results)
     (block,) = summary["blocks"]
-    assert block["key"] == "steps" and set(block["instances"]["inventory-2-10-10"]["methods"]) == {"dfls", "ynw"}
+    assert (block["key"], block["data"]) == ("steps", ["inventory-2-10-10"])
 
 
 def test_finished_cells_are_reused(tiny):
@@ -277,19 +312,48 @@ def test_an_optimum_of_other_data_is_refused(tmp_path, monkeypatch):
 
 
 def test_an_instance_without_an_optimum_is_left_out_and_named(monkeypatch):
-    from fairbound.studies import known_optima
+    stored = exact.optimum
 
     def only_one(name):
         if name == "np-connect-4-head":
             raise OptionError("no optimum is stored")
-        return exact.optimum(name)
+        return stored(name)
 
-    monkeypatch.setattr(known_optima, "optimum", only_one)
-    study, notes = known_optima.with_optima(parse(TABLE), None)
+    monkeypatch.setattr(exact, "optimum", only_one)
+    study, notes = _placed(parse(TABLE), None)
     assert [item.key for item in study.items] == ["steps"]
     assert notes == ["connect-4 is left out: no optimum is stored"]
     with pytest.raises(OptionError, match="no optimum is stored"):
-        known_optima.with_optima(parse(TABLE).only(["passes"]), None)
+        _placed(parse(TABLE).only(["passes"]), None)
+
+
+def test_each_exact_evaluation_of_the_certified_method_is_an_iteration(tmp_path):
+    table = changed(TABLE, "methods.certified", {"title": "Certified", "algorithm": "certified_level_set"})
+    table["items"] = [{**table["items"][0], "methods": ["certified", "ynw"], "compare": {
+        "subject": "certified", "against": ["ynw"], "axis": "iterations", "at": [10, 40], "since": 10, "every": 10,
+    }}]  # fmt: skip
+    run_study(parse(table), tmp_path, seeds=1)
+    last = {r["method"]: r for r in lines(tmp_path / "records.jsonl")}
+    for r in last.values():
+        assert r["steps"] == 40 and r["iterations"] == 40 + r["counts"]["values"]
+    assert last["certified"]["counts"]["values"] > 5 and last["ynw"]["iterations"] == 40
+    alone = solve(instance("inventory-2-10-10"), "certified_level_set", budget="40 steps", batch_size=20, seed=0)
+    assert alone.counts.values == last["certified"]["iterations"] - 40
+    row = next(
+        r for r in json.loads((tmp_path / "results.json").read_text())
+        if (r["row"], r["column"]) == ("certified", "relative gap at 10 iterations")
+    )  # fmt: skip
+    mine = [r for r in lines(tmp_path / "records.jsonl") if r["method"] == "certified" and r["iterations"] <= 10]
+    assert row["ours"] == mine[-1]["lowest relative gap"]
+
+
+def test_batches_are_read_as_rows_of_every_block_or_in_all(data_dir):
+    study = load_spec("level-set").only(["figure2"])
+    sizes = {}
+    for cell in study.cells():
+        if cell.data == "np-pendigits" and cell.method.algorithm.startswith("sfls"):
+            sizes[cell.method.key] = level_set.task(cell, str(data_dir)).options["batch_size"]
+    assert sizes == {"sfls": 10_000, "sfls-total": 1000, "sfls-plain": 10_000, "sfls-plain-total": 1000}
 
 
 def test_the_studys_own_methods_run_on_real_rows(data_dir, tmp_path):
@@ -300,31 +364,50 @@ def test_the_studys_own_methods_run_on_real_rows(data_dir, tmp_path):
     assert run.done == len(item.methods) and not run.failed
     last = {r["method"]: r for r in lines(tmp_path / "records.jsonl")}
     assert {m for m, r in last.items() if r["outer"] is None} == {m for m in item.methods if m.startswith("ynw")}
-    assert all(r["passes"] >= 1 and r["counts"]["samples"] == r["passes"] * 2345 for r in last.values())
-    settings = run.study["settings"]["figure2"]
-    assert "level=3.0" in settings["sfls"] and "theta=2.0" in settings["sfls"] and "level=3.0" in settings["dfls"]
+    assert all(r["passes"] >= 1 and r["samples"] == r["passes"] * 2345 for r in last.values())
+    settings = {its["title"]: its["config"] for its in run.study["settings"]}
+    assert "level=3.0" in settings["SFLS"] and "theta=2.0" in settings["SFLS"] and "level=3.0" in settings["DFLS"]
 
 
 # -- the numbers -----------------------------------------------------------------------------------------------------
 
 
-def made_up(method: str, seed: int, rows: list[tuple]) -> tuple[dict, list[dict]]:
-    """A run of rows (passes, f, worst, outer) on the instance "one"."""
+def made_up(method: str, seed: int, rows: list[tuple]) -> Run:
+    """A run of rows (passes, f, worst, outer) on an instance with the optimum 1, 2 below the start."""
     records = [
-        {"step": i, "passes": p, "seconds": p, "f": f, "worst": w, "outer": o, "level": None, "upper": None}
+        {"step": i, "passes": p, "worst": w, "outer": o, "relative gap": (f - 1) / 2, "counts": {"values": 0}}
         for i, (p, f, w, o) in enumerate(rows)
     ]
-    result = {"data": "one", "method": method, "seed": seed, "rows": 9, "m": 1, "seconds": 1.0, "steps": len(rows)}
-    return result, records
+    level_set.derive(records)
+    for r in records:  # as JSON has it
+        r["lowest relative gap"] = None if np.isinf(r["lowest relative gap"]) else r["lowest relative gap"]
+    result = {
+        "data": "one",
+        "method": method,
+        "seed": seed,
+        "seconds": 1.0,
+        "steps": len(rows),
+        "unsure": 0.0,
+        "about": "",
+    }
+    return Run(result, records, {}, "point")
+
+
+def summary_of(study: dict, runs: list[Run]) -> tuple[list[dict], dict]:
+    by_place: dict = {}
+    for run in runs:
+        by_place.setdefault((run.result["data"], run.result["method"]), []).append(run)
+    return summarise(parse(study), by_place)
 
 
 STUDY = {
-    "subject": "ours", "against": ["ynw", "dfls"],
-    "methods": {m: {"title": m.upper()} for m in ("ours", "ynw", "dfls")},
-    "data": {"one": {"title": "One", "optimum": {"f": 1.0, "x0_f": 3.0, "lower": 1.0, "upper": 1.0}}},
+    "name": "s", "title": "S", "source": "nobody", "measures": "fairbound.studies.level_set", "seeds": 2,
+    "budget": "4 epochs", "compare": {"subject": "ours", "against": ["ynw", "dfls"]},
+    "methods": {m: {"title": m.upper(), "algorithm": "sgd"} for m in ("ours", "ynw", "dfls")},
+    "data": {"one": {"title": "One", "task": {"instance": "fair-a9a"}}},
     "items": [{
-        "key": "i", "title": "I", "data": ["one"], "methods": ["ours", "ynw", "dfls"], "axis": "passes", "at": [2, 3, 9],
-        "since": 2, "every": 1,
+        "key": "i", "title": "I", "data": ["one"], "methods": ["ours", "ynw", "dfls"],
+        "compare": {"at": [2, 3, 9], "since": 2, "every": 1},
     }],
 }  # fmt: skip
 OURS = [
@@ -339,7 +422,7 @@ DFLS = [made_up("dfls", 0, [(0, 3.0, -1.0, 0), (2, 3.0, -1.0, 0), (3, 1.2, -0.1,
 
 
 def test_gaps_are_those_of_feasible_answers_so_far():
-    results, summary = summarise(STUDY, OURS + YNW + DFLS)
+    results, _ = summary_of(STUDY, OURS + YNW + DFLS)
     by = {(r["row"], r["column"]): r for r in results}
     row = by["ours", "relative gap at 2 passes"]  # 0.25 and 0.3: a point before the first outer iterate is no answer
     assert row["ours"] == pytest.approx(0.275) and (row["n"], row["runs"]) == (2, 2)
@@ -356,12 +439,10 @@ def test_gaps_are_those_of_feasible_answers_so_far():
     assert (row["lower"], row["upper"]) == (pytest.approx(low), pytest.approx(high))
     row = by["ynw", "runs with every outer iterate feasible"]
     assert row["ours"] is None and row["n"] == 0 and by["ynw", "outer iterates"]["ours"] is None
-    marks = summary["blocks"][0]["instances"]["one"]["methods"]["ours"]["outer"]
-    assert marks == {"at": [1.0, 2.0, 4.0], "gap": pytest.approx([1.0, 0.5, 0.2]), "worst": [-0.1, -0.1, -0.1]}
 
 
 def test_findings_name_where_the_subject_is_not_below():
-    _, summary = summarise(STUDY, OURS + YNW + DFLS)
+    _, summary = summary_of(STUDY, OURS + YNW + DFLS)
     (one,) = summary["blocks"][0]["findings"]
     assert one["below"] is False
     assert one["text"] == (
@@ -378,12 +459,12 @@ def test_findings_name_where_the_subject_is_not_below():
 
 
 def test_findings_say_where_it_is_below_and_what_was_not_judged():
-    _, summary = summarise(STUDY, OURS + YNW + [made_up("dfls", 0, [(0, 3.0, -1.0, 0), (4, 3.0, -1.0, 0)])])
+    _, summary = summary_of(STUDY, OURS + YNW + [made_up("dfls", 0, [(0, 3.0, -1.0, 0), (4, 3.0, -1.0, 0)])])
     (one,) = summary["blocks"][0]["findings"]
     assert one["below"] is True and "below DFLS at all 3 passes" in one["text"]
     assert "(0.2 against no feasible iterate at 4)" in one["text"] and "DFLS without any in 1 of 1" in one["text"]
     assert summary["findings"][0]["text"].endswith("on 1 of 1 instances (100%).")
-    _, summary = summarise(STUDY, OURS + YNW)
+    _, summary = summary_of(STUDY, OURS + YNW)
     assert summary["blocks"][0]["findings"][0]["below"] is None
     assert summary["findings"][0]["text"] == "Not judged: One."
     assert "not judged, as DFLS did not finish" in summary["blocks"][0]["findings"][0]["text"]
@@ -391,15 +472,15 @@ def test_findings_say_where_it_is_below_and_what_was_not_judged():
 
 def test_two_methods_at_the_optimum_are_level():
     study = json.loads(json.dumps(STUDY))
-    study["against"] = ["ynw"]
+    study["compare"]["against"] = ["ynw"]
     ours = [made_up("ours", 0, [(0, 3.0, -1.0, 0), (1, 1.0, -1.0, 1), (4, 1.0, -1.0, 2)])]
     ynw = [(0, 3.0, -1.0, None), (2, 1.2, -1.0, None), (3, 1.0 + 1e-10, -1.0, None), (4, 1.0, -1.0, None)]
-    _, summary = summarise(study, [*ours, made_up("ynw", 0, ynw)])
+    _, summary = summary_of(study, [*ours, made_up("ynw", 0, ynw)])
     (one,) = summary["blocks"][0]["findings"]
     assert (
         one["below"] and "below YNW at 1 of 3 passes compared and level at the others, where both have" in one["text"]
     )
-    _, summary = summarise(
+    _, summary = summary_of(
         study, [*ours, made_up("ynw", 0, [(0, 3.0, -1.0, None), (1, 1.0, -1.0, None), (4, 1.0, -1.0, None)])]
     )
     assert summary["blocks"][0]["findings"][0]["below"] is False  # nowhere below
@@ -408,12 +489,12 @@ def test_two_methods_at_the_optimum_are_level():
 @pytest.mark.parametrize("runs", [1, 2, 3, 10])
 def test_quartiles_are_numpys_and_hold_for_infinite_runs(runs):
     values = np.random.default_rng(runs).normal(size=(runs, 7))
-    for name, told in aggregate.quartiles(values).items():
+    for name, told in series.quartiles(values).items():
         q = {"q25": 0.25, "median": 0.5, "q75": 0.75}[name]
         np.testing.assert_allclose(told, np.quantile(values, q, axis=0), rtol=1e-12, atol=1e-15)
     values[:, 0] = np.inf
     values[0, 1] = np.inf
-    told = aggregate.quartiles(values)
+    told = series.quartiles(values)
     assert np.isinf(told["q25"][0]) and np.isinf(told["median"][0])
     assert np.isinf(told["median"][1]) == (runs <= 2) and not any(np.isnan(v).any() for v in told.values())
 
@@ -425,7 +506,8 @@ def test_the_report_is_drawn_from_the_folder_alone(tiny, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
     from fairbound.report.study_report import write_report
 
-    _, results, summary, study, _ = tiny
+    run, results, summary, study, _ = tiny
+    shutil.copy(run.out / "records.jsonl", tmp_path / "records.jsonl")
     study = json.loads(json.dumps(study))
     study["methods"]["ynw"]["title"] = "<b>$x_1^2$</b>"
     for name, value in (("study", study), ("results", results), ("summary", summary)):
@@ -446,7 +528,7 @@ def test_the_command_runs_the_study(tmp_path, capsys):
     asked = ["reproduce", "level-set", "--quick", "--only", "figure1", "--seeds", "1", "--budget", "60 steps"]
     assert main([*asked, "--out", str(tmp_path / "out"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["cells"] == {"asked": 3, "finished": 3} and set(told["findings"]) == {"figure1", "all"}
+    assert told["cells"] == {"asked": 4, "finished": 4} and set(told["findings"]) == {"figure1", "all"}
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
         "cells", "figures", "records.jsonl", "report.html", "results.json", "study.json", "summary.json",
     }  # fmt: skip

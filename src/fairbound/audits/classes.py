@@ -12,7 +12,7 @@ import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.confidence.single import clopper_pearson
-from fairbound.fairness.judging import effective
+from fairbound.fairness.judging import share_of
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import natural_order, texts_of
 
@@ -61,13 +61,6 @@ def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = N
     return Scored(number(truth), number(guess), tuple(known))
 
 
-def share(hit: np.ndarray, among: np.ndarray, w: np.ndarray) -> tuple[float, float]:
-    """Hits and trials among the rows `among`: counts, or with weights Kish's effective number of rows."""
-    total = w[among].sum()
-    trials = float(effective(total, (w[among] ** 2).sum()))
-    return (float(w[among & hit].sum()) * trials / float(total) if trials else 0.0), trials
-
-
 def class_metrics(rows: Scored) -> dict[str, float | None]:
     """Accuracy, the mean recall of the classes that occur, and the lowest of them."""
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
@@ -86,15 +79,15 @@ def class_rows(rows: Scored, label: str) -> list[dict[str, Any]]:
     out = []
     for i, name in enumerate(rows.classes):
         mine, named = rows.target == i, rows.predicted == i
-        recall = rate_record(*share(~rows.wrong, mine, weight), "row of the class", rows.confidence)
-        precision = rate_record(*share(~rows.wrong, named, weight), "row predicted to be it", rows.confidence)
+        recall = rate_record(*share_of(~rows.wrong, mine, weight), "row of the class", rows.confidence)
+        precision = rate_record(*share_of(~rows.wrong, named, weight), "row predicted to be it", rows.confidence)
         rates = {"recall": recall, "precision": precision}
         n = int(mine.sum())
         out.append({"attribute": label, "group": name, "n": n, "positives": None, "rates": rates, "mean_loss": None})
     return out
 
 
-def rate_record(successes: float, trials: float, among: str, confidence: float) -> dict[str, Any]:
+def rate_record(successes: Any, trials: Any, among: str, confidence: float) -> dict[str, Any]:
     """One rate of the audit's "groups" with its two-sided interval; `among`: what there was none of without trials."""
     n = round(float(trials))
     if trials <= 0:

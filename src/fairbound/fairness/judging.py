@@ -17,11 +17,13 @@ from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.contrasts import Contrasts, GapBounds
 from fairbound.confidence.means import mean_bounds, mean_rows_needed, moments, welch_bounds
 from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_bounds
+from fairbound.confidence.single import effective_trials
 from fairbound.fairness.comparing import Compared, Differences, differences
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import Rate
 
 MOST_CONTRASTS = 400
+WEIGHTED = "; weighted rows by their effective number (asymptotic)"
 
 
 @dataclass(frozen=True)
@@ -57,22 +59,16 @@ class Values:
         )
 
 
-def effective(total: np.ndarray, square: np.ndarray) -> np.ndarray:
-    """Kish's effective number of rows (sum w)^2 / sum w^2; 0 without rows."""
-    return np.divide(total**2, square, out=np.zeros(np.shape(total)), where=square > 0)
-
-
 def rate_values(rate: Rate, rows: Scored, group: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
     """(k,) successes, trials, rows and weight of a rate in each group; group: (n,), -1 for none."""
     w = np.ones(len(rows)) if rows.weight is None else rows.weight
     hit = np.array(rate.successes, dtype=bool)[rows.target, rows.predicted]
     trial = (hit | np.array(rate.failures, dtype=bool)[rows.target, rows.predicted]) & (group >= 0)
-    of = group[trial]
-    total = np.bincount(of, weights=w[trial], minlength=k)
-    trials = effective(total, np.bincount(of, weights=w[trial] ** 2, minlength=k))
-    won = np.bincount(of, weights=(w * hit)[trial], minlength=k)
-    successes = won * np.divide(trials, total, out=np.zeros(k), where=total > 0)
-    return successes, trials, np.bincount(of, minlength=k), total
+    of, w = group[trial], w[trial]
+    hit = hit[trial]
+    sums = [np.bincount(of, weights=part, minlength=k) for part in (w * hit, w, w**2 * hit, w**2)]
+    successes, trials = effective_trials(*sums)
+    return successes, trials, np.bincount(of, minlength=k), sums[1]
 
 
 def loss_values(
@@ -207,8 +203,8 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
     count = sets.joined("rows")
     names = sets.cell_names(bound.tails)
     bounds, method, needed = _bounds(bound, sets, rows, alpha)
-    if rows.weight is not None:
-        method += "; weighted rows by their effective number (Kish)"
+    if rows.weight is not None and "guaranteed" not in method:
+        method += WEIGHTED
     verdict = bounds.verdict(float(bound.bound))
     why = None
     if missing:
@@ -295,19 +291,23 @@ def _loss_bounds(
     return found, method, needed
 
 
+def share_of(hit: np.ndarray, among: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Successes and trials behind the share of the rows `among` (n,) that are `hit`; effective numbers for weights w."""
+    both = among & hit
+    return effective_trials(w[both].sum(), w[among].sum(), (w[both] ** 2).sum(), (w[among] ** 2).sum())
+
+
 def judge_share(bound: Any, name: str, rows: Scored, among: np.ndarray, hit: np.ndarray, alpha: float) -> Finding:
     """The verdict on one share of the rows `among` (n,): those that are `hit`, with exact binomial bounds."""
     base = _base(bound, rows) | {"groups": {name: int(among.sum())}}
     w = np.ones(len(rows)) if rows.weight is None else rows.weight
-    total, square = w[among].sum(), (w[among] ** 2).sum()
-    trials = float(total**2 / square) if square > 0 else 0.0
+    successes, trials = (float(v) for v in share_of(hit, among, w))
     if trials <= 0:
         return (
             base
             | _nothing(f"No held-out row has the label {name.removeprefix('class ')}.")
             | {"groups": base["groups"]}
         )
-    successes = float((w * hit)[among].sum()) * trials / total
     alone = Contrasts(np.zeros((1, 1), dtype=np.int64), np.ones((1, 1)))
     found = rate_bounds([successes], [trials], alone, alpha, method="exact")
     verdict = found.verdict(bound.bound)
@@ -324,7 +324,7 @@ def judge_share(bound: Any, name: str, rows: Scored, among: np.ndarray, hit: np.
             "rows_needed": needed,
             "worst": None,
             "method": "Clopper-Pearson (exact binomial) on the rows of the class, Bonferroni over stated bounds"
-            + ("" if rows.weight is None else "; weighted rows by their effective number (Kish)"),
+            + ("" if rows.weight is None else WEIGHTED),
             "contrasts": [{"name": name, **measured}],
             "why": None,
         }

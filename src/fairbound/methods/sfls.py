@@ -83,6 +83,9 @@ class SFLS(Method[SFLSState]):
     optimality_tolerance: eps_opt; 0 never halts. It bounds the gap (Theorem 1) under "theory" alone: a practical call ends
         as soon as U is surely negative, however far below 0 H(r) is, so that U >= -eps_opt says nothing about the gap.
     min_steps: iterations of a call before its bound is judged.
+    margin: what "practical" adds to the online bound before it is judged: "student" margins (see Departs), or "none", the
+        paper's own rule as far as it is stated: a call ends as soon as the bound itself is negative. delta is then unused,
+        and no probability of feasible outer iterates is claimed.
     """
 
     oracle: Literal["ovsmd", "smd"] = "ovsmd"
@@ -96,6 +99,7 @@ class SFLS(Method[SFLSState]):
     delta: float = 0.05
     optimality_tolerance: float = 0.0
     min_steps: int = 10
+    margin: Literal["student", "none"] = "student"
     oracle_error: float | None = None
     light_tails: LightTails | None = None
 
@@ -112,6 +116,7 @@ class SFLS(Method[SFLSState]):
             "stopping": ("practical", "theory"),
             "scaling": ("diameters", "none"),
             "restart": ("centre", "last"),
+            "margin": ("student", "none"),
         }
         for option, allowed in choices.items():
             if getattr(self, option) not in allowed:
@@ -201,7 +206,7 @@ class SFLS(Method[SFLSState]):
                 limit = ovsmd.ovsmd_limit(delta, self.oracle_error, M, self.light_tails.Q)
             return call.t > limit.to(call.t.device)
         ready = (call.t >= self.min_steps) & (state.upper < 0)
-        if not bool(ready.any()):
+        if self.margin == "none" or not bool(ready.any()):
             return ready
         surely = call.mean + ovsmd.margin(call, delta)
         bounded = ovsmd.upper_bound(surely, state.level, problem.dual_set) < 0

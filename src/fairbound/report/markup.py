@@ -11,8 +11,6 @@ from html import escape
 from fairbound.report import words
 from fairbound.report.render import drawing, environment, render
 
-_UNSAFE = words.UNSAFE
-
 
 class Head:
     """The beginning of a page, up to its body."""

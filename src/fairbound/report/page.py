@@ -9,11 +9,8 @@ from typing import Any
 
 from fairbound.base.verdicts import WORST_FIRST
 from fairbound.report import curves, tables, words
-from fairbound.report.markup import Head
 from fairbound.report.render import render
 from fairbound.report.schema import validate
-
-_HEAD = Head()  # the study page imports it from here
 
 
 def audit_page(audit: dict[str, Any]) -> str:

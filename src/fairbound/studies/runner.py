@@ -1,13 +1,13 @@
-"""Run a study: pending cells through joblib, then the merged records, the numbers and the curves.
+"""Run a study: pending cells through joblib, then the merged records, the numbers and the findings.
 
 Everything is kept in one folder. A cell that is finished is not run again, a cell that was stopped goes on from its
 checkpoint, and a cell whose settings have changed is run anew; so a killed sweep restarts where it stopped.
 
 `study.json`     what was asked, what was found of the data, environment, failures
-`cells/`         a result and the evaluations of every cell (see `store`)
-`records.jsonl`  the evaluations of all cells
+`cells/`         a result and the records of every cell (see `store`)
+`records.jsonl`  the records of all cells, one table
 `results.json`   the numbers of each table, the paper's beside ours
-`summary.json`   curves and findings: all that the figures need
+`summary.json`   the blocks of the page with their findings
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 import os
 import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,12 +26,15 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import atomic_write_many, atomic_write_text, check_writable
 from fairbound.base.records import hardware, plain, versions
 from fairbound.studies import workers
-from fairbound.studies.cells import run_cell
-from fairbound.studies.registry import KINDS, load_spec
-from fairbound.studies.spec import Cell, MethodSpec, StudySpec, named
+from fairbound.studies.checked import imported
+from fairbound.studies.library import load_spec
+from fairbound.studies.spec import Cell, ItemSpec, StudySpec
 from fairbound.studies.store import checkpoint_of, is_done, read_cell_records, read_result
+from fairbound.studies.table import summarise
+from fairbound.studies.task import Run, run_cell
+from fairbound.studies.tuning import choose
 
-SCHEMA = "fairbound.study/1"
+SCHEMA = "fairbound.study/2"
 Say = Callable[[str], None]
 
 
@@ -74,15 +78,13 @@ def run_study(
     _refuse_another(folder, study.name)
     cells_folder = check_writable(folder / "cells")
     place = None if data_dir is None else str(data_dir)
-    kind = KINDS[study.kind]
-    study, notes = kind.place(study, place)
+    study, notes = _placed(study, place)
     environment = {"commit": commit(), "jobs": jobs, "backend": backend}
     engine = _Engine(cells_folder, place, environment, jobs, backend, say)
     chosen: dict[str, Any] = {}
     if trials := study.trials():
         engine.run(trials)
-        assert kind.choose is not None
-        chosen = kind.choose(study, trials, cells_folder)
+        chosen = choose(study, trials, cells_folder)
         atomic_write_text(folder / "tuned.json", json.dumps(chosen, indent=2) + "\n")
     cells = study.cells({d: {m: c["options"] for m, c in by.items()} for d, by in chosen.items()})
     engine.run(cells)
@@ -90,36 +92,83 @@ def run_study(
     if not found:
         first = next(iter(engine.failures.values())).removesuffix(".")
         raise DataError(f"no cell of the study finished; the first reason: {first}.")
-    asked = {
-        "schema": SCHEMA, "kind": study.kind, "name": study.name, "title": study.title, "source": study.source,
-        "seeds": study.seeds, "quick": quick, "items": [asdict(i) for i in study.items],
-        "data": {d: asdict(study.data[d]) for d in named(study.items, "data")},
-        "methods": {m: _told(study.methods[m]) for m in named(study.items, "methods")},
-        "paper": study.paper, "notes": [*study.notes, *notes],
+    used = {kind: {name for item in study.items for name in getattr(item, kind)} for kind in ("data", "methods")}
+    facts = {
+        "schema": SCHEMA, **{k: v for k, v in asdict(study).items() if k not in ("quick", "checkpoint_every")},
+        "quick": quick, "items": [_item(study, item) for item in study.items],
+        "data": {d: asdict(study.data[d]) for d in study.data if d in used["data"]},
+        "methods": {m: asdict(study.methods[m]) for m in study.methods if m in used["methods"]},
+        "settings": _settings(study), "chosen": chosen, "notes": [*study.notes, *notes],
         "failures": engine.failures, "cells": {"asked": len(cells), "finished": len(found)},
         "environment": {**environment, "versions": versions(), "hardware": hardware(), "processors": os.cpu_count()},
         "slowdown": engine.slowdown, "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }  # fmt: skip
-    asked |= kind.facts(study, chosen)
-    write_study(folder, asked, found)
-    return StudyRun(folder, engine.done, engine.reused, tuple(engine.failures), asked)
+    facts = plain(facts)
+    _write(folder, study, facts, found)
+    return StudyRun(folder, engine.done, engine.reused, tuple(engine.failures), facts)
 
 
-def write_study(folder: Path, asked: dict[str, Any], cells: Iterable[Cell]) -> None:
+def _write(folder: Path, study: StudySpec, facts: dict[str, Any], cells: Iterable[Cell]) -> None:
     """Merge the cells' files into records.jsonl, and write results.json, summary.json and study.json from them."""
-    runs = []
+    runs: dict[tuple[str, str], list[Run]] = defaultdict(list)
     with open(folder / "records.jsonl.part", "w", encoding="utf-8") as merged:
         for cell in cells:
-            result, records = read_result(folder / "cells", cell.key), read_cell_records(folder / "cells", cell.key)
+            result, rows = read_result(folder / "cells", cell.key), read_cell_records(folder / "cells", cell.key)
             assert result is not None
-            runs.append((result, records))
-            merged.writelines(json.dumps(r, allow_nan=False) + "\n" for r in records)
+            merged.writelines(json.dumps(r, allow_nan=False) + "\n" for r in rows)
+            models = {r["output"]: r for r in rows if r["output"] is not None}
+            records, output = [r for r in rows if r["output"] is None], study.methods[cell.method.key].output
+            runs[cell.data, cell.method.key].append(Run(result, records, models, output if models else "point"))
     os.replace(folder / "records.jsonl.part", folder / "records.jsonl")
-    results, summary = KINDS[asked["kind"]].summarise(asked, runs)
-    contents = {"results.json": results, "summary.json": summary, "study.json": asked}
+    results, summary = summarise(study, runs)
+    contents = {"results.json": results, "summary.json": summary, "study.json": facts}
     atomic_write_many(
         folder, {k: (json.dumps(plain(v), allow_nan=False, indent=1) + "\n").encode() for k, v in contents.items()}
     )
+
+
+def _placed(study: StudySpec, data_dir: str | None) -> tuple[StudySpec, list[str]]:
+    """The study without data that cannot be had, and a note for each: others take their place where the study names some.
+
+    Raises: OptionError where none is left.
+    """
+    absent = getattr(imported(study.measures), "absent", lambda data, data_dir: "")
+    notes, places = [], {}
+    for key in dict.fromkeys(d for item in study.items for d in item.data):
+        data = study.data[key]
+        why = absent({**study.task, **data.task, "key": key}, data_dir)
+        places[key] = data.instead if why else (key,)
+        if why and data.instead:
+            others = " and ".join(study.data[k].title for k in data.instead)
+            notes.append(f"{data.title} is left out: {why} {others} take its place.")
+        elif why:
+            notes.append(f"{data.title} is left out: {why}")
+    items = [replace(i, data=tuple(dict.fromkeys(k for d in i.data for k in places[d]))) for i in study.items]
+    items = [item for item in items if item.data]
+    if not items:
+        raise OptionError(notes[0])
+    return replace(study, items=tuple(items)), notes
+
+
+def _item(study: StudySpec, item: ItemSpec) -> dict[str, Any]:
+    compare = study.compared(item)
+    return {**asdict(item), "compare": {} if compare is None else asdict(compare)}
+
+
+def _settings(study: StudySpec) -> list[dict[str, Any]]:
+    """The settings of every method, in the items that share them; options given per epoch show 1."""
+    out: dict[tuple[str, ...], dict[str, Any]] = {}
+    for item in study.items:
+        for key in item.methods:
+            method = study.method_in(item, key)
+            batch = "all rows" if method.sampling == "full" else f"{method.batch or item.batch or study.batch:,}"
+            said = {
+                "title": method.title, "algorithm": method.algorithm, "sampling": method.sampling, "batch": batch,
+                "config": repr(method.config({**method.options, **dict.fromkeys(method.per_epoch, 1)})),
+                "output": method.output,
+            }  # fmt: skip
+            out.setdefault(tuple(said.values()), {**said, "items": []})["items"].append(item.key)
+    return list(out.values())
 
 
 class _Engine:
@@ -156,13 +205,13 @@ class _Engine:
         tasks = (delayed(run_cell)(cell, self.folder, self.data_dir, facts) for cell in pending)
         stopped = False
         with workers.workers(self.backend, self.jobs) as run:
-            for n, told in enumerate(run(tasks), start=1):
-                where = f"[{n}/{len(pending)}] {told['key']}"
-                self.say(f"{where}: {told['status']} in {told['seconds']:.1f} s; {told['message']}")
-                if told["status"] == "done":
+            for n, end in enumerate(run(tasks), start=1):
+                where = f"[{n}/{len(pending)}] {end['key']}"
+                self.say(f"{where}: {end['status']} in {end['seconds']:.1f} s; {end['message']}")
+                if end["status"] == "done":
                     self.done += 1
-                elif told["status"] == "failed":
-                    self.failures[told["key"]] = told["message"]
+                elif end["status"] == "failed":
+                    self.failures[end["key"]] = end["message"]
                 else:
                     stopped = True
                     break
@@ -190,10 +239,6 @@ def _asked(
     return study
 
 
-def _told(method: MethodSpec) -> dict[str, Any]:
-    return {**asdict(method), "config": method.settings}
-
-
 def _refuse_another(folder: Path, name: str) -> None:
     try:
         held = json.loads((folder / "study.json").read_text(encoding="utf-8"))["name"]
@@ -207,10 +252,10 @@ def commit() -> str | None:
     """The revision of the source that runs, with "+" where files differ from it; None outside a checkout."""
     here = Path(__file__).resolve().parent
     try:
-        told = [
+        found = [
             subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=10, check=True).stdout
             for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--untracked-files=no", "--", "."))
         ]
     except (OSError, subprocess.SubprocessError):
         return None
-    return told[0].strip() + ("+" if told[1].strip() else "")
+    return found[0].strip() + ("+" if found[1].strip() else "")

@@ -1,135 +1,285 @@
-"""A study as data: what every kind of study states in its TOML file, checked before anything starts.
+"""What a study states in its TOML file, checked before anything starts.
 
-A *cell* is one run: a data set or instance, a method with its options, and a seed. An *item* groups cells into what is
-shown together (a figure or a table of a paper). What a cell does, what is measured and what is drawn is its kind's:
-`fair_models` trains models under a fairness bound, `known_optima` follows methods towards an optimum that is known.
+A *cell* is one run: a data set or an instance, a method with its options, and a seed. An *item* groups cells into what is
+shown together (a figure or a table of a paper). What a cell runs and what is measured is said by the study's measures:
+a module, named in the TOML, with the options of its task (`Options`), the task itself, the numbers of a run, and the
+findings. See `fairbound.studies.task` and docs/extending.md.
 """
 
 from __future__ import annotations
 
-import difflib
 import hashlib
+import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, ClassVar, Self
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
 
 from fairbound.base.errors import OptionError
 from fairbound.methods import algorithm
-from fairbound.solver.solve import Solution
+from fairbound.solver.budget import Budget
+from fairbound.studies.checked import imported, known, made
+
+TUNED = "-tuned"
+OUTPUTS = ("last", "best", "random")
+KINDS = ("curve", "profile", "density", "frontier", "radar")
+Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataSpec:
-    """What a cell runs on. title, note: for the reader."""
+    """What a cell runs on. title, note: for the reader. task: options of the task. seeds: runs of a method on it, 0 for
+    the study's number. instead: keys of data that take its place where it cannot be had."""
 
     key: str
     title: str
     note: str = ""
+    task: Values = field(default_factory=dict)
+    seeds: int = 0
+    instead: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class MethodSpec:
     """A method of a study.
 
-    algorithm: a name of `fairbound.methods`, with a preset after a colon; options: on top of it. sampling: of `solve`.
+    algorithm: a name of `fairbound.methods` with a preset after a colon, or a class as "package.module:Class"; options:
+    on top of it. per_epoch: options set to the steps of one epoch. sampling, average, record_every: of `solve`. task:
+    options of the task. seeds, batch: in place of the study's and the item's. output: the model that its table rows are
+    of: the "last" iterate (or average), the "best" verified one, or the method's own "random" one. grid: option ->
+    values to tune over; tune_by: "bound" prefers settings within the tuning tolerance, then the lower loss, "loss" the
+    lower loss. color: in figures, a name of the page's palette.
     """
 
     key: str
     title: str
     algorithm: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Values = field(default_factory=dict)
+    per_epoch: tuple[str, ...] = ()
     sampling: str = "balanced"
+    average: int = 0
+    record_every: int | str = 0
+    task: Values = field(default_factory=dict)
+    seeds: int = 0
+    batch: int = 0
+    output: str = "last"
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    tune_by: str = "bound"
+    color: str = ""
 
-    def config(self, options: Mapping[str, Any]) -> Any:
+    def __post_init__(self) -> None:
+        if self.output not in OUTPUTS:
+            raise OptionError(f"method {self.key!r}: output must be one of {', '.join(OUTPUTS)}, got {self.output!r}.")
+        if self.tune_by not in ("bound", "loss"):
+            raise OptionError(f"method {self.key!r}: tune_by must be 'bound' or 'loss', got {self.tune_by!r}.")
+        for option in ("record_every", "average", "seeds", "batch"):
+            value = getattr(self, option)
+            if isinstance(value, int) and value < 0:
+                raise OptionError(f"method {self.key!r}: {option} must not be negative, got {value}.")
+        for options in (self.options, *self.trials()):
+            self.config({**options, **dict.fromkeys(self.per_epoch, 1)})
+
+    def config(self, options: Values) -> Any:
         """The configuration with `options`, in place of the method's own. Raises: OptionError naming the method."""
         try:
             return algorithm(self.algorithm, **options)
         except OptionError as error:
             raise OptionError(f"method {self.key!r}: {error}") from None
 
-    @property
-    def settings(self) -> str:
-        """The configuration as text."""
-        return repr(self.config(self.options))
+    def trials(self) -> list[dict[str, Any]]:
+        """Options of every point of the grid."""
+        return [
+            {**self.options, **dict(zip(self.grid, values, strict=True))}
+            for values in itertools.product(*self.grid.values())
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ItemSpec:
-    """What is shown together: methods side by side on some data."""
+    """What is shown together: methods side by side on some data.
+
+    paper: the table of the study's `paper` whose numbers stand beside. figures: keys of the study's figures, all of them
+    by default. compare: options of the comparison. together: all data in one block of the page, with a panel each.
+    budget, batch, record_every, sampling: of its runs, in place of the study's and (but for full batches) the methods'
+    own; quick_budget: with `--quick`. presets: method -> preset of its algorithm here. tuned: its methods run with the
+    settings that `--tune` chose.
+    """
 
     key: str
     title: str
     data: tuple[str, ...]
     methods: tuple[str, ...]
     note: str = ""
+    paper: str = ""
+    figures: tuple[str, ...] | None = None
+    compare: Values = field(default_factory=dict)
+    together: bool = False
+    budget: str = ""
+    quick_budget: str = ""
+    batch: int = 0
+    record_every: int | str = 0
+    sampling: str = ""
+    presets: Mapping[str, str] = field(default_factory=dict)
+    tuned: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureSpec:
+    """A figure, drawn for every block from the saved records and results.
+
+    kind: "curve" and "profile": columns y of the records over columns x, a row of panels for each y; a curve has quartile
+    bands over runs in a panel for each of `panels` ("data" or "methods"), a profile one line a method, the `statistic`
+    over runs, in a panel for each x. "density": histograms, columns y of the reported models. "frontier": results y
+    over results x. "radar": results "x y" on axes y in a panel for each x.
+    scales: of each y, "linear", "log" or "symlog"; lines: levels drawn across each y; ranges: [low, high] of each y, or [].
+    marks: a count in the records at whose increases the first run is marked. missing: what a null in the records is,
+    "unknown" or "infinite". mean: curves show the mean over runs beside the median.
+    """
+
+    key: str
+    kind: str
+    title: str
+    x: tuple[str, ...] = ()
+    y: tuple[str, ...] = ()
+    caption: str = ""
+    panels: str = "data"
+    statistic: tuple[str, ...] = ()
+    scales: tuple[str, ...] = ()
+    lines: tuple[Sequence[float], ...] = ()
+    ranges: tuple[Sequence[float], ...] = ()
+    marks: str = ""
+    missing: str = "unknown"
+    mean: bool = False
+
+    def __post_init__(self) -> None:
+        known(f"figure {self.key!r}", "kind", self.kind, KINDS)
+        known(f"figure {self.key!r}", "value of panels", self.panels, ("data", "methods"))
+        known(f"figure {self.key!r}", "value of missing", self.missing, ("unknown", "infinite"))
+        for scale in self.scales:
+            known(f"figure {self.key!r}", "scale", scale, ("linear", "log", "symlog"))
+        for statistic in self.statistic:
+            known(f"figure {self.key!r}", "statistic", statistic, ("mean", "median"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSpec:
+    """A table of results, a row for each method, for every data set. columns, percent: patterns such as "train *" of the
+    columns of results.json; percent: those shown in per cent. digits: after the point. lowest: shade the lowest."""
+
+    caption: str
+    columns: tuple[str, ...]
+    percent: tuple[str, ...] = ()
+    digits: int = 3
+    lowest: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuickSpec:
-    """What `--quick` runs instead: so many seeds, and these items and data alone where any are named."""
+    """What `--quick` runs instead. items, data: these alone, where any are named; instead: data -> data in its place."""
 
     seeds: int = 2
     items: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
+    instead: Mapping[str, str] = field(default_factory=dict)
+    budget: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningSpec:
+    """seeds, budget: of every trial. validation: share of the training rows that judges. loss, value: the measures by
+    which it judges; tolerance: of the value, taken as met."""
+
+    seeds: int = 1
+    budget: str = "10s"
+    validation: float = 0.25
+    loss: str = "test loss"
+    value: str = "test |gap|"
+    tolerance: float = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One run. key: names its files. kind: of its study. checkpoint_every: seconds between its checkpoints."""
+    """One run. key: names its files. measures: the module of its task; task: the task's options. held: in a trial, the
+    share of the training rows that takes the place of the test rows. checkpoint_every: seconds between checkpoints."""
 
     key: str
-    kind: str
-    data: DataSpec
+    measures: str
+    data: str
     method: MethodSpec
-    options: Mapping[str, Any]
+    task: Values
+    options: Values
     seed: int
     budget: str
     batch_size: int
-    checkpoint_every: float
-
-    untold: ClassVar[frozenset[str]] = frozenset({"key", "kind", "checkpoint_every", "title", "note"})
+    record_every: int | str
+    held: float = 0.0
+    checkpoint_every: float = 10.0
 
     @property
     def fingerprint(self) -> str:
         """Hash of all that decides the run: a finished cell with another one is run again."""
-        told = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in self.untold}
-        for part in ("data", "method"):
-            told[part] = {k: v for k, v in asdict(told[part]).items() if k == "key" or k not in self.untold}
-        return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        decides = {k: getattr(self.method, k) for k in ("algorithm", "per_epoch", "sampling", "average")}
+        own = {k: v for k, v in self.__dict__.items() if k not in ("key", "method", "checkpoint_every")}
+        return hashlib.sha256(json.dumps([decides, own], sort_keys=True, default=dict).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudySpec:
-    """What all studies share. seeds: 0 .. seeds - 1. checkpoint_every: seconds between a cell's checkpoints.
-
-    paper: table -> row -> column -> (mean, std) as printed. parts: the classes of the TOML file's tables.
-    """
+    """A study. measures: the module of its task and numbers, by dotted name. seeds: 0 .. seeds - 1. task, compare:
+    options of the task and of the comparison, for all cells and items. paper: table -> row -> column -> (mean, std) as
+    printed. measured: what the page says of the measurement, name -> text."""
 
     name: str
     title: str
     source: str
+    measures: str
     seeds: int
-    items: tuple[Any, ...]
-    data: Mapping[str, Any]
-    methods: Mapping[str, Any]
-    kind: str = "fair-models"
+    items: tuple[ItemSpec, ...]
+    data: Mapping[str, DataSpec]
+    methods: Mapping[str, MethodSpec]
+    task: Values = field(default_factory=dict)
+    compare: Values = field(default_factory=dict)
+    budget: str = ""
+    batch: int = 64
     checkpoint_every: float = 10.0
-    quick: Any = field(default_factory=QuickSpec)
+    quick: QuickSpec = field(default_factory=QuickSpec)
+    tuning: TuningSpec = field(default_factory=TuningSpec)
+    figures: tuple[FigureSpec, ...] = ()
+    tables: tuple[TableSpec, ...] = ()
     paper: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]] = field(default_factory=dict)
+    measured: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
-    parts: ClassVar[dict[str, type]] = {}
-
     def __post_init__(self) -> None:
+        where = f"study {self.name!r}"
+        if self.seeds < 1 or self.batch < 1:
+            raise OptionError(f"{where}: seeds and batch must be at least 1, got {self.seeds} and {self.batch}.")
+        figures = [f.key for f in self.figures]
         for item in self.items:
-            for kind, named, among in self.named_by(item):
-                for name in named:
-                    known(f"item {item.key!r} of study {self.name!r}", kind, name, among)
+            of = f"item {item.key!r} of {where}"
+            for kind, names, among in (
+                ("data", item.data, self.data), ("method", item.methods, self.methods),
+                ("method", item.presets, item.methods), ("figure", item.figures or (), figures),
+            ):  # fmt: skip
+                for name in names:
+                    known(of, kind, name, among)
+            budget = item.budget or self.budget
+            for text in (budget, item.quick_budget or budget, self.quick.budget or budget, self.tuning.budget):
+                Budget.of(text)
+            self.compared(item)
+        counts = {m.key: len(m.trials()) for m in self.methods.values() if m.grid}
+        if len(set(counts.values())) > 1:
+            raise OptionError(f"{where}: tuning budgets must be equal, but the grids have {counts} points.")
+        self.cells({d: {m: self.methods[m].options for m in self.methods} for d in self.data}, seeds=1)
 
-    def named_by(self, item: Any) -> list[tuple[str, Sequence[str], Iterable[str]]]:
-        """(what, names that the item uses, names that there are)."""
-        return [("data", item.data, self.data), ("method", item.methods, self.methods)]
+    def compared(self, item: ItemSpec) -> Any:
+        """The options of the item's comparison, as the measures check them; None where they have none."""
+        kind = getattr(imported(self.measures), "Compare", None)
+        given = {**self.compare, **item.compare}
+        return kind if kind is None else made(kind, f"the comparison of item {item.key!r}", given)
+
+    def figures_of(self, item: ItemSpec) -> list[FigureSpec]:
+        return [f for f in self.figures if item.figures is None or f.key in item.figures]
 
     def only(self, keys: Iterable[str]) -> Self:
         """The study with the named items alone. Raises: OptionError for an unknown name."""
@@ -139,87 +289,89 @@ class StudySpec:
         return replace(self, items=tuple(item for item in self.items if item.key in keys))
 
     def quickly(self) -> Self:
-        """The study that `--quick` runs."""
-        raise NotImplementedError
+        """The study that `--quick` runs: fewer seeds, the quick items and data, `solve`'s own spacing of records."""
+        quick, items = self.quick, []
+        for item in self.items:
+            if quick.items and item.key not in quick.items:
+                continue
+            data = tuple(quick.instead.get(d, d) for d in item.data)
+            data = tuple(d for d in data if d in quick.data) or data
+            items.append(replace(item, data=data, budget=item.quick_budget or item.budget))
+        methods = {key: replace(m, record_every=0) for key, m in self.methods.items()}
+        return replace(
+            self, seeds=quick.seeds, budget=quick.budget or self.budget, items=tuple(items), methods=methods,
+            checkpoint_every=60.0,
+        )  # fmt: skip
 
     def within(self, budget: str) -> Self:
         """The study with `budget` for every run."""
-        raise NotImplementedError
+        return replace(self, budget=budget, items=tuple(replace(item, budget="") for item in self.items))
 
     def with_tuned(self) -> Self:
-        """The study with an item more, of settings to be chosen by trials."""
-        raise OptionError(f"study {self.name!r} has nothing to tune; leave --tune out.")
+        """The study with one more item, "tuned": the methods that have a grid, on the data of the first item."""
+        first, tuning = self.items[0], self.tuning
+        methods = [self.methods[key] for key in first.methods if self.methods[key].grid]
+        if not methods:
+            raise OptionError(f"study {self.name!r}: no method of item {first.key!r} has a grid to tune over.")
+        tuned = {m.key + TUNED: replace(m, key=m.key + TUNED, title=f"{m.title}, tuned") for m in methods}
+        note = (
+            f"{len(methods[0].trials())} settings a method, {tuning.seeds} seed(s) of {tuning.budget} each, judged on "
+            f"{tuning.validation:.0%} of the training rows."
+        )
+        item = replace(
+            first, key="tuned", title="Equal tuning budgets", methods=tuple(tuned), tuned=True, paper="", note=note
+        )
+        return replace(self, items=(*self.items, item), methods={**self.methods, **tuned})
+
+    def cells(self, chosen: Mapping[str, Mapping[str, Values]] | None = None, seeds: int | None = None) -> list[Cell]:
+        """Every cell once, seed by seed. chosen: data -> method -> options that trials chose. seeds: in place of its own.
+
+        Raises: OptionError where two items run a method on the same data in different ways.
+        """
+        cells: dict[str, Cell] = {}
+        for seed, item in itertools.product(range(seeds or self.seeds), self.items):
+            for data, method in itertools.product(item.data, item.methods):
+                its = self.methods[method]
+                if seed >= min(n or self.seeds for n in (its.seeds, self.data[data].seeds)):
+                    continue
+                options = (chosen or {})[data][method.removesuffix(TUNED)] if item.tuned else its.options
+                cell = self._cell(f"{data}.{method}.s{seed}", item, data, options, seed, method)
+                if cells.setdefault(cell.key, cell).fingerprint != cell.fingerprint:
+                    raise OptionError(
+                        f"study {self.name!r}: item {item.key!r} runs {method!r} on {data!r} in another way than an item "
+                        "before it; give the method or the data another key there."
+                    )
+        return list(cells.values())
 
     def trials(self) -> list[Cell]:
-        """The cells that choose settings."""
-        return []
+        """Every cell of the tuning: grid points x tuning seeds, for each data set and method of the tuned item."""
+        cells = []
+        for item in (i for i in self.items if i.tuned):
+            for data, key in itertools.product(item.data, (m.removesuffix(TUNED) for m in item.methods)):
+                for n, options in enumerate(self.methods[key].trials()):
+                    for seed in range(self.tuning.seeds):
+                        cell = self._cell(f"tune.{data}.{key}.{n}.s{seed}", item, data, options, seed, key)
+                        cells.append(replace(cell, budget=self.tuning.budget, held=self.tuning.validation))
+        return cells
 
-    def cells(self, chosen: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None) -> list[Cell]:
-        """Every cell once, in the order in which they run. chosen: data -> method -> options that trials chose."""
-        raise NotImplementedError
+    def _cell(self, key: str, item: ItemSpec, data: str, options: Values, seed: int, name: str) -> Cell:
+        method = self.method_in(item, name)
+        given = {**self.task, **self.data[data].task, **method.task}
+        where = f"the task of data {data!r} with method {name!r}"
+        task = made(imported(self.measures).Options, where, given)
+        return Cell(
+            key=key, measures=self.measures, data=data, method=method, task=asdict(task), options=dict(options),
+            seed=seed, budget=item.budget or self.budget, batch_size=method.batch or item.batch or self.batch,
+            record_every=method.record_every or item.record_every, checkpoint_every=self.checkpoint_every,
+        )  # fmt: skip
 
-
-@dataclass(frozen=True)
-class Prepared:
-    """A cell made ready for `solve`.
-
-    options: further arguments of `solve`. checksum: of the data. facts: what else each record is to say.
-    read: the Solution -> (evaluations, the result's own entries).
-    """
-
-    problem: Any
-    config: Any
-    options: Mapping[str, Any]
-    checksum: str
-    read: Callable[[Solution], tuple[list[dict[str, Any]], dict[str, Any]]]
-
-
-Run = tuple[dict[str, Any], list[dict[str, Any]]]
-"""The result and the evaluations of a finished cell."""
-
-
-def _as_it_is(study: Any, data_dir: str | None) -> tuple[Any, list[str]]:
-    return study, []
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What the runner must know of a kind of study.
-
-    spec: the class of its studies. prepare: a cell and the data folder -> what `solve` runs. facts: what study.json says
-    beside what every study says. summarise: study.json and the runs -> (results.json, summary.json), the latter with
-    "blocks": [{"key", "title", "findings": [{"text"}], ...}] and "findings" of the whole. place: the study with absent
-    data replaced, and a note for each. choose: (study, trials, folder) -> data -> method -> {"options", ...}.
-    """
-
-    spec: type[StudySpec]
-    prepare: Callable[[Any, str | None], Prepared]
-    facts: Callable[[Any, dict[str, Any]], dict[str, Any]]
-    summarise: Callable[[dict[str, Any], list[Run]], tuple[list[dict[str, Any]], dict[str, Any]]]
-    place: Callable[[Any, str | None], tuple[Any, list[str]]] = _as_it_is
-    choose: Callable[..., dict[str, Any]] | None = None
-
-
-def made(kind: Any, where: str, values: Mapping[str, Any]) -> Any:
-    """An instance of `kind` from a TOML table. Raises: OptionError for an unknown or a missing key."""
-    there = {f.name: f for f in fields(kind)}
-    for name in values:
-        known(where, "key", name, there)
-    given = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-    try:
-        return kind(**given)
-    except TypeError as error:
-        raise OptionError(f"{where}: {str(error).partition('__init__() ')[2]}.") from None
-
-
-def known(where: str, kind: str, name: str, names: Iterable[str]) -> None:
-    """Raises: OptionError where `name` is not among `names`, with the nearest of them."""
-    if name not in names:
-        near = difflib.get_close_matches(name, names, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}."
-        raise OptionError(f"{where} has no {kind} {name!r}; {hint}")
-
-
-def named(items: Iterable[ItemSpec], kind: str) -> tuple[str, ...]:
-    """Every name of `kind` ("data" or "methods") that the items use, once."""
-    return tuple(dict.fromkeys(name for item in items for name in getattr(item, kind)))
+    def method_in(self, item: ItemSpec, key: str) -> MethodSpec:
+        """A method with the preset and the sampling that an item gives it."""
+        method = self.methods[key]
+        if preset := item.presets.get(key, ""):
+            words = method.algorithm.split(":")
+            named = words[: 2 if "." in words[0] else 1]  # "module:Class" or a short name, without a preset of its own
+            method = replace(method, algorithm=":".join([*named, preset]))
+        if item.sampling and method.sampling != "full":
+            method = replace(method, sampling=item.sampling)
+        return method

@@ -1,7 +1,8 @@
 """The files of a cell: its checkpoint, and when it is finished two others, each whole or not at all.
 
-`cells/KEY.jsonl`  a line per evaluation: counters, seconds of training, what was measured, and what the run depends on
-                   (versions, hardware, seed, checksum of the data)
+`cells/KEY.jsonl`  a line per evaluation, and per model that the run returned (whose `output` is not null): counters,
+                   seconds of training, what was measured, and what the run depends on (versions, hardware, seed,
+                   checksum of the data)
 `cells/KEY.json`   the result. Its presence says that the cell is finished.
 """
 
@@ -36,7 +37,7 @@ def read_result(folder: Path, key: str) -> dict[str, Any] | None:
 
 
 def read_cell_records(folder: Path, key: str) -> list[dict[str, Any]]:
-    """The evaluations of a finished cell, in order."""
+    """The evaluations of a finished cell in order, and the measures of the models that it returned."""
     return [json.loads(line) for line in (folder / f"{key}.jsonl").read_text(encoding="utf-8").splitlines()]
 
 

@@ -1,4 +1,4 @@
-"""Weighted rows count as Kish's effective number of rows, (sum w)^2 / sum w^2, in every interval of an audit."""
+"""Weighted rows count as their effective number in every interval of an audit: fewer where weights go with outcomes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def weighted_rows(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nda
 
 
 def size_and_rate(hit: np.ndarray, among: np.ndarray, w: np.ndarray) -> tuple[float, float]:
-    return w[among].sum() ** 2 / (w[among] ** 2).sum(), w[among & hit].sum() / w[among].sum()
+    """p (1 - p) over the linearised variance of the weighted rate p, at most Kish's size (Korn and Graubard)."""
+    p = w[among & hit].sum() / w[among].sum()
+    variance = (w[among] ** 2 * (hit[among] - p) ** 2).sum() / w[among].sum() ** 2
+    return min(p * (1 - p) / variance, w[among].sum() ** 2 / (w[among] ** 2).sum()), p
 
 
 @pytest.mark.parametrize("seed", range(3))

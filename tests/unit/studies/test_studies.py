@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import tomllib
 from dataclasses import replace
 
@@ -13,19 +14,30 @@ import torch
 from scipy import stats
 from scipy.special import expit
 
+from fairbound.base import series
 from fairbound.base.errors import DataError, OptionError
-from fairbound.studies import aggregate, load_spec, names, run_study
-from fairbound.studies.cells import one_thread
-from fairbound.studies.fair_models.cell import _problem, _Reader, measure
-from fairbound.studies.fair_models.findings import apart, findings
-from fairbound.studies.fair_models.rows import Part, divided, load_rows
-from fairbound.studies.registry import parse
-from fairbound.studies.store import is_done, read_result
+from fairbound.studies import deep_benchmark, load_spec, names, run_study
+from fairbound.studies.compare import apart
+from fairbound.studies.library import parse
+from fairbound.studies.rows import Part, divided, load_rows
+from fairbound.studies.store import is_done, read_cell_records, read_result
+from fairbound.studies.table import Block, rows_of
+from fairbound.studies.task import one_thread
 from fairbound.studies.workers import slowdown, workers
 from study_examples import TINY, changed, write_tiny
 
 FLOAT32 = 480 * 2**-24  # rounding of a sum of 480 terms of size 1 in single precision
 TABLE = tomllib.loads(TINY.format(budget="200 steps"))
+
+
+def rows_for(seed, held=0.0, **other):
+    asked = {**TABLE["data"]["generated"]["task"], **other}
+    return load_rows(asked["dataset"], asked["options"], asked["group"], asked["groups"], seed, None, held)
+
+
+def models(run, key):
+    """Measures of the models that a cell returned, by output."""
+    return {r["output"]: r for r in read_cell_records(run.out / "cells", key) if r["output"]}
 
 
 @pytest.fixture(scope="module")
@@ -67,17 +79,26 @@ def test_table_3_is_typed_in_as_printed():
         ("methods.alm.algorithm", "almm", "method 'alm': unknown algorithm 'almm'"),
         ("methods.alm.options", {"stepsize": 1}, "method 'alm': alm has no option 'stepsize'"),
         ("methods.alm.output", "first", "output must be one of last, best, random"),
-        ("methods.alm.validation", 1.0, "validation is a share"),
+        ("methods.alm.task", {"validation": 1.0}, "validation is a share"),
+        ("methods.alm.task", {"trained": "loss_gap < 1"}, "cannot read the constraint"),
+        (
+            "methods.alm.task",
+            {"train": "loss_gap <= 1"},
+            "data 'generated' with method 'alm' has no key 'train'; did you",
+        ),
         ("methods.alm.grid", {"step_size": [0.1]}, "tuning budgets must be equal"),
         ("methods.alm.tune_by", "luck", "tune_by must be"),
         ("methods.alm.record_every", -1, "record_every must not be negative"),
-        ("methods.alm.constraint", "loss_gap < 1", "cannot read the constraint"),
         ("items.0.methods", ["sgd", "alms"], "item 'main' of study 'tiny' has no method 'alms'; did you mean 'alm'"),
         ("items.0.figures", ["pie"], "has no figure 'pie'"),
-        ("data.generated.groups", ["1", "1"], "groups must be"),
-        ("seeds", 0, "seeds and batch_size must be at least 1"),
+        ("items.1.budget", "soon", "cannot read the budget"),
+        ("figures.0.kind", "pie", "figure 'train' has no kind 'pie'"),
+        ("figures.0.scales", ["cubic"], "figure 'train' has no scale 'cubic'"),
+        ("data.generated.task.groups", ["1", "1"], "groups must be"),
+        ("seeds", 0, "seeds and batch must be at least 1"),
         ("budget", "soon", "cannot read the budget"),
-        ("constraint", "loss_gap", "cannot read the constraint"),
+        ("task.constraint", "loss_gap", "cannot read the constraint"),
+        ("measures", "fairbound.studies.nothing", "cannot import 'fairbound.studies.nothing'"),
         ("colour", "red", "study 'tiny' has no key 'colour'"),
     ],
 )
@@ -88,8 +109,8 @@ def test_a_wrong_study_says_what_is_wrong(path, value, said):
 
 def test_a_missing_key_and_bad_files_are_named(tmp_path):
     table = json.loads(json.dumps(TABLE))
-    del table["data"]["generated"]["group"]
-    with pytest.raises(OptionError, match=r"data 'generated': missing 1 required .* 'group'"):
+    del table["data"]["generated"]["task"]["group"]
+    with pytest.raises(OptionError, match=r"data 'generated' with method 'sgd': missing 1 required .* 'group'"):
         parse(table)
     with pytest.raises(OptionError, match="did you mean 'deep-benchmark'"):
         load_spec("deep-benchmarks")
@@ -103,9 +124,9 @@ def test_a_missing_key_and_bad_files_are_named(tmp_path):
 def test_what_changes_a_run_changes_its_fingerprint_and_nothing_else_does():
     cell = parse(TABLE).cells()[0]
     for path, value in (
-        ("budget", "201 steps"), ("batch_size", 31), ("model", "mlp:4"), ("constraint", "loss_gap <= 0.06"),
+        ("budget", "201 steps"), ("batch", 31), ("task.model", "mlp:4"), ("task.constraint", "loss_gap <= 0.06"),
         ("methods.sgd.options", {"step_size": 0.2}), ("methods.sgd.record_every", 21),
-        ("data.generated.options", {"n": 9}),
+        ("data.generated.task.options", {"n": 9}), ("methods.sgd.sampling", "uniform"), ("methods.sgd.average", 1),
     ):  # fmt: skip
         assert parse(changed(TABLE, path, value)).cells()[0].fingerprint != cell.fingerprint, path
     for path, value in (
@@ -119,13 +140,12 @@ def test_what_changes_a_run_changes_its_fingerprint_and_nothing_else_does():
 
 
 def test_rows_are_split_by_the_seed_and_trials_never_see_test_rows():
-    data = parse(TABLE).data["generated"]
-    one, again, other = (load_rows(data, seed, None) for seed in (0, 0, 1))
+    one, again, other = (rows_for(seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(one.train.x, again.train.x)
     assert not np.array_equal(one.train.y, other.train.y)
     assert len(one.train) == 480 and len(one.test) == 120
     assert one.checksum == other.checksum and len(one.checksum) == 64
-    trial = load_rows(data, 0, None, held=0.25)
+    trial = rows_for(0, held=0.25)
     assert len(trial.train) + len(trial.test) == 480
     rows = {tuple(r) for r in np.concatenate([trial.train.x, trial.test.x]).tolist()}
     assert rows == {tuple(r) for r in one.train.x.tolist()}
@@ -140,7 +160,7 @@ def test_divided_takes_the_share_of_every_group():
 
 def test_a_group_that_does_not_occur_is_named():
     with pytest.raises(DataError, match="no row has group = '7'"):
-        load_rows(replace(parse(TABLE).data["generated"], groups=("0", "7")), 0, None)
+        rows_for(0, groups=("0", "7"))
 
 
 # -- a cell --------------------------------------------------------------------------------------------------------
@@ -149,7 +169,7 @@ def test_a_group_that_does_not_occur_is_named():
 def test_measures_of_a_model_by_hand():
     rng = np.random.default_rng(0)
     scores, y, group = rng.normal(size=400), rng.integers(0, 2, 400), rng.choice([-1, 0, 1], 400)
-    found = measure(scores, Part(np.zeros((400, 1)), y, group), ("a", "b"))
+    found = deep_benchmark.measures(scores, Part(np.zeros((400, 1)), y, group), ("a", "b"))
     hat = scores > 0
     a, b = (group == 0), (group == 1)
     assert found["Ind"] == pytest.approx(abs(hat[a].mean() - hat[b].mean()))
@@ -164,7 +184,7 @@ def test_measures_of_a_model_by_hand():
     u = (np.arange(200_000) + 0.5) / 200_000  # W2 as the mean squared difference of quantiles
     q = [edges[1:][np.searchsorted(np.cumsum(h) / h.sum(), u)] for h in (first, second)]
     assert found["Wd"] == pytest.approx(np.mean((q[0] - q[1]) ** 2), rel=1e-3)  # the grid of 2e5 levels errs by 1e-4
-    assert found["histogram"]["b"] == np.histogram(expit(scores[b]), bins=np.linspace(0, 1, 51))[0].tolist()
+    assert found["histogram b"] == np.histogram(expit(scores[b]), bins=np.linspace(0, 1, 51))[0].tolist()
 
 
 def test_records_hold_loss_and_signed_gap_of_train_and_test_and_what_the_run_depends_on(tiny):
@@ -172,57 +192,71 @@ def test_records_hold_loss_and_signed_gap_of_train_and_test_and_what_the_run_dep
     study = load_spec(run.out.parent / "tiny.toml")
     cell = study.cells()[1]
     assert cell.key == "generated.alm.s0"
-    mine = [r for r in records if r["cell"] == cell.key]
+    mine = [r for r in records if r["cell"] == cell.key and r["output"] is None]
     assert [r["step"] for r in mine] == list(range(0, 201, 20))
-    rows = load_rows(cell.data, 0, None)
     zero = math.log(2)  # a linear model starts at 0
-    assert mine[0]["train"]["loss"] == pytest.approx(zero) and abs(mine[0]["train"]["gap"]) < FLOAT32
+    assert mine[0]["train loss"] == pytest.approx(zero) and abs(mine[0]["train gap"]) < FLOAT32
     for r in mine:
-        assert abs(r["train"]["gap"]) == pytest.approx(r["train"]["value"], abs=FLOAT32)
+        assert abs(r["train gap"]) == pytest.approx(r["train |gap|"], abs=FLOAT32)
         assert set(r) >= {"data", "method", "seed", "checksum", "versions", "hardware", "commit", "jobs", "backend"}
-        assert r["checksum"] == rows.checksum and r["hardware"]["threads"] == 1
+        assert r["checksum"] == rows_for(0).checksum and r["hardware"]["threads"] == 1
     assert [r["seconds"] for r in mine] == sorted(r["seconds"] for r in mine)
     assert mine[-1]["calls"] == mine[-1]["counts"]["gradients"] + mine[-1]["counts"]["values"] >= 200
-    result = read_result(run.out / "cells", cell.key)
-    last = result["outputs"]["last"]["test"]
-    assert last["gap"] == pytest.approx(mine[-1]["test"]["gap"], abs=FLOAT32)
-    assert last["loss"] == pytest.approx(mine[-1]["test"]["loss"], abs=FLOAT32)
-    assert set(result["outputs"]) == {"last", "best"}
-    assert set(read_result(run.out / "cells", "generated.ssw.s0")["outputs"]) == {"last", "best", "random"}
+    last = models(run, cell.key)["last"]
+    assert last["test gap"] == pytest.approx(mine[-1]["test gap"], abs=FLOAT32)
+    assert last["test loss"] == pytest.approx(mine[-1]["test loss"], abs=FLOAT32)
+    assert set(models(run, cell.key)) == {"last", "best"}
+    assert set(models(run, "generated.ssw.s0")) == {"last", "best", "random"}
+    inside = [r["train |gap|"] <= 0.05 for r in mine]
+    assert [r["train once within the bound"] for r in mine] == [float(any(inside[: i + 1])) for i in range(len(mine))]
+    best = [min((r["train loss"] for r in mine[: i + 1] if r["train |gap|"] <= 0.05), default=None) for i in range(11)]
+    assert [r["lowest train loss within the bound"] for r in mine] == best
 
 
-def test_a_gap_is_protected_minus_reference():
-    cell = parse(TABLE).cells()[0]
-    test = load_rows(cell.data, 0, None).test
-    problem = _problem(cell, test, "loss_gap <= 0.05")
-    reader = _Reader(problem, {"train": problem, "test": problem}, cell)
-    x = torch.randn(problem.n, generator=torch.Generator().manual_seed(0))
-    scores = problem.all_scores(x, torch.from_numpy(test.x)).double().numpy()
+@pytest.mark.parametrize("order", [("0", "1"), ("1", "0")])
+def test_a_gap_is_protected_minus_reference(order):
+    table = changed(TABLE, "data.generated.task.groups", list(order))
+    task = deep_benchmark.task(parse(table).cells()[0], None)
+    test = rows_for(0, groups=order).test
+    x = torch.randn(task.problem.n, generator=torch.Generator().manual_seed(0))
+    scores = task.problem.all_scores(x, torch.from_numpy(test.x)).double().numpy()
     loss = np.logaddexp(0, scores) - test.y * scores
     gap = loss[test.group == 1].mean() - loss[test.group == 0].mean()
-    told = reader.measures("test", 0.0, problem.evaluate(x).g.tolist())
-    assert told["gap"] == pytest.approx(gap, abs=FLOAT32) and told["value"] == pytest.approx(abs(gap), abs=FLOAT32)
-    assert abs(gap) > 0.05
-    other = replace(cell, constraint="loss_gap[overall] <= 0.05")
+    found = task.watch(x, task.problem.evaluate(x))
+    assert found["test gap"] == pytest.approx(gap, abs=FLOAT32)
+    assert found["test |gap|"] == pytest.approx(abs(gap), abs=FLOAT32) and abs(gap) > 0.05
+    assert task.measure(x)["test gap"] == found["test gap"]
+
+
+def test_a_bound_must_compare_the_groups_and_of_several_gaps_the_largest_counts():
+    table = changed(TABLE, "task.constraint", "loss_gap[overall] <= 0.05")
     with pytest.raises(OptionError, match="does not compare '1' with '0' directly"):
-        _Reader(problem, {"test": _problem(cell, test, other.constraint)}, other)
+        deep_benchmark.task(parse(table).cells()[0], None)
+    conditions = changed(TABLE, "task.constraint", "equalized_odds <= 0.05")  # two gaps of the protected group
+    task = deep_benchmark.task(parse(conditions).cells()[0], None)
+    x = torch.randn(task.problem.n, generator=torch.Generator().manual_seed(0))
+    found, test = task.watch(x, task.problem.evaluate(x)), rows_for(0).test
+    hat = task.problem.all_scores(x, torch.from_numpy(test.x)).numpy() > 0
+    gaps = [
+        hat[(test.group == 1) & (test.y == c)].mean() - hat[(test.group == 0) & (test.y == c)].mean() for c in (0, 1)
+    ]
+    assert found["test gap"] == pytest.approx(max(gaps, key=abs), abs=FLOAT32)
 
 
 def test_selection_on_validation_and_a_tighter_bound_are_measured_on_all_training_rows(tmp_path):
-    table = changed(TABLE, "methods.alm.validation", 0.25)
-    table["methods"]["alm"]["constraint"] = "loss_gap <= 0.01"
+    table = changed(TABLE, "methods.alm.task", {"validation": 0.25, "trained": "loss_gap <= 0.01"})
     study = replace(parse(table), seeds=1).only(["main"])
-    out = run_study(study, tmp_path).out
-    result = read_result(out / "cells", "generated.alm.s0")
-    assert result["rows"]["train"]["rows"] == 480
-    last = [json.loads(line) for line in (out / "cells" / "generated.alm.s0.jsonl").read_text().splitlines()][-1]
-    assert result["outputs"]["last"]["train"]["loss"] == pytest.approx(last["train"]["loss"], abs=FLOAT32)
-    assert last["train"]["value"] >= 0
+    run = run_study(study, tmp_path)
+    assert read_result(run.out / "cells", "generated.alm.s0")["about"].startswith("480 training rows, ")
+    rows = read_cell_records(run.out / "cells", "generated.alm.s0")
+    last = [r for r in rows if r["output"] is None][-1]
+    assert models(run, "generated.alm.s0")["last"]["train loss"] == pytest.approx(last["train loss"], abs=FLOAT32)
+    assert last["train |gap|"] >= 0
 
 
 def test_a_failing_cell_is_told_and_the_others_finish(tmp_path):
     table = changed(TABLE, "methods.sgd.options", {"step_size": 1e30})
-    study = replace(parse(table).only(["main"]), model="mlp:4")
+    study = parse(changed(table, "task.model", "mlp:4")).only(["main"])
     run = run_study(replace(study, seeds=1), tmp_path)
     assert run.failed == ("generated.sgd.s0",) and run.done == 1
     assert "NonFiniteError" in run.study["failures"]["generated.sgd.s0"]
@@ -249,9 +283,10 @@ def test_results_have_their_schema_and_the_papers_numbers_beside(tiny):
     places = set()
     for row in read["results"]:
         assert set(row) == {
-            "item", "row", "column", "paper", "paper_std", "ours", "std", "n", "data", "output", "statistic",
+            "item", "row", "column", "paper", "paper_std", "ours", "std", "lower", "upper", "n", "runs", "data", "output",
+            "statistic",
         }  # fmt: skip
-        assert row["n"] in (0, 1, 2)
+        assert 0 <= row["n"] <= row["runs"] == 2
         places.add((row["item"], row["row"], row["column"]))
     assert len(places) == len(read["results"])
     by = {(r["row"], r["column"]): r for r in read["results"]}
@@ -263,18 +298,37 @@ def test_results_have_their_schema_and_the_papers_numbers_beside(tiny):
 
 def test_numbers_are_means_over_the_cells(tiny):
     run, read, _ = tiny
-    cells = [read_result(run.out / "cells", f"generated.alm.s{s}") for s in (0, 1)]
     row = next(r for r in read["results"] if (r["row"], r["column"]) == ("alm", "test Sf"))
-    values = [c["outputs"]["best"]["test"]["Sf"] for c in cells]
+    values = [models(run, f"generated.alm.s{s}")["best"]["test Sf"] for s in (0, 1)]
     assert row["ours"] == pytest.approx(np.mean(values)) and row["std"] == pytest.approx(np.std(values, ddof=1))
+
+
+def test_every_method_is_shown_under_both_output_rules(tiny):
+    run, read, _ = tiny
+    by = {(r["row"], r["column"]): r["ours"] for r in read["results"] if r["item"] == "main"}
+    for method in ("sgd", "alm"):
+        its = [models(run, f"generated.{method}.s{s}") for s in (0, 1)]
+        for output, words in (("best", "best verified"), ("last", "last")):
+            for column in ("train |gap|", "test Ina"):
+                expected = np.mean([m[output][column] for m in its])
+                assert by[method, f"{column} ({words})"] == pytest.approx(expected), (method, output)
+            share = np.mean([m[output]["train |gap|"] <= 0.05 for m in its])
+            assert by[method, f"train within the bound ({words})"] == share
+    said = [f["text"] for f in read["summary"]["blocks"][0]["findings"]]
+    for words in ("model reported", "best verified iterate", "last iterate"):
+        assert any(
+            text.startswith(f"Runs within 0.05 on the training rows, {words} of every method: SGD") for text in said
+        )
 
 
 def test_records_repeat_for_step_budgets_and_finished_cells_are_reused(tiny, tmp_path):
     run, _, records = tiny
     again = run_study(run.out.parent / "tiny.toml", tmp_path)
     others = [json.loads(line) for line in (again.out / "records.jsonl").read_text().splitlines()]
-    keys = ("cell", "step", "counts", "calls", "train", "test", "checksum")
-    assert [[r[k] for k in keys] for r in others] == [[r[k] for k in keys] for r in records]
+    timed = ("seconds", "slowdown")  # all else repeats
+    assert [{k: v for k, v in r.items() if k not in timed} for r in others] == [
+        {k: v for k, v in r.items() if k not in timed} for r in records
+    ]
     stamp = (again.out / "cells" / "generated.alm.s1.json").stat().st_mtime_ns
     third = run_study(run.out.parent / "tiny.toml", tmp_path)
     assert (third.done, third.reused) == (0, 6)
@@ -285,25 +339,25 @@ def test_records_repeat_for_step_budgets_and_finished_cells_are_reused(tiny, tmp
 
 def test_quick_only_seeds_and_budget_choose_what_runs():
     study = load_spec("deep-benchmark")
-    assert {c.data.key for c in study.quickly().cells()} == {"acs-ok-partial"}
+    assert {c.data for c in study.quickly().cells()} == {"acs-ok-partial"}
     assert {c.budget for c in study.quickly().cells()} == {"3s"}
-    assert {c.data.key for c in study.only(["adult", "bank"]).cells()} == {"adult", "bank"}
+    assert {c.data for c in study.only(["adult", "bank"]).cells()} == {"adult", "bank"}
     with pytest.raises(OptionError, match="no item 'adults'; did you mean 'adult'"):
         study.only(["adults"])
 
 
 def test_data_that_is_absent_is_replaced_and_named(tmp_path):
-    from fairbound.studies.fair_models.rows import with_data as _with_data
+    from fairbound.studies.runner import _placed
 
-    study, notes = _with_data(load_spec("deep-benchmark").only(["table3"]), str(tmp_path))
+    study, notes = _placed(load_spec("deep-benchmark").only(["table3"]), str(tmp_path))
     assert study.items[0].data == ("acs-co", "acs-ok-partial")
     assert notes == [
-        "The files of ACSIncome, Oklahoma 2018 are not in the data folder; ACSIncome, Colorado 2018 and ACSIncome, "
-        "Oklahoma 2018, a random 46 % take its place."
+        "ACSIncome, Oklahoma 2018 is left out: its files are not in the data folder. ACSIncome, Colorado 2018 and "
+        "ACSIncome, Oklahoma 2018, a random 46 % take its place."
     ]
     (tmp_path / "2018" / "1-Year").mkdir(parents=True)
     (tmp_path / "2018" / "1-Year" / "psam_p40.csv").write_text("")
-    assert _with_data(load_spec("deep-benchmark").only(["table3"]), str(tmp_path))[0].items[0].data == ("acs-ok",)
+    assert _placed(load_spec("deep-benchmark").only(["table3"]), str(tmp_path))[0].items[0].data == ("acs-ok",)
 
 
 def test_tuning_gives_every_method_as_many_trials_and_judges_on_validation_rows(tmp_path):
@@ -311,9 +365,11 @@ def test_tuning_gives_every_method_as_many_trials_and_judges_on_validation_rows(
     run = run_study(study, tmp_path, only=["main"], tune=True)
     chosen = json.loads((tmp_path / "tuned.json").read_text())["generated"]
     assert {m: c["trials"] for m, c in chosen.items()} == {"sgd": 2, "alm": 2}
-    trials = [read_result(tmp_path / "cells", f"tune.generated.sgd.{i}.s0") for i in (0, 1)]
-    assert all((t["rows"]["train"]["rows"], t["rows"]["test"]["rows"]) == (360, 120) for t in trials)
-    losses = [t["outputs"]["last"]["test"]["loss"] for t in trials]
+    trials = [f"tune.generated.sgd.{i}.s0" for i in (0, 1)]
+    for trial in trials:
+        about = read_result(tmp_path / "cells", trial)["about"]
+        assert about.startswith("360 training rows") and "; 120 test rows" in about
+    losses = [models(run, trial)["last"]["test loss"] for trial in trials]
     assert chosen["sgd"]["options"] == {"step_size": [0.01, 0.3][int(np.argmin(losses))]}
     assert chosen["sgd"]["loss"] == pytest.approx(min(losses))
     assert {i["key"] for i in run.study["items"]} == {"main", "tuned"}
@@ -349,7 +405,7 @@ def test_slowdown_of_one_worker_is_one():
 def test_held_is_the_last_value_so_far():
     at, values = [0.0, 1.0, 1.0, 3.0], [5.0, 6.0, 7.0, 8.0]
     grid = np.array([-1.0, 0.0, 0.5, 1.0, 2.9, 3.0, 9.0])
-    np.testing.assert_array_equal(aggregate.held(at, values, grid), [np.nan, 5, 5, 7, 7, 8, 8])
+    np.testing.assert_array_equal(series.held(at, values, grid), [np.nan, 5, 5, 7, 7, 8, 8])
 
 
 def test_band_is_numpys_mean_and_quartiles_of_the_known_runs():
@@ -357,56 +413,54 @@ def test_band_is_numpys_mean_and_quartiles_of_the_known_runs():
     values = rng.normal(size=(7, 11))
     values[:3, 2] = np.nan
     values[:, 5] = np.nan
-    band = aggregate.band(values)
+    band = series.band(values)
     for j in range(11):
         known = values[~np.isnan(values[:, j]), j]
         for name, by_hand in (
             ("mean", np.mean), ("median", np.median), ("q25", lambda v: np.quantile(v, 0.25)),
             ("q75", lambda v: np.quantile(v, 0.75)),
         ):  # fmt: skip
-            assert band[name][j] == (None if j == 5 else pytest.approx(by_hand(known)))
+            assert np.isnan(band[name][j]) if j == 5 else band[name][j] == pytest.approx(by_hand(known))
 
 
 def test_trailing_mean_by_hand():
     values = np.random.default_rng(2).normal(size=25)
     expected = [values[max(0, i - 9) : i + 1].mean() for i in range(25)]
-    np.testing.assert_allclose(aggregate.trailing_mean(values, 10), expected, atol=1e-12)  # cumulative sums of 25 terms
+    np.testing.assert_allclose(series.trailing_mean(values, 10), expected, atol=1e-12)  # cumulative sums of 25 terms
 
 
 def test_feasible_needs_a_full_window():
-    assert aggregate.feasible([0.0] * 5, 0.1, window=3).tolist() == [False, False, True, True, True]
-    assert aggregate.feasible([0.4, -0.1, -0.1, 0.1], 0.15, window=3).tolist() == [False, False, False, True]
-    assert aggregate.feasible([0.0, 0.0], 0.1, window=10).tolist() == [False, True]
-    assert aggregate.first_reached([1.0, 2.0, 4.0], np.array([False, True, True])) == 2.0
-    assert aggregate.first_reached([1.0], np.array([False])) is None
+    assert series.feasible([0.0] * 5, 0.1, window=3).tolist() == [False, False, True, True, True]
+    assert series.feasible([0.4, -0.1, -0.1, 0.1], 0.15, window=3).tolist() == [False, False, False, True]
+    assert series.feasible([0.0, 0.0], 0.1, window=10).tolist() == [False, True]
+    assert series.first_reached([1.0, 2.0, 4.0], np.array([False, True, True])) == 2.0
+    assert series.first_reached([1.0], np.array([False])) is None
 
 
-def test_profile_counts_runs():
-    window = aggregate.SMOOTHED
-    t = np.arange(1.0, 41.0)
-    never = {"seconds": t, "gap": np.full(40, 0.3), "loss": np.full(40, 0.1)}
-    late = {"seconds": t, "gap": np.where(t >= 20, 0.0, 0.3), "loss": 1 / t}
-    once = {"seconds": t, "gap": np.where(t == 10, 0.01, 0.3), "loss": np.full(40, 0.5)}
-    told = aggregate.profile([never, late, once], "seconds", 0.05, points=400)
-    grid = np.array(told["grid"])
-    expected = ((grid >= 10).astype(float) + (grid >= 20)) / 3
-    np.testing.assert_allclose(told["reached"], expected)
-    # of `late`, 10 gaps have a mean within 0.05 once at most one of them is 0.3
-    first = 20 + window - 2
-    np.testing.assert_allclose(told["now"], (grid >= first) / 3)
-    for value, at in zip(told["loss"], grid, strict=True):
-        best = [v for v, first in ((0.5, 10), (1 / np.floor(at), 20)) if at >= first]
-        assert value == (None if not best else pytest.approx(np.median(best)))
+def test_statistics_over_runs_by_hand():
+    def row(values, kind):
+        (found,) = rows_of({"c": dict(enumerate(values))}, {"c": kind}, {"c": (1.0, 0.5)}, {"item": "i"})
+        assert (
+            found["paper"] == 1.0
+            and found["paper_std"] == 0.5
+            and found["item"] == "i"
+            and found["runs"] == len(values)
+        )
+        return tuple(found[k] for k in ("ours", "std", "lower", "upper", "n"))
+
+    assert row([1.0, None, 3.0], "mean") == (2.0, pytest.approx(math.sqrt(2)), None, None, 2)
+    assert row([4.0], "mean") == (4.0, None, None, None, 1) and row([None], "mean") == (None, None, None, None, 0)
+    assert row([4.0, None, 1.0, 2.0], "reached") == (2.0, None, None, None, 3)
+    assert row([1.0, 2.0, math.inf], "quartiles") == (2.0, None, 1.5, None, 2)
+    low, high = stats.beta.ppf([0.025, 0.975], [1, 2], [2, 1])
+    assert row([1.0, 0.0, None], "share") == (0.5, None, pytest.approx(low), pytest.approx(high), 2)
+    assert row([None], "share") == (None, None, None, None, 0)
 
 
-def test_spread_by_hand():
-    assert aggregate.spread([1.0, None, 3.0]) == (2.0, pytest.approx(math.sqrt(2)), 2)
-    assert aggregate.spread([4.0]) == (4.0, None, 1) and aggregate.spread([None]) == (None, None, 0)
-
-
-def told(**columns):
-    columns.setdefault("train within the bound", [1.0] * len(next(iter(columns.values()))))
-    return {"columns": {k: dict(enumerate(v)) for k, v in columns.items()}, "n": len(next(iter(columns.values())))}
+def numbers_of(**columns):
+    for rule in ("", " (best verified)", " (last)"):
+        columns.setdefault(f"train within the bound{rule}", [1.0] * len(next(iter(columns.values()))))
+    return {k: dict(enumerate(v)) for k, v in columns.items()}
 
 
 def test_apart_is_a_paired_t_test():
@@ -414,20 +468,26 @@ def test_apart_is_a_paired_t_test():
     for shift in (0.0, 0.4, 0.8, 3.0):
         a, b = rng.normal(size=10), rng.normal(size=10)
         expected = stats.ttest_rel(a + shift, b).pvalue < 0.05
-        assert apart(told(x=a + shift), told(x=b), "x") == expected
-    assert not apart(told(x=[1.0]), told(x=[0.0]), "x")
+        assert apart(numbers_of(x=a + shift), numbers_of(x=b), "x") == expected
+    assert not apart(numbers_of(x=[1.0]), numbers_of(x=[0.0]), "x")
 
 
 def test_findings_say_who_wins_and_who_dominates():
-    study = {"bound": 0.1, "methods": {m: {"title": m.upper()} for m in "abc"}}
+    table = changed(TABLE, "task.constraint", "loss_gap <= 0.1")
+    table["methods"] = {m: {"title": m.upper(), "algorithm": "sgd"} for m in "abc"}
+    table["items"] = [{"key": "i", "title": "I", "data": ["generated"], "methods": list("abc")}]
+    study = parse(table)
     numbers = {
-        "a": told(**{"test Ina": [0.10, 0.11, 0.12], "test Ind": [0.3, 0.3, 0.3], "test Sp": [0.1, 0.1, 0.1]}),
-        "b": told(**{"test Ina": [0.20, 0.21, 0.22], "test Ind": [0.1, 0.1, 0.1], "test Sp": [0.2, 0.2, 0.2]}),
-        "c": told(**{"test Ina": [0.10, 0.12, 0.12], "test Ind": [0.4, 0.4, 0.4], "test Sp": [0.3, 0.3, 0.3]}),
+        "a": numbers_of(**{"test Ina": [0.10, 0.11, 0.12], "test Ind": [0.3, 0.3, 0.3], "test Sp": [0.1, 0.1, 0.1]}),
+        "b": numbers_of(**{"test Ina": [0.20, 0.21, 0.22], "test Ind": [0.1, 0.1, 0.1], "test Sp": [0.2, 0.2, 0.2]}),
+        "c": numbers_of(**{"test Ina": [0.10, 0.12, 0.12], "test Ind": [0.4, 0.4, 0.4], "test Sp": [0.3, 0.3, 0.3]}),
     }
-    numbers["b"]["columns"]["train within the bound"][1] = 0.0
-    found = {f["question"]: f for f in findings(study, numbers)}
-    assert found["within 0.1 on train at the end"]["tied"] == ["a", "c"]
+    numbers["b"]["train within the bound"][1] = 0.0
+    block = Block(study, study.items[0], "generated", None, {}, numbers, [])
+    found = {f["question"]: f for f in deep_benchmark.findings(block)}
+    assert found["within 0.1 on train, model reported"]["tied"] == ["a", "c"]
+    text = found["within 0.1 on train, best verified iterate"]["text"]
+    assert text.endswith("best verified iterate of every method: A 3 of 3, B 3 of 3, C 3 of 3.")
     lowest = found["lowest inaccuracy on test"]
     assert lowest["winner"] == "a" and lowest["tied"] == ["c"]
     assert lowest["text"] == "Lowest inaccuracy on test: A (0.1100), not told apart from C (0.1133)."
@@ -455,29 +515,68 @@ def test_a_folder_that_holds_another_study_is_refused(tiny, tmp_path):
 
 def test_the_report_is_drawn_from_the_folder_alone(tiny, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
-    import shutil
-
-    from fairbound.report.fair_models_figures import drawings
-    from fairbound.report.study_drawing import files
     from fairbound.report.study_report import write_report
 
     run, _, _ = tiny
-    for name in ("study.json", "results.json", "summary.json"):
+    for name in ("study.json", "results.json", "summary.json", "records.jsonl"):
         shutil.copy(run.out / name, tmp_path / name)
     page = write_report(tmp_path)
     names_ = sorted(p.name for p in (tmp_path / "figures").iterdir())
-    kinds = ("densities", "profiles", "spider", "test", "tradeoff", "train")
+    kinds = ("densities", "profiles", "spider", "tradeoff", "train")
     expected = [f"main-generated-{k}.{e}" for k in kinds for e in ("png", "svg")]
-    expected += [f"switching-generated-{k}.{e}" for k in ("test", "train") for e in ("png", "svg")]
+    expected += [f"switching-generated-train.{e}" for e in ("png", "svg")]
     assert names_ == sorted(expected)
     text = page.read_text(encoding="utf-8")
-    assert text.count('<svg class="chart"') == 8 and "<script" not in text
+    assert text.count('<svg class="chart"') == 6 and "<script" not in text
     assert "paper 0.250 ± 0.010" in text and "Which method wins where" in text
     assert "http" not in text.replace("http-equiv", "") and "mathdefault" not in text
-    summary = json.loads((tmp_path / "summary.json").read_text())
-    block = summary["blocks"][1]
-    curves, _ = drawings(json.loads((tmp_path / "study.json").read_text()), block, {})
-    assert files(curves)[f"{curves.name}.svg"] == (tmp_path / "figures" / f"{curves.name}.svg").read_bytes()
+    before = {p.name: p.read_bytes() for p in (tmp_path / "figures").iterdir()}
+    write_report(tmp_path)
+    assert {p.name: p.read_bytes() for p in (tmp_path / "figures").iterdir()} == before
+
+
+def drawn_lines(tiny, block, key):
+    """(x, y) of every line of a figure, panel by panel."""
+    from matplotlib.figure import Figure
+
+    from fairbound.report import plots
+    from fairbound.report.study_figures import drawings
+    from fairbound.report.study_page import rows_of as rows_shown
+
+    _, read, records = tiny
+    runs: dict = {}
+    for row in records:
+        runs.setdefault((row["data"], row["method"]), {}).setdefault(row["seed"], []).append(row)
+    shown = read["summary"]["blocks"][block]
+    drawing = next(
+        d for d in drawings(read["study"], shown, rows_shown(read["results"], shown), runs) if d.name.endswith(key)
+    )
+    figure = Figure()
+    drawing.paint(figure, plots.BY_NAME)
+    return [[line.get_data() for line in ax.get_lines()] for ax in figure.axes]
+
+
+def test_a_curve_is_the_median_of_the_held_records(tiny):
+    pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
+    _, _, records = tiny
+    panels = drawn_lines(tiny, 0, "train")
+    assert len(panels) == 4  # loss and gap of two methods
+    grid, drawn = panels[0][0]
+    runs = [[r for r in records if (r["method"], r["seed"], r["output"]) == ("sgd", s, None)] for s in (0, 1)]
+    for t, value in list(zip(grid, drawn, strict=True))[::20]:
+        held = [[r["train loss"] for r in run if r["seconds"] <= t] for run in runs]
+        assert value == pytest.approx(np.median([h[-1] for h in held if h])) if any(held) else np.isnan(value)
+
+
+def test_a_profile_is_the_share_of_runs(tiny):
+    pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
+    _, _, records = tiny
+    panels = drawn_lines(tiny, 0, "profiles")
+    grid, drawn = panels[1][1]  # ALM over calls
+    runs = [[r for r in records if (r["method"], r["seed"], r["output"]) == ("alm", s, None)] for s in (0, 1)]
+    for t, value in list(zip(grid, drawn, strict=True))[::20]:
+        reached = [[r["train within the bound"] for r in run if r["calls"] <= t][-1] for run in runs]
+        assert value == np.mean(reached)
 
 
 def test_names_given_by_people_are_escaped(tiny, tmp_path):
@@ -487,7 +586,8 @@ def test_names_given_by_people_are_escaped(tiny, tmp_path):
     _, read, _ = tiny
     study = json.loads(json.dumps(read["study"]))
     study["methods"]["sgd"]["title"] = "<b>$x_1^2$</b>\u202e & co"
-    study["items"][0]["figures"] = ["curves"]
+    study["items"][0]["figures"] = ["train"]
+    shutil.copy(tiny[0].out / "records.jsonl", tmp_path / "records.jsonl")
     study["data"]["generated"]["title"] = study["title"] = "<img src=x>"
     for name, value in (("study", study), ("results", read["results"]), ("summary", read["summary"])):
         (tmp_path / f"{name}.json").write_text(json.dumps(value))

@@ -1,4 +1,4 @@
-"""The rows of a cell: a data set loaded, split by the seed, standardised on its training rows, and groups coded."""
+"""Rows for a study of models: a data set loaded, split by the seed, standardised on its training rows, groups coded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import functools
 import hashlib
 import json
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,6 @@ from fairbound.base.seeds import seed_for
 from fairbound.data import Dataset, GaussianParity, load, prepare
 from fairbound.data.acs import raw_path
 from fairbound.data.files import data_folder
-from fairbound.studies.fair_models.spec import DataSpec, Study
-from fairbound.studies.spec import named
 
 GENERATED = "gaussian-parity"
 
@@ -46,48 +45,40 @@ class Rows:
     checksum: str
 
 
-def available(data: DataSpec, data_dir: str | os.PathLike[str] | None) -> bool:
+def available(dataset: str, options: Mapping[str, Any], data_dir: str | os.PathLike[str] | None) -> bool:
     """Whether the data set's files are in the data folder (asked of raw Census files, which may be absent)."""
-    if data.dataset != "acs-income":
+    if dataset != "acs-income":
         return True
-    states = data.options.get("state", "OK")
-    folder, year = data_folder(data_dir, data.dataset), int(data.options.get("year", 2018))
+    states = options.get("state", "OK")
+    folder, year = data_folder(data_dir, dataset), int(options.get("year", 2018))
     return all(raw_path(folder, s, year).is_file() for s in ([states] if isinstance(states, str) else states))
 
 
-def with_data(study: Study, data_dir: str | None) -> tuple[Study, list[str]]:
-    """The study with data sets that are not in the folder replaced as they say, and a note for each."""
-    notes: list[str] = []
-    places: dict[str, tuple[str, ...]] = {}
-    for key in named(study.items, "data"):
-        spec = study.data[key]
-        if not spec.instead or available(spec, data_dir):
-            places[key] = (key,)
-            continue
-        places[key] = spec.instead
-        taken = " and ".join(study.data[k].title for k in spec.instead)
-        notes.append(f"The files of {spec.title} are not in the data folder; {taken} take its place.")
-    items = tuple(
-        replace(item, data=tuple(dict.fromkeys(k for d in item.data for k in places[d]))) for item in study.items
-    )
-    return replace(study, items=items), notes
-
-
-def load_rows(data: DataSpec, seed: int, data_dir: str | os.PathLike[str] | None, held: float = 0.0) -> Rows:
+def load_rows(
+    dataset: str,
+    options: Mapping[str, Any],
+    attribute: str,
+    groups: Sequence[str],
+    seed: int,
+    data_dir: str | os.PathLike[str] | None,
+    held: float = 0.0,
+) -> Rows:
     """The rows of one run, 80/20 and stratified by group, as in KLBM25's section 4.1; another split for every seed.
 
-    held: where positive, this share of the training rows takes the place of the test rows, which are dropped.
+    dataset, options: of `fairbound.data.load`; "gaussian-parity" is the generator, with options n and seed. attribute: the
+    sensitive one, not a feature; groups: (reference, protected), two of its values. held: where positive, this share of
+    the training rows takes the place of the test rows, which are dropped. Raises: DataError where a group has no row.
     """
-    options = json.dumps(dict(data.options), sort_keys=True)
-    dataset, checksum = _loaded(data.dataset, options, data.group, None if data_dir is None else str(data_dir))
-    made = prepare(dataset, seed, group=data.group)
-    codes = {name: code for code, name in enumerate(data.groups)}
+    text = json.dumps(dict(options), sort_keys=True)
+    loaded, checksum = _loaded(dataset, text, attribute, None if data_dir is None else str(data_dir))
+    made = prepare(loaded, seed, group=attribute)
+    codes = {name: code for code, name in enumerate(groups)}
     parts = []
     for x, y, labels in ((made.X_train, made.y_train, made.group_train), (made.X_test, made.y_test, made.group_test)):
         group = np.array([codes.get(label, -1) for label in labels], dtype=np.int64)
         absent = [name for name, code in codes.items() if not (group == code).any()]
         if absent:
-            raise DataError(f"data {data.key!r}: no row has {data.group} = {absent[0]!r}; correct `groups`.")
+            raise DataError(f"data {dataset!r}: no row has {attribute} = {absent[0]!r}; correct `groups`.")
         parts.append(Part(np.ascontiguousarray(x, dtype=np.float32), y, group))
     train, test = parts
     if held:

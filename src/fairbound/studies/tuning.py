@@ -12,33 +12,31 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError
-from fairbound.studies.fair_models.spec import Cell, MethodSpec, Study
-from fairbound.studies.store import read_result
+from fairbound.studies.spec import Cell, MethodSpec, StudySpec
+from fairbound.studies.store import is_done, read_cell_records
 
 
-def choose(study: Study, trials: list[Cell], folder: Path) -> dict[str, dict[str, dict[str, Any]]]:
+def choose(study: StudySpec, trials: list[Cell], folder: Path) -> dict[str, dict[str, dict[str, Any]]]:
     """data -> method -> {"options", "loss", "gap", "trials"} of the best setting, by means over the tuning seeds.
 
     A setting is better if its gap exceeds the tolerance by less, then if its loss is lower; for methods that tune by
     the loss, only the latter. Raises: DataError where no trial of a method finished.
     """
     found: dict[tuple[str, str], dict[int, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
-    for cell in trials:
-        result = read_result(folder, cell.key)
-        if result is None or result["fingerprint"] != cell.fingerprint:
-            continue
-        judged = result["outputs"][cell.method.output]["test"]  # in a trial these are the validation rows
+    for cell in (c for c in trials if is_done(c, folder)):
+        rows = read_cell_records(folder, cell.key)
+        judged = next(r for r in rows if r["output"] == cell.method.output)  # its test rows are the validation rows
         place = cell.method.trials().index(dict(cell.options))
-        found[cell.data.key, cell.method.key][place].append((judged["loss"], judged["value"]))
+        found[cell.data, cell.method.key][place].append((judged[study.tuning.loss], judged[study.tuning.value]))
     chosen: dict[str, dict[str, dict[str, Any]]] = {}
-    for data, method in dict.fromkeys((c.data.key, c.method.key) for c in trials):
+    for data, method in dict.fromkeys((c.data, c.method.key) for c in trials):
         if not found[data, method]:
             raise DataError(f"tuning: every trial of {method!r} on {data!r} failed; see the cells' messages.")
         chosen.setdefault(data, {})[method] = _best(study, study.methods[method], found[data, method])
     return chosen
 
 
-def _best(study: Study, method: MethodSpec, by_place: dict[int, list[tuple[float, float]]]) -> dict[str, Any]:
+def _best(study: StudySpec, method: MethodSpec, by_place: dict[int, list[tuple[float, float]]]) -> dict[str, Any]:
     scored = []
     for place, judged in by_place.items():
         losses, gaps = np.array(judged).T

@@ -1,4 +1,4 @@
-"""The kinds of studies, and the studies that come with the library."""
+"""Studies from their TOML files: those that come with the library by name, others by path."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from fairbound.base.errors import OptionError
-from fairbound.studies import fair_models, known_optima
-from fairbound.studies.spec import Kind, StudySpec, known, made
-
-KINDS: dict[str, Kind] = {"fair-models": fair_models.KIND, "known-optima": known_optima.KIND}
+from fairbound.studies import spec
+from fairbound.studies.checked import known, made
+from fairbound.studies.spec import StudySpec
 
 
 def names() -> tuple[str, ...]:
@@ -42,19 +41,20 @@ def load_spec(study: str | Path) -> StudySpec:
 
 
 def parse(table: Mapping[str, Any]) -> StudySpec:
-    """The study of a parsed TOML table; its key `kind` says of which kind, "fair-models" by default."""
+    """The study of a parsed TOML table. Raises: OptionError for an unknown or a missing key, or a wrong value."""
     values = dict(table)
-    where = f"study {values.get('name')!r}"
-    kind = values.setdefault("kind", "fair-models")
-    known(where, "kind", kind, KINDS)
-    spec = KINDS[kind].spec
-    for table_name, part in spec.parts.items():
-        if table_name in ("data", "methods"):
-            word = table_name.removesuffix("s")
-            its = values.get(table_name, {})
-            values[table_name] = {k: made(part, f"{word} {k!r}", {"key": k, **v}) for k, v in its.items()}
-        elif table_name == "items":
-            values["items"] = tuple(made(part, f"item {v.get('key')!r}", v) for v in values.get("items", ()))
-        elif table_name in values:
-            values[table_name] = made(part, table_name, values[table_name])
-    return made(spec, where, values)
+    for name, its in ((name, values.get(name, {})) for name in ("data", "methods")):
+        word = name.removesuffix("s")
+        values[name] = {k: made(_PARTS[name], f"{word} {k!r}", {"key": k, **v}) for k, v in its.items()}
+    for name, those in ((name, values.get(name, ())) for name in ("items", "figures", "tables")):
+        word = name.removesuffix("s")
+        values[name] = tuple(made(_PARTS[name], f"{word} {v.get('key', n)!r}", v) for n, v in enumerate(those))
+    for name in ("quick", "tuning"):
+        values[name] = made(_PARTS[name], name, values.get(name, {}))
+    return made(StudySpec, f"study {values.get('name')!r}", values)
+
+
+_PARTS: dict[str, type] = {
+    "data": spec.DataSpec, "methods": spec.MethodSpec, "items": spec.ItemSpec, "figures": spec.FigureSpec,
+    "tables": spec.TableSpec, "quick": spec.QuickSpec, "tuning": spec.TuningSpec,
+}  # fmt: skip

@@ -1,0 +1,381 @@
+"""The figures of a study, drawn from its saved records and results as its figures are declared (`studies.spec.FigureSpec`).
+
+Every figure is a `paint(figure, look)` on an empty matplotlib figure. A look names colours: real ones for files, and
+placeholders that `plots` turns into CSS variables for the page, so that one drawing serves light and dark.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairbound.base import series
+from fairbound.report import plots
+from fairbound.report.words import clean
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ORDER = ("muted", "s5", "s4", "s6", "s3", "s2", "s1", "ink", "s5", "s4", "s1", "s6")  # a colour twice has another dash
+MARKS = "osD^vPX*<>hp"
+POINTS = 201
+MOST_MARKS = 30
+DOTS = (0, (1, 1.6))
+Look = Mapping[str, str]
+"""Names of the page's palette -> colours that matplotlib can draw."""
+Paint = Callable[["Figure", Look], None]
+Runs = Mapping[tuple[str, str], Mapping[int, list[dict[str, Any]]]]
+"""(data, method) -> seed -> rows of records.jsonl."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """name: of the files, without ending. title, caption: plain text. size: inches. paint: draws it."""
+
+    name: str
+    title: str
+    caption: str
+    size: tuple[float, float]
+    paint: Paint
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a figure of a block is drawn from. spec: its declaration. data, methods: key -> title, of those with runs; rows:
+    of results.json; outputs: method -> the model its rows are of; ink, place: of every method."""
+
+    spec: Mapping[str, Any]
+    data: Mapping[str, str]
+    methods: Mapping[str, str]
+    runs: Runs
+    rows: Sequence[Mapping[str, Any]]
+    outputs: Mapping[str, str]
+    ink: Mapping[str, str]
+    place: Mapping[str, int]
+
+    def of(self, data: str, method: str) -> list[list[dict[str, Any]]]:
+        """The evaluations of the runs of a method on a data set, by seed; [] where it has none."""
+        by_seed = self.runs.get((data, method), {})
+        return [[r for r in by_seed[seed] if r["output"] is None] for seed in sorted(by_seed)]
+
+    def option(self, name: str, i: int, default: Any) -> Any:
+        """Entry i of a list of the declaration, or the default where it is shorter."""
+        given = self.spec[name]
+        return given[i] if i < len(given) else default
+
+
+def drawings(study: dict[str, Any], block: dict[str, Any], rows: Sequence[dict], runs: Runs) -> Iterator[Drawing]:
+    """The figures of a block of summary.json. rows: of results.json, the block's own; runs: of the whole study."""
+    item = next(i for i in study["items"] if i["key"] == block["item"])
+    data = {d: clean(study["data"][d]["title"]) for d in block["data"]}
+    there = [m for m in item["methods"] if any((d, m) in runs for d in data)]
+    methods = {m: clean(study["methods"][m]["title"]) for m in there}
+    place = _places(study, there)
+    ink = {m: study["methods"][m]["color"] or ORDER[place[m]] for m in there}
+    outputs = {m: study["methods"][m]["output"] for m in there}
+    where = "-".join(clean(part) for part in block["key"].split("/"))
+    kinds = {"curve": _panels, "profile": _panels, "density": _density, "frontier": _frontier, "radar": _radar}
+    for spec in study["figures"]:
+        if item["figures"] is not None and spec["key"] not in item["figures"]:
+            continue
+        spec = spec | {"x": [item["compare"][x.removeprefix("compare.")] if "." in x else x for x in spec["x"]]}
+        size, paint = kinds[spec["kind"]](Scene(spec, data, methods, runs, rows, outputs, ink, place))
+        yield Drawing(f"{where}-{spec['key']}", spec["title"], spec["caption"], size, paint)
+
+
+def _places(study: dict[str, Any], methods: Sequence[str]) -> dict[str, int]:
+    """Place in ORDER of every method: that of the study's first item where it is there (or the method it was tuned
+    from), else one that no other method of this block has."""
+    first = study["items"][0]["methods"]
+    known = {m: first.index(base) for m in methods if (base := m.removesuffix("-tuned")) in first}
+    free = iter([i for i in range(len(ORDER) - 1, -1, -1) if i not in known.values()] + list(range(len(methods))))
+    return {m: (known[m] if m in known else next(free)) % len(ORDER) for m in methods}
+
+
+# -- curves and profiles: rows of panels over records ----------------------------------------------------------------
+
+
+def _panels(scene: Scene) -> tuple[tuple[float, float], Paint]:
+    """A panel for each y (downwards) and each of the methods, data sets or x (across); in it a line for each method."""
+    spec, profile = scene.spec, scene.spec["kind"] == "profile"
+    first = next(iter(scene.data))
+    if profile:
+        across = [(x, first, list(scene.methods), "") for x in spec["x"]]
+    elif spec["panels"] == "methods":
+        across = [(spec["x"][0], first, [m], title) for m, title in scene.methods.items()]
+    else:
+        across = [(spec["x"][0], d, list(scene.methods), title) for d, title in scene.data.items()]
+    legend = profile or spec["panels"] == "data"
+
+    def paint(figure: Figure, look: Look) -> None:
+        shared: Any = "row" if profile or spec["panels"] == "methods" else False
+        axes = figure.subplots(len(spec["y"]), len(across), sharex="col", sharey=shared, squeeze=False)
+        for j, (x, data, methods, title) in enumerate(across):
+            for i, y in enumerate(spec["y"]):
+                for method in methods:
+                    _line(axes[i, j], scene, look, (x, y, i), data, method)
+                axes[i, j].grid(axis="y")
+                _levels(axes[i, j], scene, look, i)
+                if j == 0:
+                    axes[i, j].set_ylabel(y)
+            if profile:
+                axes[0, j].set_xscale("log")
+                _plain_numbers(axes[0, j].xaxis)
+            else:
+                axes[0, j].locator_params(axis="x", nbins=5)
+            axes[0, j].set_title(wrapped(title, 22))
+            axes[-1, j].set_xlabel(x)
+        if legend:
+            _legend(figure, scene, look, list(scene.methods), bool(spec["marks"]))
+
+    wide = 3.4 if profile else 2.75 if spec["panels"] == "data" else 1.62
+    return (max(5.6, 0.9 + wide * len(across)), (0.8 if legend else 0.3) + 2.0 * len(spec["y"])), paint
+
+
+def _line(ax: Axes, scene: Scene, look: Look, of: tuple[str, str, int], data: str, method: str) -> None:
+    """One method in one panel: median and quartiles over its runs, or their statistic."""
+    (x, y, i), spec, color = of, scene.spec, look[scene.ink[method]]
+    runs = scene.of(data, method)
+    if not runs:
+        return
+    at = [series.floats([r[x] for r in run]) for run in runs]
+    values = [series.floats([r[y] for r in run]) for run in runs]
+    if spec["missing"] == "infinite":
+        values = [np.where(np.isnan(v), np.inf, v) for v in values]
+    style = plots.dash_of(scene.place[method] % plots.SERIES)
+    if spec["kind"] == "profile":
+        end = max(a[-1] for a in at)
+        start = min((a[1] for a in at if len(a) > 1), default=end / 100)
+        grid = np.geomspace(max(start, end / 1e4, 1e-9), max(end, 1e-9), POINTS)
+        held = np.array([series.held(a, v, grid) for a, v in zip(at, values, strict=True)])
+        over = scene.option("statistic", i, "mean")
+        shown = np.nan_to_num(held).mean(0) if over == "mean" else series.band(held)["median"]
+        ax.step(grid, shown, where="post", color=color, linewidth=1.6, linestyle=style)
+        return
+    grid = np.linspace(0.0, float(np.median([a[-1] for a in at])), POINTS)
+    held = np.array([series.held(a, v, grid) for a, v in zip(at, values, strict=True)])
+    low, high = scene.option("ranges", i, []) or (-np.inf, np.inf)
+    band = series.quartiles(held) if spec["missing"] == "infinite" else series.band(held)
+    band = {k: np.where(np.isinf(v), np.nan, np.maximum(v, low)) for k, v in band.items()}
+    top = np.where(np.isnan(band["q75"]) & ~np.isnan(band["q25"]), min(high, 1e6), band["q75"])
+    ax.fill_between(grid, band["q25"], top, color=color, alpha=0.2, linewidth=0, step="post")
+    ax.plot(grid, band["median"], color=color, linewidth=1.5, linestyle=style, drawstyle="steps-post")
+    if spec["mean"]:
+        ax.plot(grid, band["mean"], color=color, linewidth=1.0, linestyle=DOTS)
+    if spec["marks"]:
+        counts = series.floats([r[spec["marks"]] for r in runs[0]])
+        new = np.flatnonzero(np.diff(np.nan_to_num(counts), prepend=0) > 0)
+        new = new[:: max(1, -(-len(new) // MOST_MARKS))]
+        mark = MARKS[scene.place[method]]
+        ax.plot(at[0][new], values[0][new], mark, color=color, markersize=4, markeredgewidth=0, linestyle="")
+
+
+def _levels(ax: Axes, scene: Scene, look: Look, i: int) -> None:
+    """The scale, the range and the levels of row i of a figure."""
+    lines, scale = scene.option("lines", i, ()), scene.option("scales", i, "linear")
+    drawn = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in ax.get_lines()] or [np.empty(0)])
+    drawn = drawn[np.isfinite(drawn)]
+    for level in lines:
+        ax.axhline(level, color=look["bound"], linewidth=0.9, linestyle=DOTS)
+    if scale == "log":
+        ax.set_yscale("log")
+        _plain_numbers(ax.yaxis)
+    elif scale == "symlog":
+        sizes = np.abs(drawn[drawn != 0])
+        near = 2 * max((abs(v) for v in lines), default=0.0)
+        if not near and len(sizes) and sizes.max() > 30 * np.median(sizes):
+            near = float(np.median(sizes))
+        if near:
+            ax.set_yscale("symlog", linthresh=near, linscale=0.8)
+            _plain_numbers(ax.yaxis)
+    if limits := scene.option("ranges", i, []):
+        low, high = limits
+        room = 0.05 * (high - low) if scale == "linear" else 0.0
+        ax.set_ylim(max(low, min([*lines, *drawn], default=low) - room), high)
+
+
+def _plain_numbers(axis: Any) -> None:
+    axis.set_major_formatter(lambda v, _: f"{v:g}".replace("-", "−").replace("e+0", "e"))
+    axis.set_minor_formatter(lambda v, _: "")
+
+
+def _legend(
+    figure: Figure, scene: Scene, look: Look, methods: Sequence[str], marked: bool, dashed: bool = True
+) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D(
+            [], [], color=look[scene.ink[m]], linewidth=1.8, markersize=5, markeredgewidth=0,
+            linestyle=plots.dash_of(scene.place[m] % plots.SERIES) if dashed else "",
+            marker=MARKS[scene.place[m]] if marked else "",
+        )
+        for m in methods
+    ]  # fmt: skip
+    titles = [scene.methods[m] for m in methods]
+    figure.legend(handles, titles, loc="outside lower center", ncols=min(4, len(titles)), frameon=False)
+
+
+# -- what is drawn from the returned models and from results.json ------------------------------------------------------
+
+
+def _density(scene: Scene) -> tuple[tuple[float, float], Paint]:
+    """Histograms of the reported models, mean share of runs, a panel for each method and an outline for each column."""
+    pattern, data = scene.spec["y"][0], next(iter(scene.data))
+    start = pattern.partition("*")[0]
+
+    def paint(figure: Figure, look: Look) -> None:
+        axes = figure.subplots(1, len(scene.methods), sharex=True, sharey=True, squeeze=False)[0]
+        styles, names, tops = (("s1", "-"), ("s2", (0, (4, 1.4))), ("s3", DOTS)), [], []
+        for ax, (method, title) in zip(axes, scene.methods.items(), strict=True):
+            rows = [r for run in scene.runs[data, method].values() for r in run if r["output"] == scene.outputs[method]]
+            names = [c for c in rows[0] if fnmatch(c, pattern)]
+            for name, (color, style) in zip(names, styles, strict=False):
+                share = np.mean([np.array(r[name]) / sum(r[name]) for r in rows], axis=0)
+                edges = np.linspace(0, 1, len(share) + 1)
+                tops.append(float(np.sort(share)[-2]))
+                ax.stairs(100 * share, edges, fill=True, color=look[color], alpha=0.16, linewidth=0)
+                ax.stairs(100 * share, edges, color=look[color], linewidth=1.3, linestyle=style)
+            ax.set_title(wrapped(title))
+            ax.set_xlim(0, 1)
+            ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+            ax.grid(axis="y")
+        axes[0].set_ylim(0, 115 * max(np.median(tops), 0.5 * max(tops)))
+        axes[0].yaxis.set_major_formatter(lambda v, _: f"{v:g} %")
+        handles = [ax.stairs([0], [0, 1], color=look[c], linestyle=s) for c, s in styles[: len(names)]]
+        words = [clean(name.removeprefix(start)) for name in names]
+        figure.legend(handles, words, loc="outside lower center", ncols=len(words), frameon=False, fontsize=9)
+
+    return (max(5.0, 0.8 + 1.62 * len(scene.methods)), 2.3), paint
+
+
+def _values(scene: Scene, column: str) -> dict[str, tuple[float, float]]:
+    """Method -> mean and standard deviation of a column of results.json, for those that have one."""
+    found = [r for r in scene.rows if r["column"] == column and r["ours"] is not None]
+    return {r["row"]: (r["ours"], r["std"] or 0.0) for r in found}
+
+
+def _frontier(scene: Scene) -> tuple[tuple[float, float], Paint]:
+    """Means with one standard deviation: y over each x."""
+
+    def paint(figure: Figure, look: Look) -> None:
+        axes = figure.subplots(1, len(scene.spec["x"]), sharey=True, squeeze=False)[0]
+        ys = _values(scene, scene.spec["y"][0])
+        for ax, name in zip(axes, scene.spec["x"], strict=True):
+            xs = _values(scene, name)
+            for m in (m for m in scene.methods if m in xs and m in ys):
+                (x, dx), (y, dy) = xs[m], ys[m]
+                ax.errorbar(
+                    [x], [y], xerr=[dx], yerr=[dy], color=look[scene.ink[m]], fmt=MARKS[scene.place[m]],
+                    markersize=7.5, markeredgewidth=0, elinewidth=1.0,
+                )  # fmt: skip
+            ax.set_xlabel(name)
+            ax.grid()
+            ax.locator_params(nbins=6)
+        axes[0].set_ylabel(scene.spec["y"][0])
+        _legend(figure, scene, look, list(scene.methods), True, dashed=False)
+
+    return (max(5.0, 4.7 * len(scene.spec["x"])), 4.2), paint
+
+
+def _radar(scene: Scene) -> tuple[tuple[float, float], Paint]:
+    """Means of the columns "x y" on axes y, a panel for each x."""
+    xs, ys = scene.spec["x"], scene.spec["y"]
+
+    def paint(figure: Figure, look: Look) -> None:
+        axes = figure.subplots(1, len(xs), subplot_kw={"projection": "polar"}, squeeze=False)[0]
+        angles = np.linspace(0, 2 * np.pi, len(ys), endpoint=False)
+        top = 0.0
+        for ax, x in zip(axes, xs, strict=True):
+            ax.set_theta_offset(np.pi / 2)
+            for m in scene.methods:
+                means = np.array([_values(scene, f"{x} {y}").get(m, (np.nan, 0.0))[0] for y in ys])
+                top = max(top, float(np.nanmax(means, initial=0.0)))
+                ax.plot(
+                    np.append(angles, angles[0]), np.append(means, means[0]), color=look[scene.ink[m]], linewidth=1.6,
+                    marker=MARKS[scene.place[m]], markersize=4.5, markeredgewidth=0,
+                )  # fmt: skip
+            ax.set_xticks(angles, ys, fontsize=10, color=look["ink"])
+            ax.text(-0.06, 1.02, f"{x} rows", transform=ax.transAxes, fontsize=9.5, fontweight="bold")
+            ax.spines["polar"].set_color(look["line"])
+        every = next((step for step in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if top <= 4 * step), top / 4)
+        rings = every * np.arange(1, max(2, np.ceil(top / every) + 1))
+        for ax in axes:
+            ax.set_ylim(0, rings[-1])
+            ax.set_yticks(rings, [f"{r:g}" for r in rings])
+            ax.set_rlabel_position(45)
+        _legend(figure, scene, look, list(scene.methods), True)
+
+    return (4.2 * len(xs), 4.7), paint
+
+
+# -- files and markup --------------------------------------------------------------------------------------------------
+
+
+def files(drawing: Drawing) -> dict[str, bytes]:
+    """NAME.png and NAME.svg, equal for equal drawings and one matplotlib."""
+    css = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+    light = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", css[css.index(":root {") : css.index("}")]))
+    out = {}
+    with _settings(light, "path"):
+        figure = _figure(drawing, light)
+        options: dict[str, Any] = {"png": {"dpi": 170, "metadata": {"Software": None}}}
+        options["svg"] = {"metadata": {"Date": None}}
+        for kind, more in options.items():
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=kind, facecolor="white", **more)
+            out[f"{drawing.name}.{kind}"] = buffer.getvalue()
+    return out
+
+
+def inline(drawing: Drawing, uid: str) -> str:
+    """The drawing as SVG markup in the page's colours."""
+    with _settings(plots.INKS, "none"):
+        return plots.as_markup(_figure(drawing, plots.INKS), uid, f"{drawing.title}. {drawing.caption}")
+
+
+def _settings(look: Look, fonttype: str) -> Any:
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ImportError("a study's figures need matplotlib: pip install 'fairbound[report]'") from error
+    muted = look["muted"]
+    return matplotlib.rc_context({
+        **plots.SETTINGS, "svg.fonttype": fonttype, "text.color": look["ink"], "axes.labelcolor": muted,
+        "xtick.color": muted, "ytick.color": muted, "axes.edgecolor": muted, "grid.color": look["line"],
+        "grid.linewidth": 0.6, "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False,
+        "axes.axisbelow": True, "axes.facecolor": "none", "xtick.major.size": 0, "ytick.major.size": 0,
+        "xtick.minor.size": 0, "ytick.minor.size": 0, "axes.titlesize": 9.5, "axes.titleweight": "bold",
+        "axes.titlecolor": look["ink"], "axes.labelsize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8,
+    })  # fmt: skip
+
+
+def _figure(drawing: Drawing, look: Look) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=drawing.size, layout="constrained")
+    figure.patch.set_visible(False)
+    engine: Any = figure.get_layout_engine()
+    engine.set(w_pad=0.05, h_pad=0.05, wspace=0.04, hspace=0.06)
+    drawing.paint(figure, look)
+    engine.execute(figure)
+    figure.set_layout_engine("none")  # found once: it is most of the work of drawing
+    figure.patch.set_visible(True)
+    figure.patch.set_alpha(0.0)
+    return figure
+
+
+def wrapped(title: str, most: int = 15) -> str:
+    """The title on two lines where it is long."""
+    if len(title) <= most or " " not in title:
+        return title
+    cut = min((i for i, c in enumerate(title) if c == " "), key=lambda i: abs(i - len(title) / 2))
+    return f"{title[:cut]}\n{title[cut + 1 :]}"

@@ -1,0 +1,44 @@
+"""Checks of what a TOML file says, with errors that name the place and the nearest word."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from fairbound.base.errors import OptionError
+
+
+def made(kind: Any, where: str, values: Mapping[str, Any]) -> Any:
+    """An instance of the dataclass `kind` from a TOML table, its lists as tuples.
+
+    Raises: OptionError for an unknown or a missing key, and where `kind` refuses a value.
+    """
+    there = [f.name for f in fields(kind)]
+    for name in values:
+        known(where, "key", name, there)
+    given = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    try:
+        return kind(**given)
+    except TypeError as error:
+        raise OptionError(f"{where}: {str(error).partition('__init__() ')[2]}.") from None
+
+
+def known(where: str, kind: str, name: str, names: Iterable[str]) -> None:
+    """Raises: OptionError where `name` is not among `names`, with the nearest of them."""
+    if name not in names:
+        near = difflib.get_close_matches(name, names, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}."
+        raise OptionError(f"{where} has no {kind} {name!r}; {hint}")
+
+
+def imported(name: str) -> Any:
+    """The module "package.module", or the object "package.module:name". Raises: OptionError where there is none."""
+    module, _, inside = name.partition(":")
+    try:
+        found = importlib.import_module(module)
+        return getattr(found, inside) if inside else found
+    except (ImportError, AttributeError, ValueError) as error:
+        raise OptionError(f"cannot import {name!r}: {error}.") from None

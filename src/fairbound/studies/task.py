@@ -1,0 +1,170 @@
+"""One run of a study, in one thread: the task made, solved, watched, measured, and written.
+
+A study's measures are a module with
+
+    Options               a dataclass of the task's options, checked at construction
+    task(cell, data_dir)  the Task of a Cell
+    numbers(run, compare) column -> value of one run, for results.json (see `fairbound.studies.table`)
+
+and, where it has use for them, `Compare` (a dataclass of the options of an item's comparison), `STATISTICS` (pattern of
+columns -> statistic over runs), `findings(block)`, `overall(study, findings, results)` and `place(study, data_dir)`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fairbound.base.errors import CheckpointError, FairboundError
+from fairbound.base.records import hardware, versions
+from fairbound.problems.problem import Measured
+from fairbound.solver.solve import Solution, solve
+from fairbound.studies.checked import imported
+from fairbound.studies.spec import Cell
+from fairbound.studies.store import checkpoint_of, write_cell
+
+SCHEMA = "fairbound.study-cell/2"
+COUNTED = ("samples", "values", "gradients", "jvps", "jacobians")
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a cell runs, what is watched on the way, and how the models that it returns are measured.
+
+    problem: as `solve` takes it. watch: x (n,) and the problem's own measurement there -> columns of the record.
+    measure: x (n,) -> columns of the rows of the last, the best and (where the method has one) the random model; None
+    for no such rows. derive: adds columns to the records of the finished run that depend on those before.
+    options: further arguments of `solve`. about: the data in words, for the page. checksum: of the data.
+    facts: what else the result is to say.
+    """
+
+    problem: Any
+    watch: Callable[[Tensor, Measured], Mapping[str, Any]]
+    measure: Callable[[Tensor], Mapping[str, Any]] | None = None
+    derive: Callable[[list[Row]], None] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    about: str = ""
+    checksum: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run. result: what its file says. records: its evaluations in order. models: of its outputs, "last",
+    "best" and "random" where there is one. output: the one that its table rows are of."""
+
+    result: dict[str, Any]
+    records: list[Row]
+    models: dict[str, Row]
+    output: str
+
+
+def run_cell(cell: Cell, folder: Path, data_dir: str | None, environment: dict[str, Any]) -> dict[str, Any]:
+    """Run `cell` and write its files to `folder`, from its checkpoint there if an earlier run was stopped.
+
+    environment: facts to keep beside the library's versions and the hardware (commit, jobs, backend).
+    Returns: {"key", "status": "done" | "failed" | "interrupted", "message", "seconds"}; a failure of the run itself (a
+    loss that is not finite, an empty group) is reported and the study goes on.
+    """
+    began = time.perf_counter()
+    with one_thread():
+        try:
+            status = _run(cell, folder, data_dir, environment)
+        except (FairboundError, ArithmeticError) as error:
+            status = {"status": "failed", "message": f"{type(error).__name__}: {error}"}
+    return {"key": cell.key, "seconds": time.perf_counter() - began, **status}
+
+
+def _run(cell: Cell, folder: Path, data_dir: str | None, environment: dict[str, Any]) -> dict[str, Any]:
+    task = imported(cell.measures).task(cell, data_dir)
+    solution, config = _solved(task, cell, folder)
+    if solution.stopped == "interrupted":
+        return {"status": "interrupted", "message": "stopped by the user; it goes on from its checkpoint"}
+    facts = {
+        "cell": cell.key, "data": cell.data, "method": cell.method.key, "seed": cell.seed, "checksum": task.checksum,
+    }  # fmt: skip
+    run_on = {"versions": versions(), "hardware": hardware(), **environment}
+    records = [{**facts, "output": None, **row} for row in solution.records]
+    if task.derive is not None:
+        task.derive(records)
+    if task.measure is not None:
+        for output, x in _models(solution).items():
+            step = int(solution.best_step) if output == "best" else solution.steps
+            records.append({**facts, "output": output, "step": step, **task.measure(x)})
+    result = {
+        "schema": SCHEMA, **facts, "fingerprint": cell.fingerprint, **run_on, "config": repr(config),
+        "task": cell.task, "budget": cell.budget, "steps": solution.steps, "seconds": solution.seconds,
+        "feasible": bool(solution.feasible), "about": task.about, "message": solution.message, **task.facts,
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }  # fmt: skip
+    write_cell(folder, cell.key, result, [{**row, **run_on} for row in records])
+    checkpoint_of(cell, folder).unlink(missing_ok=True)
+    return {"status": "done", "message": solution.message}
+
+
+def _solved(task: Task, cell: Cell, folder: Path) -> tuple[Solution, Any]:
+    problem, keep = watched(task)
+    method, checkpoint = cell.method, checkpoint_of(cell, folder)
+    per_epoch = dict.fromkeys(method.per_epoch, math.ceil(task.problem.rows / cell.batch_size))
+    config = method.config({**cell.options, **per_epoch})
+    arguments: dict[str, Any] = {
+        "budget": cell.budget, "batch_size": cell.batch_size, "sampling": method.sampling, "seed": cell.seed,
+        "average": method.average, "record_every": cell.record_every or None, "keep": keep,
+        "checkpoint": checkpoint, "checkpoint_every": cell.checkpoint_every, **task.options,
+    }  # fmt: skip
+    try:
+        return solve(problem, config, **arguments), config
+    except CheckpointError:  # cut short, or of another version of the method: start anew
+        checkpoint.unlink(missing_ok=True)
+        return solve(problem, config, **arguments), config
+
+
+def watched(task: Task) -> tuple[Any, Callable[[Row], Row]]:
+    """The task's problem, sharing its data, which is watched whenever it is measured; and what `solve` is to keep of a
+    record: counters, what was watched, and the method's outer iterates, level and upper bound where it has them."""
+    problem = copy.copy(task.problem)
+    seen: dict[str, Any] = {}
+
+    def evaluate(x: Tensor) -> Measured:
+        measured = task.problem.evaluate(x)
+        seen.clear()
+        seen.update(task.watch(x, measured))
+        return measured
+
+    def keep(row: Row) -> Row:
+        counts = {name: row[name] for name in COUNTED}
+        calls = row["values"] + row["gradients"] + row["jvps"] + (1 + problem.m) * row["jacobians"]
+        return {
+            "step": row["step"], "seconds": row["seconds"], "samples": row["samples"],
+            "passes": row["samples"] / problem.rows, "calls": calls, "counts": counts, **seen,
+            **{name: row.get(name) for name in ("outer", "level", "upper")},
+        }  # fmt: skip
+
+    problem.evaluate = evaluate
+    return problem, keep
+
+
+def _models(solution: Solution) -> dict[str, Tensor]:
+    models = {"last": solution.last, "best": solution.x}
+    return models | ({"random": solution.state.output} if hasattr(solution.state, "output") else {})
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch on one thread inside the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,93 @@
+"""A study of a user's own costs a TOML file and one module of measures, as docs/extending.md says."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from fairbound.base.errors import OptionError
+from fairbound.methods import SGD
+from fairbound.studies import load_spec, run_study
+
+DOCS = Path(__file__).parents[3] / "docs" / "extending.md"
+OWN_METHODS = hasattr(SGD, "step")  # a method that owns its code may be named by its class
+MINE = '''
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from fairbound.methods import State
+
+
+@dataclass(frozen=True, kw_only=True)
+class Halving:
+    """Gradient steps whose size halves every `every` steps."""
+
+    every: int = 50
+    name: ClassVar[str] = "halving"
+    presets: ClassVar[dict] = {"slow": {"every": 100}}
+    needs: ClassVar[frozenset] = frozenset()
+
+    def init(self, problem, x, draws):
+        return State(x=x, k=0, multipliers=x.new_zeros(problem.m))
+
+    def step(self, state, problem, draws):
+        _, slope = problem.gradient(state.x, draws("mine", state.k), (1.0, None))
+        state.x.copy_(problem.domain.project(state.x - 0.5 ** (1 + state.k // self.every) * slope))
+        return replace(state, k=state.k + 1)
+'''
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """The study of docs/extending.md in a folder of its own, on the path."""
+    section = DOCS.read_text(encoding="utf-8").split("## A study\n")[1].split("\n## ")[0]
+    toml, measures = (re.search(rf"```{kind}\n(.*?)```", section, re.S)[1] for kind in ("toml", "python"))
+    if OWN_METHODS:
+        toml = toml.replace('methods = ["sgd"]', 'methods = ["sgd", "mine"]')
+        toml += textwrap.dedent("""
+            [methods.mine]
+            title = "Mine"
+            algorithm = "my_methods:Halving:slow"
+            """)
+        (tmp_path / "my_methods.py").write_text(MINE)
+    (tmp_path / "my_study.toml").write_text(toml)
+    (tmp_path / "my_measures.py").write_text(measures)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_a_study_is_a_toml_and_one_file_of_measures(own):
+    run = run_study(own / "my_study.toml", own / "out")
+    assert not run.failed and run.done == 2 * len(run.study["methods"])
+    results = json.loads((run.out / "results.json").read_text())
+    records = [json.loads(line) for line in (run.out / "records.jsonl").read_text().splitlines()]
+    for method in run.study["methods"]:
+        row = next(r for r in results if (r["row"], r["column"]) == (method, "distance"))
+        last = [[r for r in records if (r["method"], r["seed"], r["output"]) == (method, s, None)][-1] for s in (0, 1)]
+        assert row["ours"] == pytest.approx(sum(r["distance"] for r in last) / 2) and row["n"] == 2
+        assert row["ours"] < 0.5 * records[0]["distance"]
+    row = next(r for r in results if r["row"] == "sgd" and r["column"] == "distance")
+    assert (row["item"], row["paper"], row["paper_std"]) == ("main", 0.1, 0.02)
+    summary = json.loads((run.out / "summary.json").read_text())
+    assert summary["blocks"][0]["findings"][0]["text"].startswith("Smallest distance: ")
+
+
+def test_its_page_is_drawn_like_any_other(own):
+    pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
+    from fairbound.report.study_report import write_report
+
+    run = run_study(own / "my_study.toml", own / "out", seeds=1)
+    text = write_report(run.out).read_text(encoding="utf-8")
+    assert sorted(p.name for p in (run.out / "figures").iterdir()) == ["main-wide-path.png", "main-wide-path.svg"]
+    assert text.count('<svg class="chart"') == 1 and "paper 0.100 ± 0.020" in text
+
+
+def test_a_wrong_option_of_its_task_is_named_before_anything_runs(own):
+    text = (own / "my_study.toml").read_text().replace("width = 2.0", "widht = 2.0")
+    (own / "my_study.toml").write_text(text)
+    with pytest.raises(OptionError, match="data 'wide' with method 'sgd' has no key 'widht'; did you mean 'width'"):
+        load_spec(own / "my_study.toml")
