@@ -177,7 +177,7 @@ def test_weights():
     assert weighted["constraints"][0]["value"] == pytest.approx(repeated["constraints"][0]["value"], abs=1e-12)
     assert weighted["metrics"] == pytest.approx(repeated["metrics"], abs=1e-12)
     assert weighted["constraints"][0]["upper"] > repeated["constraints"][0]["upper"]  # weights are not rows
-    assert "Kish" in weighted["constraints"][0]["method"]
+    assert "effective number" in weighted["constraints"][0]["method"]
 
 
 def test_other_models_are_judged_on_the_same_rows():
