@@ -36,7 +36,7 @@ from fairbound.methods.alm import ALM
 from fairbound.methods.primal import decayed, positive
 from fairbound.optim.means import Queue, RunningMeans, better, cells_behind, stated_values
 from fairbound.optim.rows import CellTable, training_rows
-from fairbound.optim.state import DualReport, by_name, checked_state, some
+from fairbound.optim.state import DualReport, by_name, check_options, checked_state, some
 from fairbound.rows.groups import Groups
 
 FORMAT = 1
@@ -96,15 +96,7 @@ class Dual:
             decay=decay,
             decay_steps=decay_steps,
         )
-        if not isinstance(dual_every, int):
-            raise OptionError(f"dual_every must be a whole number of steps, got {dual_every!r}.")
-        if nonfinite not in ("raise", "skip"):
-            raise OptionError(f"nonfinite must be 'raise' or 'skip', got {nonfinite!r}.")
-        if distributed and nonfinite == "skip":
-            raise OptionError(
-                "nonfinite='skip' cannot be used with distributed=True: a process that skips its "
-                "backward pass leaves the others waiting for its gradients. Use nonfinite='raise'."
-            )
+        check_options(dual_every, nonfinite, distributed)
         notions = constraints(stated)
         classes = [b.text for b in notions if "groups" not in b.needs]
         if classes:

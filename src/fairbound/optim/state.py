@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.base.errors import CheckpointError
+from fairbound.base.errors import CheckpointError, OptionError
 
 SIGNED = ("g", "mean", "window", "smallest")
 CAPPED = ("multipliers", "w")
@@ -131,3 +131,16 @@ def by_name(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
 def some(names: Sequence[str], most: int = 5) -> str:
     rest = len(names) - most
     return ", ".join(map(str, names[:most])) + (f" and {rest} more" if rest > 0 else "")
+
+
+def check_options(dual_every: object, nonfinite: str, distributed: bool) -> None:
+    """Raises OptionError for options of Dual that cannot be meant."""
+    if not isinstance(dual_every, int):
+        raise OptionError(f"dual_every must be a whole number of steps, got {dual_every!r}.")
+    if nonfinite not in ("raise", "skip"):
+        raise OptionError(f"nonfinite must be 'raise' or 'skip', got {nonfinite!r}.")
+    if distributed and nonfinite == "skip":
+        raise OptionError(
+            "nonfinite='skip' cannot be used with distributed=True: a process that skips its "
+            "backward pass leaves the others waiting for its gradients. Use nonfinite='raise'."
+        )
