@@ -1,38 +1,92 @@
-"""fairbound: train models under fairness bounds that a person can state, check and defend."""
+"""fairbound: train models under fairness bounds that a person can state, check and defend.
 
-from fairbound import data, optim, report
+Names are imported when they are first used, so that `import fairbound` costs little.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from fairbound._version import __version__
-from fairbound.audits.audit import audit
-from fairbound.base.errors import FairboundError
-from fairbound.estimators.classifier import FairClassifier
-from fairbound.fairness.formulate import formulate
-from fairbound.fairness.measuring import measure, scorer
-from fairbound.fairness.notions import (
-    ClassRisk,
-    DemographicParity,
-    EqualizedOdds,
-    EqualOpportunity,
-    LossGap,
-    PredictiveEquality,
-    constraint,
-)
-from fairbound.fairness.problem import FairProblem
-from fairbound.methods import (
-    ALM,
-    DFLS,
-    SFLS,
-    SGD,
-    SSLALM,
-    YNW,
-    CertifiedLevelSet,
-    SGDFairret,
-    StochasticGhost,
-    SwitchingSubgradient,
-)
-from fairbound.rows.groups import Groups
-from fairbound.solver.budget import Budget
-from fairbound.solver.solve import solve
-from fairbound.tables import TableEncoder
+
+if TYPE_CHECKING:
+    from fairbound import data, optim, report
+    from fairbound.audits.audit import audit
+    from fairbound.base.errors import FairboundError
+    from fairbound.estimators.classifier import FairClassifier
+    from fairbound.fairness.formulate import formulate
+    from fairbound.fairness.measuring import measure, scorer
+    from fairbound.fairness.notions import (
+        ClassRisk,
+        DemographicParity,
+        EqualizedOdds,
+        EqualOpportunity,
+        LossGap,
+        PredictiveEquality,
+        constraint,
+    )
+    from fairbound.fairness.problem import FairProblem
+    from fairbound.methods import (
+        ALM,
+        DFLS,
+        SFLS,
+        SGD,
+        SSLALM,
+        YNW,
+        CertifiedLevelSet,
+        SGDFairret,
+        StochasticGhost,
+        SwitchingSubgradient,
+    )
+    from fairbound.rows.groups import Groups
+    from fairbound.solver.budget import Budget
+    from fairbound.solver.solve import solve
+    from fairbound.tables import TableEncoder
+
+_ROOMS = ("data", "optim", "report")
+_WHERE = {
+    "ALM": "fairbound.methods",
+    "Budget": "fairbound.solver.budget",
+    "CertifiedLevelSet": "fairbound.methods",
+    "ClassRisk": "fairbound.fairness.notions",
+    "DFLS": "fairbound.methods",
+    "DemographicParity": "fairbound.fairness.notions",
+    "EqualOpportunity": "fairbound.fairness.notions",
+    "EqualizedOdds": "fairbound.fairness.notions",
+    "FairClassifier": "fairbound.estimators.classifier",
+    "FairProblem": "fairbound.fairness.problem",
+    "FairboundError": "fairbound.base.errors",
+    "Groups": "fairbound.rows.groups",
+    "LossGap": "fairbound.fairness.notions",
+    "PredictiveEquality": "fairbound.fairness.notions",
+    "SFLS": "fairbound.methods",
+    "SGD": "fairbound.methods",
+    "SGDFairret": "fairbound.methods",
+    "SSLALM": "fairbound.methods",
+    "StochasticGhost": "fairbound.methods",
+    "SwitchingSubgradient": "fairbound.methods",
+    "TableEncoder": "fairbound.tables",
+    "YNW": "fairbound.methods",
+    "audit": "fairbound.audits.audit",
+    "constraint": "fairbound.fairness.notions",
+    "formulate": "fairbound.fairness.formulate",
+    "measure": "fairbound.fairness.measuring",
+    "scorer": "fairbound.fairness.measuring",
+    "solve": "fairbound.solver.solve",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"fairbound.{name}")
+    if name in _WHERE:
+        value = globals()[name] = getattr(import_module(_WHERE[name]), name)
+        return value
+    raise AttributeError(f"module 'fairbound' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 __all__ = [
     "ALM",
