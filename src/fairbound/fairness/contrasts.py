@@ -53,6 +53,9 @@ class Contrasts:
     def with_bounds(self, bounds: Tensor) -> Contrasts:
         return Contrasts(self.plan, self.coefficient.dtype, bounds, self.index.device)
 
+        if self.is_difference:
+            self._first, self._second = self.index.T.contiguous()
+
     def extended(self, q: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """q with the ratios after it, the ratios (NaN where they divide by 0), and their denominators."""
         if not len(self.ratios):
@@ -64,7 +67,7 @@ class Contrasts:
     def values(self, q: Tensor) -> tuple[Tensor, Memo | None]:
         """q (..., Q - R) -> g (..., m), and what the derivatives need where they depend on q."""
         if self.is_difference:
-            return q[..., self.index[:, 0]] - q[..., self.index[:, 1]] - self.bounds, None
+            return q.index_select(-1, self._first) - q.index_select(-1, self._second) - self.bounds, None
         q, quotients, below = self.extended(q)
         if self.linear:
             return (q[..., self.index] * self.coefficient).sum(-1) - self.bounds, None
@@ -85,7 +88,7 @@ class Contrasts:
         """w (..., m) -> (..., Q - R): the gradient of w . g in the quantities that are no ratios."""
         out = w.new_zeros(*w.shape[:-1], self.plan.quantities)
         if self.is_difference and w.dim() == 1:
-            return out.index_add_(0, self.index[:, 0], w).index_add_(0, self.index[:, 1], w, alpha=-1)
+            return out.scatter_add_(0, self._first, w).scatter_add_(0, self._second, -w)
         spread = (w.unsqueeze(-1) * self.coefficient).flatten(-2)
         index = self.index if memo is None or memo.compared is None else memo.compared
         return self.collapsed(out.scatter_add_(-1, index.flatten(-2).expand_as(spread), spread), memo)
