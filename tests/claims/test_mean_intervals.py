@@ -77,12 +77,10 @@ def test_capital_at_the_limit_is_one_over_the_level(weighted, monkeypatch):
     assert 0 < low < np.average(x, weights=w) < high < 1
 
 
-def test_betting_limits_do_not_depend_on_the_order_of_rows_or_the_unit_of_weights():
+def test_betting_limits_do_not_depend_on_the_unit_of_weights_or_on_other_cells():
     rng = np.random.default_rng(0)
     x, cell, w = rng.random(300), rng.integers(-1, 3, 300), rng.random(300)
     plain = mean_limits(x, cell, 4, 0.05, weights=w)
-    order = rng.permutation(300)
-    np.testing.assert_array_equal(mean_limits(x[order], cell[order], 4, 0.05, weights=w[order]), plain)
     np.testing.assert_allclose(mean_limits(x, cell, 4, 0.05, weights=7 * w), plain, atol=1e-8)
     np.testing.assert_array_equal(mean_limits(x, cell, 4, 0.05, weights=np.ones(300)), mean_limits(x, cell, 4, 0.05))
     assert (plain[0][3], plain[1][3]) == (0.0, 1.0)  # a cell without rows

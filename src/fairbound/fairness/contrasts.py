@@ -50,9 +50,6 @@ class Contrasts:
             plan.index.shape[1] == 2 and bool(np.all(plan.coefficient == [1.0, -1.0]))
         )
 
-    def with_bounds(self, bounds: Tensor) -> Contrasts:
-        return Contrasts(self.plan, self.coefficient.dtype, bounds, self.index.device)
-
         if self.is_difference:
             self._first, self._second = self.index.T.contiguous()
 

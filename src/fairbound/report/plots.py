@@ -41,7 +41,6 @@ SETTINGS: Any = {
     "axes.unicode_minus": True,
     "path.simplify": True,
 }
-_BY_NAME, _SETTINGS = INKS, SETTINGS  # study_drawing knows them by these names
 _TAG = re.compile(r"<svg [^>]*>")
 
 
@@ -244,4 +243,3 @@ def _nice_ticks(first: float, last: float) -> list[float]:
     return [float(v) for v in ticks if first <= v <= last]
 
 
-_svg, _dash = as_markup, dash_of  # study_drawing knows them by these names

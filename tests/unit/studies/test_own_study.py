@@ -51,9 +51,9 @@ def own(tmp_path, monkeypatch):
         toml += textwrap.dedent("""
             [methods.mine]
             title = "Mine"
-            algorithm = "my_methods:Halving:slow"
+            algorithm = "study_methods:Halving:slow"
             """)
-        (tmp_path / "my_methods.py").write_text(MINE)
+        (tmp_path / "study_methods.py").write_text(MINE)
     (tmp_path / "my_study.toml").write_text(toml)
     (tmp_path / "my_measures.py").write_text(measures)
     monkeypatch.syspath_prepend(tmp_path)

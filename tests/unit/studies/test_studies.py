@@ -552,7 +552,7 @@ def drawn_lines(tiny, block, key):
         d for d in drawings(read["study"], shown, rows_shown(read["results"], shown), runs) if d.name.endswith(key)
     )
     figure = Figure()
-    drawing.paint(figure, plots.BY_NAME)
+    drawing.paint(figure, plots.INKS)
     return [[line.get_data() for line in ax.get_lines()] for ax in figure.axes]
 
 
