@@ -138,6 +138,28 @@ class Differences:
         return f"{one} {self.sign} {two}{self.tails[r]}"
 
 
+@dataclass(frozen=True)
+class Singles:
+    """Every value of every group by itself: index (R * k, 1) units, coefficient (R * k, 1), and their names."""
+
+    compared: Compared
+    index: np.ndarray
+    coefficient: np.ndarray
+    tails: tuple[str, ...]
+
+    def name(self, i: int) -> str:
+        """The group, and what is said after it for the value."""
+        r, g = divmod(i, len(self.compared))
+        return self.compared.name(g) + self.tails[r]
+
+
+def singles(compared: Compared, tails: tuple[str, ...]) -> Singles:
+    """The values of all groups, one value after another."""
+    k = len(compared)
+    index = np.arange(len(tails))[:, None] * (k + 1) + np.arange(k)
+    return Singles(compared, index.reshape(-1, 1), np.ones((index.size, 1)), tails)
+
+
 def differences(
     compared: Compared, against: Against, tails: tuple[str, ...], *, summed: bool = False, ratio: float | None = None
 ) -> Differences:

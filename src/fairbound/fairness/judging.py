@@ -8,7 +8,7 @@ together with probability 1 - alpha each: see `fairbound.confidence`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from fairbound.confidence.contrasts import Contrasts, GapBounds
 from fairbound.confidence.means import mean_bounds, mean_rows_needed, moments, welch_bounds
 from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_bounds
 from fairbound.confidence.single import effective_trials
-from fairbound.fairness.comparing import Compared, Differences, differences
+from fairbound.fairness.comparing import Compared, Differences, Singles, differences, singles
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import Rate
 
@@ -90,13 +90,13 @@ def loss_values(
 class Sets:
     """The comparisons of all sets of attributes side by side: U cells, m contrasts.
 
-    values: (R, k) of each set. index, coefficient: (m, t) in the U cells. found: the Differences of each set.
+    values: (R, k) of each set. index, coefficient: (m, t) in the U cells. found: the contrasts of each set.
     """
 
     values: list[tuple[Compared, Values]]
     index: np.ndarray
     coefficient: np.ndarray
-    found: list[Differences]
+    found: list[Differences | Singles]
 
     def joined(self, part: str) -> np.ndarray:
         """(U,) one of the arrays of Values, all sets and values one after another."""
@@ -122,15 +122,14 @@ def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
         of = bound.values(rows, compared)
         k, r = len(compared), len(bound.tails)
         if bound.compares == "values":
-            made = Differences(compared, np.arange(r * k)[:, None], np.ones((r * k, 1)), bound.tails, False,
-                               np.arange(k), np.arange(k))  # fmt: skip
+            made: Differences | Singles = singles(compared, bound.tails)
             at, c = made.index, made.coefficient
         else:
             against: Any = "pairwise" if bound.against == "best" else bound.against
             ratio = bound.bound if bound.compares == "ratios" else None
             made = differences(compared, against, bound.tails, summed=bound.summed, ratio=ratio)
             at, c = _without_overall(made, of.totals, k) if against == "overall" else (made.index, made.coefficient)
-            at = at - at // (k + 1)  # units without the overall ones are the cells in order
+        at = at - at // (k + 1)  # units without the overall ones are the cells in order
         values.append((compared, of))
         found.append(made)
         index.append(at + offset)
@@ -158,14 +157,20 @@ def _without_overall(made: Differences, totals: np.ndarray, k: int) -> tuple[np.
 
 
 def _absent(bound: Any, rows: Scored) -> list[str]:
-    """Declared groups of the attributes that the bound compares one by one, without a row here."""
-    groups = rows.known_groups
+    """Declared groups of the attributes that the bound compares one by one, without a row of positive weight here."""
+    occurring = rows.occurring
     if bound.within is not None or bound.attributes == "crossed":
         return []
     if not isinstance(bound.attributes, str) and len(bound.attributes) > 1:
         return []
-    named = groups.attributes if bound.attributes == "each" else bound.attributes
-    return [g for a, counts in groups.counts().items() if a in named for g, n in counts.items() if n == 0]
+    named = occurring.attributes if bound.attributes == "each" else bound.attributes
+    return [
+        group
+        for a, (name, groups) in enumerate(zip(occurring.attributes, occurring.labels, strict=True))
+        if name in named
+        for group, n in zip(groups, occurring.per_group((a,)), strict=True)
+        if n == 0
+    ]
 
 
 def measured_groups(bound: Any, rows: Scored) -> float:
@@ -253,7 +258,11 @@ def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBoun
     )
     method = "MOVER: Clopper-Pearson limits of the single rates joined for their {}; Bonferroni over contrasts and stated bounds"
     if ratios:
-        return ratio_bounds(successes, trials, sets.index[:, ::-1], alpha), method.format("ratios"), needed
+        found = ratio_bounds(successes, trials, sets.index[:, ::-1], alpha)
+        estimates = _contrast_estimates(bound, sets)  # two rates of 0 are alike
+        worst = int(np.argmin(np.where(np.isnan(estimates), np.inf, estimates)))
+        found = replace(found, estimates=estimates, worst=worst, value=float(estimates[worst]))
+        return found, method.format("ratios"), needed
     found = rate_bounds(successes, trials, contrasts, alpha, transform=one.transform)
     return found, method.format("differences"), needed
 

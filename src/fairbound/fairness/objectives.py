@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +64,11 @@ def objective_of(stated: Any) -> Any:
         return None
     if not isinstance(stated, str):
         return stated
-    if not stated.strip().startswith("largest_group_loss"):
-        raise OptionError(f"unknown objective {stated!r}; known: 'loss', 'largest_group_loss'.")
-    return LargestGroupLoss(GroupLoss.read(stated.strip().replace("largest_", "", 1), bound=0.0).attributes)
+    if not re.fullmatch(r"\s*largest_group_loss\s*(\[[^\[\]]*\])?\s*", stated):
+        raise OptionError(
+            f"unknown objective {stated!r}; known: 'loss', 'largest_group_loss', and the latter with [crossed] or [by=...]."
+        )
+    read = GroupLoss.read(stated.strip().replace("largest_", "", 1), bound=0.0)
+    if read != GroupLoss(bound=0.0, attributes=read.attributes):  # type: ignore[arg-type]
+        raise OptionError(f"the objective {stated!r} takes no other option than each, crossed or by=....")
+    return LargestGroupLoss(read.attributes)

@@ -73,6 +73,10 @@ class FairProblem(Verbs, BaseProblem):
         per_row = loss_named(loss, model.outputs)
         y = np.asarray(targets.cpu() if hasattr(targets, "cpu") else targets)
         bounds = constraints(stated)
+        if objective_class is not None and objective_of(objective) is not None:
+            raise OptionError(
+                f"objective={objective!r} and objective_class={objective_class!r} are two objectives; keep one of them."
+            )
         minimised = objective_of(objective) if objective_class is None else ClassLoss(objective_class)
         compared = [n.text for n in (*bounds, minimised) if n is not None and "groups" in n.needs]
         if compared and groups is None:

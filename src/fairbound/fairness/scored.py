@@ -43,7 +43,11 @@ class Scored:
 
     @cached_property
     def occurring(self) -> Occurring:
-        return Occurring.of(self.known_groups, self.target)
+        """Of the rows of positive weight."""
+        if self.weight is None:
+            return Occurring.of(self.known_groups, self.target)
+        some = np.flatnonzero(np.asarray(self.weight) > 0)
+        return Occurring.of(self.known_groups.take(some), self.target[some])
 
     @property
     def wrong(self) -> np.ndarray:

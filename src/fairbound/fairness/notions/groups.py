@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -20,7 +19,7 @@ from torch import Tensor
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import CONDITION, Builder
-from fairbound.fairness.comparing import Compared, attribute_sets, differences
+from fairbound.fairness.comparing import Compared, attribute_sets, differences, singles
 from fairbound.fairness.judging import Values, judge_groups, loss_values, measured_groups, rate_values
 from fairbound.fairness.language import Key, Word
 from fairbound.fairness.scored import Finding, Scored
@@ -149,8 +148,8 @@ class GroupBound(Bound):
             builder.drop(dropped)
             numbers = self.quantities(builder, compared)
             if self.compares == "values":
-                index = numbers[:, :-1].T.reshape(-1, 1)
-                builder.contrasts(index, [1.0], partial(self._value_name, compared))
+                alone = singles(compared, self.tails)
+                builder.contrasts(numbers.ravel()[alone.index], alone.coefficient, alone.name)
             elif self.against == "best":
                 self._compile_best(builder, compared, numbers)
             else:
@@ -159,10 +158,6 @@ class GroupBound(Bound):
                 index = numbers.ravel()[found.index]
                 bound = None if ratio is None else 0.0
                 builder.contrasts(index, found.coefficient, found.name, bound, self._spare(builder.occurring))
-
-    def _value_name(self, compared: Compared, i: int) -> str:
-        g, r = divmod(i, len(self.tails))
-        return compared.name(g) + self.tails[r]
 
     def _spare(self, occurring: Occurring) -> float | None:
         """Of ratios, what lies between the bound and equality at the rate of positive labels."""
@@ -234,6 +229,10 @@ class RateBound(GroupBound):
             raise OptionError(f"surrogate must be one of {known}, got {self.surrogate!r}.")
         if not 0 < self.sharpness < math.inf:
             raise OptionError(f"sharpness must be positive and finite, got {self.sharpness}.")
+        if self.surrogate == "loss" and not all(r.is_mean for r in self.rates):
+            raise OptionError(
+                f"surrogate='loss' would put the loss above and below in {self.name}, which is always 1; take another one."
+            )
         if self.against == "overall" and not all(r.is_share for r in self.rates):
             raise OptionError(
                 f"{self.name} of all rows is no mean of its groups'; compare it pairwise or with the best."

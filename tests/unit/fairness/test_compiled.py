@@ -1,0 +1,71 @@
+"""What compiled bounds say of themselves: objectives, dual scales, and how many rows show a bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fairbound.base.errors import OptionError
+from fairbound.fairness.notions import constraint
+from fairbound.fairness.objectives import LargestGroupLoss, objective_of
+from fairbound.fairness.problem import FairProblem
+from fairbound.models.mlp import MLP
+
+
+def problem(stated=None, seed=0, n=120, **options):
+    rng = np.random.default_rng(seed)
+    columns = {"sex": rng.choice(["F", "M"], n), "race": rng.choice(["a", "b", "c"], n)}
+    return FairProblem(MLP(2), rng.normal(size=(n, 2)), (rng.random(n) < 0.4).astype(int), columns, stated, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "attributes"),
+    [("largest_group_loss", "each"), ("largest_group_loss[crossed]", "crossed"), ("largest_group_loss[by=sex]", ("sex",))],
+)  # fmt: skip
+def test_an_objective_is_read(text, attributes):
+    assert objective_of(text) == LargestGroupLoss(attributes) and objective_of(f" {text} ").text == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["largest_group_loss <= 0.2", "largest_group_losses", "largest_group_loss[y=1]", "largest_group_loss[largest=2]",
+     "largest_group_loss[empty=drop]", "group_loss", "smallest"],
+)  # fmt: skip
+def test_what_an_objective_cannot_say_is_refused_and_not_left_out(text):
+    with pytest.raises(OptionError, match="objective"):
+        objective_of(text)
+
+
+def test_two_objectives_are_refused():
+    with pytest.raises(OptionError, match="two objectives"):
+        problem(objective="largest_group_loss", objective_class=1)
+    assert problem(objective="loss", objective_class=1).plan.objective.how == "sum"
+
+
+@pytest.mark.parametrize("sharpness", [0.5, 1.0, 4.0])
+def test_dual_scale_is_one_over_four_times_the_steepest_slope(sharpness):
+    """Slopes of sigmoid(t s) are at most t / 4, those of the logistic loss 1, found here on a grid."""
+    made = problem([f"demographic_parity[by=sex,sharpness={sharpness}] <= 0.1", "group_loss[by=race] <= 0.4"])
+    s = torch.linspace(-40, 40, 80_001, dtype=torch.float64)
+    steepest = [float(f.slope(s, torch.zeros_like(s)).abs().max()) for f in made._functions]
+    expected = [0.25 / steepest[0]] * 2 + [0.25 / steepest[1]] * 3
+    assert made.dual_scale.tolist() == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("bound", [0.02, 0.1, 0.5])
+def test_rows_that_can_show_a_bound_have_a_standard_error_no_larger(bound):
+    """sqrt(p (1 - p) / n) <= bound at p = 1/2, the largest; of a ratio 1 / sqrt(n) is at most what lies below 1."""
+    n = constraint(f"demographic_parity <= {bound}").fewest_rows
+    assert np.sqrt(0.25 / n) == pytest.approx(bound)
+    assert 1 / np.sqrt(constraint(f"demographic_parity_ratio >= {1 - bound}").fewest_rows) == pytest.approx(
+        max(bound, 0.05)
+    )
+
+
+@pytest.mark.parametrize("least", [0.5, 0.8, 1.0])
+def test_a_ratio_can_spare_what_lies_between_its_bound_and_equality(least):
+    """At the rate q of positive labels in both groups, least q - q <= 0 has (1 - least) q to spare."""
+    made = problem(f"demographic_parity_ratio >= {least}")
+    q = float(made.targets.mean())
+    assert made.bounds.tolist() == pytest.approx([(1 - least) * q] * made.m, rel=1e-6, abs=1e-12)
