@@ -119,6 +119,9 @@ Cross = Annotated[bool, _option("--cross", help="Compare combinations of the sen
 Confidence = Annotated[float, _option("--confidence", help="Of all verdicts together, between 0.5 and 1.")]
 Model = Annotated[str, _option("--model", help="linear, or mlp:64,32 for layers of 64 and 32 units.")]
 Algorithm = Annotated[str, _option("--algorithm", help="auto, or a method such as alm or ssl_alm.")]
+Objective = Annotated[
+    str, _option("--objective", help="What is minimised: loss, or largest_group_loss for the worst-off group's.")
+]
 Seed = Annotated[int, _option("--seed", help="Decides the split and the training; equal seeds, equal results.", min=0)]
 BudgetText = Annotated[
     str | None, _option("--budget", help="'30s', '5000 steps' or '10 epochs'; by the rows if absent.")
@@ -159,6 +162,7 @@ def _fit(
     constraint: Constraints = None,
     model: Model = "linear",
     algorithm: Algorithm = "auto",
+    objective: Objective = "loss",
     seed: Seed = 0,
     budget: BudgetText = None,
     positive: Positive = None,
@@ -186,6 +190,7 @@ def _fit(
         out=out,
         model=model,
         algorithm=algorithm,
+        objective=objective,
         seed=seed,
         budget=budget,
         positive=positive,

@@ -27,6 +27,7 @@ from fairbound.cli.outcome import (
 )
 from fairbound.cli.rows import Parts, Rows, Split, encoded_parts, group_warnings, read_rows, split_rows
 from fairbound.estimators.classifier import FairClassifier
+from fairbound.fairness.objectives import objective_of
 from fairbound.methods import algorithm as algorithm_named
 from fairbound.models.model import model_of
 from fairbound.report import write_audit
@@ -47,6 +48,7 @@ class FitOptions:
     out: Path
     model: str = "linear"
     algorithm: str = "auto"
+    objective: str = "loss"
     seed: int = 0
     budget: str | None = None
     positive: str | None = None
@@ -63,6 +65,7 @@ class FitOptions:
         """What can be wrong without reading the data is found before it is read."""
         if self.algorithm != "auto":
             algorithm_named(self.algorithm)
+        objective_of(self.objective)
         model_of(self.model, features=1)
         if self.budget is not None:
             Budget.of(self.budget)
@@ -89,7 +92,8 @@ def fit(options: FitOptions) -> Outcome:
     """Train, judge and write; the outcome's exit code is the verdict's, or 130 where an interrupt cut training short."""
     bounds = stated_bounds(options.constraint, options.cross)
     check_writable(options.out)
-    rows = options.rows(needs_groups=not of_classes_only(bounds))
+    minimised = objective_of(options.objective)
+    rows = options.rows(needs_groups=minimised is not None or not of_classes_only(bounds))
     split = split_rows(rows, options.test_size, options.seed)
     parts = encoded_parts(rows, split)
     under = " and ".join(b.text for b in bounds) or "no bound"
@@ -147,13 +151,15 @@ def train(options: FitOptions, bounds: list, parts: Parts) -> FairClassifier:
         bounds or None,
         model=options.model,
         algorithm=options.algorithm,
+        objective=options.objective,
         budget=options.budget,
         batch_size=options.batch_size,
         positive=rows.classes[1] if len(rows.classes) == 2 else None,
         random_state=options.seed,
         progress=sys.stderr.isatty(),
     )
-    groups = rows.groups.take(numbers) if bounds and rows.groups.attributes else None
+    compares = bounds or objective_of(options.objective) is not None
+    groups = rows.groups.take(numbers) if compares and rows.groups.attributes else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # reader_warnings says it, with more
         return classifier.fit(parts.train, rows.y[numbers], sensitive_features=groups)

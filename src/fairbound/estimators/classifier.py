@@ -33,6 +33,7 @@ from fairbound.estimators.training_rows import (
 from fairbound.estimators.trajectory import trajectory
 from fairbound.estimators.validation import automatic_share
 from fairbound.fairness.notions import Bound, constraints
+from fairbound.fairness.objectives import objective_of
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.models.scoring import predicted_scores
@@ -59,8 +60,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     validation: share of the rows held back to choose the iterate that also meets the bounds there; "auto" holds back
         20 % where every group would keep enough rows to measure a difference as small as the bound, else none.
     sensitive_columns: what to do with a column of X that bears the name of a sensitive attribute: "keep" or "drop".
-    objective_class: None for the lowest loss over all rows; a label for the lowest loss over the rows of that class, as in
-        Neyman-Pearson classification.
+    objective: "loss" for the lowest mean loss over all rows; "largest_group_loss" for the lowest of the largest mean loss of a
+        group (minimax group fairness), with [crossed] or [by=ATTRIBUTE] as bounds have them. It needs sensitive features.
+    objective_class: None, or a label for the lowest loss over the rows of that class, as in Neyman-Pearson classification.
     positive: of two classes, the label that counts as positive; None for the greater one.
     options: a TableOptions for the encoder. random_state: integer seed. progress: a line on standard error.
 
@@ -80,6 +82,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         sampling: str = "balanced",
         validation: float | str = "auto",
         sensitive_columns: str = "keep",
+        objective: Any = "loss",
         objective_class: Any = None,
         positive: Any = None,
         options: TableOptions | None = None,
@@ -95,6 +98,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.sampling = sampling
         self.validation = validation
         self.sensitive_columns = sensitive_columns
+        self.objective = objective
         self.objective_class = objective_class
         self.positive = positive
         self.options = options
@@ -124,8 +128,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         if self.batch_size < 1:
             raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
         compared = [b.text for b in stated if b.about == "group"]
-        if compared and sensitive_features is None:
-            raise DataError(f"the bound {compared[0]!r} needs fit(X, y, sensitive_features=...).")
+        minimised = objective_of(self.objective)
+        grouped = minimised is not None and "groups" in minimised.needs
+        asking = compared or ([minimised.text] if grouped else [])
+        if asking and sensitive_features is None:
+            raise DataError(f"{asking[0]!r} needs fit(X, y, sensitive_features=...).")
         codes, classes = class_codes(checked_labels(X, y), self.positive, self.loss, compared)
         groups = None if sensitive_features is None else Groups.of(sensitive_features)
         notes: list[str] = []
@@ -197,6 +204,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
                 groups if rows is None or groups is None else groups.take(rows),
                 stated,
                 classes=self.classes_.tolist(),
+                objective=self.objective,
                 objective_class=self.objective_class,
                 loss=_loss_of(self.loss, self.model_.outputs),
                 sample_weight=weights if rows is None or weights is None else weights[rows],
@@ -256,6 +264,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str], extras: dict[str, str] | None = None) -> None:
         """Write the fitted model as a folder of JSON and arrays; loading it executes no code."""
         check_is_fitted(self)
+        minimised = objective_of(self.objective)
         groups = (
             None
             if self.groups_ is None
@@ -267,6 +276,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             "constraints": [c.text for c in constraints(self.constraint)],
             "groups": groups,
             "loss": self.loss,
+            "objective": "loss" if minimised is None else minimised.text,
             "dropped_columns": self.dropped_columns_,
             "features": int(self.n_features_in_),
             "fit": self.fit_report_,
@@ -293,7 +303,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             else ("linear" if not spec["hidden"] else "mlp:" + ",".join(map(str, spec["hidden"])))
         )
         stated = manifest["constraints"]
-        self = cls(stated[0] if len(stated) == 1 else stated or None, model=made, loss=manifest["loss"])
+        self = cls(
+            stated[0] if len(stated) == 1 else stated or None,
+            model=made,
+            loss=manifest["loss"],
+            objective=manifest.get("objective", "loss"),  # folders written before there was a choice
+        )
         width = spec.get("features", manifest["features"])
         self.model_ = model_of(made, width, spec.get("outputs", 1))
         self.x_ = folder.tensors["x"]

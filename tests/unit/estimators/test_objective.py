@@ -1,0 +1,84 @@
+"""`objective=` of the classifier and `--objective` of the command line: what is minimised, kept and refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import fairbound as fb
+from fairbound.base.errors import DataError, OptionError
+from fairbound.cli.app import main
+
+MOST_STEPS = "1500 steps"
+
+
+def conflict(seed, n=600):
+    """A large group whose label follows x, and a small one whose label is against it."""
+    rng = np.random.default_rng(seed)
+    group = np.where(rng.random(n) < 0.85, "large", "small")
+    x = rng.normal(size=n)
+    sign = np.where(group == "large", 1.0, -1.0)
+    y = (rng.random(n) < 1 / (1 + np.exp(-2 * sign * x))).astype(int)
+    return pd.DataFrame({"x": x}), y, group
+
+
+def losses(model, X, y, group):
+    s = model.decision_function(X)
+    loss = np.logaddexp(0, np.where(y == 1, -s, s))
+    return {g: loss[group == g].mean() for g in np.unique(group)}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_worst_off_group_s_loss_is_the_one_minimised(seed):
+    """The groups want opposite slopes. Slope 0 gives both log 2; no line gives the worse one less than log 2 less what a
+    constant gains, while the mean loss follows the large group."""
+    X, y, group = conflict(seed)
+    least = fb.FairClassifier(objective="largest_group_loss", budget=MOST_STEPS).fit(X, y, group)
+    mean = fb.FairClassifier(budget=MOST_STEPS).fit(X, y, group)
+    assert max(losses(least, X, y, group).values()) < np.log(2) + 0.01
+    assert max(losses(mean, X, y, group).values()) > np.log(2) + 0.2
+    assert least.fit_report_["train_loss"] == pytest.approx(max(losses(least, X, y, group).values()), rel=1e-4)
+
+
+def test_it_is_stored_untouched_and_kept_in_the_model_folder(tmp_path):
+    X, y, group = conflict(0)
+    stated = "largest_group_loss[by=group]"
+    model = fb.FairClassifier(objective=stated, budget="50 steps")
+    assert model.objective is stated and clone(model).objective == stated
+    model.fit(X, y, {"group": group}).save(tmp_path / "model")
+    loaded = fb.FairClassifier.load(tmp_path / "model")
+    assert loaded.objective == stated
+    assert (loaded.decision_function(X) == model.decision_function(X)).all()
+    fb.FairClassifier(budget="50 steps").fit(X, y).save(tmp_path / "plain")
+    assert fb.FairClassifier.load(tmp_path / "plain").objective == "loss"
+
+
+def test_what_it_cannot_be_is_refused():
+    X, y, group = conflict(0)
+    with pytest.raises(DataError, match="largest_group_loss.*sensitive_features"):
+        fb.FairClassifier(objective="largest_group_loss").fit(X, y)
+    with pytest.raises(OptionError, match="unknown objective"):
+        fb.FairClassifier(objective="accuracy").fit(X, y, group)
+    with pytest.raises(OptionError, match="two objectives"):
+        fb.FairClassifier(objective="largest_group_loss", objective_class=1).fit(X, y, group)
+
+
+def test_the_command_line_takes_it_with_and_without_bounds(tmp_path, capsys):
+    X, y, group = conflict(0)
+    X.assign(group=group, y=y).to_csv(tmp_path / "rows.csv", index=False)
+    base = ["fit", "--data", str(tmp_path / "rows.csv"), "--label", "y", "--group", "group", "--budget", "200 steps"]
+    for name, more in (
+        ("alone", []),
+        ("bounded", ["--constraint", "demographic_parity <= 0.5"]),
+        ("class", ["--constraint", "recall of class 1 >= 0.1"]),
+    ):
+        code = main([*base, "--objective", "largest_group_loss", *more, "--out", str(tmp_path / name)])
+        assert code in (0, 1, 3), capsys.readouterr().err
+        manifest = json.loads((tmp_path / name / "model" / "model.json").read_text())
+        assert "largest_group_loss" in json.dumps(manifest)
+    assert main([*base, "--objective", "smallest", "--out", str(tmp_path / "bad")]) == 2
+    assert "unknown objective 'smallest'" in capsys.readouterr().err
