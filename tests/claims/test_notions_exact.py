@@ -9,8 +9,10 @@ import torch
 import fairbound as fb
 from fairbound.base.errors import EmptyGroupError
 from fairbound.fairness.notions import NOTIONS, constraint
+from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.scored import Scored
+from fairbound.fairness.statistics import RowFunction
 from fairbound.models.mlp import MLP
 from fairbound.rows.groups import Groups
 from fairbound.testing import check_gradient
@@ -204,6 +206,60 @@ def test_an_undefined_ratio_is_missed_and_never_zero():
     assert np.isnan(bound.measure(held))
     found = bound.judge(held, 0.05)
     assert found["value"] is None and found["verdict"] == "insufficient"
+
+
+@pytest.mark.parametrize("stated", ["treatment_equality <= 0.1", "treatment_equality[best] <= 0.1"])
+def test_what_is_undefined_on_a_batch_is_a_constant(stated):
+    """Batches without a negative row of some group have no FN / FP of it: g is 1 there, and its slopes 0 in every verb."""
+    X, y, columns = rows(n=60)
+    problem = FairProblem(MLP(3), X, y, columns, stated, dtype=torch.float64)
+    x = problem.start([1])
+    undefined = 0
+    for k in range(8):
+        batch = problem.sample([0], "uniform", k, 6, "uniform")
+        evaluation, slopes = problem.jacobian(x, batch)
+        constant = torch.isclose(evaluation.g, evaluation.g.new_ones(()), atol=0) & evaluation.seen
+        undefined += int(constant.sum())
+        assert not slopes[1:][constant].any()
+        w = torch.where(constant, 1.0, 0.0).to(x)
+        assert not problem.gradient(x, batch, (0.0, w))[1].any()
+        assert not problem.jvp(x, batch, torch.ones_like(x))[1:][constant].any()
+    assert undefined
+
+
+def test_a_score_of_zero_is_one_decision():
+    """At x = 0 every row is predicted negative: half-way surrogates are one thing, decisions another."""
+    X, y, columns = rows(n=100)
+    for stated, sign in (("error_rate_parity", 0), ("false_negative_rate_parity", 1), ("false_positive_rate_ratio", 1)):
+        problem = FairProblem(MLP(3), X, y, columns["sex"], f"{stated} {'>=' if 'ratio' in stated else '<='} 0.1",
+                              dtype=torch.float64)  # fmt: skip
+        (value,) = problem.stated_values(problem.evaluate(torch.zeros(problem.n, dtype=torch.float64)))
+        base = [y[columns["sex"] == g].mean() for g in ("F", "M")]
+        wanted = abs(base[0] - base[1]) if not sign else float("ratio" in stated)
+        assert float(value) == pytest.approx(wanted, abs=1e-12)
+    function = RowFunction(((0, 0), (1, 0))).exact(LOGISTIC)  # false negatives
+    zero, one = torch.zeros(2, dtype=torch.float64), torch.tensor([0.0, 1.0], dtype=torch.float64)
+    assert function.value(zero, one).tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("stated", ["demographic_parity", "equal_opportunity", "predictive_equality", "predictive_parity",
+                                    "error_rate_parity", "false_negative_rate_parity", "loss_gap"])  # fmt: skip
+def test_the_best_off_group_is_at_no_distance_from_itself(stated):
+    """The best-off group has the highest rate, of errors the lowest; its own contrast is 0, and the others' are not."""
+    X, y, columns = rows()
+    problem = FairProblem(MLP(3), X, y, columns["race"], f"{stated}[best] <= 0.1", dtype=torch.float64)
+    x = problem.start([1]) + 0.5
+    measured = problem.evaluate(x)
+    s = problem.model.scores(x, torch.as_tensor(X)).numpy()
+    d, loss = (s > 0).astype(int), np.logaddexp(0, s) - y * s
+    rates = {
+        g: values_of(constraint(stated, bound=0.1), y, d, loss, np.flatnonzero(columns["race"] == g), np.ones(len(y)))[0]
+        for g in "abc"
+    }
+    best = (min if stated in LOWER_IS_BETTER else max)(rates, key=rates.get)
+    for name, g in zip(problem.names, measured.g.tolist(), strict=True):
+        (group,) = [part for part in name.split(": ")[1].split(" | ")[0].split(" - ") if part != "best"]
+        assert g + 0.1 == pytest.approx(abs(rates[group] - rates[best]), abs=1e-12)
 
 
 def test_a_group_within_no_other_of_its_stratum_is_compared_with_none():

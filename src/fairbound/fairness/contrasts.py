@@ -20,11 +20,12 @@ UNDEFINED = 1.0  # g of a contrast one of whose ratios divides by 0: missed, as 
 
 class Memo(NamedTuple):
     """compared: (..., m, t) quantities actually compared, None where they are those of the plan; quotients: (..., R) values
-    of the ratios and below: (..., R) their denominators, None without ratios."""
+    of the ratios and below: (..., R) their denominators, None without ratios; defined: (..., m) contrasts with a value."""
 
     compared: Tensor | None
     quotients: Tensor | None = None
     below: Tensor | None = None
+    defined: Tensor | None = None
 
 
 class Contrasts:
@@ -75,7 +76,10 @@ class Contrasts:
                 best = candidates[(sign * q[..., candidates]).nan_to_num(nan=-torch.inf).argmax(-1)]
                 index[..., rows, 0] = best.unsqueeze(-1).expand(*best.shape, len(rows))
         g = self._weighted(q, index) - self.bounds
-        return torch.where(torch.isnan(g), UNDEFINED, g) if quotients is not None else g, Memo(index, quotients, below)
+        if quotients is None:
+            return g, Memo(index)
+        defined = ~torch.isnan(g)
+        return torch.where(defined, g, UNDEFINED), Memo(index, quotients, below, defined)
 
     def _weighted(self, q: Tensor, index: Tensor | None) -> Tensor:
         terms = q[..., self.index] if index is None else q.gather(-1, index.flatten(-2)).view(index.shape)
@@ -86,6 +90,8 @@ class Contrasts:
         out = w.new_zeros(*w.shape[:-1], self.plan.quantities)
         if self.is_difference and w.dim() == 1:
             return out.scatter_add_(0, self._first, w).scatter_add_(0, self._second, -w)
+        if memo is not None and memo.defined is not None:  # what is undefined is a constant
+            w = torch.where(memo.defined, w, 0.0)
         spread = (w.unsqueeze(-1) * self.coefficient).flatten(-2)
         index = self.index if memo is None or memo.compared is None else memo.compared
         return self.collapsed(out.scatter_add_(-1, index.flatten(-2).expand_as(spread), spread), memo)
@@ -107,7 +113,8 @@ class Contrasts:
             above, below = dq[..., self.ratios[:, 0]], dq[..., self.ratios[:, 1]]
             along = (above - memo.quotients.nan_to_num() * below) / memo.below.clamp_min(1e-300)
             dq = torch.cat([dq, torch.where(memo.below > 0, along, 0.0)], dim=-1)
-        return self._weighted(dq, memo.compared)
+        dg = self._weighted(dq, memo.compared)
+        return dg if memo.defined is None else torch.where(memo.defined, dg, 0.0)
 
     def raw(self, q: Tensor, contrasts: np.ndarray) -> tuple[Tensor, Tensor]:
         """The sums (..., r) of some contrasts, and their terms (..., r, t) without coefficients, 0 where unused; NaN where a
