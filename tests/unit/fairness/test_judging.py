@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.confidence.contrasts import Contrasts
@@ -113,3 +114,21 @@ def test_the_loss_replaces_no_decision_in_a_ratio():
     with pytest.raises(OptionError, match="always 1"):
         constraint("predictive_parity[surrogate=loss] <= 0.05")
     assert constraint("error_rate_parity[surrogate=loss] <= 0.05").surrogate == "loss"
+
+
+@pytest.mark.parametrize("words", ["", "[best]"])
+def test_a_ratio_is_named_as_it_is_divided(words):
+    """ "a / b" is a's rate over b's, in the verdict; in training it is the inequality least q_b - q_a <= 0."""
+    rows, columns = scored()
+    bound = constraint(f"demographic_parity_ratio{words} >= 0.8")
+    rates = {g: rows.predicted[column == g].mean() for column in columns.values() for g in np.unique(column)}
+    for c in bound.judge(rows, 0.05)["contrasts"]:
+        above, below = c["name"].split(" / ")
+        assert c["value"] == pytest.approx(rates[above] / rates[below])
+    problem = FairProblem(MLP(1), rows.scores[:, None], rows.target, columns, bound, dtype=torch.float64)
+    x = torch.tensor([1.0, 0.0], dtype=torch.float64)  # the score is the feature
+    for name, g in zip(problem.names, problem.evaluate(x).g.tolist(), strict=True):
+        above, below = name.split(": ")[1].split(" / ")
+        group = next(column for column in columns.values() if above in column)
+        other = max(rates[v] for v in np.unique(group)) if below == "best" else rates[below]
+        assert g == pytest.approx(0.8 * other - rates[above], abs=1e-12)
