@@ -227,6 +227,17 @@ def test_what_is_undefined_on_a_batch_is_a_constant(stated):
     assert undefined
 
 
+@pytest.mark.parametrize("level", [-15.0, -25.0, -60.0])
+def test_slopes_of_a_ratio_stay_finite_where_hardly_anybody_is_positive(level):
+    """FN / FP in float32 with false positive rates of 1e-7, 1e-11 and 1e-26: values and slopes are numbers, with a multiplier of 100 too."""
+    X, y, columns = rows(n=60)
+    problem = FairProblem(MLP(3), X, y, columns["sex"], "treatment_equality <= 0.1")
+    x = problem.start([1])
+    x[-1] = level
+    evaluation, slopes = problem.jacobian(x, problem.full())
+    assert torch.isfinite(evaluation.g).all() and torch.isfinite((100 * slopes).square().sum())
+
+
 def test_a_score_of_zero_is_one_decision():
     """At x = 0 every row is predicted negative: half-way surrogates are one thing, decisions another."""
     X, y, columns = rows(n=100)

@@ -16,6 +16,7 @@ from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise
 
 UNDEFINED = 1.0  # g of a contrast one of whose ratios divides by 0: missed, as the largest difference of rates is
+LEAST_BELOW = 1e-8  # a smaller denominator of a ratio counts as this, so that its slopes stay finite in float32
 
 
 class Memo(NamedTuple):
@@ -59,7 +60,7 @@ class Contrasts:
         if not len(self.ratios):
             return q, None, None
         below = q[..., self.ratios[:, 1]]
-        quotients = torch.where(below > 0, q[..., self.ratios[:, 0]] / below.clamp_min(1e-300), torch.nan)
+        quotients = torch.where(below > 0, q[..., self.ratios[:, 0]] / below.clamp_min(LEAST_BELOW), torch.nan)
         return torch.cat([q, quotients], dim=-1), quotients, below
 
     def values(self, q: Tensor) -> tuple[Tensor, Memo | None]:
@@ -101,9 +102,10 @@ class Contrasts:
         if memo is None or memo.quotients is None or memo.below is None:
             return dq
         dq, of_ratios = dq.split([dq.shape[-1] - len(self.ratios), len(self.ratios)], dim=-1)
-        safe = torch.where(memo.below > 0, of_ratios / memo.below.clamp_min(1e-300), 0.0)
+        safe = torch.where(memo.below > 0, of_ratios / memo.below.clamp_min(LEAST_BELOW), 0.0)
         dq = dq.index_add(-1, self.ratios[:, 0], safe)
-        return dq.index_add(-1, self.ratios[:, 1], safe * memo.quotients.nan_to_num(), alpha=-1)
+        moves = torch.where(memo.below > LEAST_BELOW, memo.quotients, 0.0)
+        return dq.index_add(-1, self.ratios[:, 1], safe * moves, alpha=-1)
 
     def jvp(self, dq: Tensor, memo: Memo | None) -> Tensor:
         """dq (..., Q - R) -> (..., m): the derivative of g along dq."""
@@ -111,7 +113,8 @@ class Contrasts:
             return self.values(dq)[0] + self.bounds
         if memo.quotients is not None and memo.below is not None:
             above, below = dq[..., self.ratios[:, 0]], dq[..., self.ratios[:, 1]]
-            along = (above - memo.quotients.nan_to_num() * below) / memo.below.clamp_min(1e-300)
+            moves = torch.where(memo.below > LEAST_BELOW, memo.quotients, 0.0)
+            along = (above - moves * below) / memo.below.clamp_min(LEAST_BELOW)
             dq = torch.cat([dq, torch.where(memo.below > 0, along, 0.0)], dim=-1)
         dg = self._weighted(dq, memo.compared)
         return dg if memo.defined is None else torch.where(memo.defined, dg, 0.0)

@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from fairbound.base.errors import OptionError
+from fairbound.fairness.comparing import Compared
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.objectives import LargestGroupLoss, objective_of
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
+from fairbound.rows.occurring import Occurring
 
 
 def problem(stated=None, seed=0, n=120, **options):
@@ -69,3 +71,11 @@ def test_a_ratio_can_spare_what_lies_between_its_bound_and_equality(least):
     made = problem(f"demographic_parity_ratio >= {least}")
     q = float(made.targets.mean())
     assert made.bounds.tolist() == pytest.approx([(1 - least) * q] * made.m, rel=1e-6, abs=1e-12)
+
+
+def test_groups_of_one_stratum_alone_are_paired():
+    """Three departments of two sexes: a pair in each, and no other."""
+    occurring = Occurring.every(("dept", "sex"), (("a", "b", "c"), ("F", "M")))
+    compared = Compared.of(occurring, (0, 1), within=1)
+    names = [(compared.name(a), compared.name(b)) for a, b in zip(*compared.pairs("pairwise"), strict=True)]
+    assert names == [(f"{d} & F", f"{d} & M") for d in "abc"]
