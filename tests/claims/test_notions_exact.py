@@ -264,7 +264,9 @@ def test_the_best_off_group_is_at_no_distance_from_itself(stated):
     s = problem.model.scores(x, torch.as_tensor(X)).numpy()
     d, loss = (s > 0).astype(int), np.logaddexp(0, s) - y * s
     rates = {
-        g: values_of(constraint(stated, bound=0.1), y, d, loss, np.flatnonzero(columns["race"] == g), np.ones(len(y)))[0]
+        g: values_of(constraint(stated, bound=0.1), y, d, loss, np.flatnonzero(columns["race"] == g), np.ones(len(y)))[
+            0
+        ]
         for g in "abc"
     }
     best = (min if stated in LOWER_IS_BETTER else max)(rates, key=rates.get)

@@ -59,7 +59,7 @@ def test_it_is_stored_untouched_and_kept_in_the_model_folder(tmp_path):
 
 def test_what_it_cannot_be_is_refused():
     X, y, group = conflict(0)
-    with pytest.raises(DataError, match="largest_group_loss.*sensitive_features"):
+    with pytest.raises(DataError, match=r"largest_group_loss.*sensitive_features"):
         fb.FairClassifier(objective="largest_group_loss").fit(X, y)
     with pytest.raises(OptionError, match="unknown objective"):
         fb.FairClassifier(objective="accuracy").fit(X, y, group)

@@ -69,7 +69,9 @@ def test_rows_of_no_weight_are_no_rows(stated, lost):
     assert found["verdict"] != "met" and (gone in found["why"] or "only" in found["why"])
     for key in ("value", "lower", "upper", "worst"):
         assert found[key] == (expected[key] if isinstance(expected[key], str) else pytest.approx(expected[key]))
-    assert [(c["name"], c["value"]) for c in found["contrasts"]] == [(c["name"], c["value"]) for c in expected["contrasts"]]
+    assert [(c["name"], c["value"]) for c in found["contrasts"]] == [
+        (c["name"], c["value"]) for c in expected["contrasts"]
+    ]
     measured = []
     for part in (weighed, alone):
         try:
