@@ -125,7 +125,7 @@ MUTANTS = {
     "quantities: ratio along a direction": Mutant("fairness/contrasts.py", "(above - moves * below)", "(above + moves * below)", "claims/test_notions_exact.py::test_verbs_agree_with_central_differences"),
     "quantities: an undefined ratio is met": Mutant("fairness/contrasts.py", "UNDEFINED = 1.0", "UNDEFINED = -1.0", "claims/test_notions_exact.py::test_an_undefined_ratio_is_missed_and_never_zero"),
     "contrasts: dual scale": Mutant("fairness/contrasts.py", "return np.concatenate([0.25 / largest", "return np.concatenate([4 * largest", "unit/fairness/test_compiled.py"),
-    "cells: the second group's sign": Mutant("fairness/contrasts.py", "self.index[:, 1], w, alpha=-1)", "self.index[:, 1], w)", "claims/test_problem.py"),
+    "cells: the second group's sign": Mutant("fairness/contrasts.py", "scatter_add_(0, self._second, -w)", "scatter_add_(0, self._second, w)", "claims/test_problem.py"),
     "cells: means of absent rows": Mutant("fairness/reduction.py", "entries = dq.gather(-1, cells) * self.shares", "entries = dq.gather(-1, cells)", "claims/test_problem.py"),
     "cells: entries not weighed": Mutant("fairness/reduction.py", "(inverse.gather(-1, flat) * w)", "(inverse.gather(-1, flat))", "claims/test_problem.py"),
     "objective: every group's loss for the largest": Mutant("fairness/quantities.py", "share = torch.zeros_like(share).scatter(-1, largest, share.gather(-1, largest))", "pass", "claims/test_notions_exact.py::test_the_largest_group_loss_is_the_objective"),
