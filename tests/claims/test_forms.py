@@ -10,12 +10,14 @@ import pytest
 import torch
 
 import fairbound as fb
+from fairbound.base.errors import OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import NOTIONS
 from fairbound.fairness.pointwise import Pointwise
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.scored import Scored
+from fairbound.fairness.statistics import Rate
 from fairbound.models.mlp import MLP
 from fairbound.problems.domain import Box
 from fairbound.rows.groups import Groups
@@ -222,8 +224,65 @@ def test_the_recipe_of_the_docs_is_true():
         scores = made.decision_function(X)
         if made.fit_report_["validation_rows"] == 0:
             assert value == pytest.approx(fb.measure("mistake_parity", scores, y, group), abs=1e-6)
+        _average_odds_is_what_its_name_says(X, y, group)
     finally:
         NOTIONS.pop("mistake_parity", None)
+        NOTIONS.pop("average_odds_difference", None)
+
+
+def _average_odds_is_what_its_name_says(X, y, group):
+    other = np.where(np.arange(len(y)) % 3 == 0, "p", "q")
+    groups = {"race": group, "sex": other}
+    decided = (X[:, 1] + (group == "a") > 0).astype(int)
+    rates = {}
+    for g in ("a", "b"):
+        for o in ("p", "q"):
+            mine = (group == g) & (other == o)
+            rates[g + o] = np.mean([decided[mine & (y == label)].mean() for label in (0, 1)])
+    by_hand = max(rates.values()) - min(rates.values())
+    assert fb.measure("average_odds_difference", decided, y, groups) == pytest.approx(by_hand, abs=1e-12)
+    found = fb.audit(decided, y, groups, "average_odds_difference <= 0.1")["constraints"][0]
+    assert found["value"] == pytest.approx(by_hand) and found["lower"] < found["value"] < found["upper"]
+    assert len(found["contrasts"]) == 12 and found["verdict"] in ("violated", "insufficient")
+    problem = FairProblem(MLP(3), X, y, groups, "average_odds_difference <= 0.1", dtype=torch.float64)
+    x = problem.start([0])
+    exact = float(problem.evaluate(x).g.max()) + 0.1
+    assert exact == pytest.approx(
+        fb.measure("average_odds_difference", problem.all_scores(x).numpy(), y, groups, threshold=0)
+    )
+    check_gradient(problem, kinds=("full",), batch_size=40, points=1)
+    made = fb.FairClassifier("average_odds_difference <= 0.1", budget="200 steps").fit(X, y, sensitive_features=groups)
+    assert made.fit_report_["constraints"][0]["text"] == "average_odds_difference <= 0.1"
+    alone = np.where((group == "a") & (other == "p"), 0, y)  # a group without positives is in no pair
+    assert len(fb.audit(decided, alone, groups, "average_odds_difference <= 0.1")["constraints"][0]["contrasts"]) == 6
+
+
+def test_a_notion_of_one_s_own_is_named_after_its_module(tmp_path, monkeypatch):
+    (tmp_path / "my_notions.py").write_text(
+        "from fairbound.fairness.notions import DemographicParity, register\n\n\n"
+        "@register()\nclass Mine(DemographicParity):\n    name = 'mine'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        with pytest.raises(OptionError, match="named after its module, as 'module:notion'"):
+            fb.constraint("mine <= 0.1")
+        stated = fb.constraint(" my_notions:mine[overall] <= 0.1")
+        assert stated.text == "mine[overall] <= 0.1" and fb.constraint("mine[overall] <= 0.1") == stated
+        with pytest.raises(OptionError, match=r"did you mean 'mine'.*'my_notions' registers no such notion"):
+            fb.constraint("my_notions:mien <= 0.1")
+        with pytest.raises(OptionError, match=r"no module 'my_notion' to import.*PYTHONPATH"):
+            fb.constraint("my_notion:mine <= 0.1")
+        assert fb.constraint("recall of class a:b >= 0.5").class_ == fb.constraint("recall[a:b] >= 0.5").class_ == "a:b"
+    finally:
+        NOTIONS.pop("mine", None)
+
+
+@pytest.mark.parametrize(
+    "tables", [(((0, 0),), ((1, 0),)), (((2, 0), (0, 0)), ((0, 0), (0, 1))), (((1, 0), (0, 0)),) * 2]
+)
+def test_a_rate_is_two_tables_of_0_and_1_without_a_1_in_common(tables):
+    with pytest.raises(OptionError, match="the rate 'mine' needs successes and failures as tables"):
+        Rate("mine", *tables)
 
 
 @pytest.mark.parametrize("seed", range(5))

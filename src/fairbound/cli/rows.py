@@ -15,6 +15,7 @@ import numpy as np
 from fairbound import data
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.seeds import seed_for
+from fairbound.data.registry import is_own
 from fairbound.rows.groups import MISSING, Groups, no_groups
 from fairbound.rows.labels import class_labels, positive_last
 from fairbound.rows.reading import take_rows
@@ -47,6 +48,8 @@ class Rows:
 def is_file(source: str) -> bool:
     """Whether `--data` means a file: it exists, or it looks like a path rather than the name of a data set."""
     if source in data.names():
+        return False
+    if is_own(source) and not Path(source).exists():
         return False
     return Path(source).exists() or os.sep in source or "." in Path(source).name
 
@@ -152,7 +155,7 @@ def _from_name(
     data_dir: str | None,
     needs_groups: bool,
 ) -> Rows:
-    if name not in data.names():
+    if name not in data.names() and not is_own(name):
         near = difflib.get_close_matches(name, data.names(), n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"Named data sets: {', '.join(data.names())}."
         raise OptionError(f"--data {name!r} is neither a file nor the name of a data set. {hint}")

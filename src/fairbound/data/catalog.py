@@ -16,7 +16,7 @@ class DatasetInfo:
     label: what y = 1 means.
     groups: sensitive attributes, the default one first; empty for sets of other tasks.
     classes: (class, rows) in the order of the labels 0, 1, ..., where the classes are not positive and negative.
-    loader: "module:function" below fairbound.data.
+    loader: "module:function" below fairbound.data; of a data set of your own, of any module.
     label_options: options of the loader that change which rows are positive.
     paper_splits: paper -> shares for `Dataset.split`, where a paper splits at random.
     """

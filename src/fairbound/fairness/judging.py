@@ -7,7 +7,7 @@ together with probability 1 - alpha each: see `fairbound.confidence`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -215,26 +215,17 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
     if missing:
         verdict = "violated" if verdict == "violated" else "insufficient"
         why = f"No held-out row measures {', '.join(missing[:6])}{' ...' if len(missing) > 6 else ''}."
-    return base | {
-        "value": _number(bounds.value),
-        "lower": _number(bounds.lower),
-        "upper": _number(bounds.upper),
-        "verdict": verdict,
-        "rows_needed": needed() if verdict == "insufficient" and not missing else None,
-        "worst": sets.name(bounds.worst),
-        "method": method,
-        "groups": {name: int(n) for name, n in zip(names, count, strict=True)},
-        "contrasts": [
-            {
-                "name": sets.name(int(i)),
-                "value": _number(bounds.estimates[i]),
-                "lower": _number(bounds.lowers[i]),
-                "upper": _number(bounds.uppers[i]),
-            }
-            for i in np.argsort(_order(bounds), kind="stable")[:MOST_CONTRASTS]
-        ],
-        "why": why,
-    }
+    return (
+        base
+        | _measured(bounds, sets.name)
+        | {
+            "verdict": verdict,
+            "rows_needed": needed() if verdict == "insufficient" and not missing else None,
+            "method": method,
+            "groups": {name: int(n) for name, n in zip(names, count, strict=True)},
+            "why": why,
+        }
+    )
 
 
 def _order(bounds: GapBounds) -> np.ndarray:
@@ -298,6 +289,63 @@ def _loss_bounds(
         mean, variance, shares, contrasts, float(bound.bound), alpha, low=0.0, high=largest
     )
     return found, method, needed
+
+
+def judge_shares(
+    bound: Any,
+    rows: Scored,
+    shares: Sequence[tuple[str, np.ndarray, np.ndarray]],
+    index: np.ndarray,
+    coefficient: np.ndarray,
+    name: Callable[[int], str],
+    alpha: float,
+) -> Finding:
+    """The verdict on the largest of m weighted sums of shares, sum_t coefficient[i, t] share[index[i, t]] <= bound.
+
+    shares: (name, among, hit), the share of the rows `among` (n,) that are `hit` (n,); those of one sum have no row in
+    common. index, coefficient: (m, t). name: of the i-th sum.
+    """
+    base = _base(bound, rows) | {"groups": {said: int(among.sum()) for said, among, _ in shares}}
+    if not len(index) or not all(base["groups"].values()):
+        empty = [said for said, n in base["groups"].items() if not n]
+        why = f"No held-out row measures {', '.join(empty[:6])}." if empty else "There is nothing to compare."
+        return base | _nothing(why) | {"groups": base["groups"]}
+    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    counted = np.array([share_of(hit, among, w) for _, among, hit in shares], dtype=float)
+    successes, trials = counted.T
+    sums = Contrasts(index, coefficient)
+    found = rate_bounds(successes, trials, sums, alpha)
+    verdict = found.verdict(float(bound.bound))
+    needed = None
+    if verdict == "insufficient":
+        share = np.divide(successes, trials, out=np.zeros_like(trials), where=trials > 0)
+        needed = rate_rows_needed(share, trials / len(rows), sums, float(bound.bound), alpha)
+    method = "MOVER: Clopper-Pearson limits of the single rates joined for their sums; Bonferroni over sums and stated bounds"
+    weighted = "" if rows.weight is None else WEIGHTED
+    return (
+        base
+        | _measured(found, name)
+        | {"verdict": verdict, "rows_needed": needed, "method": method + weighted, "why": None}
+    )
+
+
+def _measured(bounds: GapBounds, name: Callable[[int], str]) -> Finding:
+    """The numbers of the largest contrast (of ratios, the smallest), and of the contrasts that matter most."""
+    return {
+        "value": _number(bounds.value),
+        "lower": _number(bounds.lower),
+        "upper": _number(bounds.upper),
+        "worst": name(bounds.worst),
+        "contrasts": [
+            {
+                "name": name(int(i)),
+                "value": _number(bounds.estimates[i]),
+                "lower": _number(bounds.lowers[i]),
+                "upper": _number(bounds.uppers[i]),
+            }
+            for i in np.argsort(_order(bounds), kind="stable")[:MOST_CONTRASTS]
+        ],
+    }
 
 
 def share_of(hit: np.ndarray, among: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

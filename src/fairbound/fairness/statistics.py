@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairbound.base.errors import OptionError
 from fairbound.fairness.pointwise import SURROGATES, WRONG_CLASS, Pointwise, class_error
 
 Table = tuple[tuple[float, float], tuple[float, float]]
@@ -39,6 +40,14 @@ class Rate:
     failures: Table
     scale: tuple[float, float, float] = (1, 1, 1)
     higher_is_better: bool = True
+
+    def __post_init__(self) -> None:
+        tables = [np.asarray(t) for t in (self.successes, self.failures)]
+        if any(t.shape != (2, 2) or not np.isin(t, (0, 1)).all() for t in tables) or (tables[0] * tables[1]).any():
+            raise OptionError(
+                f"the rate {self.name!r} needs successes and failures as tables of 0 and 1, [[TN, FP], [FN, TP]], with no 1 in "
+                f"common, got {self.successes} and {self.failures}."
+            )
 
     @cached_property
     def counted(self) -> np.ndarray:

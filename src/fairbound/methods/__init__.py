@@ -6,12 +6,12 @@ A method is a frozen dataclass of options with `init` and `step`; see `fairbound
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 from fairbound.base.errors import OptionError
+from fairbound.base.own import own_module
 from fairbound.methods.alm import ALM
 from fairbound.methods.certified_level_set import CertifiedLevelSet
 from fairbound.methods.dfls import DFLS
@@ -111,14 +111,9 @@ def _found(name: str) -> tuple[type[Any], str]:
 
 def _imported(module: str, path: str, name: str) -> type[Any]:
     try:
-        found = getattr(importlib.import_module(module), path, None)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
-            raise
-        raise OptionError(
-            f"unknown algorithm {name!r}: it is none of {', '.join(METHODS)}, and there is no module {error.name!r} to import. "
-            "Install the package, or put its folder on PYTHONPATH."
-        ) from None
+        found = getattr(own_module(module), path, None)
+    except OptionError as error:
+        raise OptionError(f"unknown algorithm {name!r}: it is none of {', '.join(METHODS)}, and {error}") from None
     if not (isinstance(found, type) and is_dataclass(found) and isinstance(found, Method)):
         raise OptionError(
             f"{name!r} is no method: {module} has "

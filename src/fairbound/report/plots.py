@@ -241,5 +241,3 @@ def _nice_ticks(first: float, last: float) -> list[float]:
         return [first]
     ticks = MaxNLocator(nbins=4, integer=True).tick_values(first, last)
     return [float(v) for v in ticks if first <= v <= last]
-
-

@@ -5,10 +5,15 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from fairbound.base.errors import OptionError
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The options of a task that has none."""
 
 
 def made(kind: Any, where: str, values: Mapping[str, Any]) -> Any:
@@ -30,7 +35,7 @@ def known(where: str, kind: str, name: str, names: Iterable[str]) -> None:
     """Raises: OptionError where `name` is not among `names`, with the nearest of them."""
     if name not in names:
         near = difflib.get_close_matches(name, names, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}."
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names) or 'none'}."
         raise OptionError(f"{where} has no {kind} {name!r}; {hint}")
 
 

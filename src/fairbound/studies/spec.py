@@ -18,7 +18,7 @@ from typing import Any, Self
 from fairbound.base.errors import OptionError
 from fairbound.methods import algorithm
 from fairbound.solver.budget import Budget
-from fairbound.studies.checked import imported, known, made
+from fairbound.studies.checked import NoOptions, imported, known, made
 
 TUNED = "-tuned"
 OUTPUTS = ("last", "best", "random")
@@ -358,7 +358,7 @@ class StudySpec:
         method = self.method_in(item, name)
         given = {**self.task, **self.data[data].task, **method.task}
         where = f"the task of data {data!r} with method {name!r}"
-        task = made(imported(self.measures).Options, where, given)
+        task = made(getattr(imported(self.measures), "Options", NoOptions), where, given)
         return Cell(
             key=key, measures=self.measures, data=data, method=method, task=asdict(task), options=dict(options),
             seed=seed, budget=item.budget or self.budget, batch_size=method.batch or item.batch or self.batch,

@@ -2,7 +2,7 @@
 
 A study's measures are a module with
 
-    Options               a dataclass of the task's options, checked at construction
+    Options               a dataclass of the task's options, checked at construction; none where it has none
     task(cell, data_dir)  the Task of a Cell
     numbers(run, compare) column -> value of one run, for results.json (see `fairbound.studies.table`)
 

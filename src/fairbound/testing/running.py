@@ -134,6 +134,9 @@ class Spy(Wrapper):
 
 
 def close(value: Tensor, expected: Tensor, tolerance: float, what: str) -> None:
+    """Raises: AssertionError where the two differ in shape, or by more than `tolerance`, absolute and relative."""
+    if value.shape != expected.shape:
+        raise AssertionError(f"{what}: shape {tuple(value.shape)}, expected {tuple(expected.shape)}.")
     error = float(((value - expected).abs() / (1 + expected.abs())).max()) if value.numel() else 0.0
     if not error <= tolerance:
         raise AssertionError(f"{what}: they differ by {error:.3g}, more than {tolerance:.3g}.")

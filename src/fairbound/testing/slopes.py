@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from fairbound.base.seeds import seed_for
+from fairbound.problems.problem import Evaluation
 from fairbound.testing.running import Make, close, make_problem
 
 
 def check_gradient(
     problem: Make,
     *,
-    seeds: Sequence[int] = (0,),
+    seeds: Sequence[int] | None = None,
     points: int = 3,
     batch_size: int = 8,
     kinds: Sequence[str] = ("balanced", "uniform", "full"),
@@ -23,10 +24,16 @@ def check_gradient(
 ) -> None:
     """jacobian against central differences of values, gradient and jvp against the jacobian, at random points.
 
+    seeds: of one run, or of a stack, whose runs must also have the values that each has alone; None for one run and then
+    a stack of two.
     With h = 6e-6, the cube root of the precision, the difference errs by about 1e-10 times the third derivative
     and the size of the function; `tolerance` leaves room for both. A kink comes within h of a random point with
     probability of the order of h.
     """
+    if seeds is None:
+        for each in ((0,), (0, 1)):
+            check_gradient(problem, seeds=each, points=points, batch_size=batch_size, kinds=kinds, tolerance=tolerance)
+        return
     made = make_problem(problem)
     generator = torch.Generator().manual_seed(seed_for("check gradient", *seeds))
     x0 = made.start(tuple(seeds))
@@ -46,6 +53,9 @@ def check_gradient(
             again = made.values(x, made.sample(tuple(seeds), "check", k, batch_size, kind))
             close(again.f, evaluation.f, 1e-12, f"values and jacobian give different f on the same {where}")
             close(again.g, evaluation.g, 1e-12, f"values and jacobian give different g on the same {where}")
+            for r, seed in enumerate(seeds if len(seeds) > 1 else ()):
+                alone = made.of_run(r)
+                _check_alone(again, r, alone.values(x[r], alone.sample((seed,), "check", k, batch_size, kind)), where)
             seen = torch.ones_like(evaluation.g) if evaluation.seen is None else evaluation.seen.expand_as(evaluation.g)
             if bool((evaluation.g[seen == 0] != 0).any()):
                 raise AssertionError(f"g is not 0 where a constraint's group is absent from {where}.")
@@ -56,24 +66,21 @@ def check_gradient(
                 slope = torch.cat([(up.f - down.f).unsqueeze(-1), up.g - down.g], -1) / (2 * h)
                 close(jacobian[..., j], slope, tolerance, f"jacobian[..., {j}] against central differences on {where}")
             dx = normal(*x.shape)
-            close(
-                made.jvp(x, batch, dx),
-                (jacobian * dx.unsqueeze(-2)).sum(-1),
-                1e-10,
-                f"jvp against jacobian @ dx on {where}",
-            )
+            along = (jacobian * dx.unsqueeze(-2)).sum(-1)
+            close(made.jvp(x, batch, dx), along, 1e-10, f"jvp against jacobian @ dx on {where}")
             w = normal(*evaluation.g.shape)
             w0 = normal(*x.shape[:-1], 1) if x.dim() > 1 else normal(1)[0]
             masked = (w * seen).unsqueeze(-1)
             constrained = (masked * jacobian[..., 1:, :]).sum(-2)
+            of_f = jacobian[..., 0, :]
             cases: list[tuple[Any, Tensor, str]] = [
-                ((1.0, w), jacobian[..., 0, :] + constrained, "weights (1, w)"),
+                ((1.0, w), of_f + constrained, "weights (1, w)"),
                 ((0.0, w), constrained, "weights (0, w)"),
-                ((w0, w), w0 * jacobian[..., 0, :] + constrained, "weights (w0, w)"),
-                ((1.0, None), jacobian[..., 0, :], "weights (1, None)"),
+                ((w0, w), w0 * of_f + constrained, f"weights (w0, w), w0 of shape {tuple(w0.shape)}"),
+                ((1.0, None), of_f, "weights (1, None)"),
                 (
                     lambda e, w=w: (1.0, w * e.g),
-                    jacobian[..., 0, :] + (masked * evaluation.g.unsqueeze(-1) * jacobian[..., 1:, :]).sum(-2),
+                    of_f + (masked * evaluation.g.unsqueeze(-1) * jacobian[..., 1:, :]).sum(-2),
                     "weights that depend on g",
                 ),
             ]
@@ -82,6 +89,11 @@ def check_gradient(
                 close(gradient, expected, 1e-10, f"gradient with {name} against the jacobian on {where}")
                 if callable(weights):
                     close(seen_evaluation.g, evaluation.g, 1e-12, f"the evaluation handed to the weights on {where}")
+
+
+def _check_alone(stack: Evaluation, r: int, alone: Evaluation, where: str) -> None:
+    close(stack.f[r], alone.f, 1e-10, f"f of run {r} of a stack against the run alone on {where}")
+    close(stack.g[r], alone.g, 1e-10, f"g of run {r} of a stack against the run alone on {where}")
 
 
 def check_subgradient(problem: Make, *, seeds: Sequence[int] = (0,), points: int = 20) -> None:

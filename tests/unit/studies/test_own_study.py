@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import textwrap
 from pathlib import Path
 
@@ -57,7 +58,9 @@ def own(tmp_path, monkeypatch):
     (tmp_path / "my_study.toml").write_text(toml)
     (tmp_path / "my_measures.py").write_text(measures)
     monkeypatch.syspath_prepend(tmp_path)
-    return tmp_path
+    yield tmp_path
+    for name in ("my_methods", "my_measures", "plain_measures"):
+        sys.modules.pop(name, None)
 
 
 def test_a_study_is_a_toml_and_one_file_of_measures(own):
@@ -91,3 +94,14 @@ def test_a_wrong_option_of_its_task_is_named_before_anything_runs(own):
     (own / "my_study.toml").write_text(text)
     with pytest.raises(OptionError, match="data 'wide' with method 'sgd' has no key 'widht'; did you mean 'width'"):
         load_spec(own / "my_study.toml")
+
+
+def test_a_task_without_options_needs_none(own):
+    plain = (own / "my_measures.py").read_text().replace("asked = Options(**cell.task)", "asked = Asked(target=1.0)")
+    (own / "plain_measures.py").write_text(plain.replace("class Options", "class Asked"))
+    text = (own / "my_study.toml").read_text().replace("my_measures", "plain_measures")
+    (own / "my_study.toml").write_text(text)
+    with pytest.raises(OptionError, match="has no key 'target'; there are: none"):
+        load_spec(own / "my_study.toml")
+    (own / "my_study.toml").write_text(re.sub(r"(?m)^task = .*$", "", text))
+    assert not run_study(own / "my_study.toml", own / "out").failed

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from fairbound.base.errors import OptionError
+from fairbound.base.own import own_module
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.language import leading_name
 
 NOTIONS: dict[str, type[Bound]] = {}
+
+_OWN = re.compile(r"^\s*([A-Za-z_][\w.]*):(?=[A-Za-z_])(.*)$", re.DOTALL)
 
 B = TypeVar("B", bound=type[Bound])
 
@@ -35,16 +39,24 @@ def constraint(text: str | Bound, *, bound: float | None = None) -> Any:
     Inside the brackets, separated by commas, what the notion's OPTIONS list: pairwise | overall | best; each | crossed |
     by=ATTRIBUTE+ATTRIBUTE; max | sum; y=1 | y=0 | y=both (losses); surrogate=..., sharpness=..., empty=...
     Of one class: "recall of class b >= 0.95" or "recall[b] >= 0.95"; "error of class b <= 0.05" or "error[b] <= 0.05".
+    A notion of your own comes after its module, which is imported: "my_notions:npv_parity <= 0.05".
     bound: the number, for a text that states none.
     Raises: OptionError naming what was not understood.
     """
     if isinstance(text, Bound):
         return text
+    own = _OWN.match(text) if isinstance(text, str) else None
+    if own:
+        own_module(own[1])
+        text = own[2]
     name = leading_name(text)
     if name not in NOTIONS:
         near = difflib.get_close_matches(name.lower(), NOTIONS, 1)
         meant = f"did you mean {near[0]!r}? " if near else ""
-        raise OptionError(f"unknown constraint {name!r}; {meant}known: {', '.join(sorted(NOTIONS))}.")
+        where = f" The module {own[1]!r} registers no such notion." if own else (
+            " One of your own is named after its module, as 'module:notion', or its module imported first."
+        )  # fmt: skip
+        raise OptionError(f"unknown constraint {name!r}; {meant}known: {', '.join(sorted(NOTIONS))}.{where}")
     return NOTIONS[name].read(text, bound=bound)
 
 
