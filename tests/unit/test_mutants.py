@@ -137,9 +137,9 @@ MUTANTS = {
     "classes: recall's limits not mirrored": Mutant("fairness/notions/classes.py", '"lower": 1 - error["upper"], "upper": 1 - error["lower"]', '"lower": 1 - error["lower"], "upper": 1 - error["upper"]', "claims/test_class_risk.py"),
     # fairness: verdicts
     "judging: overall by equal weights": Mutant("fairness/judging.py", "share = totals / np.maximum(totals.sum(1, keepdims=True), 1e-300)", "share = np.full(totals.shape, 1 / k)", "claims/test_notions_exact.py"),
-    "judging: rows of no group": Mutant("fairness/judging.py", "[rows.target, rows.predicted]) & (group >= 0)", "[rows.target, rows.predicted]) & (group >= -1)", "claims/test_notions_exact.py"),
-    "judging: weights not squared": Mutant("fairness/judging.py", "(w * hit, w, w**2 * hit, w**2)", "(w * hit, w, w * hit, w)", "unit/audits/test_effective_size.py"),
-    "judging: shares' weights not squared": Mutant("fairness/judging.py", "(w[both] ** 2).sum(), (w[among] ** 2).sum()", "w[both].sum(), w[among].sum()", "unit/audits/test_effective_size.py"),
+    "judging: rows of no group": Mutant("fairness/values.py", "[rows.target, rows.predicted]) & (group >= 0)", "[rows.target, rows.predicted]) & (group >= -1)", "claims/test_notions_exact.py"),
+    "judging: weights not squared": Mutant("fairness/values.py", "(w * hit, w, w**2 * hit, w**2)", "(w * hit, w, w * hit, w)", "unit/audits/test_effective_size.py"),
+    "judging: shares' weights not squared": Mutant("fairness/values.py", "(w[both] ** 2).sum(), (w[among] ** 2).sum()", "w[both].sum(), w[among].sum()", "unit/audits/test_effective_size.py"),
     "judging: the ratio turned over": Mutant("fairness/judging.py", "sets.index[:, ::-1], alpha)", "sets.index, alpha)", "unit/fairness/test_judging.py"),
     "judging: rows needed of another bound": Mutant("fairness/judging.py", "contrasts, 0.0 if ratios else float(bound.bound)", "contrasts, float(bound.bound)", "unit/fairness/test_judging.py"),
     "judging: the largest contrasts last": Mutant("fairness/judging.py", 'sign = 1.0 if bounds.sense == "at least" else -1.0', 'sign = -1.0 if bounds.sense == "at least" else 1.0', "unit/fairness/test_judging.py"),

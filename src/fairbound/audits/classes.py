@@ -12,8 +12,8 @@ import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.confidence.single import clopper_pearson
-from fairbound.fairness.judging import share_of
 from fairbound.fairness.scored import Scored
+from fairbound.fairness.values import share_of
 from fairbound.rows.groups import natural_order, texts_of
 
 

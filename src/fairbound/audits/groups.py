@@ -12,10 +12,10 @@ import numpy as np
 
 from fairbound.audits.classes import compared_model, rate_record
 from fairbound.confidence.means import moments
-from fairbound.fairness.judging import rate_values
 from fairbound.fairness.metrics import auc
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
+from fairbound.fairness.values import rate_values
 from fairbound.rows.groups import Groups
 
 BINS = 40

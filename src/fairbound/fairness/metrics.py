@@ -14,10 +14,10 @@ from scipy.special import expit
 
 from fairbound.base.errors import DataError, EmptyGroupError
 from fairbound.fairness.distances import group_auc, wasserstein
-from fairbound.fairness.judging import rate_values
 from fairbound.fairness.notions import DemographicParity, EqualizedOdds
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
+from fairbound.fairness.values import rate_values
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import read_targets
 from fairbound.rows.reading import read_weights

@@ -20,10 +20,11 @@ from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import CONDITION, Builder
 from fairbound.fairness.comparing import Compared, attribute_sets, differences, singles
-from fairbound.fairness.judging import Values, judge_groups, loss_values, measured_groups, rate_values
+from fairbound.fairness.judging import judge_groups, measured_groups
 from fairbound.fairness.language import Key, Word
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import LOSS, Rate, RowFunction, row_table
+from fairbound.fairness.values import Values, loss_values, rate_values
 from fairbound.rows.occurring import Occurring
 
 ROWS = {None: "row", 1: "positive row (y = 1)", 0: "negative row (y = 0)"}

@@ -1,0 +1,80 @@
+"""What rows say of groups: successes and trials behind rates, and moments of losses, with effective numbers for weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairbound.confidence.means import moments
+from fairbound.confidence.single import effective_trials
+from fairbound.fairness.scored import Scored
+from fairbound.fairness.statistics import Rate
+
+
+@dataclass(frozen=True)
+class Values:
+    """R values of k groups.
+
+    successes, trials: (R, k) of binomial shares, effective numbers where rows have weights; rows, totals: (R, k) rows behind
+    them, and their weight.
+    transform: the increasing function of the share that is the value; None for the share itself. means, variances: (R, k) of
+    losses, whose (effective) numbers are trials. losses, cells: (R, n) each row's loss and its group, -1 for none.
+    largest: the bound of the losses, None where there is none.
+    """
+
+    successes: np.ndarray
+    trials: np.ndarray
+    rows: np.ndarray
+    totals: np.ndarray
+    transform: Callable[[Any], np.ndarray] | None = None
+    means: np.ndarray | None = None
+    variances: np.ndarray | None = None
+    losses: np.ndarray | None = None
+    cells: np.ndarray | None = None
+    largest: float | None = None
+
+    @property
+    def estimates(self) -> np.ndarray:
+        """(R, k) the values, NaN where there is no trial."""
+        if self.means is not None:
+            return np.where(self.trials > 0, self.means, np.nan)
+        share = np.divide(self.successes, self.trials, out=np.full(self.trials.shape, np.nan), where=self.trials > 0)
+        return (
+            share if self.transform is None else np.where(np.isnan(share), np.nan, self.transform(np.nan_to_num(share)))
+        )
+
+
+def rate_values(rate: Rate, rows: Scored, group: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
+    """(k,) successes, trials, rows and weight of a rate in each group; group: (n,), -1 for none."""
+    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    hit = np.array(rate.successes, dtype=bool)[rows.target, rows.predicted]
+    trial = (hit | np.array(rate.failures, dtype=bool)[rows.target, rows.predicted]) & (group >= 0)
+    of, w = group[trial], w[trial]
+    hit = hit[trial]
+    sums = [np.bincount(of, weights=part, minlength=k) for part in (w * hit, w, w**2 * hit, w**2)]
+    successes, trials = effective_trials(*sums)
+    return successes, trials, np.bincount(of, minlength=k), sums[1]
+
+
+def loss_values(
+    loss: np.ndarray, groups: list[np.ndarray], k: int, weight: np.ndarray | None, largest: float | None
+) -> Values:
+    """The mean losses of the rows in each of several codings (n,) of groups, -1 for none."""
+    w = np.ones(len(loss)) if weight is None else weight
+    cells = np.stack(groups)
+    of_cells = [moments(loss, cell, k, weight) for cell in cells]
+    means, variances, counts = (np.stack(part) for part in zip(*of_cells, strict=True))
+    rows, totals = (
+        np.stack([np.bincount(c[c >= 0], weights=x[c >= 0], minlength=k) for c in cells]) for x in (np.ones(len(w)), w)
+    )
+    losses = np.broadcast_to(loss, cells.shape)
+    return Values(np.zeros_like(counts), counts, rows, totals, None, means, variances, losses, cells, largest)
+
+
+def share_of(hit: np.ndarray, among: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Successes and trials behind the share of the rows `among` (n,) that are `hit`; effective numbers for weights w."""
+    both = among & hit
+    return effective_trials(w[both].sum(), w[among].sum(), (w[both] ** 2).sum(), (w[among] ** 2).sum())
