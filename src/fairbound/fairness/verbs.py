@@ -96,16 +96,18 @@ class Verbs(Batches):
             scores, tape = self.model.forward(x, batch.features)
         with noise(self.model, batch.seed):  # a module with dropout runs again, and must drop the same units
             ds = tape.jvp(dx)
-        df = self._along(self._row_slopes(scores, batch, 1.0, None, None) * ds).sum(-1)
-        if not self.m:
-            return df.unsqueeze(-1)
+        if self.joint is None:
+            df = self._along(self._row_slopes(scores, batch, 1.0, None, None) * ds).sum(-1)
+            if not self.m:
+                return df.unsqueeze(-1)
         dphi = torch.cat([self._along(k.slope(scores, batch.targets) * ds) for k in self._functions], dim=-1)
-        _, memo = self._evaluate(scores, x[..., :0], batch)
+        memo = self._evaluate(scores, x[..., :0], batch)[1] if self._always else None
         reduce = batch.reduction
         if isinstance(reduce, IndexedReduction):
-            dg = self.contrasts.jvp(reduce.means(dphi), memo)
+            dF = reduce.contrasts.jvp(reduce.means(dphi), memo)
         else:
-            dg = reduce.values(dphi)[0] + self.contrasts.bounds  # type: ignore[union-attr]
+            dF = reduce.values(dphi)[0] + reduce.bounds  # type: ignore[union-attr]
+        df, dg = (df, dF) if self.joint is None else (dF[..., 0], dF[..., 1:])
         if batch.seen is not None:
             dg = dg * batch.seen
         return torch.cat([df.unsqueeze(-1), dg], dim=-1)
@@ -154,11 +156,15 @@ class Verbs(Batches):
     def _evaluate(self, scores: Tensor, z: Tensor, batch: Batch, true: bool = False) -> tuple[Evaluation, Any]:
         """f and g of the rows' scores, and what `_gradient` needs of the values."""
         y = self._per_run(scores, batch.targets)
+        functions = self._true if true else self._functions
+        memo: Any
+        if self.joint is not None:
+            F, memo = batch.reduction.values(_joined([k.value(scores, y) for k in functions]))  # type: ignore[union-attr]
+            g = F[..., 1:] if batch.seen is None else F[..., 1:] * batch.seen
+            return Evaluation(F[..., 0], g, batch.seen), memo
         loss = self.loss.value(scores, y)
         f = (batch.objective * loss).sum(-1)
-        functions = self._true if true else self._functions
         parts = [loss if k is self.loss else k.value(scores, y) for k in functions]
-        memo: Any
         if self.plan.beyond_means:
             reduce = batch.reduction
             means = f.new_zeros(*f.shape, 0) if reduce is None else reduce.means(torch.cat(parts, dim=-1))  # type: ignore[union-attr]
@@ -166,7 +172,7 @@ class Verbs(Batches):
         elif batch.reduction is None:
             return Evaluation(f, f.new_zeros(*f.shape, 0)), None
         else:
-            g, memo = batch.reduction.values(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1))
+            g, memo = batch.reduction.values(_joined(parts))
         if batch.seen is not None:
             g = g * batch.seen
         return Evaluation(f, g, batch.seen), memo
@@ -194,6 +200,12 @@ class Verbs(Batches):
     def _row_slopes(self, scores: Tensor, batch: Batch, w0: float | Tensor, w: Tensor | None, memo: Any) -> Tensor:
         """The gradient of w0 f + w . g in the scores."""
         y = batch.targets
+        if self.joint is not None:
+            g = scores.new_zeros(*self._per_run(scores, y).shape[:-1], self.m) if w is None else w
+            g = g if batch.seen is None else g * batch.seen
+            first = torch.as_tensor(w0, dtype=g.dtype, device=g.device).expand(*g.shape[:-1], 1)
+            weights = batch.reduction.vjp(torch.cat([first, g], dim=-1), memo)  # type: ignore[union-attr]
+            return self._function_slopes(scores, batch, weights)
         ones = isinstance(w0, float) and w0 == 1.0
         own = batch.objective if ones else batch.objective * w0
         if w is None or batch.reduction is None:
@@ -257,3 +269,8 @@ class Verbs(Batches):
             + ". Look for NaN or huge values in these rows, or lower the step size; solve(..., nonfinite='skip') skips and "
             "counts such batches."
         )
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    """phi (..., P*B) of the values (..., B) of P row functions."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=-1)
