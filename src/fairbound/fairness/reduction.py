@@ -100,6 +100,12 @@ class StratifiedReduction(IndexedReduction):
         rows = torch.from_numpy(np.repeat(super().spread(dq).numpy(), self.sizes, axis=-1))
         return rows if self.weights is None else rows * self.weights
 
+    def of_strata(self, w: Tensor, functions: int) -> tuple[Tensor, list[tuple[int, int]]]:
+        """(…, P, S) the weight of a row of each stratum in the gradient of w . F, and each stratum's first and past-last row."""
+        shares = super().spread(self.contrasts.vjp(w, None)).unflatten(-1, (functions, -1))
+        ends = np.cumsum(self.sizes[: shares.shape[-1]]).tolist()
+        return shares, list(zip([0, *ends], ends, strict=False))
+
 
 Reduction = DenseReduction | IndexedReduction
 

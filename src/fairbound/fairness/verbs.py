@@ -18,12 +18,16 @@ from fairbound.fairness import quantities
 from fairbound.fairness.batches import Batch, Batches
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise
-from fairbound.fairness.reduction import IndexedReduction, Reduction
+from fairbound.fairness.reduction import IndexedReduction, Reduction, StratifiedReduction
+from fairbound.models.mlp import MLP
 from fairbound.models.model import Model
 from fairbound.models.scoring import noise, scores_of_rows
 from fairbound.problems.problem import Evaluation, Weights, check_finite
 from fairbound.rows.sampling import Strata
 from fairbound.rows.sparse import SparseRows
+
+STACKED = 1 << 20  # most slopes of several functions pulled back at once
+MOST_PARTS = 64  # most strata, counted for each row function, that are pulled back apart
 
 
 class Verbs(Batches):
@@ -118,6 +122,10 @@ class Verbs(Batches):
         with noise(self.model, batch.seed):
             scores, tape = self.model.forward(theta, batch.features)
         evaluation, memo = self._evaluate(scores, z, batch)
+        if self.joint is not None and x.dim() == 1 and isinstance(self.model, MLP) and not self.model.hidden:
+            jacobian = self._joint_jacobian(tape, scores, batch, which)
+            check_finite(jacobian, lambda: self._explain(scores, batch))
+            return evaluation, jacobian
         zero = scores.new_zeros(*evaluation.g.shape)
         w0 = torch.ones((*x.shape[:-1], 1), dtype=self.dtype, device=x.device) if x.dim() > 1 else 1.0
         made: dict[int, Tensor] = {}
@@ -135,6 +143,26 @@ class Verbs(Batches):
         jacobian = torch.stack([made[i] for i in places], dim=-2)
         check_finite(jacobian, lambda: self._explain(scores, batch))
         return evaluation, jacobian
+
+    def _joint_jacobian(self, tape: Any, scores: Tensor, batch: Batch, which: Sequence[int] | None) -> Tensor:
+        """(..., n) gradients of a joint plan and a linear model, from one slope of each row function: of a whole table also
+        from one product with its rows for each, of a batch from one for all."""
+        slopes, reduce = [k.slope(scores, batch.targets) for k in self._functions], batch.reduction
+        rows = torch.eye(1 + self.m, dtype=self.dtype, device=scores.device)
+        rows = rows if which is None else rows[list(which)]
+        if isinstance(reduce, StratifiedReduction):
+            shares, bounds = reduce.of_strata(rows, len(slopes))
+            used = shares.any(0).nonzero().tolist()
+            if len(used) <= MOST_PARTS and reduce.weights is None:
+                parts = [tape.part(*bounds[s]).vjp(slopes[p][slice(*bounds[s])]) for p, s in used]
+                return shares[:, [p for p, _ in used], [s for _, s in used]] @ torch.stack(parts)
+        if batch.seen is not None:
+            rows[:, 1:] *= batch.seen
+        out = []
+        for some in rows.split(max(1, STACKED // scores.numel())):
+            pieces = reduce.vjp(some).split(batch.size, dim=-1)  # type: ignore[union-attr]
+            out.append(tape.vjp(sum(self._per_row(w) * s for w, s in zip(pieces, slopes, strict=True))))
+        return torch.cat(out)
 
     @cached_property
     def _mirrored(self) -> dict[int, int]:
@@ -200,18 +228,18 @@ class Verbs(Batches):
     def _row_slopes(self, scores: Tensor, batch: Batch, w0: float | Tensor, w: Tensor | None, memo: Any) -> Tensor:
         """The gradient of w0 f + w . g in the scores."""
         y = batch.targets
-        if self.joint is not None:
-            g = scores.new_zeros(*self._per_run(scores, y).shape[:-1], self.m) if w is None else w
-            g = g if batch.seen is None else g * batch.seen
-            first = torch.as_tensor(w0, dtype=g.dtype, device=g.device).expand(*g.shape[:-1], 1)
-            weights = batch.reduction.vjp(torch.cat([first, g], dim=-1), memo)  # type: ignore[union-attr]
-            return self._function_slopes(scores, batch, weights)
         ones = isinstance(w0, float) and w0 == 1.0
+        if self.joint is not None:
+            if w is None:
+                w = scores.new_zeros(*self._per_run(scores, y).shape[:-1], self.m)
+            fixed = ones and batch.seen is None
+            weights = self._kept_weights(w0, w, batch) if fixed else self._row_weights(w0, w, batch, None)
+            return self._function_slopes(scores, batch, weights)
         own = batch.objective if ones else batch.objective * w0
         if w is None or batch.reduction is None:
             return self._per_row(own) * self.loss.slope(scores, y)
         fixed = ones and memo is None and batch.seen is None
-        weights = self._kept_weights(own, w, batch.reduction) if fixed else self._row_weights(own, w, batch, memo)
+        weights = self._kept_weights(own, w, batch) if fixed else self._row_weights(own, w, batch, memo)
         if self._loss_only:
             return self._per_row(weights) * self.loss.slope(scores, y)
         return self._per_row(own) * self.loss.slope(scores, y) + self._function_slopes(scores, batch, weights)
@@ -225,22 +253,23 @@ class Verbs(Batches):
             total = part if total is None else total + part
         return total
 
-    def _row_weights(self, own: Tensor, w: Tensor, batch: Batch, memo: Any) -> Tensor:
-        """Weight of each row's slopes in the gradient of w . g, with the objective's where all slopes are the loss's."""
-        weights = batch.reduction.vjp(w if batch.seen is None else w * batch.seen, memo)  # type: ignore[union-attr]
+    def _row_weights(self, own: float | Tensor, w: Tensor, batch: Batch, memo: Any) -> Tensor:
+        """Weight of each row's slopes in the gradient of w . g, with the objective's where all slopes are the loss's; of
+        a joint plan in that of own f + w . g."""
+        reduce, w = batch.reduction, w if batch.seen is None else w * batch.seen
+        if self.joint is not None:
+            first = torch.as_tensor(own, dtype=w.dtype, device=w.device).expand(*w.shape[:-1], 1)
+            return reduce.vjp(torch.cat([first, w], dim=-1), memo)  # type: ignore[union-attr]
+        weights = reduce.vjp(w, memo)  # type: ignore[union-attr]
         return own + weights if self._loss_only else weights
 
-    def _kept_weights(self, own: Tensor, w: Tensor, reduction: Reduction) -> Tensor:
+    def _kept_weights(self, own: float | Tensor, w: Tensor, batch: Batch) -> Tensor:
         """`_row_weights`, kept while w and the reduction are those of the call before: between dual updates."""
-        if (
-            self._kept is None
-            or self._kept[0] is not w
-            or self._kept[1] != w._version
-            or self._kept[2] is not reduction
-        ):
-            weights = reduction.vjp(w, None)
-            self._kept = (w, w._version, reduction, own + weights if self._loss_only else weights)
-        return self._kept[3]
+        kept = self._kept
+        if kept is None or kept[0] is not w or kept[1] != w._version or kept[2] is not batch.reduction:
+            made = self._row_weights(own, w, batch, None)
+            self._kept = kept = (w, w._version, batch.reduction, made)  # type: ignore[assignment]
+        return kept[3]  # type: ignore[index]
 
     def _per_row(self, weights: Tensor) -> Tensor:
         return weights if self.model.outputs == 1 else weights.unsqueeze(-1)

@@ -35,7 +35,7 @@ from fairbound.problems.domain import Ball, Domain, Product, Space
 from fairbound.problems.problem import Measured, Ranges
 from fairbound.rows.occurring import Occurring
 from fairbound.rows.sampling import Strata
-from fairbound.rows.sparse import SparseRows, window
+from fairbound.rows.sparse import SparseRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,9 +171,8 @@ class LinearTerms(Verbs, BaseProblem):
         """(..., n_b), or (..., n_b, C) of several classes: the scores of a block's rows, uncounted."""
         first = int(self.strata.starts[list(self.blocks).index(block)])
         last = first + self.blocks[block]
-        sparse_rows = isinstance(self.features, SparseRows)
-        rows = SparseRows([window(self.matrix, first, last)]) if sparse_rows else self.features[first:last]  # type: ignore[index]
-        return self.model.scores(x, rows)
+        rows = self.features
+        return self.model.scores(x, rows.window(first, last) if isinstance(rows, SparseRows) else rows[first:last])
 
     @property
     def matrix(self) -> Any:

@@ -132,6 +132,12 @@ class MLPTape:
     def __init__(self, model: MLP, parameters: list[Tensor], inputs: list[Any]):
         self.model, self.parameters, self.inputs = model, parameters, inputs
 
+    def part(self, first: int, last: int) -> MLPTape:
+        """The tape of rows first .. last - 1 alone, of a linear model at x (n,)."""
+        h = self.inputs[0]
+        rows = h.window(first, last) if isinstance(h, SparseRows) else h[first:last]
+        return MLPTape(self.model, self.parameters, [rows])
+
     def vjp(self, ds: Tensor) -> Tensor:
         delta = ds.unsqueeze(-1) if self.model.outputs == 1 else ds
         if not self.model.bias:
