@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fairbound.fairness.forms import Auxiliary, Combination, Statistic
+from fairbound.fairness.pointwise import Pointwise
 from fairbound.fairness.statistics import RowFunction
 from fairbound.rows.groups import cross
 
@@ -35,7 +36,7 @@ class Column:
     sizes: tuple[int, ...]
     conditions: tuple[int | None, ...]
     offset: int
-    function: RowFunction
+    function: RowFunction | Pointwise
 
     @property
     def groups(self) -> int:
@@ -139,7 +140,7 @@ class Plan:
         return len(self.cell_names)
 
     @property
-    def functions(self) -> tuple[RowFunction, ...]:
+    def functions(self) -> tuple[RowFunction | Pointwise, ...]:
         """The distinct row functions that the columns average."""
         return tuple(dict.fromkeys(c.function for c in self.columns))
 

@@ -124,7 +124,7 @@ class LinearTerms(Verbs, BaseProblem):
             raise OptionError(f"classes must be at least 1, got {classes}.")
         self.name, self.classes, self.radius = name, classes, radius
         self.bounds = _checked_bounds(bounds, dtype)
-        m = len(self.bounds)
+        self.m = m = len(self.bounds)
         self.names = Numbered(m) if names is None else tuple(names)
         if len(self.names) != m:
             raise OptionError(f"{len(self.names)} names for {m} constraints; give one each.")
@@ -143,14 +143,18 @@ class LinearTerms(Verbs, BaseProblem):
         cells = plan.cells(np.repeat(each, sizes)[:, None], np.zeros(sum(sizes), dtype=np.int64))
         self.d = features.shape[-1]
         model = MLP(self.d, outputs=classes, bias=False)
-        super().__init__(model, self.losses[0][0], features, targets, torch.as_tensor(cells), None, Strata.of(cells), plan)
+        super().__init__(
+            model, self.losses[0][0], features, targets, torch.as_tensor(cells), None, Strata.of(cells), plan
+        )
         self.n = model.n
         self.domain: Domain = _domain(radius, classes, self.d)
         self._start = _checked_start(start, self.n, dtype)
 
     def _sum(self, function: int, name: str) -> Sum:
         terms = [
-            (loss, b, float(A[function, b])) for loss, A in self.losses for b in A[function].nonzero().flatten().tolist()
+            (loss, b, float(A[function, b]))
+            for loss, A in self.losses
+            for b in A[function].nonzero().flatten().tolist()
         ]
         return Sum(name, float(self.bounds[function - 1]) if function else 0.0, terms)
 

@@ -171,9 +171,9 @@ class MLPTape:
     def jvp(self, dx: Tensor) -> Tensor:
         tangents = self.model.layers.split(dx)
         if not self.model.bias:
-            dh = _products(self.inputs[0], tangents[0])
-            return dh.squeeze(-1) if self.model.outputs == 1 else dh
-        dh = None
+            along = _products(self.inputs[0], tangents[0])
+            return along.squeeze(-1) if self.model.outputs == 1 else along
+        dh: Tensor | None = None
         for layer, h in enumerate(self.inputs):
             dout = _affine(h, tangents[2 * layer], tangents[2 * layer + 1])
             if dh is not None:
