@@ -8,12 +8,13 @@ import torch
 from scipy import sparse
 
 from fairbound.base.errors import DataError, NonFiniteError, OptionError
+from fairbound.fairness import batches
+from fairbound.fairness.reduction import IndexedReduction, StratifiedReduction, entry_rows
 from fairbound.instances import (
     INSTANCES,
     Block,
     LinearTerms,
     Term,
-    block_batches,
     fair_ratio,
     instance,
     neyman_pearson,
@@ -249,7 +250,7 @@ def test_the_mean_over_all_batches_is_the_whole(monkeypatch, which, form, size, 
     x = torch.as_tensor(np.random.default_rng(0).normal(size=problem.n))
     whole, slopes = problem.jacobian(x, problem.full())
     values, jacobian, total = torch.zeros(1 + problem.m, dtype=torch.float64), torch.zeros_like(slopes), 0.0
-    real = block_batches.draw_rows
+    real = batches.draw_rows
     for number, (at, scale, chance) in enumerate(possible_batches(problem, size, kind)):
 
         def drawn(*arguments, at=at, scale=scale):
@@ -262,7 +263,7 @@ def test_the_mean_over_all_batches_is_the_whole(monkeypatch, which, form, size, 
                 scale = scale.expand_as(made.scale)
             return Rows(index, scale, made.fixed)
 
-        monkeypatch.setattr(block_batches, "draw_rows", drawn)
+        monkeypatch.setattr(batches, "draw_rows", drawn)
         batch = problem.sample((0,), f"stream {number}", 0, size, kind)
         evaluation, J = problem.jacobian(x, batch)
         assert batch.size == size and len(at) == size
@@ -286,8 +287,8 @@ def test_an_epoch_without_replacement_is_the_whole(make):
 def test_a_balanced_batch_holds_equally_many_rows_of_every_block(make):
     problem = make()
     batch = problem.sample((0,), "b", 0, 12, "balanced")
-    sums = sum((part.share for part in batch.pieces[0].parts), torch.zeros(()))
-    per_block = [int((sums[i] > 0).sum()) for i in range(1 + problem.m)]
+    weights = batch.reduction.vjp(torch.eye(1 + problem.m, dtype=torch.float64))
+    per_block = [int((w.view(-1, 12) > 0).any(0).sum()) for w in weights]
     assert per_block == ([4, 4, 4] if problem.classes == 3 else [4, 8, 8])
     again = problem.sample((0,), "b", 0, 12, "balanced")
     other = problem.sample((0,), "b", 1, 12, "balanced")
@@ -297,14 +298,29 @@ def test_a_balanced_batch_holds_equally_many_rows_of_every_block(make):
     assert problem.sample((0,), "b", 0, problem.rows, "balanced") is problem.full()
 
 
-def test_full_batches_in_several_pieces(monkeypatch):
-    whole = ratio().evaluate(torch.ones(4, dtype=torch.float64))
-    monkeypatch.setattr(block_batches, "ROWS_AT_ONCE", 5)
-    for form in FORMS.values():
-        problem = ratio(form)
-        assert len(problem.full().pieces) == 5 + 2 + 1
-        torch.testing.assert_close(functions(problem.evaluate(torch.ones(4, dtype=torch.float64))), functions(whole))
-        check_gradient(problem, kinds=("full",))
+@pytest.mark.parametrize("make", HINGES)
+def test_a_full_batch_summed_block_by_block_is_the_sum_over_rows(make):
+    """Values, gradients and both ways to the Jacobian of the whole, with blocks summed first and without."""
+    problem, plain = make(), make()
+    full = problem.full()
+    plain.sample((0,), "all", 0, problem.rows, "balanced").reduction = IndexedReduction(
+        problem.cells.flatten(),
+        entry_rows(problem.plan, problem.rows),
+        problem._cell_shares(problem.cells, torch.ones_like(problem.targets)).flatten(),
+        problem.joint,
+    )
+    assert isinstance(full.reduction, StratifiedReduction) and not isinstance(
+        plain.full().reduction, StratifiedReduction
+    )
+    for lead in ((), (2,)):
+        rng = np.random.default_rng(len(lead))
+        x, w = (torch.as_tensor(rng.normal(size=(*lead, size))) for size in (problem.n, problem.m))
+        torch.testing.assert_close(functions(problem.values(x, full)), functions(plain.values(x, plain.full())))
+        one, other = (p.gradient(x, p.full(), (0.5, w))[1] for p in (problem, plain))
+        torch.testing.assert_close(one, other)
+        one, other = (p.jacobian(x, p.full())[1] for p in (problem, plain))
+        torch.testing.assert_close(one, other)
+        torch.testing.assert_close(problem.jacobian(x, full, [1, 0])[1], one[..., [1, 0], :])
 
 
 @pytest.mark.parametrize("name", BUILDERS)
@@ -414,7 +430,7 @@ def test_ranges_hold_for_every_row_and_point(make):
         assert bool((over_all.low <= here.low + 1e-12).all() and (here.high <= over_all.high + 1e-12).all())
         for b, block in enumerate(problem.blocks):
             scores, first = problem.scores(x, block), int(problem.strata.starts[b])
-            labels = problem.labels[first : first + problem.blocks[block]]
+            labels = problem.targets[first : first + problem.blocks[block]]
             rows = sum(A[:, b : b + 1] * loss.value(scores, labels) for loss, A in problem.losses)
             assert bool((rows <= here.high[:, [b]] + 1e-12).all() and (rows >= here.low[:, [b]] - 1e-12).all())
 
@@ -468,13 +484,13 @@ def test_rows_of_every_instance(name, data_dir):
     if name.startswith("np"):
         assert float(at.f) == pytest.approx(m, abs=1e-9) and at.g.abs().max() < 1e-9
         assert problem.bounds.tolist() == [m] * m and problem.radius == 5
-        assert float(problem.matrix.matrix.min()) >= 0 and float(problem.matrix.matrix.max()) == 1
+        assert float(problem.matrix.min()) >= 0 and float(problem.matrix.max()) == 1
     else:
         assert float(at.f) == pytest.approx(1, abs=1e-9)
         assert at.g.tolist() == pytest.approx([(1 + 1 / 0.95) / 2 - 1 / 0.95] * 2, abs=1e-9)
-        assert problem.matrix.sparse and problem.domain == Ball(5.0)
+        assert sparse.issparse(problem.matrix) and problem.domain == Ball(5.0)
     if name == "fair-acs":
-        labelled = problem.matrix.matrix[: blocks[0], :1].toarray()
+        labelled = problem.matrix[: blocks[0], :1].toarray()
         assert abs(labelled.mean()) < 1e-9 and labelled.std() == pytest.approx(1)
 
 

@@ -118,7 +118,7 @@ def test_another_solver_agrees(make):
         pytest.skip("SCS is not installed")
     problem = make()
     program = HingeProgram(problem)
-    W = cvxpy.Variable((problem.classes, problem.features))
+    W = cvxpy.Variable((problem.classes, problem.d))
     F = [0.0, *(-program.bounds)]
     for part in program.parts:
         scores = part.rows @ W.T

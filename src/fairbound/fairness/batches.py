@@ -11,7 +11,14 @@ from torch import Tensor
 from fairbound.base.seeds import seed_for
 from fairbound.fairness.contrasts import Contrasts, seen_contrasts
 from fairbound.fairness.plan import Plan
-from fairbound.fairness.reduction import IndexedReduction, Reduction, batch_shares, entry_rows, reduction
+from fairbound.fairness.reduction import (
+    IndexedReduction,
+    Reduction,
+    StratifiedReduction,
+    batch_shares,
+    entry_rows,
+    reduction,
+)
 from fairbound.rows.sampling import Rows, Strata, block_length, chunk_length, draw_rows
 from fairbound.rows.sparse import SparseRows
 
@@ -51,7 +58,12 @@ class Batches:
     """Rows sorted by stratum, and the batches that the verbs of a FairProblem see.
 
     features (n_rows, ...), targets (n_rows,), cells (n_rows, C) and row_weight (n_rows,) or None are in sorted order.
+    own_means: whether the cell means of a batch of varying make-up (uniform, shuffled, or fewer rows than strata) are those
+    of its own rows, a constraint being masked where one of its cells has none; else each row counts by how many it stands
+    for, so that sums are unbiased and a cell without rows adds 0.
     """
+
+    own_means = True
 
     def __init__(
         self,
@@ -66,6 +78,8 @@ class Batches:
         self.strata, self.plan, self.m, self.rows = strata, plan, plan.m, len(targets)
         self.dtype, self.device = targets.dtype, targets.device
         self.contrasts = Contrasts(plan, targets.dtype, device=targets.device)
+        self.joint = None if plan.joint is None else Contrasts(plan.joint, targets.dtype, device=targets.device)
+        self._reduced = self.contrasts if self.joint is None else self.joint
         self._forget()
 
     def _forget(self) -> None:
@@ -74,7 +88,7 @@ class Batches:
         self._blocks: dict[tuple, tuple[int, Rows]] = {}
         self._lengths: dict[tuple, int] = {}
         self._fixed: dict[tuple, tuple] = {}
-        self._full: tuple[IndexedReduction | None, Tensor] | None = None
+        self._full: Batch | None = None
 
     def sample(self, seeds: Sequence[int], name: str, k: int, size: int, kind: str) -> Batch:
         if kind == "full":
@@ -141,7 +155,7 @@ class Batches:
                 shares = self._cell_shares(cells, scale_of_rows)
                 self._fixed[key] = (
                     objective,
-                    reduction(self.contrasts, cells, shares) if self.plan.columns else None,
+                    reduction(self._reduced, cells, shares) if self.plan.columns else None,
                     None,
                     cells,
                 )
@@ -162,12 +176,13 @@ class Batches:
             objective = weights / (len(self.targets) if self.row_weight is None else self.row_weight.sum())
         if not self.plan.columns:
             return objective, None, None, cells
-        if fixed:
-            shares, seen = self._cell_shares(cells, weights), None  # type: ignore[arg-type]
+        if fixed or not self.own_means:
+            each = torch.full_like(objective, len(self.targets) / index.shape[-1]) if weights is None else weights
+            shares, seen = self._cell_shares(cells, each), None
         else:
             shares, present = batch_shares(cells, weights, self.plan.n_cells, self.dtype)
             seen = seen_contrasts(self.plan, present)
-        joint = reduction(self.contrasts, cells, shares)
+        joint = reduction(self._reduced, cells, shares)
         return objective, _unbind(joint), seen, cells
 
     def _cell_shares(self, cells: Tensor, weights: Tensor) -> Tensor:
@@ -187,20 +202,26 @@ class Batches:
 
     def full(self) -> Batch:
         """All rows as one batch."""
-        reduce, objective = self._whole()
-        return Batch(self.features, self.targets, objective, reduce, None, self.cells, ("full", 0), 0)
-
-    def _whole(self) -> tuple[IndexedReduction | None, Tensor]:
         if self._full is None:
             w = torch.ones_like(self.targets) if self.row_weight is None else self.row_weight
-            reduce = None
-            if self.plan.columns:
-                shares = self._cell_shares(self.cells, w)
-                reduce = IndexedReduction(
-                    self.cells.flatten(), entry_rows(self.plan, len(w), self.device), shares.flatten(), self.contrasts
-                )
-            self._full = (reduce, w / w.sum())
+            reduce = self._whole(w) if self.plan.columns else None
+            self._full = Batch(self.features, self.targets, w / w.sum(), reduce, None, self.cells, ("full", 0), 0)
         return self._full
+
+    def _whole(self, w: Tensor) -> IndexedReduction:
+        """The reduction of all rows, of weights w (n_rows,)."""
+        plan, device = self.plan, self.device
+        if device.type != "cpu":
+            shares = self._cell_shares(self.cells, w)
+            return IndexedReduction(
+                self.cells.flatten(), entry_rows(plan, len(w), device), shares.flatten(), self._reduced
+            )
+        cells = self.cells[torch.as_tensor(self.strata.starts)]
+        shares = self._cell_shares(cells, torch.ones_like(cells[:, 0], dtype=self.dtype))
+        rows, P = entry_rows(plan, len(cells)), len(plan.functions)
+        weights = None if self.row_weight is None else w.repeat(P)
+        sizes = np.tile(self.strata.sizes, P)
+        return StratifiedReduction(cells.flatten(), rows, shares.flatten(), self._reduced, sizes, weights)
 
 
 def _unbind(joint: Reduction) -> list[Reduction]:

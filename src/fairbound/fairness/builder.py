@@ -12,6 +12,7 @@ import numpy as np
 from fairbound.base.errors import OptionError
 from fairbound.fairness.forms import Auxiliary, Combination, Statistic
 from fairbound.fairness.plan import Best, Column, Names, Objective, Plan
+from fairbound.fairness.pointwise import Pointwise
 from fairbound.fairness.statistics import RowFunction
 from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.occurring import Occurring
@@ -95,7 +96,7 @@ class Builder:
 
     def cells(
         self,
-        function: RowFunction,
+        function: RowFunction | Pointwise,
         attributes: tuple[int, ...],
         conditions: tuple[int | None, ...],
         names: Callable[[], Sequence[str]],

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from fairbound.fairness.forms import Auxiliary, Combination, Statistic
+from fairbound.fairness.pointwise import Pointwise
 from fairbound.fairness.statistics import RowFunction
 from fairbound.rows.groups import cross
 
@@ -35,7 +36,7 @@ class Column:
     sizes: tuple[int, ...]
     conditions: tuple[int | None, ...]
     offset: int
-    function: RowFunction
+    function: RowFunction | Pointwise
 
     @property
     def groups(self) -> int:
@@ -139,14 +140,40 @@ class Plan:
         return len(self.cell_names)
 
     @property
-    def functions(self) -> tuple[RowFunction, ...]:
+    def functions(self) -> tuple[RowFunction | Pointwise, ...]:
         """The distinct row functions that the columns average."""
         return tuple(dict.fromkeys(c.function for c in self.columns))
 
     @property
     def beyond_means(self) -> bool:
-        """Whether something else than contrasts of cell means and of their ratios, or than the mean loss, is computed."""
-        return bool(self.statistics or self.auxiliaries or self.combinations or self.objective)
+        """Whether something else is computed than contrasts of cell means and of their ratios, the objective among them or
+        the mean loss."""
+        return bool(self.statistics or self.auxiliaries or self.combinations or (self.objective and not self.joint))
+
+    @cached_property
+    def joint(self) -> Plan | None:
+        """A plan of 1 + m contrasts, the objective before the m; None where it is no sum of cell means beside contrasts."""
+        f = self.objective
+        parts = (self.statistics, self.auxiliaries, self.combinations, self.best)
+        if f is None or f.how != "sum" or any(parts) or len(self.ratios) or max(f.index) >= self.n_cells:
+            return None
+        wide = max(len(f.index), self.index.shape[1])
+
+        def under(first: Sequence[float], rows: np.ndarray) -> np.ndarray:
+            out = np.zeros((1 + len(rows), wide), dtype=rows.dtype)
+            out[0, : len(first)], out[1:, : rows.shape[1]] = first, rows
+            return out
+
+        return replace(
+            self,
+            index=under(f.index, self.index),
+            coefficient=under(f.coefficient, self.coefficient),
+            bounds=np.r_[0.0, self.bounds],
+            spare=np.r_[0.0, self.spare],
+            notion_of=np.r_[-1, self.notion_of],
+            names=Names([(1, lambda _: "objective"), (self.m, self.names.__getitem__)]),
+            objective=None,
+        )
 
     @property
     def unbiased(self) -> bool:

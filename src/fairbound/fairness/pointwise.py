@@ -21,6 +21,7 @@ class Pointwise:
     """name; value: (scores, targets (..., B)) -> (..., B); slope: the same arguments -> a tensor shaped like scores.
 
     lipschitz: the largest |slope|. per_class: scores are (..., B, c), one for each of c classes; else (..., B).
+    A plan's column may average one as it is, trained and exact.
     """
 
     name: str
@@ -28,6 +29,12 @@ class Pointwise:
     slope: Callable[[Tensor, Tensor], Tensor]
     lipschitz: float = 1.0
     per_class: bool = False
+
+    def trained(self, loss: Pointwise) -> Pointwise:
+        return self
+
+    def exact(self, loss: Pointwise) -> Pointwise:
+        return self
 
 
 def _signs(targets: Tensor) -> Tensor:

@@ -171,6 +171,9 @@ class FairProblem(Verbs, BaseProblem):
             if self.plan.beyond_means:
                 f, g, made = quantities.value(self.plan, self.contrasts, batch, q, f, scores, self.split(x)[1], True)
                 q = made.q[..., : made.q.shape[-1] - len(self.plan.ratios)]
+            elif self.joint is not None:
+                F = self.joint.values(q)[0]
+                f, g = F[..., 0], F[..., 1:]
             else:
                 g, _ = self.contrasts.values(q)
             if self.m:

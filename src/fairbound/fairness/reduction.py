@@ -1,7 +1,7 @@
 """The linear maps between per-row values and constraint values, for one batch, and their adjoints.
 
 phi (…, P*B): the values of the plan's P row functions, one after another. `values(phi)` is
-`g = A M phi - bounds` with M the cell means (K x P*B) and A the contrasts (m x K); `vjp(w)` is `(A M)' w`: the weight
+`g = A M phi - bounds` (with the objective before it where the plan is a `Plan.joint`) with M the cell means (K x P*B) and A the contrasts (m x K); `vjp(w)` is `(A M)' w`: the weight
 of each row's slope in the gradient of `w . g`. Small plans use the product A M as one matrix; large ones (hundreds of
 cells), and those whose contrasts are not linear, indexed sums. Both give the same numbers.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -77,6 +78,33 @@ class IndexedReduction:
         size = len(plan.functions) * (self.cells.shape[-1] // len(plan.columns))
         out = entries.new_zeros(*entries.shape[:-1], size)
         return out.index_add_(-1, self.rows, entries)
+
+
+@dataclass
+class StratifiedReduction(IndexedReduction):
+    """The same of a whole table sorted by stratum: each stratum is summed first and then counts as one row.
+
+    cells, rows and shares: of the S strata, a row each. weights: (P*B) of single rows, None where all are equal. sizes: (P*S)
+    rows of each stratum, once for each row function.
+    """
+
+    sizes: np.ndarray
+    weights: Tensor | None = None
+
+    def means(self, phi: Tensor) -> Tensor:
+        phi = phi if self.weights is None else phi * self.weights
+        starts = np.cumsum(self.sizes) - self.sizes
+        return super().means(torch.from_numpy(np.add.reduceat(phi.numpy(), starts, axis=-1)))
+
+    def spread(self, dq: Tensor) -> Tensor:
+        rows = torch.from_numpy(np.repeat(super().spread(dq).numpy(), self.sizes, axis=-1))
+        return rows if self.weights is None else rows * self.weights
+
+    def of_strata(self, w: Tensor, functions: int) -> tuple[Tensor, list[tuple[int, int]]]:
+        """(…, P, S) the weight of a row of each stratum in the gradient of w . F, and each stratum's first and past-last row."""
+        shares = super().spread(self.contrasts.vjp(w, None)).unflatten(-1, (functions, -1))
+        ends = np.cumsum(self.sizes[: shares.shape[-1]]).tolist()
+        return shares, list(zip([0, *ends], ends, strict=False))
 
 
 Reduction = DenseReduction | IndexedReduction

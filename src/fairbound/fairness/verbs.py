@@ -18,12 +18,16 @@ from fairbound.fairness import quantities
 from fairbound.fairness.batches import Batch, Batches
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise
-from fairbound.fairness.reduction import IndexedReduction, Reduction
+from fairbound.fairness.reduction import IndexedReduction, Reduction, StratifiedReduction
+from fairbound.models.mlp import MLP
 from fairbound.models.model import Model
 from fairbound.models.scoring import noise, scores_of_rows
 from fairbound.problems.problem import Evaluation, Weights, check_finite
 from fairbound.rows.sampling import Strata
 from fairbound.rows.sparse import SparseRows
+
+STACKED = 1 << 20  # most slopes of several functions pulled back at once
+MOST_PARTS = 64  # most strata, counted for each row function, that are pulled back apart
 
 
 class Verbs(Batches):
@@ -96,16 +100,18 @@ class Verbs(Batches):
             scores, tape = self.model.forward(x, batch.features)
         with noise(self.model, batch.seed):  # a module with dropout runs again, and must drop the same units
             ds = tape.jvp(dx)
-        df = self._along(self._row_slopes(scores, batch, 1.0, None, None) * ds).sum(-1)
-        if not self.m:
-            return df.unsqueeze(-1)
+        if self.joint is None:
+            df = self._along(self._row_slopes(scores, batch, 1.0, None, None) * ds).sum(-1)
+            if not self.m:
+                return df.unsqueeze(-1)
         dphi = torch.cat([self._along(k.slope(scores, batch.targets) * ds) for k in self._functions], dim=-1)
-        _, memo = self._evaluate(scores, x[..., :0], batch)
+        memo = self._evaluate(scores, x[..., :0], batch)[1] if self._always else None
         reduce = batch.reduction
         if isinstance(reduce, IndexedReduction):
-            dg = self.contrasts.jvp(reduce.means(dphi), memo)
+            dF = reduce.contrasts.jvp(reduce.means(dphi), memo)
         else:
-            dg = reduce.values(dphi)[0] + self.contrasts.bounds  # type: ignore[union-attr]
+            dF = reduce.values(dphi)[0] + reduce.bounds  # type: ignore[union-attr]
+        df, dg = (df, dF) if self.joint is None else (dF[..., 0], dF[..., 1:])
         if batch.seen is not None:
             dg = dg * batch.seen
         return torch.cat([df.unsqueeze(-1), dg], dim=-1)
@@ -116,6 +122,11 @@ class Verbs(Batches):
         with noise(self.model, batch.seed):
             scores, tape = self.model.forward(theta, batch.features)
         evaluation, memo = self._evaluate(scores, z, batch)
+        self._check(evaluation, scores, batch)
+        if self.joint is not None and x.dim() == 1 and isinstance(self.model, MLP) and not self.model.hidden:
+            jacobian = self._joint_jacobian(tape, scores, batch, which)
+            check_finite(jacobian, lambda: self._explain(scores, batch))
+            return evaluation, jacobian
         zero = scores.new_zeros(*evaluation.g.shape)
         w0 = torch.ones((*x.shape[:-1], 1), dtype=self.dtype, device=x.device) if x.dim() > 1 else 1.0
         made: dict[int, Tensor] = {}
@@ -133,6 +144,26 @@ class Verbs(Batches):
         jacobian = torch.stack([made[i] for i in places], dim=-2)
         check_finite(jacobian, lambda: self._explain(scores, batch))
         return evaluation, jacobian
+
+    def _joint_jacobian(self, tape: Any, scores: Tensor, batch: Batch, which: Sequence[int] | None) -> Tensor:
+        """(..., n) gradients of a joint plan and a linear model, from one slope of each row function: of a whole table also
+        from one product with its rows for each, of a batch from one for all."""
+        slopes, reduce = [k.slope(scores, batch.targets) for k in self._functions], batch.reduction
+        rows = torch.eye(1 + self.m, dtype=self.dtype, device=scores.device)
+        rows = rows if which is None else rows[list(which)]
+        if isinstance(reduce, StratifiedReduction):
+            shares, bounds = reduce.of_strata(rows, len(slopes))
+            used = shares.any(0).nonzero().tolist()
+            if len(used) <= MOST_PARTS and reduce.weights is None:
+                parts = [tape.part(*bounds[s]).vjp(slopes[p][slice(*bounds[s])]) for p, s in used]
+                return shares[:, [p for p, _ in used], [s for _, s in used]] @ torch.stack(parts)
+        if batch.seen is not None:
+            rows[:, 1:] *= batch.seen
+        out = []
+        for some in rows.split(max(1, STACKED // scores.numel())):
+            pieces = reduce.vjp(some).split(batch.size, dim=-1)  # type: ignore[union-attr]
+            out.append(tape.vjp(sum(self._per_row(w) * s for w, s in zip(pieces, slopes, strict=True))))
+        return torch.cat(out)
 
     @cached_property
     def _mirrored(self) -> dict[int, int]:
@@ -154,11 +185,15 @@ class Verbs(Batches):
     def _evaluate(self, scores: Tensor, z: Tensor, batch: Batch, true: bool = False) -> tuple[Evaluation, Any]:
         """f and g of the rows' scores, and what `_gradient` needs of the values."""
         y = self._per_run(scores, batch.targets)
+        functions = self._true if true else self._functions
+        memo: Any
+        if self.joint is not None:
+            F, memo = batch.reduction.values(_joined([k.value(scores, y) for k in functions]))  # type: ignore[union-attr]
+            g = F[..., 1:] if batch.seen is None else F[..., 1:] * batch.seen
+            return Evaluation(F[..., 0], g, batch.seen), memo
         loss = self.loss.value(scores, y)
         f = (batch.objective * loss).sum(-1)
-        functions = self._true if true else self._functions
         parts = [loss if k is self.loss else k.value(scores, y) for k in functions]
-        memo: Any
         if self.plan.beyond_means:
             reduce = batch.reduction
             means = f.new_zeros(*f.shape, 0) if reduce is None else reduce.means(torch.cat(parts, dim=-1))  # type: ignore[union-attr]
@@ -166,7 +201,7 @@ class Verbs(Batches):
         elif batch.reduction is None:
             return Evaluation(f, f.new_zeros(*f.shape, 0)), None
         else:
-            g, memo = batch.reduction.values(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1))
+            g, memo = batch.reduction.values(_joined(parts))
         if batch.seen is not None:
             g = g * batch.seen
         return Evaluation(f, g, batch.seen), memo
@@ -195,11 +230,17 @@ class Verbs(Batches):
         """The gradient of w0 f + w . g in the scores."""
         y = batch.targets
         ones = isinstance(w0, float) and w0 == 1.0
+        if self.joint is not None:
+            if w is None:
+                w = scores.new_zeros(*self._per_run(scores, y).shape[:-1], self.m)
+            fixed = ones and batch.seen is None
+            weights = self._kept_weights(w0, w, batch) if fixed else self._row_weights(w0, w, batch, None)
+            return self._function_slopes(scores, batch, weights)
         own = batch.objective if ones else batch.objective * w0
         if w is None or batch.reduction is None:
             return self._per_row(own) * self.loss.slope(scores, y)
         fixed = ones and memo is None and batch.seen is None
-        weights = self._kept_weights(own, w, batch.reduction) if fixed else self._row_weights(own, w, batch, memo)
+        weights = self._kept_weights(own, w, batch) if fixed else self._row_weights(own, w, batch, memo)
         if self._loss_only:
             return self._per_row(weights) * self.loss.slope(scores, y)
         return self._per_row(own) * self.loss.slope(scores, y) + self._function_slopes(scores, batch, weights)
@@ -213,22 +254,23 @@ class Verbs(Batches):
             total = part if total is None else total + part
         return total
 
-    def _row_weights(self, own: Tensor, w: Tensor, batch: Batch, memo: Any) -> Tensor:
-        """Weight of each row's slopes in the gradient of w . g, with the objective's where all slopes are the loss's."""
-        weights = batch.reduction.vjp(w if batch.seen is None else w * batch.seen, memo)  # type: ignore[union-attr]
+    def _row_weights(self, own: float | Tensor, w: Tensor, batch: Batch, memo: Any) -> Tensor:
+        """Weight of each row's slopes in the gradient of w . g, with the objective's where all slopes are the loss's; of
+        a joint plan in that of own f + w . g."""
+        reduce, w = batch.reduction, w if batch.seen is None else w * batch.seen
+        if self.joint is not None:
+            first = torch.as_tensor(own, dtype=w.dtype, device=w.device).expand(*w.shape[:-1], 1)
+            return reduce.vjp(torch.cat([first, w], dim=-1), memo)  # type: ignore[union-attr]
+        weights = reduce.vjp(w, memo)  # type: ignore[union-attr]
         return own + weights if self._loss_only else weights
 
-    def _kept_weights(self, own: Tensor, w: Tensor, reduction: Reduction) -> Tensor:
+    def _kept_weights(self, own: float | Tensor, w: Tensor, batch: Batch) -> Tensor:
         """`_row_weights`, kept while w and the reduction are those of the call before: between dual updates."""
-        if (
-            self._kept is None
-            or self._kept[0] is not w
-            or self._kept[1] != w._version
-            or self._kept[2] is not reduction
-        ):
-            weights = reduction.vjp(w, None)
-            self._kept = (w, w._version, reduction, own + weights if self._loss_only else weights)
-        return self._kept[3]
+        kept = self._kept
+        if kept is None or kept[0] is not w or kept[1] != w._version or kept[2] is not batch.reduction:
+            made = self._row_weights(own, w, batch, None)
+            self._kept = kept = (w, w._version, batch.reduction, made)  # type: ignore[assignment]
+        return kept[3]  # type: ignore[index]
 
     def _per_row(self, weights: Tensor) -> Tensor:
         return weights if self.model.outputs == 1 else weights.unsqueeze(-1)
@@ -257,3 +299,8 @@ class Verbs(Batches):
             + ". Look for NaN or huge values in these rows, or lower the step size; solve(..., nonfinite='skip') skips and "
             "counts such batches."
         )
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    """phi (..., P*B) of the values (..., B) of P row functions."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=-1)

@@ -111,17 +111,17 @@ def _definition(problem: Any) -> tuple[str, list[Any]]:
         return "inventory", [problem.states, problem.actions, problem.costs, [problem.box]]
     if not isinstance(problem, LinearTerms):
         raise OptionError(f"exact optima exist for LinearTerms and Inventory, not for {type(problem).__name__}.")
-    matrix = problem.matrix.matrix
+    matrix = problem.matrix
     if isinstance(matrix, Tensor):
         rows = [matrix]
     else:
         ordered = matrix.sorted_indices()
         rows = [ordered.data, ordered.indices, ordered.indptr]
-    shape = [problem.classes, problem.features, problem.radius or 0.0, *problem.matrix.sizes]
+    shape = [problem.classes, problem.d, problem.radius or 0.0, *problem.blocks.values()]
     coefficients = [A for _, A in problem.losses]
     return " ".join(loss.name for loss, _ in problem.losses), [
         *rows,
-        problem.labels,
+        problem.targets,
         problem.bounds,
         shape,
         *coefficients,

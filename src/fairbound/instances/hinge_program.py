@@ -66,11 +66,11 @@ class HingeProgram:
     def __init__(self, problem: LinearTerms):
         if problem.radius is None:
             raise OptionError("the lower bound needs a bounded domain: give the problem a radius.")
-        self.m, self.n, self.classes, self.features = problem.m, problem.n, problem.classes, problem.features
+        self.m, self.n, self.classes, self.features = problem.m, problem.n, problem.classes, problem.d
         self.radius, self.bounds = float(problem.radius), problem.bounds.numpy().astype(float)
-        matrix = problem.matrix.matrix
+        matrix = problem.matrix
         matrix = matrix.numpy() if isinstance(matrix, torch.Tensor) else matrix
-        labels = problem.labels.numpy()
+        labels = problem.targets.numpy()
         self.parts: list[Hinges] = []
         for loss, coefficients in problem.losses:
             if loss.name not in OFFSETS:

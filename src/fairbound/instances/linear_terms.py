@@ -4,28 +4,38 @@
 
 with F_0 = f (r_0 = 0) and F_i = g_i, W (C, d) the flat x row by row: one vector of d entries for each class, C = 1 for one
 score per row. With coefficients >= 0 every F_i is convex. Rows are dense or CSR; CSR rows are never made dense.
+
+The blocks are cells of a plan of bounds, one for each loss, and F_0 .. F_m are contrasts of their means: batches and verbs
+are those of every problem with bounds (`fairness.verbs`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.batches import Batch
+from fairbound.fairness.builder import Builder, compile_plan
 from fairbound.fairness.pointwise import Pointwise
-from fairbound.instances.block_batches import Batch, BlockBatches, Piece
-from fairbound.instances.row_matrix import RowMatrix, Rows
+from fairbound.fairness.verbs import Verbs
+from fairbound.instances.block_rows import stacked
 from fairbound.instances.score_losses import score_loss
+from fairbound.models.mlp import MLP
 from fairbound.problems.base import BaseProblem, Numbered
 from fairbound.problems.domain import Ball, Domain, Product, Space
-from fairbound.problems.problem import Evaluation, Measured, Ranges, Weights, check_finite
+from fairbound.problems.problem import Measured, Ranges
+from fairbound.rows.occurring import Occurring
 from fairbound.rows.sampling import Strata
+from fairbound.rows.sparse import SparseRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,20 +64,44 @@ class Term:
     coefficient: float = 1.0
 
 
-class LinearTerms(BlockBatches, BaseProblem):
+@dataclass(frozen=True)
+class Sum:
+    """F_i as it compiles itself into a plan. terms: (loss, block, coefficient) of each; bound: r_i."""
+
+    name: str
+    bound: float
+    terms: Sequence[tuple[Pointwise, int, float]]
+
+    def compile(self, builder: Builder) -> None:
+        builder.contrasts(np.array([self._cells(builder)]), [c for *_, c in self.terms], lambda _: "mean losses")
+
+    def compile_objective(self, builder: Builder) -> None:
+        builder.minimise(self._cells(builder), [c for *_, c in self.terms])
+
+    def _cells(self, builder: Builder) -> list[int]:
+        """Numbers of the cells that the terms are means over."""
+        blocks = builder.occurring.labels[0]
+        return [builder.cells(loss, (0,), (None,), lambda: blocks).offset + block for loss, block, _ in self.terms]
+
+
+class LinearTerms(Verbs, BaseProblem):
     """min F_0(x) subject to F_i(x) <= 0, with |w_c|_2 <= radius for each of the C class vectors.
 
     blocks: K blocks of rows, of equal width. terms: what each of F_0 .. F_m is the sum of; each needs one.
     bounds: (m,) the r_i. classes: C, 1 for one score per row. radius: of the ball of each class vector; None for all
     space. names: of the m constraints. start: (n,) the first iterate, 0 by default. dtype: float64 or float32.
 
-    Every estimate from a batch is unbiased (see `BlockBatches` for the kinds of batches).
+    Every estimate from a batch is unbiased. A *balanced* batch takes equally many rows of every block, as
+    `sampling.balanced_layout` does: a smaller block takes part whole. *uniform* and *shuffled* batches take rows of all
+    blocks alike, and a block they lack adds 0.
 
-    blocks are kept by name and size in `blocks`; x of shape (n,) is `x.view(C, d)`.
+    blocks are kept by name and size in `blocks`; x of shape (n,) is `x.view(C, d)`. losses: the distinct losses, each with
+    the coefficients (1 + m, K) of its block means in F_0 .. F_m.
     Raises: DataError for rows or labels that cannot be used; OptionError for terms, bounds or a radius that do not fit.
     """
 
     convex = True
+    own_means = False
     bounds: Tensor
     strata: Strata
 
@@ -89,127 +123,65 @@ class LinearTerms(BlockBatches, BaseProblem):
         if classes < 1:
             raise OptionError(f"classes must be at least 1, got {classes}.")
         self.name, self.classes, self.radius = name, classes, radius
-        self.m = len(bounds)
         self.bounds = _checked_bounds(bounds, dtype)
-        self.names = Numbered(self.m) if names is None else tuple(names)
-        if len(self.names) != self.m:
-            raise OptionError(f"{len(self.names)} names for {self.m} constraints; give one each.")
-        matrix = RowMatrix([b.rows for b in blocks], [b.name for b in blocks], dtype)
-        labels = torch.cat([_checked_labels(b, n, classes) for b, n in zip(blocks, matrix.sizes, strict=True)])
-        losses = _compiled(terms, self.m, len(blocks), classes, dtype)
-        super().__init__(matrix, labels.to(dtype) if classes == 1 else labels, losses, dtype)
-        self.blocks = dict(zip((b.name for b in blocks), matrix.sizes, strict=True))
+        self.m = m = len(self.bounds)
+        self.names = Numbered(m) if names is None else tuple(names)
+        if len(self.names) != m:
+            raise OptionError(f"{len(self.names)} names for {m} constraints; give one each.")
+        features, sizes = stacked([b.rows for b in blocks], [b.name for b in blocks], dtype)
+        targets = torch.cat([_checked_labels(b, n, classes) for b, n in zip(blocks, sizes, strict=True)]).to(dtype)
+        self.losses = _compiled(terms, m, len(blocks), classes, dtype)
+        self.blocks = dict(zip((b.name for b in blocks), sizes, strict=True))
         if len(self.blocks) < len(blocks):
             raise OptionError(f"block names repeat: {', '.join(b.name for b in blocks)}.")
-        self.features, self.n = matrix.features, classes * matrix.features
-        self._offsets = torch.cat([self.bounds.new_zeros(1), self.bounds])
-        self.domain: Domain = _domain(radius, classes, self.features)
+        sums = [self._sum(i, "objective" if not i else self.names[i - 1]) for i in range(1 + m)]
+        each = np.arange(len(sizes))
+        occurring = Occurring(
+            ("block",), (tuple(self.blocks),), each[:, None], np.zeros(len(sizes), np.int64), np.array(sizes)
+        )
+        plan = compile_plan(sums[1:], occurring, objective=sums[0])
+        cells = plan.cells(np.repeat(each, sizes)[:, None], np.zeros(sum(sizes), dtype=np.int64))
+        self.d = features.shape[-1]
+        model = MLP(self.d, outputs=classes, bias=False)
+        super().__init__(
+            model, self.losses[0][0], features, targets, torch.as_tensor(cells), None, Strata.of(cells), plan
+        )
+        self.n = model.n
+        self.domain: Domain = _domain(radius, classes, self.d)
         self._start = _checked_start(start, self.n, dtype)
-        self._largest: Tensor | None = None
+
+    def _sum(self, function: int, name: str) -> Sum:
+        terms = [
+            (loss, b, float(A[function, b]))
+            for loss, A in self.losses
+            for b in A[function].nonzero().flatten().tolist()
+        ]
+        return Sum(name, float(self.bounds[function - 1]) if function else 0.0, terms)
 
     def start(self, seeds: Sequence[int]) -> Tensor:
         """The same point for every seed: (n,) for one, (R, n) for several."""
         return self._start.clone() if len(seeds) == 1 else self._start.repeat(len(seeds), 1)
 
-    # -- the four verbs -----------------------------------------------------------------------------------------
-
-    def values(self, x: Tensor, batch: Batch, true: bool = False) -> Evaluation:
-        """f and g on the batch; metric and surrogate are the same here."""
-        return self._evaluation(self._scores(x, batch), batch)
-
-    def gradient(
-        self, x: Tensor, batch: Batch, weights: Weights | Callable[[Evaluation], Weights]
-    ) -> tuple[Evaluation | None, Tensor]:
-        scores = self._scores(x, batch)
-        evaluation = None
-        if callable(weights):
-            evaluation = self._evaluation(scores, batch)
-            weights = weights(evaluation)
-        w0, w = weights
-        if w is None:
-            gradient = self._pull(scores, batch, torch.as_tensor(w0, dtype=self.dtype).expand(*x.shape[:-1], 1), (0,))
-        else:
-            first = torch.as_tensor(w0, dtype=self.dtype).expand(*x.shape[:-1], 1)
-            gradient = self._pull(scores, batch, torch.cat([first, w], dim=-1), range(1 + self.m))
-        check_finite(gradient, lambda: self._explain(batch, "gradient"))
-        return evaluation, gradient
-
-    def jvp(self, x: Tensor, batch: Batch, dx: Tensor) -> Tensor:
-        F: Any = 0.0
-        for piece, s, ds in zip(batch.pieces, self._scores(x, batch), self._scores(dx, batch), strict=True):
-            for loss, share, _ in piece.parts:
-                along = loss.slope(s, piece.labels) * ds
-                F = F + _weighted(along.sum(-1) if self.classes > 1 else along, share)
-        return F
-
-    def jacobian(self, x: Tensor, batch: Batch, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
-        """The evaluation, and the gradients (..., 1 + m, n), or the rows `which` of them."""
-        scores = self._scores(x, batch)
-        evaluation = self._evaluation(scores, batch)
-        one = torch.ones(*x.shape[:-1], 1, dtype=self.dtype)
-        places = range(1 + self.m) if which is None else which
-        jacobian = torch.stack([self._pull(scores, batch, one, (i,)) for i in places], dim=-2)
-        check_finite(jacobian, lambda: self._explain(batch, "gradient"))
-        return evaluation, jacobian
+    def sample(self, seeds: Sequence[int], name: str, k: int, size: int, kind: str) -> Batch:
+        """The k-th batch of the stream `name`. Raises: OptionError for an unknown kind."""
+        return super().sample(seeds, name, k, size, "full" if kind == "balanced" and size >= self.rows else kind)
 
     def evaluate(self, x: Tensor) -> Measured:
         """f and g on all rows, uncounted."""
-        batch = self.full()
-        F: Any = -self._offsets
-        for piece in batch.pieces:
-            F = F + self._sums(self._score(x, piece.rows), piece)
-        check_finite(F, lambda: self._explain(batch, "objective or a constraint"))
-        return Measured(F[..., 0], F[..., 1:], {})
+        found = self.values(x, self.full())
+        return Measured(found.f, found.g, {})
 
     def scores(self, x: Tensor, block: str) -> Tensor:
         """(..., n_b), or (..., n_b, C) of several classes: the scores of a block's rows, uncounted."""
-        at = list(self.blocks).index(block)
-        first = int(self.strata.starts[at])
-        return self._score(x, self.matrix.part(first, first + self.blocks[block]))
+        first = int(self.strata.starts[list(self.blocks).index(block)])
+        last = first + self.blocks[block]
+        rows = self.features
+        return self.model.scores(x, rows.window(first, last) if isinstance(rows, SparseRows) else rows[first:last])
 
-    def _score(self, x: Tensor, rows: Rows) -> Tensor:
-        scores = rows.scores(x.reshape(*x.shape[:-1], self.classes, self.features))
-        return scores if self.classes > 1 else scores.squeeze(-1)
-
-    def _scores(self, x: Tensor, batch: Batch) -> list[Tensor]:
-        return [self._score(x, piece.rows) for piece in batch.pieces]
-
-    def _sums(self, scores: Tensor, piece: Piece) -> Tensor:
-        """(..., 1 + m): what the rows of a piece add to F_0 .. F_m."""
-        total: Any = 0.0
-        for loss, share, _ in piece.parts:
-            total = total + _weighted(loss.value(scores, piece.labels), share)
-        return total
-
-    def _evaluation(self, scores: list[Tensor], batch: Batch) -> Evaluation:
-        F: Any = -self._offsets
-        for piece, s in zip(batch.pieces, scores, strict=True):
-            F = F + self._sums(s, piece)
-        check_finite(F, lambda: self._explain(batch, "objective or a constraint"))
-        return Evaluation(F[..., 0], F[..., 1:])
-
-    def _pull(self, scores: list[Tensor], batch: Batch, weights: Tensor, functions: Sequence[int]) -> Tensor:
-        """(..., n): the gradient of weights (..., len(functions)) times these functions."""
-        one = functions[0] if len(functions) == 1 else None
-        gradient: Any = None
-        for piece, s in zip(batch.pieces, scores, strict=True):
-            slopes: Any = None
-            for loss, share, touched in piece.parts:
-                if one is None:
-                    of_rows = _combined(weights, share)
-                elif one in touched:
-                    of_rows = weights * share[..., one, :]
-                else:
-                    continue
-                part = loss.slope(s, piece.labels) * (of_rows.unsqueeze(-1) if self.classes > 1 else of_rows)
-                slopes = part if slopes is None else slopes + part
-            if slopes is None:
-                continue
-            pulled = piece.rows.pull(slopes if self.classes > 1 else slopes.unsqueeze(-1)).flatten(-2)
-            gradient = pulled if gradient is None else gradient.add_(pulled)
-        return weights.new_zeros(*weights.shape[:-1], self.n) if gradient is None else gradient
-
-    # -- bounds -------------------------------------------------------------------------------------------------
+    @property
+    def matrix(self) -> Any:
+        """(rows, d) all rows, block after block: a tensor or a CSR matrix."""
+        return self.features.matrices[0] if isinstance(self.features, SparseRows) else self.features
 
     def ranges(self, x: Tensor | None = None) -> Ranges:
         """Between what one row of block k adds to F_i, from |w_c . a| <= |w_c| |a| with the block's longest row.
@@ -222,12 +194,8 @@ class LinearTerms(BlockBatches, BaseProblem):
                 raise OptionError("all of space has no ranges: give the problem a radius, or give ranges(x) a point.")
             length = torch.tensor(self.radius, dtype=self.dtype)
         else:
-            length = x.view(*x.shape[:-1], self.classes, self.features).norm(dim=-1).amax(-1)
-        if self._largest is None:
-            norms = self.matrix.norms()
-            parts = np.split(norms, np.cumsum(self.matrix.sizes)[:-1])
-            self._largest = torch.as_tensor(np.array([part.max() for part in parts]), dtype=self.dtype)
-        reach = length.unsqueeze(-1) * self._largest
+            length = x.view(*x.shape[:-1], self.classes, -1).norm(dim=-1).amax(-1)
+        reach = length.unsqueeze(-1) * self._longest
         low: Any = 0.0
         high: Any = 0.0
         for loss, A in self.losses:
@@ -235,25 +203,12 @@ class LinearTerms(BlockBatches, BaseProblem):
             low, high = low + A * ends.amin(0).unsqueeze(-2), high + A * ends.amax(0).unsqueeze(-2)
         return Ranges(low, high)
 
-    def _explain(self, batch: Batch, what: str) -> str:
-        where = f"batch {batch.key[1]} of stream {batch.key[0]!r}"
-        return f"the {what} of {self.name} is NaN or infinite in {where}; x has grown too large or is NaN: lower the step size."
-
-
-def _weighted(losses: Tensor, share: Tensor) -> Tensor:
-    """(..., 1 + m): what the losses (..., B) of rows add to the functions."""
-    if share.shape[-1] == 1:
-        losses = losses.sum(-1, keepdim=True)
-    if share.dim() == 2:
-        return losses @ share.T
-    return (share @ losses.unsqueeze(-1)).squeeze(-1)
-
-
-def _combined(weights: Tensor, share: Tensor) -> Tensor:
-    """(..., B): weight of each row's loss in weights (..., 1 + m) times the functions."""
-    if share.dim() == 2:
-        return weights @ share
-    return (weights.unsqueeze(-2) @ share).squeeze(-2)
+    @cached_property
+    def _longest(self) -> Tensor:
+        """(K,) the largest Euclidean norm of a row in each block."""
+        squares = self.matrix.multiply(self.matrix) if sparse.issparse(self.matrix) else self.matrix.double().square()
+        norms = np.sqrt(np.asarray(squares.sum(1), dtype=np.float64).ravel())
+        return torch.as_tensor(np.maximum.reduceat(norms, self.strata.starts), dtype=self.dtype)
 
 
 def _extremes(loss: Pointwise, reach: Tensor, classes: int) -> list[Tensor]:

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.instances.block_rows import as_rows
 from fairbound.instances.linear_terms import Block, LinearTerms, Term
-from fairbound.instances.row_matrix import as_rows
 
 LOSSES = {"hinge": "margin_hinge", "logistic": "margin_logistic"}
 

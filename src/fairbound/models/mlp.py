@@ -20,12 +20,12 @@ class _Layers:
     """Views of a flat x as weights and biases, kept while x is the same tensor.
 
     affine: (transposed weight, bias) of each layer of the last x (n,) viewed. room: a flat gradient and its views, which
-    a vjp fills and copies out of, so that a model serves one thread at a time.
+    a vjp fills and copies out of, so that a model serves one thread at a time. Without biases theirs have no entries.
     """
 
-    def __init__(self, widths: Sequence[int]):
+    def __init__(self, widths: Sequence[int], bias: bool):
         pairs = itertools.pairwise(widths)
-        self.shapes = [shape for fan_in, fan_out in pairs for shape in ((fan_out, fan_in), (fan_out,))]
+        self.shapes = [shape for fan_in, fan_out in pairs for shape in ((fan_out, fan_in), (fan_out if bias else 0,))]
         self.sizes = [math.prod(shape) for shape in self.shapes]
         self.n = sum(self.sizes)
         self.affine: list[tuple[Tensor, Tensor]] = []
@@ -56,15 +56,17 @@ class _Layers:
 class MLP:
     """Fully connected ReLU network; hidden=() is a linear model. Scores are logits.
 
-    features: d inputs; hidden: widths of the hidden layers; outputs: 1, or the number of classes.
+    features: d inputs; hidden: widths of the hidden layers; outputs: 1, or the number of classes. bias: of a linear model.
     Parameters in x, layer by layer: weight (out, in) row by row, then bias, as in `nn.Sequential(nn.Linear, ...)`.
     """
 
-    def __init__(self, features: int, hidden: Sequence[int] = (), outputs: int = 1):
+    def __init__(self, features: int, hidden: Sequence[int] = (), outputs: int = 1, bias: bool = True):
         if features < 1 or any(h < 1 for h in hidden) or outputs < 1:
             raise OptionError(f"layer widths must be positive, got {features}, {tuple(hidden)}, {outputs}.")
-        self.features, self.hidden, self.outputs = features, tuple(hidden), outputs
-        self.layers = _Layers((features, *hidden, outputs))
+        if hidden and not bias:
+            raise OptionError("bias=False is for linear models; leave it out where there are hidden layers.")
+        self.features, self.hidden, self.outputs, self.bias = features, tuple(hidden), outputs, bias
+        self.layers = _Layers((features, *hidden, outputs), bias)
         self.n = self.layers.n
 
     def spec(self) -> dict:
@@ -92,6 +94,9 @@ class MLP:
 
     def forward(self, x: Tensor, features: Tensor | SparseRows) -> tuple[Tensor, MLPTape]:
         parameters = self.layers.views(x)
+        if not self.bias:
+            scores = _products(features, parameters[0])
+            return (scores.squeeze(-1) if self.outputs == 1 else scores), MLPTape(self, parameters, [features])
         inputs: list[Any] = [features]
         h: Any = features
         if x.dim() == 1 and isinstance(features, Tensor) and features.dim() == 2:
@@ -109,6 +114,10 @@ class MLP:
         return (scores.squeeze(-1) if self.outputs == 1 else scores), MLPTape(self, parameters, inputs)
 
 
+def _products(h: Tensor | SparseRows, weight: Tensor) -> Tensor:
+    return h.scores(weight) if isinstance(h, SparseRows) else h @ weight.mT
+
+
 def _affine(h: Tensor | SparseRows, weight: Tensor, bias: Tensor) -> Tensor:
     if isinstance(h, SparseRows):
         return h.scores(weight) + (bias if weight.dim() == 2 else bias.unsqueeze(-2))
@@ -123,8 +132,17 @@ class MLPTape:
     def __init__(self, model: MLP, parameters: list[Tensor], inputs: list[Any]):
         self.model, self.parameters, self.inputs = model, parameters, inputs
 
+    def part(self, first: int, last: int) -> MLPTape:
+        """The tape of rows first .. last - 1 alone, of a linear model at x (n,)."""
+        h = self.inputs[0]
+        rows = h.window(first, last) if isinstance(h, SparseRows) else h[first:last]
+        return MLPTape(self.model, self.parameters, [rows])
+
     def vjp(self, ds: Tensor) -> Tensor:
         delta = ds.unsqueeze(-1) if self.model.outputs == 1 else ds
+        if not self.model.bias:
+            h = self.inputs[0]
+            return (h.pull(delta) if isinstance(h, SparseRows) else delta.mT @ h).flatten(-2)
         if delta.dim() == 2:
             return self._vjp_one(delta)
         grad = ds.new_empty(*delta.shape[:-2], self.model.n)
@@ -152,6 +170,9 @@ class MLPTape:
 
     def jvp(self, dx: Tensor) -> Tensor:
         tangents = self.model.layers.split(dx)
+        if not self.model.bias:
+            along = _products(self.inputs[0], tangents[0])
+            return along.squeeze(-1) if self.model.outputs == 1 else along
         dh: Tensor | None = None
         for layer, h in enumerate(self.inputs):
             dout = _affine(h, tangents[2 * layer], tangents[2 * layer + 1])

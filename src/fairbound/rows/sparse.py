@@ -76,8 +76,11 @@ class SparseRows:
 
     def split(self, size: int) -> list[SparseRows]:
         """Consecutive parts of at most `size` rows, which share the values."""
-        matrix = self.matrices[0]
-        return [SparseRows([window(matrix, at, min(at + size, len(self)))]) for at in range(0, len(self), size)]
+        return [self.window(at, min(at + size, len(self))) for at in range(0, len(self), size)]
+
+    def window(self, first: int, last: int) -> SparseRows:
+        """Rows first .. last - 1, which share the values."""
+        return SparseRows([window(self.matrices[0], first, last)])
 
     def double(self) -> SparseRows:
         """The same rows in float64."""
