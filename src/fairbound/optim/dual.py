@@ -178,13 +178,8 @@ class Dual:
         """
         kept = self._means.state
         mean, rows = self._means.latest() if self._world() == 1 else (kept["mean"], kept["rows"])
-        return dict(
-            zip(
-                [n.text for n in self.plan.notions],
-                stated_values(self.plan, self._contrasts, mean[:, 0], rows > 0),
-                strict=True,
-            )
-        )
+        texts = [n.text for n in self.plan.notions]
+        return dict(zip(texts, stated_values(self.plan, self._contrasts, mean[:, 0], rows > 0), strict=True))
 
     def report(self) -> DualReport:
         """Values, multipliers, caps, and groups that batches lacked."""

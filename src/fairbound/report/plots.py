@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 
 SERIES = 6
 DASHES = ("", "6 2.5", "2 2", "8 2.5 2 2.5", "4 1.5", "1 2.5")
-_STANDINS = {f"#0a0b{i:02x}": f"var(--s{i})" for i in range(1, SERIES + 1)}
-_STANDINS |= {
+# A colour that matplotlib draws with -> the CSS variable that takes its place in the page.
+_VARIABLES = {f"#0a0b{i:02x}": f"var(--s{i})" for i in range(1, SERIES + 1)}
+_VARIABLES |= {
     "#0a0c01": "var(--muted)",
     "#0a0c02": "var(--line)",
     "#0a0c03": "var(--ink)",
     "#0a0c04": "var(--beyond)",
     "#0a0c05": "var(--bound)",
 }
-INKS = {value[6:-1]: key for key, value in _STANDINS.items()}
+INKS = {value[6:-1]: key for key, value in _VARIABLES.items()}
 SETTINGS: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "fairbound",
@@ -77,7 +78,7 @@ def as_markup(figure: Figure, uid: str, alt: str) -> str:
     text = re.sub(r'\bid="', f'id="{uid}-', text)
     text = re.sub(r'xlink:href="#', f'href="#{uid}-', text)
     text = re.sub(r"url\(#", f"url(#{uid}-", text)
-    text = re.sub(r"#0a0[bc][0-9a-f]{2}\b", lambda m: _STANDINS[m[0]], text)
+    text = re.sub(r"#0a0[bc][0-9a-f]{2}\b", lambda m: _VARIABLES[m[0]], text)
     text = re.sub(r'<defs>\s*</defs>|<g id="[^"]*"\s*/>', "", text)
     return re.sub(r"\s*\n\s*", " ", text).strip()
 

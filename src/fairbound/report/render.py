@@ -14,16 +14,16 @@ def render(template: str, **values: Any) -> str:
 
     Raises: ImportError naming the extra where jinja2 is missing.
     """
-    return environment().get_template(template).render(values)
+    return _environment().get_template(template).render(values)
 
 
 def drawing(svg: str) -> Any:
     """A drawing of our own as markup, which a template takes over as it is."""
-    return environment().filters["safe"](svg)
+    return _environment().filters["safe"](svg)
 
 
 @cache
-def environment() -> Any:
+def _environment() -> Any:
     """The templates with what all of them use: ``words``, two small drawings, the style sheet ``css``."""
     try:
         import jinja2

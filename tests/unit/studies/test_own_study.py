@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 
 from fairbound.base.errors import OptionError
-from fairbound.methods import SGD
 from fairbound.studies import load_spec, run_study
 
 DOCS = Path(__file__).parents[3] / "docs" / "extending.md"
-OWN_METHODS = hasattr(SGD, "step")  # a method that owns its code may be named by its class
 MINE = '''
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -47,14 +45,13 @@ def own(tmp_path, monkeypatch):
     """The study of docs/extending.md in a folder of its own, on the path."""
     section = DOCS.read_text(encoding="utf-8").split("## A study\n")[1].split("\n## ")[0]
     toml, measures = (re.search(rf"```{kind}\n(.*?)```", section, re.S)[1] for kind in ("toml", "python"))
-    if OWN_METHODS:
-        toml = toml.replace('methods = ["sgd"]', 'methods = ["sgd", "mine"]')
-        toml += textwrap.dedent("""
-            [methods.mine]
-            title = "Mine"
-            algorithm = "study_methods:Halving:slow"
-            """)
-        (tmp_path / "study_methods.py").write_text(MINE)
+    toml = toml.replace('methods = ["sgd"]', 'methods = ["sgd", "mine"]')
+    toml += textwrap.dedent("""
+        [methods.mine]
+        title = "Mine"
+        algorithm = "study_methods:Halving:slow"
+        """)
+    (tmp_path / "study_methods.py").write_text(MINE)
     (tmp_path / "my_study.toml").write_text(toml)
     (tmp_path / "my_measures.py").write_text(measures)
     monkeypatch.syspath_prepend(tmp_path)
