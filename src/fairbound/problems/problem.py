@@ -134,11 +134,11 @@ class Problem(Protocol):
 
 @dataclass(frozen=True)
 class Measured:
-    """f: (...,) objective; g: (..., m) true constraint values minus bounds; extra: further (...,) numbers by name."""
+    """f: (...,) objective; g: (..., m) true constraint values minus bounds; extra: what else was measured, by name."""
 
     f: Tensor
     g: Tensor
-    extra: dict[str, Tensor]
+    extra: dict[str, Any]
 
     @property
     def violation(self) -> Tensor:

@@ -3,7 +3,7 @@
     Counted(problem)                 counts oracle calls, rows, and constraints that batches lacked: the only place that counts
     Rebounded(problem, bounds)       other bounds, (m,) or (R, m)
     DualRows(problem, other)         the batches of the stream "dual" from another problem
-    Watched(problem, others)         other problems measured whenever this one is
+    Watched(problem, watch)          what `watch` says at x, added whenever the problem is measured
     Penalised, Proximal              a term added to f (penalised.py)
     Linearised                       differences of convex functions made convex at a point (differences.py)
 
@@ -280,20 +280,17 @@ class DualRows(Wrapper):
 
 
 class Watched(Wrapper):
-    """The problem, with others measured whenever it is: `evaluate` adds "<name>_f" (...,) and "<name>_g" (..., m) of each.
+    """The problem, with more measured whenever it is: `evaluate` adds "watched", what `watch` says, to `extra`.
 
-    others: name -> problem with the same n.
+    watch: x (..., n) and the inner problem's own measurement there -> name -> value. A method that moves the problem's
+    bounds or adds to its objective does not change what is watched.
     """
 
-    def __init__(self, inner: Problem, others: Mapping[str, Problem]):
+    def __init__(self, inner: Problem, watch: Callable[[Tensor, Measured], Mapping[str, Any]]):
         super().__init__(inner)
-        self.others = others
+        self.watch = watch
 
     def evaluate(self, x: Tensor) -> Measured:
-        """The inner problem's, with the others' values among `extra`."""
+        """The inner problem's, with what was watched among `extra`."""
         measured = self.inner.evaluate(x)
-        extra = dict(measured.extra)
-        for name, other in self.others.items():
-            seen = other.evaluate(x)
-            extra |= {f"{name}_f": seen.f, f"{name}_g": seen.g}
-        return replace(measured, extra=extra)
+        return replace(measured, extra={**measured.extra, "watched": dict(self.watch(x, measured))})

@@ -14,16 +14,16 @@ def render(template: str, **values: Any) -> str:
 
     Raises: ImportError naming the extra where jinja2 is missing.
     """
-    return _environment().get_template(template).render(values)
+    return environment().get_template(template).render(values)
 
 
 def drawing(svg: str) -> Any:
     """A drawing of our own as markup, which a template takes over as it is."""
-    return _environment().filters["safe"](svg)
+    return environment().filters["safe"](svg)
 
 
 @cache
-def _environment() -> Any:
+def environment() -> Any:
     """The templates with what all of them use: ``words``, two small drawings, the style sheet ``css``."""
     try:
         import jinja2

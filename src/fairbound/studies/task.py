@@ -13,7 +13,6 @@ columns -> statistic over runs), `findings(block)`, `overall(study, findings, re
 from __future__ import annotations
 
 import contextlib
-import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +25,8 @@ from torch import Tensor
 
 from fairbound.base.errors import CheckpointError, FairboundError
 from fairbound.base.records import hardware, versions
-from fairbound.problems.problem import Measured
+from fairbound.problems.problem import Measured, Problem
+from fairbound.problems.wrappers import Watched
 from fairbound.solver.solve import Solution, solve
 from fairbound.studies.checked import imported
 from fairbound.studies.spec import Cell
@@ -113,13 +113,13 @@ def _run(cell: Cell, folder: Path, data_dir: str | None, environment: dict[str, 
 
 
 def _solved(task: Task, cell: Cell, folder: Path) -> tuple[Solution, Any]:
-    problem, keep = watched(task)
+    problem = Watched(task.problem, task.watch)
     method, checkpoint = cell.method, checkpoint_of(cell, folder)
     per_epoch = dict.fromkeys(method.per_epoch, math.ceil(task.problem.rows / cell.batch_size))
     config = method.config({**cell.options, **per_epoch})
     arguments: dict[str, Any] = {
         "budget": cell.budget, "batch_size": cell.batch_size, "sampling": method.sampling, "seed": cell.seed,
-        "average": method.average, "record_every": cell.record_every or None, "keep": keep,
+        "average": method.average, "record_every": cell.record_every or None, "keep": lambda row: _kept(row, problem),
         "checkpoint": checkpoint, "checkpoint_every": cell.checkpoint_every, **task.options,
     }  # fmt: skip
     try:
@@ -129,29 +129,15 @@ def _solved(task: Task, cell: Cell, folder: Path) -> tuple[Solution, Any]:
         return solve(problem, config, **arguments), config
 
 
-def watched(task: Task) -> tuple[Any, Callable[[Row], Row]]:
-    """The task's problem, sharing its data, which is watched whenever it is measured; and what `solve` is to keep of a
-    record: counters, what was watched, and the method's outer iterates, level and upper bound where it has them."""
-    problem = copy.copy(task.problem)
-    seen: dict[str, Any] = {}
-
-    def evaluate(x: Tensor) -> Measured:
-        measured = task.problem.evaluate(x)
-        seen.clear()
-        seen.update(task.watch(x, measured))
-        return measured
-
-    def keep(row: Row) -> Row:
-        counts = {name: row[name] for name in COUNTED}
-        calls = row["values"] + row["gradients"] + row["jvps"] + (1 + problem.m) * row["jacobians"]
-        return {
-            "step": row["step"], "seconds": row["seconds"], "samples": row["samples"],
-            "passes": row["samples"] / problem.rows, "calls": calls, "counts": counts, **seen,
-            **{name: row.get(name) for name in ("outer", "level", "upper")},
-        }  # fmt: skip
-
-    problem.evaluate = evaluate
-    return problem, keep
+def _kept(row: Row, problem: Problem) -> Row:
+    """What is kept of a record of `solve`: counters, what was watched, and the method's outer iterates, level and upper
+    bound where it has them."""
+    calls = row["values"] + row["gradients"] + row["jvps"] + (1 + problem.m) * row["jacobians"]
+    return {
+        "step": row["step"], "seconds": row["seconds"], "samples": row["samples"],
+        "passes": row["samples"] / problem.rows, "calls": calls, "counts": {name: row[name] for name in COUNTED},
+        **row["train"]["watched"], **{name: row.get(name) for name in ("outer", "level", "upper")},
+    }  # fmt: skip
 
 
 def _models(solution: Solution) -> dict[str, Tensor]:

@@ -25,8 +25,8 @@ WRAPPED = {
     "dual rows": lambda p: DualRows(p, two_sided()),
     "penalised": lambda p: Penalised(p, Distance(CENTRE), 0.7),
     "proximal": lambda p: Proximal(p, CENTRE, 3.0),
-    "watched": lambda p: Watched(p, {"other": two_sided()}),
-    "nested": lambda p: Counted(Rebounded(Proximal(Watched(p, {}), CENTRE, 2.0), [0.0, 0.3])),
+    "watched": lambda p: Watched(p, lambda x, measured: {"norm": x.norm(dim=-1)}),
+    "nested": lambda p: Counted(Rebounded(Proximal(Watched(p, lambda x, measured: {}), CENTRE, 2.0), [0.0, 0.3])),
 }
 
 
@@ -166,7 +166,11 @@ def test_a_proximal_term_moves_the_minimum_to_the_stated_place():
 
 
 def test_others_are_measured_along():
-    other = tiny("loss_gap <= 0.2", rows=[2, 3, 4, 7, 8])
-    made = Watched(tiny("loss_gap <= 0.1"), {"test": other})
-    found = made.evaluate(X).extra
-    assert torch.equal(found["test_f"], other.evaluate(X).f) and torch.equal(found["test_g"], other.evaluate(X).g)
+    """`watch` sees the stated problem's measurement, whatever wrapper around it moves the bounds."""
+    other, base = tiny("loss_gap <= 0.2", rows=[2, 3, 4, 7, 8]), tiny("loss_gap <= 0.1")
+
+    def watch(x, measured):
+        return {"g": measured.g, "test_g": other.evaluate(x).g}
+
+    found = Rebounded(Watched(base, watch), base.bounds + 1).evaluate(X).extra["watched"]
+    assert torch.equal(found["g"], base.evaluate(X).g) and torch.equal(found["test_g"], other.evaluate(X).g)

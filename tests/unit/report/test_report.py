@@ -309,7 +309,7 @@ def test_hostile_names_stay_text():
 
 
 def piece(macro: str, *given: object) -> str:
-    return str(getattr(render._environment().get_template("pieces.html.j2").module, macro)(*given))
+    return str(getattr(render.environment().get_template("pieces.html.j2").module, macro)(*given))
 
 
 def test_templates_escape_what_is_put_in_and_cut_long_names():
