@@ -101,9 +101,9 @@ def test_the_command_writes_everything_and_says_who_wins(tmp_path, capsys):
     out = tmp_path / "out"
     asked = ["reproduce", str(write_tiny(tmp_path)), "--quick", "--only", "main", "--out", str(out), "--json"]
     assert main(asked) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["cells"] == {"asked": 2, "finished": 2} and told["ran"] == 2
-    assert any("Lowest test loss" in text for text in told["findings"]["main/generated"])
+    outcome = json.loads(capsys.readouterr().out)
+    assert outcome["cells"] == {"asked": 2, "finished": 2} and outcome["ran"] == 2
+    assert any("Lowest test loss" in text for text in outcome["findings"]["main/generated"])
     assert {p.name for p in out.iterdir()} == {
         "cells", "figures", "records.jsonl", "report.html", "results.json", "study.json", "summary.json",
     }  # fmt: skip

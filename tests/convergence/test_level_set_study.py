@@ -489,14 +489,14 @@ def test_two_methods_at_the_optimum_are_level():
 @pytest.mark.parametrize("runs", [1, 2, 3, 10])
 def test_quartiles_are_numpys_and_hold_for_infinite_runs(runs):
     values = np.random.default_rng(runs).normal(size=(runs, 7))
-    for name, told in series.quartiles(values).items():
+    for name, found in series.quartiles(values).items():
         q = {"q25": 0.25, "median": 0.5, "q75": 0.75}[name]
-        np.testing.assert_allclose(told, np.quantile(values, q, axis=0), rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(found, np.quantile(values, q, axis=0), rtol=1e-12, atol=1e-15)
     values[:, 0] = np.inf
     values[0, 1] = np.inf
-    told = series.quartiles(values)
-    assert np.isinf(told["q25"][0]) and np.isinf(told["median"][0])
-    assert np.isinf(told["median"][1]) == (runs <= 2) and not any(np.isnan(v).any() for v in told.values())
+    found = series.quartiles(values)
+    assert np.isinf(found["q25"][0]) and np.isinf(found["median"][0])
+    assert np.isinf(found["median"][1]) == (runs <= 2) and not any(np.isnan(v).any() for v in found.values())
 
 
 # -- the report ----------------------------------------------------------------------------------------------------
@@ -527,8 +527,8 @@ def test_the_command_runs_the_study(tmp_path, capsys):
 
     asked = ["reproduce", "level-set", "--quick", "--only", "figure1", "--seeds", "1", "--budget", "60 steps"]
     assert main([*asked, "--out", str(tmp_path / "out"), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["cells"] == {"asked": 4, "finished": 4} and set(told["findings"]) == {"figure1", "all"}
+    outcome = json.loads(capsys.readouterr().out)
+    assert outcome["cells"] == {"asked": 4, "finished": 4} and set(outcome["findings"]) == {"figure1", "all"}
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
         "cells", "figures", "records.jsonl", "report.html", "results.json", "study.json", "summary.json",
     }  # fmt: skip

@@ -67,8 +67,8 @@ def test_the_command_line_example(empty, capsys):
     for folder in ("fair", "audited"):
         schema.validate(json.loads((empty / folder / "audit.json").read_text()))
         assert (empty / folder / "report.html").stat().st_size > 10_000
-    told = capsys.readouterr().out
-    assert "unconstrained" in told and "file that the model was trained on" in told
+    printed = capsys.readouterr().out
+    assert "unconstrained" in printed and "file that the model was trained on" in printed
     assert len(json.loads((empty / "cost" / "frontier.json").read_text())["points"]) == 6
 
 
@@ -117,8 +117,8 @@ def test_the_demo_of_the_makefile_is_the_command_that_the_readme_means(empty, ca
     (line,) = re.findall(r"\$\(BIN\)/fairbound (fit .*?) \|\|", (ROOT / "Makefile").read_text())
     assert "--data loanapp" in line and '"demographic_parity <= 0.03"' in line
     shell(f"fairbound {line}")
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for shown in ("Accuracy", "AUC", "bound", "measured", "constrained", "unconstrained", "demo-out/report.html"):
-        assert shown in told
-    if "Not enough evidence" in told:
-        assert "held-out rows of this kind would decide it" in told
+        assert shown in printed
+    if "Not enough evidence" in printed:
+        assert "held-out rows of this kind would decide it" in printed

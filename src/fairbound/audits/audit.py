@@ -54,7 +54,7 @@ def audit(
     scores: (n,) decisions, probabilities or real scores, read by `as_logits`; threshold: where a positive decision begins,
         in the units of the scores (0 for logits). y: (n,) in {0, 1}. With more than two classes, or other labels: scores
         are the predicted labels (n,) or scores (n, k), y the labels (n,), and only bounds on classes can be judged.
-    classes: the k labels, in the order of the scores' columns; for y in {0, 1} the labels that 0 and 1 stand for.
+    classes: the k labels, in the order of the scores' columns; for y in {0, 1} the labels that 0 and 1 mean.
     sensitive_features: None without bounds on groups; else anything `Groups.of` takes; pass the training Groups' `encode` of the held-out rows to have a
         group without any held-out row reported. constraint: stated bounds; None measures groups only.
     confidence: in (0.5, 1), for all stated bounds together. sample_weight: (n,) >= 0; bounds then use effective counts.

@@ -143,7 +143,7 @@ def _of_model(
 
 
 def _two(frame: Any, label: str, positive: str | None, options: AuditOptions) -> dict[str, Any]:
-    """The label column as 0 and 1, and what they stand for."""
+    """The label column as 0 and 1, and the labels that these mean."""
     try:
         target, classes = binary_labels(frame[label], positive)
     except DataError as error:

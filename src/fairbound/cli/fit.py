@@ -25,7 +25,7 @@ from fairbound.cli.outcome import (
     verdict_summary,
     verdict_text,
 )
-from fairbound.cli.rows import Parts, Rows, Split, encoded_parts, group_warnings, read_rows, split_rows
+from fairbound.cli.rows import InputRows, Parts, Split, encoded_parts, group_warnings, read_rows, split_rows
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.fairness.objectives import objective_of
 from fairbound.methods import algorithm as algorithm_named
@@ -74,7 +74,7 @@ class FitOptions:
         if not 0.5 < self.confidence < 1:
             raise OptionError(f"--confidence must lie in (0.5, 1), got {self.confidence}.")
 
-    def rows(self, needs_groups: bool = True) -> Rows:
+    def rows(self, needs_groups: bool = True) -> InputRows:
         """The rows these options name; needs_groups as in `read_rows`."""
         return read_rows(
             self.data,
@@ -165,7 +165,7 @@ def train(options: FitOptions, bounds: list, parts: Parts) -> FairClassifier:
         return classifier.fit(parts.train, rows.y[numbers], sensitive_features=groups)
 
 
-def judged_rows(classifier: FairClassifier, rows: Rows, encoded: Encoded, numbers: np.ndarray) -> dict[str, Any]:
+def judged_rows(classifier: FairClassifier, rows: InputRows, encoded: Encoded, numbers: np.ndarray) -> dict[str, Any]:
     """What `audit` needs of the rows `numbers`: predicted labels where there are more than two classes, else scores."""
     if len(rows.classes) > 2:
         return {"scores": classifier.predict(encoded), "y": rows.y[numbers], "classes": rows.classes}
@@ -227,7 +227,7 @@ def judge(
     return found
 
 
-def reader_warnings(rows: Rows, split: Split, classifier: FairClassifier) -> list[str]:
+def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier) -> list[str]:
     """What a reader must know before trusting the verdict."""
     facts, out = classifier.fit_report_, []
     if facts["constraints"] and not facts["feasible"]:

@@ -74,4 +74,5 @@ def stated_bounds(texts: list[str], cross: bool = False, bound: float | None = N
 
 
 def json_lines(records: list[dict[str, Any]]) -> str:
+    """One line of JSON per record."""
     return "".join(json.dumps(record, allow_nan=False) + "\n" for record in records)

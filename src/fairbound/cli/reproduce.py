@@ -40,7 +40,7 @@ def reproduce(options: ReproduceOptions) -> Outcome:
     blocks += [f"{b['title']}\n" + "\n".join(f"  {f['text']}" for f in b["findings"]) for b in summary["blocks"]]
     findings = {b["key"]: [f["text"] for f in b["findings"]] for b in summary["blocks"]}
     findings |= {"all": [f["text"] for f in summary["findings"]]} if summary["findings"] else {}
-    told = {
+    facts = {
         "study": run.study["name"], "cells": run.study["cells"], "ran": run.done, "reused": run.reused,
         "failures": run.study["failures"], "notes": run.study["notes"], "slowdown": run.study["slowdown"],
         "findings": findings,
@@ -48,4 +48,4 @@ def reproduce(options: ReproduceOptions) -> Outcome:
     }  # fmt: skip
     failed = [f"not finished: {key}: {why}" for key, why in run.study["failures"].items()]
     text = "\n\n".join([*blocks, *run.study["notes"], *failed, f"report  {page}\nnumbers {run.out / 'results.json'}"])
-    return Outcome(told, text)
+    return Outcome(facts, text)

@@ -27,7 +27,7 @@ FEW_ROWS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class InputRows:
     """n labelled rows. X: pandas frame or CSR matrix; y: (n,) labels as the file has them; target: (n,) class numbers.
 
     classes: the labels of the class numbers; of two, the positive one is last. published: row numbers of the publisher's "train" and "test", or empty.
@@ -64,7 +64,7 @@ def read_rows(
     drop: str | None = None,
     data_dir: str | None = None,
     needs_groups: bool = True,
-) -> Rows:
+) -> InputRows:
     """The rows of `source`, a CSV file or the name of a data set.
 
     label, group: column names (several groups separated by commas); a named data set has its own defaults.
@@ -118,7 +118,7 @@ def _from_file(
     keep_sensitive: bool,
     drop: str | None,
     needs_groups: bool,
-) -> Rows:
+) -> InputRows:
     frame = read_table(path)
     columns = list(frame.columns)
     label = one_column(label, columns, "--label")
@@ -142,7 +142,7 @@ def _from_file(
     checksum = "sha256:" + hashlib.sha256(Path(path).read_bytes()).hexdigest()
     groups = Groups.of({a: frame[a] for a in attributes}) if attributes else no_groups(len(frame))
     y = np.array(frame[label].tolist(), dtype=object if classes and isinstance(classes[0], str) else None)
-    return Rows(Path(path).name, frame[features], y, target, classes, groups, label, checksum, {}, tuple(notes))
+    return InputRows(Path(path).name, frame[features], y, target, classes, groups, label, checksum, {}, tuple(notes))
 
 
 def _from_name(
@@ -154,7 +154,7 @@ def _from_name(
     drop: str | None,
     data_dir: str | None,
     needs_groups: bool,
-) -> Rows:
+) -> InputRows:
     if name not in data.names() and not is_own(name):
         near = difflib.get_close_matches(name, data.names(), n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"Named data sets: {', '.join(data.names())}."
@@ -186,7 +186,7 @@ def _from_name(
     sums = [f"sha256:{file.sha256}" for file in entry.files]
     published = dataset.splits if {"train", "test"} <= set(dataset.splits) else {}
     groups = Groups.of({a: dataset.group(a) for a in attributes}) if attributes else no_groups(len(dataset))
-    return Rows(
+    return InputRows(
         name, X, dataset.y, target, classes, groups, dataset.label, " ".join(sums) or None, published, tuple(notes)
     )
 
@@ -205,7 +205,7 @@ class Split:
     words: str
 
 
-def split_rows(rows: Rows, share: float | None, seed: int) -> Split:
+def split_rows(rows: InputRows, share: float | None, seed: int) -> Split:
     """The published split where there is one and no share is asked for; else `share` of every label and group.
 
     Every stratum (label and groups) keeps a row in training, as `stratified_split` says. Raises: OptionError where a part
@@ -227,13 +227,13 @@ def split_rows(rows: Rows, share: float | None, seed: int) -> Split:
 class Parts:
     """Rows divided by `split` and encoded, each table once: train, which the encoder learnt from, and held (out)."""
 
-    rows: Rows
+    rows: InputRows
     split: Split
     train: Encoded
     held: Encoded
 
 
-def encoded_parts(rows: Rows, split: Split) -> Parts:
+def encoded_parts(rows: InputRows, split: Split) -> Parts:
     """The parts of `split` as features, for any number of models. Raises: DataError naming the column that cannot be."""
     encoder = TableEncoder()
     train, held = (Encoded.of(encoder, take_rows(rows.X, part)) for part in (split.train, split.test))

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from fairbound.estimators.validation import surely_missed
+from fairbound.estimators.validation import missed_beyond_chance
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import algorithm as algorithm_named
 from fairbound.solver.budget import Budget
@@ -81,7 +81,7 @@ def train(
             solution, followed = again, True
         elif again.stopped == "interrupted":
             solution = replace(solution, stopped="interrupted")
-    missed = [] if held is None or _found(solution) else surely_missed(problem, held, solution.x)
+    missed = [] if held is None or _found(solution) else missed_beyond_chance(problem, held, solution.x)
     if missed:
         cautions.append(
             f"On the rows held back for validation {missed[0]!r} is missed by more than chance explains: the model fits its "

@@ -35,7 +35,7 @@ def automatic_share(
     return VALIDATION if stated else 0.0
 
 
-def surely_missed(problem: FairProblem, held: FairProblem, x: Tensor) -> list[str]:
+def missed_beyond_chance(problem: FairProblem, held: FairProblem, x: Tensor) -> list[str]:
     """The bounds on classes that x meets on its own rows and misses on the rows `held`, where even the lower confidence
     limit of the error (at 5 %) is above the bound."""
     met = problem.evaluate(x).g <= 0

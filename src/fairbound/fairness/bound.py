@@ -78,7 +78,12 @@ class Bound(ABC):
 
     def check_model(self, outputs: int, y: np.ndarray) -> None:
         """Raises OptionError or DataError where a model with this many scores per row cannot be held to the bound."""
-        if outputs > 1 and "two classes" in self.needs:
+        if "two classes" in self.needs:
+            self.check_one_score(outputs)
+
+    def check_one_score(self, outputs: int) -> None:
+        """Raises: OptionError where a model with `outputs` scores per row has no positive class to speak of."""
+        if outputs > 1:
             raise OptionError(
                 f"{self.text!r} speaks of positive and negative, but the model gives {outputs} scores per row and "
                 "no class is the positive one. State loss_gap over all labels, or train one class against the rest."

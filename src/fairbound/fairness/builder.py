@@ -11,7 +11,7 @@ import numpy as np
 
 from fairbound.base.errors import OptionError
 from fairbound.fairness.forms import Auxiliary, Combination, Statistic
-from fairbound.fairness.plan import Best, Column, Names, Objective, Plan
+from fairbound.fairness.plan import BestOff, CellColumn, Names, Objective, Plan
 from fairbound.fairness.statistics import RowFunction
 from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.occurring import Occurring
@@ -71,7 +71,7 @@ class Builder:
     def __init__(self, occurring: Occurring, classes: Sequence[Any] | None, stated: tuple[Any, ...], everyone: bool):
         self.occurring, self.classes, self.stated, self.everyone = occurring, classes, stated, everyone
         self.number = 0
-        self._columns: list[Column] = []
+        self._columns: list[CellColumn] = []
         self._cell_names: list[str] = []
         self._index: list[np.ndarray] = []
         self._coefficient: list[np.ndarray] = []
@@ -79,7 +79,7 @@ class Builder:
         self._spare: list[np.ndarray] = []
         self._blocks: list[tuple[int, Callable[[int], str]]] = []
         self._owner: list[np.ndarray] = []
-        self._best: list[Best] = []
+        self._best: list[BestOff] = []
         self._dropped: list[str] = []
         self._ratios: dict[tuple[int, int], int] = {}
         self._statistics: list[Statistic] = []
@@ -100,7 +100,7 @@ class Builder:
         conditions: tuple[int | None, ...],
         names: Callable[[], Sequence[str]],
         known: tuple[int, ...] | None = None,
-    ) -> Column:
+    ) -> CellColumn:
         """The column of these groups and conditions; names() gives the groups' names, where it is made anew.
 
         attributes: () for one group of all rows with every attribute of `known` known.
@@ -113,7 +113,7 @@ class Builder:
                 function,
             ):
                 return column
-        column = Column(*wanted, len(self._cell_names), function)
+        column = CellColumn(*wanted, len(self._cell_names), function)
         self._columns.append(column)
         labels = names()
         self._cell_names += [f"{name}{CONDITION.get(c, '')}" for c in conditions for name in labels]
@@ -178,7 +178,7 @@ class Builder:
 
     def best(self, first: int, quantities: Sequence[int], sign: int) -> None:
         """The contrasts from `first` on, one for each of the quantities, compare with the best-off of them."""
-        self._best.append(Best(tuple(range(first, first + len(quantities))), tuple(map(int, quantities)), sign))
+        self._best.append(BestOff(tuple(range(first, first + len(quantities))), tuple(map(int, quantities)), sign))
 
     def combine(self, combination: Combination, names: Sequence[str]) -> None:
         """State combination(q) <= 0, m numbers called `names`."""

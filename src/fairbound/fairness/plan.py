@@ -22,7 +22,7 @@ from fairbound.rows.groups import cross
 
 
 @dataclass(frozen=True)
-class Column:
+class CellColumn:
     """A partition of rows into cells, over which one row function is averaged.
 
     attributes: indices into Groups.attributes; () is one group, all rows with every attribute of `known` known.
@@ -47,7 +47,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Best:
+class BestOff:
     """Contrasts `rows` compare with the one of `quantities` that is best off, the highest (sign 1) or the lowest (-1): it
     stands in the first place of their index."""
 
@@ -114,7 +114,7 @@ class Plan:
     """
 
     notions: tuple[Any, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[CellColumn, ...]
     index: np.ndarray
     coefficient: np.ndarray
     bounds: np.ndarray
@@ -122,7 +122,7 @@ class Plan:
     cell_names: tuple[str, ...]
     notion_of: np.ndarray
     spare: np.ndarray
-    best: tuple[Best, ...] = ()
+    best: tuple[BestOff, ...] = ()
     dropped: tuple[str, ...] = ()
     ratios: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     statistics: tuple[Statistic, ...] = ()

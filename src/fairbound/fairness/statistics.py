@@ -178,14 +178,14 @@ def _weighted(table: Table, rate: Pointwise) -> Pointwise:
     def slope(s: Tensor, y: Tensor) -> Tensor:
         return of(positive, y, s) * rate.slope(s, y) - of(negative, y, s) * rate.slope(-s, y)
 
-    steepest = float((positive - negative).abs().max())
-    return Pointwise(f"{rate.name}{table}", value, slope, rate.lipschitz * steepest)
+    lipschitz = rate.lipschitz * float((positive - negative).abs().max())
+    return Pointwise(f"{rate.name}{table}", value, slope, lipschitz)
 
 
 def row_table(rate: Rate, of: str = "counted") -> Table:
     """The weights of a rate's numerator ("counted") or denominator ("among") as a row function takes them.
 
-    Of a mean given a label, the weights of that label stand for both: no other row is in its cells.
+    Of a mean given a label, the weights of that label are taken for both: no other row is in its cells.
     """
     table = getattr(rate, of)
     if of == "counted" and rate.condition is not None and rate.is_mean:

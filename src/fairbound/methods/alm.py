@@ -11,7 +11,7 @@ Departs: slacks are eliminated ([y + rho g]_+ in place of y + rho (g + s)); mult
     instead of reset to zero; g comes from many rows now and then instead of a batch every step, and from the true
     metric instead of the surrogate (as in Cotter et al. 2019) unless `dual_values` says otherwise; a share of each
     bound is kept as margin; f and g share one primal batch where the paper draws xi and zeta apart; eta and rho are
-    scaled by the constraints' steepness; long gradients are clipped; steps decay.
+    scaled by a bound on the constraints' slopes; long gradients are clipped; steps decay.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from fairbound.methods.primal import (
     move,
     nonnegative,
     positive,
+    share,
 )
 from fairbound.problems.problem import Draws, Problem
 
@@ -89,15 +90,13 @@ class ALM(Method[ALMState]):
             decay_steps=self.decay_steps,
         )
         nonnegative(
-            margin=self.margin,
             penalty=self.penalty,
             dual_rows=self.dual_rows or 0,
             decay=self.decay,
             weight_decay=self.weight_decay,
         )
         check_optimizer(self.optimizer)
-        if not self.margin < 1:
-            raise OptionError(f"margin must lie in [0, 1), got {self.margin}.")
+        share(margin=self.margin)
         if self.dual_values not in ("true", "surrogate"):
             raise OptionError(f"dual_values must be 'true' or 'surrogate', got {self.dual_values!r}.")
 

@@ -78,7 +78,9 @@ def round_level(delta: float, tries: int) -> float:
 
 
 def exact(problem: Problem, x: Tensor, draws: Draws, call: int, true: bool = True) -> Bounds:
-    """f and g themselves on a full batch, counted like any other call; true: of the metric where training has a surrogate."""
+    """f (...,) and g (..., m) themselves at x (..., n) on a full batch, counted like any other call.
+
+    true: of the metric where training has a surrogate."""
     e = problem.values(x, draws("certificate", call, sampling="full"), true=true)
     upper = e.g if e.seen is None else e.g.masked_fill(~e.seen, torch.inf)
     return Bounds(e.f, upper, torch.ones_like(e.f, dtype=torch.bool))
@@ -111,7 +113,7 @@ def check_ranges(problem: Problem, x: Tensor) -> Spread:
 
 
 def free(problem: Problem, x: Tensor, draws: Draws, size: int, true: bool = True) -> Bounds | None:
-    """The bounds at x from one small batch where no two rows differ there; None where they may."""
+    """The bounds at x (..., n) from one small batch where no two rows differ there; None where they may."""
     ends = spread(problem, x)
     if ends is None:
         return None
@@ -134,7 +136,7 @@ def sampled(
     true: bool = True,
     first: int = FIRST_BATCHES,
 ) -> Bounds:
-    """Bounds that hold at once with probability at least 1 - delta, from at most `most_rows` rows of each run.
+    """Bounds at x (..., n) that hold at once with probability at least 1 - delta, from at most `most_rows` rows of each run.
 
     size: rows of a batch, raised to one from every block. delta: of this call, see `call_level`. first: batches of round 0.
     """

@@ -12,7 +12,7 @@ Source: Lin, Nadarajah, Soheili, Yang (2020), section 6.1, after Lin, Nadarajah 
     optimization with a feasible solution path" (SIAM Journal on Optimization, 2018).
 Departs: the source does not say when a call ends. The subgradient method is at most
     (|x_0 - x*|^2 + sum gamma_t^2 |s_t|^2) / (2 sum gamma_t) above H(r), and that bound with the diameter of the domain
-    for |x_0 - x*| stays useless for thousands of passes. Here the distance |x_0 - x_t| covered so far stands for it, and
+    for |x_0 - x*| stays useless for thousands of passes. Here the distance |x_0 - x_t| covered so far takes its place, and
     a call ends once this error is at most `relative_error` times |P(r, x_k)|, where P is negative. The level is lowered
     by |H| / 2 up to a factor as the theory asks, calls grow longer near f* by themselves, and x_k is feasible and
     r_{k+1} above f* whatever the error. The next call starts from x_k, with t = 0.

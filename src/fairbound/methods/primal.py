@@ -19,6 +19,7 @@ OPTIMIZERS: dict[str, Callable[[list[Tensor], float], torch.optim.Optimizer]] = 
 
 
 def check_optimizer(optimizer: str | OptimizerFactory) -> None:
+    """Raises: OptionError where there is no torch optimiser of that name."""
     if not (callable(optimizer) or optimizer in ("sgd", *OPTIMIZERS)):
         raise OptionError(
             f"unknown optimizer {optimizer!r}; known: sgd, {', '.join(OPTIMIZERS)}, or a function "
@@ -27,15 +28,24 @@ def check_optimizer(optimizer: str | OptimizerFactory) -> None:
 
 
 def positive(**options: float) -> None:
+    """Raises: OptionError naming the first option that is not > 0."""
     for name, value in options.items():
         if not value > 0:
             raise OptionError(f"{name} must be positive, got {value!r}.")
 
 
 def nonnegative(**options: float) -> None:
+    """Raises: OptionError naming the first option that is < 0."""
     for name, value in options.items():
         if not value >= 0:
             raise OptionError(f"{name} must not be negative, got {value!r}.")
+
+
+def share(**options: float) -> None:
+    """Raises: OptionError naming the first option that is not in [0, 1)."""
+    for name, value in options.items():
+        if not 0 <= value < 1:
+            raise OptionError(f"{name} must lie in [0, 1), got {value!r}.")
 
 
 def make_optimizer(optimizer: str | OptimizerFactory, x: Tensor, step_size: float) -> torch.optim.Optimizer | None:

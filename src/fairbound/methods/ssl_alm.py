@@ -24,9 +24,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from fairbound.base.errors import OptionError
 from fairbound.methods.method import Method, State, no_multipliers
-from fairbound.methods.primal import decayed, nonnegative, positive
+from fairbound.methods.primal import decayed, nonnegative, positive, share
 from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
 PAPER: dict[str, Any] = {
@@ -83,12 +82,10 @@ class SSLALM(Method[SSLALMState]):
             smoothing=self.smoothing,
             penalty=self.penalty,
             centre_step=self.centre_step,
-            margin=self.margin,
             decay=self.decay,
             constraint_batch_size=self.constraint_batch_size or 0,
         )
-        if not self.margin < 1:
-            raise OptionError(f"margin must lie in [0, 1), got {self.margin}.")
+        share(margin=self.margin)
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> SSLALMState:
         """At x = z (..., n), with y = s = 0."""

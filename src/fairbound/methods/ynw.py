@@ -84,17 +84,14 @@ class YNW(Method[YNWState]):
         if problem.m <= JACOBIAN_UP_TO:
             e, slopes = problem.jacobian(x, batch)
             direction = weight * slopes[..., 0, :] + (queues.unsqueeze(-1) * slopes[..., 1:, :]).sum(-2)
+            along = lambda change: (slopes[..., 1:, :] * change.unsqueeze(-2)).sum(-1)  # noqa: E731
         else:
             seen, direction = problem.gradient(x, batch, lambda _: (weight, queues))
             assert seen is not None
             e = seen
+            along = lambda change: problem.jvp(x, batch, change)[..., 1:]  # noqa: E731
         moved = problem.domain.project(x - direction / (2 * self.alpha))
-        change = moved - x
-        if problem.m <= JACOBIAN_UP_TO:
-            along = (slopes[..., 1:, :] * change.unsqueeze(-2)).sum(-1)
-        else:
-            along = problem.jvp(x, batch, change)[..., 1:]
-        queues = (queues + e.g + along).clamp_min(0)
+        queues = (queues + e.g + along(moved - x)).clamp_min(0)
         x.copy_(moved)
         mean = x if self.output == "last" else state.mean + (x - state.mean) / (k + 2)
         return replace(state, k=k + 1, multipliers=queues, mean=mean)

@@ -54,7 +54,7 @@ class Model(Protocol):
         ...
 
     def scores(self, x: Tensor, features: Any) -> Tensor:
-        """The scores alone."""
+        """The scores (..., B) or (..., B, c) alone."""
         ...
 
     def spec(self) -> dict:
@@ -96,7 +96,7 @@ class ModuleModel:
         return {"kind": "module", "class": type(self.module).__qualname__, "outputs": self.outputs}
 
     def start(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The module's own parameters at construction."""
+        """(n,) the module's own parameters at construction."""
         return self._start.to(dtype).clone()
 
     def bind(self, x: Tensor) -> None:
@@ -121,6 +121,7 @@ class ModuleModel:
         return self._gradient.clone()
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
+        """(..., B), or (..., B, c) of c > 1 outputs, at x (..., n), without a graph."""
         if x.dim() > 1:
             return self._stacked(x.detach(), features)
         self.bind(x)
@@ -128,6 +129,7 @@ class ModuleModel:
             return self._shaped(self.module(features))
 
     def forward(self, x: Tensor, features: Tensor) -> tuple[Tensor, ModuleTape]:
+        """The scores as `scores` gives them, and the tape for their derivatives at x (..., n)."""
         with torch.enable_grad():
             if x.dim() > 1:
                 leaf = x.detach().requires_grad_()
@@ -170,10 +172,13 @@ class ModuleModel:
 
 
 class ModuleTape:
+    """The graph of one forward pass; see `Tape`."""
+
     def __init__(self, model: ModuleModel, scores: Tensor, leaves: Sequence[Tensor], x: Tensor, features: Tensor):
         self.model, self.output, self.leaves, self.x, self.features = model, scores, leaves, x, features
 
     def vjp(self, ds: Tensor) -> Tensor:
+        """(..., n) for ds shaped like the scores."""
         if ds.dim() > self.output.dim():
             return torch.stack([self.vjp(row) for row in ds])
         if self.x.dim() > 1:
@@ -181,6 +186,7 @@ class ModuleTape:
         return self.model.accumulated(self.x, lambda: self.output.backward(ds, retain_graph=True))
 
     def jvp(self, dx: Tensor) -> Tensor:
+        """Shaped like the scores, for dx (..., n)."""
         if self.model.random:
             return self._jvp_twice(dx)
         if self.x.dim() == 1:

@@ -38,6 +38,7 @@ class Queue:
     rows: int = 0
 
     def add(self, scores: Tensor, losses: Tensor, y: Tensor, cells: Tensor, step: int) -> None:
+        """A batch of step `step`: scores, losses and labels (B,), cells (B, C)."""
         self.values.append(torch.stack([scores.detach(), losses.detach(), y]))
         self.cells.append(cells)
         self.steps.append(step)

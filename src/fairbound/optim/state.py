@@ -129,6 +129,7 @@ def by_name(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def some(names: Sequence[str], most: int = 5) -> str:
+    """The first `most` names, and how many more there are."""
     rest = len(names) - most
     return ", ".join(map(str, names[:most])) + (f" and {rest} more" if rest > 0 else "")
 

@@ -39,8 +39,8 @@ class Numbered(Sequence[str]):
 class BaseProblem(ABC):
     """A problem that says only what is its own: `n` and `m`, `start`, `sample`, `values`, `gradient` and `evaluate`.
 
-    The defaults: one row, all of R^n, no stated bounds, constraints of like steepness called g1, g2, ..., functions not known
-    to be convex, unbiased batches, the simplex for multipliers. The Jacobian comes from one gradient a function, and the
+    The defaults: one row, all of R^n, no stated bounds, no scaling of dual steps, constraints called g1, g2, ..., functions not
+    known to be convex, unbiased batches, the simplex for multipliers. The Jacobian comes from one gradient a function, and the
     directional derivatives from the Jacobian: override both where the problem can do better.
     """
 

@@ -77,7 +77,7 @@ class Difference(BaseProblem):
         return _less(plus, minus.f, minus.g), rows - others
 
     def evaluate(self, x: Tensor) -> Measured:
-        """The difference of the parts' true values."""
+        """The difference of the parts' true values at x (..., n): f (...,) and g (..., m)."""
         plus, minus = self.plus.evaluate(x), self.minus.evaluate(x)  # type: ignore[union-attr]
         return Measured(plus.f - minus.f, plus.g - minus.g, {})
 

@@ -52,8 +52,8 @@ class Problem(Protocol):
     n parameters, m constraints called `names` (m of them; a lazy sequence where there are very many); rows: size of the
     data (1 where there are none), for epochs. domain: where x may lie; dual_set: where the multipliers (1, y) may,
     up to scale, for saddle-point methods.
-    dual_scale: (m,) or a number: what a dual step of each constraint is to be multiplied by so that constraints of different
-    steepness move alike; 1 for the group mean of a sigmoid, whose slope is 1/4. bounds: (m,), (R, m) or a number: the
+    dual_scale: (m,) or a number: what a dual step of each constraint is to be multiplied by so that steep and
+    flat constraints move alike; 1 for the group mean of a sigmoid, whose slope is 1/4. bounds: (m,), (R, m) or a number: the
     stated bounds inside g, in the metric's units, of which a method may keep a share as margin; 0 where there is none.
     convex: a promise that f and every g_i are convex in x. unbiased: whether f, g and their gradients on a random batch have
     those of all rows as their mean.
@@ -120,7 +120,7 @@ class Problem(Protocol):
         ...
 
     def evaluate(self, x: Tensor) -> Measured:
-        """The true objective and the true constraints on all rows; not counted as an oracle call."""
+        """The true objective (...,) and the true constraints (..., m) on all rows at x (..., n); not counted as an oracle call."""
         ...
 
     def ranges(self, x: Tensor | None = None) -> Ranges | None:

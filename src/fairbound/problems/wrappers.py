@@ -68,11 +68,11 @@ class Wrapper(BaseProblem):
         return self.inner.jacobian(x, batch, which)
 
     def evaluate(self, x: Tensor) -> Measured:
-        """The inner problem's true objective and constraints."""
+        """The inner problem's true objective (...,) and constraints (..., m) at x (..., n)."""
         return self.inner.evaluate(x)
 
     def ranges(self, x: Tensor | None = None) -> Ranges | None:
-        """The inner problem's."""
+        """The inner problem's: between what values one row can lie, for f (...,) and each g (..., m)."""
         return self.inner.ranges(x)
 
     def around(self, inner: Problem) -> Problem:
@@ -196,7 +196,7 @@ class Rebounded(Wrapper):
         return self._moved(evaluation), jacobian
 
     def evaluate(self, x: Tensor) -> Measured:
-        """The inner problem's, with g against these bounds."""
+        """The inner problem's at x (..., n), with g (..., m) against these bounds."""
         measured = self.inner.evaluate(x)
         return replace(measured, g=measured.g + self.shift)
 
@@ -291,6 +291,6 @@ class Watched(Wrapper):
         self.watch = watch
 
     def evaluate(self, x: Tensor) -> Measured:
-        """The inner problem's, with what was watched among `extra`."""
+        """The inner problem's at x (..., n), with what was watched among `extra`."""
         measured = self.inner.evaluate(x)
         return replace(measured, extra={**measured.extra, "watched": dict(self.watch(x, measured))})

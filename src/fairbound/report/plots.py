@@ -63,6 +63,7 @@ def _figure(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def as_markup(figure: Figure, uid: str, alt: str) -> str:
+    """The figure as an SVG element in the page's colours. uid: how its ids begin; alt: what it shows, in words."""
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     figure.savefig(buffer, format="svg", metadata=nothing)
@@ -95,6 +96,7 @@ def _draw(paint, uid: str, alt: str, width: float, height: float) -> str:
 
 
 def dash_of(i: int) -> Any:
+    """matplotlib's line style of series i."""
     return (0, tuple(float(x) for x in DASHES[i].split())) if DASHES[i] else "-"
 
 

@@ -66,6 +66,7 @@ def count(value: int | None) -> str:
 
 
 def percent(confidence: float) -> str:
+    """``0.95`` as ``95 %``."""
     return f"{100 * confidence:.6g} %"
 
 

@@ -117,6 +117,7 @@ class Groups:
         return Groups(np.stack(codes, axis=1), self.attributes, self.labels), unseen
 
     def take(self, rows: np.ndarray | Sequence[int]) -> Groups:
+        """The groups of the rows numbered `rows` (k,), or of those marked by a mask (n,)."""
         return Groups(self.codes[rows], self.attributes, self.labels)
 
     def crossed(self) -> Groups:

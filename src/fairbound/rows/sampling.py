@@ -51,8 +51,8 @@ class Strata:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the rows of every batch come from. positions: (B,) stratum of each place; scale: (B,) rows that each place
-    stands for; within: (B,) the row of a stratum that takes part whole, -1 where the row is drawn."""
+    """Where the rows of every batch come from. positions: (B,) stratum of each place; scale: (B,) how many rows
+    each place counts for; within: (B,) the row of a stratum that takes part whole, -1 where the row is drawn."""
 
     positions: Tensor
     scale: Tensor
@@ -94,8 +94,8 @@ def balanced_layout(strata: Strata, size: int) -> Layout | None:
 
 @dataclass
 class Rows:
-    """Row numbers (T, R, B) of T consecutive batches of R runs, in sorted order, and the rows each place stands for:
-    scale (B,) where it is the same for every batch, (T, R, B) where not, None for equal weights."""
+    """Row numbers (T, R, B) of T consecutive batches of R runs, in sorted order, and how many rows each place
+    counts for: scale (B,) where it is the same for every batch, (T, R, B) where not, None for equal weights."""
 
     index: Tensor
     scale: Tensor | None

@@ -84,7 +84,7 @@ class SparseRows:
         return SparseRows([matrix.astype(np.float64) for matrix in self.matrices])
 
     def rows(self, order: np.ndarray) -> SparseRows:
-        """The rows numbered `order`, copied."""
+        """The rows numbered `order` (k,), copied."""
         return SparseRows([self.matrices[0][order]])
 
     def take(self, index: Tensor) -> list[SparseRows]:

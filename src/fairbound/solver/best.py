@@ -25,6 +25,7 @@ class Best:
 
     @classmethod
     def none(cls, x: Tensor) -> Best:
+        """Nothing yet but the start x (..., n), which any point with a finite violation beats."""
         lead = x.shape[:-1]
         far = torch.full(lead, math.inf, dtype=torch.float64)
         never = torch.full(lead, -1, dtype=torch.int64)
@@ -36,6 +37,8 @@ class Best:
         return bool((self.met > 0).all())
 
     def offer(self, x: Tensor, f: Tensor, violation: Tensor, step: int) -> None:
+        """Take x (..., n) with objective f (...,) and violation (...,) >= 0 where it is better, run by run: one that meets
+        the bounds before one that does not, then the lower f, or the smaller violation where neither does."""
         f, violation = f.double().cpu(), violation.double().cpu()
         feasible, was = violation <= 0, self.violation <= 0
         better = (feasible & ~was) | (feasible & was & (f < self.f)) | (~feasible & ~was & (violation < self.violation))

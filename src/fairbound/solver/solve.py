@@ -81,7 +81,7 @@ def solve(
     record_every: steps between evaluations, or data passes as "0.5 epochs"; None spaces them by 50 steps, then by 5 % of
         the steps done. A method that counts its outer iterates is evaluated at each of them besides.
     x0: (n,) or (R, n); None for the problem's own start. Counts begin at zero.
-    records: JSON-lines file to append to. checkpoint: file to write every `checkpoint_every` seconds, on an interrupt
+    records: JSON-lines file to append to, read by `fairbound.base.records.read_records`. checkpoint: file to write every `checkpoint_every` seconds, on an interrupt
         and at the end; where it exists the run goes on from it, bit for bit as an unbroken one would.
         A disk that fills up stops neither: a warning says so, and what was written before stays whole.
     patience: up to this many times the budget is spent while no iterate of the second half of the steps meets the bounds.

@@ -25,7 +25,7 @@ from fairbound.models.model import model_of
 from fairbound.problems.problem import Measured
 from fairbound.rows.groups import Groups
 from fairbound.studies import compare
-from fairbound.studies.rows import Part, available, divided, load_rows
+from fairbound.studies.rows import LabelledRows, available, divided, load_rows
 from fairbound.studies.spec import Cell
 from fairbound.studies.table import Block
 from fairbound.studies.task import Row, Run, Task
@@ -112,13 +112,13 @@ def task(cell: Cell, data_dir: str | None) -> Task:
     )  # fmt: skip
 
 
-def _problem(asked: Options, part: Part, stated: str) -> FairProblem:
+def _problem(asked: Options, part: LabelledRows, stated: str) -> FairProblem:
     model = model_of(asked.model, part.x.shape[1])
     groups = Groups(part.group.reshape(-1, 1), (asked.group,), (asked.groups,))
     return FairProblem(model, part.x, part.y, groups, stated)
 
 
-def _size(part: Part, asked: Options, words: str) -> str:
+def _size(part: LabelledRows, asked: Options, words: str) -> str:
     return f"{len(part):,} {words} rows, {int((part.group == 1).sum()):,} of them {asked.groups[1]}"
 
 
@@ -140,7 +140,7 @@ def _stated(measured: Measured, bound: float, directed: Sequence[int]) -> dict[s
     return {"loss": float(measured.f), "gap": max((values[i] for i in directed), key=abs), "|gap|": max(values)}
 
 
-def measures(scores: np.ndarray, part: Part, names: Sequence[str]) -> dict[str, Any]:
+def measures(scores: np.ndarray, part: LabelledRows, names: Sequence[str]) -> dict[str, Any]:
     """KLBM25's measures of one model on one part, and 50-bin histograms of its predicted probabilities.
 
     Ind, Sp, Ina, Sf: as in Table 3. Wd: its "Wd", the squared order-2 distance of 50-bin histograms. W1: the

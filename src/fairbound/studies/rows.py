@@ -22,7 +22,7 @@ GENERATED = "gaussian-parity"
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class LabelledRows:
     """x: (n, d) float32; y: (n,) in {0, 1}; group: (n,) 0 the reference, 1 the protected group, -1 neither."""
 
     x: np.ndarray
@@ -32,16 +32,17 @@ class Part:
     def __len__(self) -> int:
         return len(self.y)
 
-    def take(self, rows: np.ndarray) -> Part:
-        return Part(self.x[rows], self.y[rows], self.group[rows])
+    def take(self, rows: np.ndarray) -> LabelledRows:
+        """The rows numbered `rows` (k,)."""
+        return LabelledRows(self.x[rows], self.y[rows], self.group[rows])
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class SplitRows:
     """train, test: the parts. checksum: sha256 of all the data set's features, labels and groups, before the split."""
 
-    train: Part
-    test: Part
+    train: LabelledRows
+    test: LabelledRows
     checksum: str
 
 
@@ -62,7 +63,7 @@ def load_rows(
     seed: int,
     data_dir: str | os.PathLike[str] | None,
     held: float = 0.0,
-) -> Rows:
+) -> SplitRows:
     """The rows of one run, 80/20 and stratified by group, as in KLBM25's section 4.1; another split for every seed.
 
     dataset, options: of `fairbound.data.load`; "gaussian-parity" is the generator, with options n and seed. attribute: the
@@ -79,14 +80,14 @@ def load_rows(
         absent = [name for name, code in codes.items() if not (group == code).any()]
         if absent:
             raise DataError(f"data {dataset!r}: no row has {attribute} = {absent[0]!r}; correct `groups`.")
-        parts.append(Part(np.ascontiguousarray(x, dtype=np.float32), y, group))
+        parts.append(LabelledRows(np.ascontiguousarray(x, dtype=np.float32), y, group))
     train, test = parts
     if held:
         train, test = divided(train, held, seed, "tuning")
-    return Rows(train, test, checksum)
+    return SplitRows(train, test, checksum)
 
 
-def divided(part: Part, share: float, seed: int, purpose: str) -> tuple[Part, Part]:
+def divided(part: LabelledRows, share: float, seed: int, purpose: str) -> tuple[LabelledRows, LabelledRows]:
     """`part` without a `share` of each group's rows, and those rows."""
     rng = np.random.default_rng(seed_for("divide", purpose, seed))
     away = np.zeros(len(part), dtype=bool)

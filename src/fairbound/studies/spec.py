@@ -278,9 +278,6 @@ class StudySpec:
         given = {**self.compare, **item.compare}
         return kind if kind is None else made(kind, f"the comparison of item {item.key!r}", given)
 
-    def figures_of(self, item: ItemSpec) -> list[FigureSpec]:
-        return [f for f in self.figures if item.figures is None or f.key in item.figures]
-
     def only(self, keys: Iterable[str]) -> Self:
         """The study with the named items alone. Raises: OptionError for an unknown name."""
         keys, there = list(keys), [item.key for item in self.items]

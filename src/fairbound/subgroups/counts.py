@@ -64,10 +64,6 @@ class Occurring:
         kept = self.complete & (self.count >= min_count)
         return self.key[kept], self.count[kept]
 
-    def count_of(self, index: int) -> int:
-        """Rows in one subgroup."""
-        return int(self.count[self.inside(index)].sum())
-
     def inside(self, index: int) -> np.ndarray:
         """(k,) bool: the cells inside one subgroup."""
         out = np.ones(len(self.key), dtype=bool)
@@ -184,5 +180,6 @@ def _merged(held: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.n
 
 
 def check_limits(min_count: int, max_fixed: int | None) -> None:
+    """Raises: OptionError where a limit is below 1."""
     if min_count < 1 or (max_fixed is not None and max_fixed < 1):
         raise OptionError(f"min_count and max_fixed must be at least 1, got {min_count} and {max_fixed}.")

@@ -27,7 +27,7 @@ from fairbound.problems.problem import Evaluation, Measured, Weights, check_fini
 from fairbound.rows.sampling import KINDS
 
 BLOCK = 64  # batches whose noise is drawn at once
-ROWS = 1000  # rows that an epoch of a KnownProblem stands for
+ROWS = 1000  # rows in an epoch of a KnownProblem
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Noise(NamedTuple):
     key: tuple[str, int]
 
 
-Rows = Callable[[Tensor], Sequence[Tensor]]
+Functions = Callable[[Tensor], Sequence[Tensor]]
 
 
 class KnownProblem(BaseProblem):
@@ -73,8 +73,8 @@ class KnownProblem(BaseProblem):
     def __init__(
         self,
         name: str,
-        functions: Rows,
-        slopes: Rows,
+        functions: Functions,
+        slopes: Functions,
         start: Sequence[float],
         optimum: Optimum,
         m: int,
@@ -149,7 +149,7 @@ class KnownProblem(BaseProblem):
         return self._evaluate(x, batch), slopes if which is None else slopes[..., list(which), :]
 
     def evaluate(self, x: Tensor) -> Measured:
-        """The exact f and g, uncounted."""
+        """The exact f (...,) and g (..., m) at x (..., n)."""
         F = torch.stack(list(self.functions(x)), dim=-1)
         return Measured(F[..., 0], F[..., 1:], {})
 

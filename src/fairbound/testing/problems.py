@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fairbound.problems.domain import Ball, Box, Domain, Simplex
-from fairbound.testing.known import KnownProblem, Optimum, Rows
+from fairbound.testing.known import Functions, KnownProblem, Optimum
 
 Options = Any
 
@@ -21,8 +21,8 @@ Options = Any
 def _nearest(
     name: str,
     a: Sequence[float],
-    g: Rows,
-    dg: Rows,
+    g: Functions,
+    dg: Functions,
     m: int,
     x: Sequence[float],
     multipliers: Sequence[float] | None,

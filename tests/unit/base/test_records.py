@@ -6,13 +6,11 @@ import subprocess
 import sys
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from fairbound.base import records
 from fairbound.base.records import Clock, Counts, Recorder, hardware, plain, read_records, versions
 
 
@@ -46,10 +44,7 @@ def test_a_write_cut_off_by_the_system_leaves_whole_lines_and_is_made_up_for(tmp
     """A file-size limit in a child process: the third row fits in part, and must not stay so."""
     path = tmp_path / "r.jsonl"
     code = f"""
-import pathlib, resource, sys, types, warnings
-package = types.ModuleType("fairbound")  # without the package's own __init__, which takes seconds to import
-package.__path__ = [{str(Path(records.__file__).resolve().parents[1])!r}]
-sys.modules["fairbound"] = package
+import pathlib, resource, sys, warnings
 from fairbound.base.records import Recorder, read_records
 path = pathlib.Path({str(path)!r})
 recorder = Recorder(path)

@@ -199,7 +199,7 @@ def test_a_gzip_file_with_tabs_reads_alike(run, tmp_path):
     assert fit(run, path, tmp_path / "o", *PARITY)[0] in (0, 1, 3)
 
 
-# -- what a reader must be told -------------------------------------------------------------------------------
+# -- what a reader must know ---------------------------------------------------------------------------------
 
 
 def warnings_of(folder):

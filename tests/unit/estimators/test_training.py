@@ -35,7 +35,7 @@ def test_a_run_follows_where_none_was_found_and_nobody_stopped(monkeypatch, runs
     monkeypatch.setattr(
         training, "solve", lambda problem, **options: made.append(problem.name) or solution(*left.pop(0))
     )
-    monkeypatch.setattr(training, "surely_missed", lambda *rows: [])
+    monkeypatch.setattr(training, "missed_beyond_chance", lambda *rows: [])
     plan = SimpleNamespace(notions=(fb.ClassRisk(class_="b", error=0.1),))
 
     def problem(name):

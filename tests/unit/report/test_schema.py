@@ -229,14 +229,14 @@ def test_documented_fields_and_types_are_those_of_the_schema(section, place):
     for key in place:
         record = record[key]
     text = PAGE.split(f"## {section}\n")[1].split("\n## ")[0]
-    told = {}
+    documented = {}
     for fields, kind, _ in re.findall(r"^\| (.*?) \| (.*?) \| (.*) \|$", text, flags=re.M)[1:]:
         types = {TYPES.get(k, k.split()[0]) for k in kind.split(" or ")}
-        told |= {name: types for name in re.findall(r"`(\w+)`", fields)}
-    assert set(told) == set(record["properties"])
+        documented |= {name: types for name in re.findall(r"`(\w+)`", fields)}
+    assert set(documented) == set(record["properties"])
     for name, field in record["properties"].items():
         if "type" in field:
-            assert told[name] == set(np.atleast_1d(field["type"])), name
+            assert documented[name] == set(np.atleast_1d(field["type"])), name
 
 
 @pytest.mark.parametrize(

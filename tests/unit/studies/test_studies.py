@@ -19,7 +19,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.studies import deep_benchmark, load_spec, names, run_study
 from fairbound.studies.compare import apart
 from fairbound.studies.library import parse
-from fairbound.studies.rows import Part, divided, load_rows
+from fairbound.studies.rows import LabelledRows, divided, load_rows
 from fairbound.studies.store import is_done, read_cell_records, read_result
 from fairbound.studies.table import Block, rows_of
 from fairbound.studies.task import one_thread
@@ -153,7 +153,7 @@ def test_rows_are_split_by_the_seed_and_trials_never_see_test_rows():
 
 
 def test_divided_takes_the_share_of_every_group():
-    part = Part(np.zeros((90, 1), np.float32), np.zeros(90), np.repeat([0, 1, -1], [40, 20, 30]))
+    part = LabelledRows(np.zeros((90, 1), np.float32), np.zeros(90), np.repeat([0, 1, -1], [40, 20, 30]))
     kept, away = divided(part, 0.25, 0, "x")
     assert np.bincount(away.group + 1).tolist() == [8, 10, 5] and np.bincount(kept.group + 1).tolist() == [22, 30, 15]
 
@@ -169,7 +169,7 @@ def test_a_group_that_does_not_occur_is_named():
 def test_measures_of_a_model_by_hand():
     rng = np.random.default_rng(0)
     scores, y, group = rng.normal(size=400), rng.integers(0, 2, 400), rng.choice([-1, 0, 1], 400)
-    found = deep_benchmark.measures(scores, Part(np.zeros((400, 1)), y, group), ("a", "b"))
+    found = deep_benchmark.measures(scores, LabelledRows(np.zeros((400, 1)), y, group), ("a", "b"))
     hat = scores > 0
     a, b = (group == 0), (group == 1)
     assert found["Ind"] == pytest.approx(abs(hat[a].mean() - hat[b].mean()))
@@ -394,8 +394,8 @@ def test_wrong_workers_are_refused(tmp_path):
 
 
 def test_slowdown_of_one_worker_is_one():
-    told = slowdown("loky", 1)
-    assert told["slowdown"] == 1.0 and told["alone"] > 0
+    alone = slowdown("loky", 1)
+    assert alone["slowdown"] == 1.0 and alone["alone"] > 0
     assert slowdown("threading", 2)["slowdown"] > 0.5  # two threads cannot be twice as fast as one alone
 
 

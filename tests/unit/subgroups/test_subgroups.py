@@ -172,7 +172,7 @@ def test_frequent_lists_exactly_the_subgroups_with_enough_rows(sizes, n, min_cou
     wanted = {}
     for index in range(subgroups.nominal):
         count = int(subgroups.members(index, codes).sum())
-        assert cells.count_of(index) == count
+        assert int(cells.count[cells.inside(index)].sum()) == count
         if count >= min_count and len(subgroups.assignment(index)) <= (max_fixed or 9):
             wanted[index] = count
     assert listed == wanted
@@ -198,7 +198,7 @@ def test_draws_are_distinct_large_enough_and_repeat(kind):
     assert len(set(drawn.tolist())) == 12 and set(drawn.tolist()) != set(
         cells.draw(12, 8, min_count=30, kind=kind).tolist()
     )
-    assert all(cells.count_of(int(i)) >= 30 and i > 0 for i in drawn)
+    assert all(cells.count[cells.inside(int(i))].sum() >= 30 and i > 0 for i in drawn)
     if kind == "cells":
         assert all(len(cells.subgroups.assignment(int(i))) == 3 for i in drawn)
     else:

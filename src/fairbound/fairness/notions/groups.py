@@ -321,11 +321,8 @@ class LossBound(GroupBound):
         return (1, 0) if self.given == "both" else (self.given,)
 
     def check_model(self, outputs: int, y: np.ndarray) -> None:
-        if outputs > 1 and self.given is not None:
-            raise OptionError(
-                f"{self.text!r} speaks of positive and negative, but the model gives {outputs} scores per row and "
-                "no class is the positive one. State loss_gap over all labels, or train one class against the rest."
-            )
+        if self.given is not None:
+            self.check_one_score(outputs)
 
     @property
     def _function(self) -> RowFunction:
