@@ -130,7 +130,7 @@ MUTANTS = {
     "cells: entries not weighed": Mutant("fairness/reduction.py", "(inverse.gather(-1, flat) * w)", "(inverse.gather(-1, flat))", "claims/test_problem.py"),
     "objective: every group's loss for the largest": Mutant("fairness/quantities.py", "share = torch.zeros_like(share).scatter(-1, largest, share.gather(-1, largest))", "pass", "claims/test_notions_exact.py::test_the_largest_group_loss_is_the_objective"),
     "objective: the smallest group loss": Mutant("fairness/quantities.py", "else terms.amax(-1)", "else terms.amin(-1)", "claims/test_notions_exact.py::test_the_largest_group_loss_is_the_objective"),
-    "objective: weight of a sum": Mutant("fairness/quantities.py", "index_add(-1, index, share * w0)", "index_add(-1, index, w0 + 0 * share)", "claims/test_forms.py"),
+    "objective: weight of a sum": Mutant("fairness/quantities.py", "index_add(-1, index, share * w0)", "index_add(-1, index, w0 + 0 * share)", "unit/fairness/test_compiled.py"),
     "combinations: slope left out": Mutant("fairness/quantities.py", "dq = dq + combination.vjp(part, memo)", "dq = dq - combination.vjp(part, memo)", "claims/test_forms.py"),
     "statistics: slope's sign": Mutant("fairness/quantities.py", "of_scores = ds if of_scores is None", "of_scores = -ds if of_scores is None", "claims/test_forms.py"),
     "classes: recall for error": Mutant("fairness/notions/classes.py", "return error if self.recall is None else 1 - error", "return error", "claims/test_class_risk.py"),

@@ -11,8 +11,10 @@ from fairbound.fairness.comparing import Compared
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.objectives import LargestGroupLoss, objective_of
 from fairbound.fairness.problem import FairProblem
+from fairbound.fairness.statistics import LOSS
 from fairbound.models.mlp import MLP
 from fairbound.rows.occurring import Occurring
+from fairbound.testing import check_gradient
 
 
 def problem(stated=None, seed=0, n=120, **options):
@@ -79,3 +81,25 @@ def test_groups_of_one_stratum_alone_are_paired():
     compared = Compared.of(occurring, (0, 1), within=1)
     names = [(compared.name(a), compared.name(b)) for a, b in zip(*compared.pairs("pairwise"), strict=True)]
     assert names == [(f"{d} & F", f"{d} & M") for d in "abc"]
+
+
+class Shares:
+    """An objective of one's own: 0.3 times the loss of the positive rows and 0.7 times that of the negative ones."""
+
+    needs = frozenset()
+    text = "shares"
+
+    def compile_objective(self, builder):
+        column = builder.cells(LOSS, (), (1, 0), lambda: ["all"], ())
+        builder.minimise([column.offset, column.offset + 1], [0.3, 0.7])
+
+
+def test_an_objective_may_weigh_its_parts():
+    make = lambda **options: problem("demographic_parity <= 0.1", objective=Shares(), **options)  # noqa: E731
+    check_gradient(lambda **options: make(**{"dtype": torch.float64, **options}), kinds=("full",), points=2)
+    made = make(dtype=torch.float64)
+    x = made.start((1,))
+    s, y = made.all_scores(x), made.targets
+    loss = torch.nn.functional.softplus(s) - y * s
+    wanted = 0.3 * loss[y == 1].mean() + 0.7 * loss[y == 0].mean()
+    assert float(made.evaluate(x).f) == pytest.approx(float(wanted), abs=1e-12)

@@ -127,6 +127,7 @@ def test_a_ratio_is_named_as_it_is_divided(words):
     for c in bound.judge(rows, 0.05)["contrasts"]:
         above, below = c["name"].split(" / ")
         assert c["value"] == pytest.approx(rates[above] / rates[below])
+        assert c["lower"] <= c["value"] <= c["upper"]
     problem = FairProblem(MLP(1), rows.scores[:, None], rows.target, columns, bound, dtype=torch.float64)
     x = torch.tensor([1.0, 0.0], dtype=torch.float64)  # the score is the feature
     for name, g in zip(problem.names, problem.evaluate(x).g.tolist(), strict=True):
