@@ -8,7 +8,7 @@ import torch
 
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.confidence.contrasts import Contrasts
-from fairbound.confidence.rates import rate_rows_needed
+from fairbound.confidence.rates import rate_rows_needed, ratio_bounds
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.scored import Scored
@@ -124,10 +124,14 @@ def test_a_ratio_is_named_as_it_is_divided(words):
     rows, columns = scored()
     bound = constraint(f"demographic_parity_ratio{words} >= 0.8")
     rates = {g: rows.predicted[column == g].mean() for column in columns.values() for g in np.unique(column)}
-    for c in bound.judge(rows, 0.05)["contrasts"]:
+    contrasts = bound.judge(rows, 0.05)["contrasts"]
+    for c in contrasts:
         above, below = c["name"].split(" / ")
         assert c["value"] == pytest.approx(rates[above] / rates[below])
-        assert c["lower"] <= c["value"] <= c["upper"]
+        column = next(column for column in columns.values() if above in column)
+        counts = np.array([[rows.predicted[column == g].sum(), (column == g).sum()] for g in (above, below)])
+        alone = ratio_bounds(*counts.T, [[0, 1]], 0.05 / len(contrasts))
+        assert (c["lower"], c["upper"]) == pytest.approx((alone.lowers[0], alone.uppers[0]))
     problem = FairProblem(MLP(1), rows.scores[:, None], rows.target, columns, bound, dtype=torch.float64)
     x = torch.tensor([1.0, 0.0], dtype=torch.float64)  # the score is the feature
     for name, g in zip(problem.names, problem.evaluate(x).g.tolist(), strict=True):
