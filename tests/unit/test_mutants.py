@@ -37,7 +37,7 @@ MUTANTS = {
     "switching: the smallest constraint is tested": Mutant("methods/switching_subgradient.py", "_masked(problem.values(x, test)).amax(-1)", "_masked(problem.values(x, test)).amin(-1)", "claims/test_switching.py"),
     "ghost: halves not averaged": Mutant("methods/stochastic_ghost.py", "(d_odd + d_even) / 2) /", "(d_odd + d_even)) /", "claims/test_ghost.py"),
     "ghost: kappa without the violation": Mutant("methods/stochastic_ghost.py", "return (1 - config.weight) * worst + config", "return config", "claims/test_ghost.py"),
-    "ynw: queues without the move": Mutant("methods/ynw.py", "(queues + e.g + along)", "(queues + e.g)", "claims/test_level_set_baselines.py"),
+    "ynw: queues without the move": Mutant("methods/ynw.py", "(queues + e.g + along(moved - x))", "(queues + e.g)", "claims/test_level_set_baselines.py"),
     "ynw: half as far": Mutant("methods/ynw.py", "direction / (2 * self.alpha)", "direction / (4 * self.alpha)", "claims/test_level_set_baselines.py"),
     "dfls: level moved whole": Mutant("methods/dfls.py", "state.level + upper / 2)", "state.level + upper)", "claims/test_level_set_baselines.py"),
     "dfls: error without the steps": Mutant("methods/dfls.py", "(x - state.origin).square().sum(-1) + state.spread)", "(x - state.origin).square().sum(-1))", "claims/test_level_set_baselines.py"),
