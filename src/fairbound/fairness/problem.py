@@ -127,7 +127,8 @@ class FairProblem(Verbs, BaseProblem):
 
         Raises: OptionError where a bound is no difference: a ratio's is not only subtracted.
         """
-        if len(self.plan.bounds) < self.m or (self.plan.spare != self.plan.bounds).any():
+        ratios = any(bound.sense == "at least" and bound.about == "group" for bound in self.plan.notions)
+        if ratios or len(self.plan.bounds) < self.m:
             raise OptionError(
                 "only bounds that are subtracted can be exchanged; build the problem anew with the other bound."
             )
