@@ -28,7 +28,7 @@ from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups, label_text, no_groups
 from fairbound.rows.labels import read_targets
 from fairbound.rows.reading import read_weights
-from fairbound.rows.scores import DECISIONS, as_logits
+from fairbound.rows.scores import as_logits, refuse_decisions
 
 
 def audit(
@@ -64,6 +64,8 @@ def audit(
     """
     if not 0.5 < confidence < 1:
         raise OptionError(f"confidence must lie in (0.5, 1), got {confidence}.")
+    if compare is not None and not isinstance(compare, Mapping):
+        raise OptionError("compare must be a mapping of names to scores, such as {'other model': scores}.")
     bounds = constraints(constraint)
     alpha = (1 - confidence) / max(len(bounds), 1)
     given = Given(scores, y, sensitive_features, classes, threshold, confidence, sample_weight, compare or {})
@@ -130,9 +132,10 @@ def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
     groups = no_groups(n) if given.sensitive_features is None else Groups.of(given.sensitive_features)
     if len(groups) != n:
         raise DataError(f"{n} scores but {len(groups)} rows of sensitive features.")
-    if words == DECISIONS and any("scores" in b.needs for b in bounds):
-        raise DataError("a bound on losses needs scores or probabilities, and these are decisions, which have no loss.")
-    others = {name: _read_compared(name, other, given.threshold, n) for name, other in given.compare.items()}
+    on_losses = any("scores" in b.needs for b in bounds)
+    if on_losses:
+        refuse_decisions(words)
+    others = {name: _read_compared(name, other, given.threshold, n, on_losses) for name, other in given.compare.items()}
     labels = ("0", "1") if given.classes is None else tuple(str(label_text(v)) for v in given.classes)
 
     def scored(logits: np.ndarray) -> Scored:
@@ -158,8 +161,10 @@ def _of_classes(
     return values.dtype.kind not in "biufO" or not np.isin(values, (0, 1)).all()
 
 
-def _read_compared(name: str, scores: Any, threshold: float | None, rows: int) -> np.ndarray:
-    s, _ = as_logits(scores, threshold)
+def _read_compared(name: str, scores: Any, threshold: float | None, rows: int, on_losses: bool) -> np.ndarray:
+    s, words = as_logits(scores, threshold)
+    if on_losses:
+        refuse_decisions(words, f"the compared scores {name!r}")
     if len(s) != rows:
         raise DataError(f"the compared scores {name!r} have {len(s)} rows, the audit {rows}.")
     return s

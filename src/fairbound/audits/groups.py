@@ -28,15 +28,17 @@ def group_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any
     """
     s = rows.scores
     assert s is not None
-    said = []
-    if len(s) and ((s > 0).all() or (s <= 0).all()):
-        said.append(
-            f"Every row is predicted {'positive' if s[0] > 0 else 'negative'}, so any bound on rates is met trivially."
-        )
+    said = (
+        []
+        if (one := _only_decision(s)) is None
+        else [f"Every row is predicted {one}, so any bound on rates is met trivially."]
+    )
     comparison = []
     for name, other in others.items():
         metrics = _metrics(other)
         judged = [b.judge(other, alpha) for b in bounds]
+        if other.scores is not None and (one := _only_decision(other.scores)) is not None:
+            said.append(f"The compared model {name!r} predicts every row {one}: it meets any bound on rates trivially.")
         comparison.append(compared_model(name, metrics["accuracy"], metrics["auc"], judged))
     return {
         "metrics": _metrics(rows),
@@ -60,6 +62,12 @@ def _metrics(rows: Scored) -> dict[str, float | None]:
         "selection_rate": float(np.average(s > 0, weights=weight)),
         "base_rate": float(np.average(y, weights=weight)),
     }
+
+
+def _only_decision(s: np.ndarray) -> str | None:
+    """The decision that every row is given; None where there are two."""
+    positive = s > 0
+    return None if positive.any() and not positive.all() else "positive" if positive.all() else "negative"
 
 
 _RATES = {

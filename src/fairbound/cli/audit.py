@@ -136,7 +136,7 @@ def _of_model(
     positive = str(classifier.classes_[1])
     if options.positive not in (None, positive):
         raise OptionError(
-            f"the model's positive label is {classifier.classes_[1]!r}, not {options.positive!r}; leave --positive out."
+            f"the model's positive label is {positive!r}, not {options.positive!r}; leave --positive out."
         )
     two = _two(frame, label, positive, options)
     return {"scores": classifier.decision_function(encoded), "threshold": 0.0, **two}

@@ -86,12 +86,13 @@ def frontier(options: FrontierOptions) -> Outcome:
         "label": rows.label,
         "sensitive": list(rows.groups.attributes),
         "notion": stated[0].statement,
+        "sense": stated[0].sense,
         "confidence": base.confidence,
         "split": split.words.replace(f", seed {run.seed}", ", another split for each seed"),
         "model": base.model,
         "points": points,
         "complete": not _interrupted(points),
-        "summary": _summary(points),
+        "summary": _summary(points, stated),
         "library": versions(),
         "seconds": sum(p["seconds"] for p in points),
         "seed": base.seed,
@@ -132,10 +133,10 @@ def _point(bound: float | None, seed: int, found: dict[str, Any], classifier: Fa
     }
 
 
-def _summary(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each bound, the mean over the seeds, and the smallest and largest measured value."""
-    out = []
-    for bound in sorted({p["bound"] for p in points if p["bound"] is not None}) + [None]:
+def _summary(points: list[dict[str, Any]], stated: list[Bound]) -> list[dict[str, Any]]:
+    """For each bound, the loosest last, the mean over the seeds, and the smallest and largest measured value."""
+    out, trained = [], {p["bound"] for p in points}
+    for bound in [*(b.bound for b in stated if b.bound in trained), None]:
         rows = [p for p in points if p["bound"] == bound]
         values = [p["value"] for p in rows if p["value"] is not None]
         out.append(

@@ -38,7 +38,7 @@ from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.models.scoring import predicted_scores
 from fairbound.rows.groups import Groups
-from fairbound.rows.reading import column_array
+from fairbound.rows.reading import read_weights
 from fairbound.rows.sparse import SparseRows
 from fairbound.rows.split import stratified_split
 from fairbound.solver.budget import Budget
@@ -191,9 +191,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         notes: list[str],
     ) -> tuple[FairProblem, FairProblem | None, Callable[[], FairProblem]]:
         """The problem to train on, the one to validate on (or None), and what builds the one of all rows."""
-        weights = (
-            None if sample_weight is None else column_array("sample_weight", sample_weight, len(y)).astype(np.float64)
-        )
+        weights = None if sample_weight is None else read_weights(sample_weight, len(y))
 
         def build(rows: Any = None, plan: Any = None) -> FairProblem:
             part = features if rows is None else features[rows]

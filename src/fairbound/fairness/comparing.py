@@ -31,7 +31,10 @@ def attribute_sets(
     wanted = [] if isinstance(attributes, str) else list(attributes)
     unknown = [a for a in [*wanted, *([] if given is None else [given])] if a not in names]
     if unknown:
-        raise OptionError(f"{text!r} names the attributes {unknown}; the data have {list(names)}.")
+        raise OptionError(
+            f"{text!r} names {', '.join(map(repr, unknown))}, which {'is' if len(unknown) == 1 else 'are'} not among the "
+            f"sensitive features: {', '.join(map(repr, names))}. Pass it with them (--group), or correct the name."
+        )
     others = [a for a, name in enumerate(names) if name != given]
     first = () if given is None else (list(names).index(given),)
     if given is not None and (given in wanted or not others):

@@ -75,6 +75,8 @@ def read_bound(cls: type[Any], text: str, *, bound: float | None = None) -> Any:
     example = f"'{cls.name} {wanted} {cls.example}'"
     if sign is None and bound is None:
         raise OptionError(f"cannot read the constraint {text!r}: it states no bound; write it like {example}.")
+    if sign is not None and sign in ("=", "==", wanted[0]):
+        raise OptionError(f"cannot read the constraint {text!r}: write {wanted!r} for {sign!r}, as in {example}.")
     if sign is not None and {"≤": "<=", "≥": ">="}.get(sign, sign) != wanted:
         why = "from below" if wanted == ">=" else "from above"
         raise OptionError(f"cannot read the constraint {text!r}: {cls.name} is bounded {why}; write it like {example}.")
@@ -83,7 +85,7 @@ def read_bound(cls: type[Any], text: str, *, bound: float | None = None) -> Any:
     try:
         value = bound if sign is None else float(number)
     except ValueError:
-        raise OptionError(f"the bound {number!r} in {text!r} is not a number.") from None
+        raise OptionError(f"the bound {number!r} in {text!r} is not a number{_percent(number)}.") from None
     options = _options(cls, inside or "", text)
     lacking = [f.name for f in fields(cls) if f.default is NO_DEFAULT and f.name not in ("bound", *options)]
     if lacking:
@@ -91,6 +93,14 @@ def read_bound(cls: type[Any], text: str, *, bound: float | None = None) -> Any:
             f"cannot read the constraint {text!r}: say {lacking[0]}=... in brackets; {cls.name} needs it."
         )
     return cls(**{"bound": value}, **options)
+
+
+def _percent(number: str) -> str:
+    """What to write for a bound in percent; nothing for other texts."""
+    try:
+        return f"; write {float(number[:-1]) / 100:g}" if number.endswith("%") else ""
+    except ValueError:
+        return ""
 
 
 def _options(cls: type[Any], inside: str, text: str) -> dict[str, Any]:
@@ -130,5 +140,19 @@ def leading_name(text: Any) -> str:
     match = _TEXT.match(text) if isinstance(text, str) else None
     word = re.match(r"^\s*([A-Za-z_]\w*)", text) if isinstance(text, str) else None
     if match is None and (word is None or not re.match(r"^\s*(recall|error)\b", text)):
-        raise OptionError(f"cannot read the constraint {text!r}; write it like 'demographic_parity <= 0.02'.")
+        raise OptionError(
+            f"cannot read the constraint {text!r}; write it like 'demographic_parity <= 0.02'.{_hint(text)}"
+        )
     return (match or word).group(1)  # type: ignore[union-attr]
+
+
+def _hint(text: Any) -> str:
+    """What may be wrong with a text that is no bound."""
+    if not isinstance(text, str):
+        return ""
+    if len(re.findall(r"<=|>=|≤|≥", text)) > 1:
+        return " One text states one bound: give several as a list, or repeat --constraint."
+    if re.match(r"^\s*\w+\s+of\s+class\b", text):
+        return " Of a class, its recall or its error is bounded, as in 'recall of class b >= 0.95'."
+    name = re.match(r"^\s*([A-Za-z_]\w*(?:[ -]+\w+)+)\s*(?:[\[<>=≤≥]|$)", text)
+    return f" The name of a notion is one word: {re.sub('[ -]+', '_', name[1]).lower()!r}." if name else ""

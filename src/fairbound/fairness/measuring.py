@@ -13,7 +13,7 @@ from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import read_targets
 from fairbound.rows.reading import read_weights
-from fairbound.rows.scores import as_logits
+from fairbound.rows.scores import as_logits, refuse_decisions
 
 
 def measure(
@@ -30,10 +30,10 @@ def measure(
     stated: a bound, or its text with or without the number. scores: (n,) decisions, probabilities or real scores;
     threshold: where a positive decision begins; both as in `audit`. y: (n,) in {0, 1}. sensitive_features: as in `audit`.
     Returns: NaN where the metric is undefined (no row predicted positive in a group, say).
-    Raises: DataError, EmptyGroupError for a group without a row that the metric needs, OptionError for the text.
+    Raises: DataError (also for decisions where losses are measured), EmptyGroupError for a group without a row that the metric needs, OptionError for the text.
     """
     bound = constraint(stated, bound=1.0)
-    s, _ = as_logits(scores, threshold)
+    s, read_as = as_logits(scores, threshold)
     target = read_targets(y, len(s))
     if target is None:
         raise DataError("measure needs the labels y.")
@@ -42,6 +42,8 @@ def measure(
     groups = None if sensitive_features is None else Groups.of(sensitive_features)
     if groups is not None and len(groups) != len(s):
         raise DataError(f"{len(s)} scores but {len(groups)} rows of sensitive features.")
+    if "scores" in bound.needs:
+        refuse_decisions(read_as)
     weight = None if sample_weight is None else read_weights(sample_weight, len(s))
     return bound.measure(Scored(target, (s > 0).astype(np.int64), ("0", "1"), s, groups, weight))
 

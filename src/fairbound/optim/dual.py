@@ -272,7 +272,11 @@ class Dual:
         s = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
         if (s.device, s.dtype) != self._place:
             self._move(s.device, s.dtype)
-        codes, labels = torch.as_tensor(group, device=s.device), torch.as_tensor(targets, device=s.device)
+        try:
+            codes = torch.as_tensor(group, device=s.device)
+        except (TypeError, ValueError):
+            raise OptionError("group must hold integer codes, as dual.encode(sensitive_features) gives.") from None
+        labels = torch.as_tensor(targets, device=s.device)
         shapes = tuple(labels.shape), tuple(codes.shape)
         labels, codes = labels.reshape(-1), codes.unsqueeze(1) if codes.dim() == 1 else codes
         attributes = len(self.groups.attributes)

@@ -69,6 +69,7 @@ def frontier_chart(result: dict[str, Any]) -> dict[str, bytes]:
                 markeredgewidth=0,
                 label=label,
             )
+        sign = "≥" if words.at_least(result) else "≤"
         means = [s for s in result["summary"] if s["value"] is not None]
         axes.plot(
             [s["value"] for s in means],
@@ -79,10 +80,11 @@ def frontier_chart(result: dict[str, Any]) -> dict[str, bytes]:
             label="mean over seeds",
         )
         for s in means:
-            text = "no bound" if s["bound"] is None else f"≤ {words.bound(s['bound'])}"
+            text = "no bound" if s["bound"] is None else f"{sign} {words.bound(s['bound'])}"
             axes.annotate(text, (s["value"], s["accuracy"]), textcoords="offset points", xytext=(4, -12), fontsize=8.5)
         axes.set(xlabel=f"measured {result['notion']} on held-out rows", ylabel="accuracy on held-out rows")
-        axes.set_xlim(left=0)
+        if not words.at_least(result):
+            axes.set_xlim(left=0)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(color="#dfe1e4", linewidth=0.6)
         axes.legend(frameon=False, fontsize=9)

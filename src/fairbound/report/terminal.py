@@ -61,6 +61,8 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
     validate(audit)
     rows = audit["data"]["rows"]
     metrics = ", ".join(f"{printable(words.label(k))} {words.number(v)}" for k, v in audit["metrics"].items())
+    if audit["data"]["positive"] not in (None, "1"):
+        metrics += f". Positive is {printable(audit['data']['label'])} = {printable(audit['data']['positive'])}"
     parts = [f"{words.VERDICTS[audit['verdict']]}: {words.summary(audit)}", metrics]
     if audit["constraints"]:
         heads = ("constraint", "bound", "measured", "at least", "at most", "verdict")

@@ -93,9 +93,9 @@ def read_targets(y: Any, n: int) -> np.ndarray | None:
         return None
     column = column_array("y", y, n)
     if not np.isin(column, (0, 1)).all():
-        other = column[~np.isin(column, (0, 1))]
+        other = column[~np.isin(column, (0, 1))].tolist()
         raise DataError(
-            f"y must hold 0 and 1 only, but {len(other)} of {n} rows hold others, such as {other[0].item()!r}. "
+            f"y must hold 0 and 1 only, but {len(other)} of {n} rows hold others, such as {other[0]!r}. "
             "Pass y == POSITIVE, with the value that counts as positive."
         )
     return column.astype(np.int64)

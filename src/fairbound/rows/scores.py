@@ -33,13 +33,15 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
             f"the scores are not numbers ({values.ravel()[0]!r}); pass 1 for positive and 0 for negative."
         ) from None
     s = s[:, 0] if s.ndim == 2 and s.shape[1] == 1 else s
+    if len(s) == 0:
+        raise DataError("there are no scores; at least one row is needed.")
     if not np.isfinite(s).all():
         raise DataError(
             f"the score is missing or infinite in {int((~np.isfinite(s)).sum())} of {len(s)} rows; drop these rows or fill them."
         )
     if threshold is None and (np.isin(s, (0, 1)).all() or np.isin(s, (-1, 1)).all()):
         return np.where(s > 0, 1.0, -1.0), DECISIONS
-    inside = len(s) > 0 and s.min() >= 0 and s.max() <= 1
+    inside = s.min() >= 0 and s.max() <= 1
     if inside and threshold != 0:
         at = 0.5 if threshold is None else threshold
         if not 0 < at < 1:
@@ -50,13 +52,21 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
         return np.log(p / (1 - p)) - np.log(
             at / (1 - at)
         ), f"The scores are probabilities; positive where above {at:g}."
-    if threshold is None and len(s) and s.min() > 0:
+    if threshold is None and s.min() > 0:
         raise DataError(
             f"all {len(s):,} scores are above 0 (from {s.min():g} to {s.max():g}), so every row would count as positive. Say "
             "where positive begins with threshold= (--threshold); 0 if they are logits."
         )
     at = 0.0 if threshold is None else threshold
     return s - at, f"The scores are real numbers; positive where above {at:g}."
+
+
+def refuse_decisions(read_as: str, what: str = "these") -> None:
+    """Raises: DataError where `as_logits` took the scores for decisions, of which no loss can be measured."""
+    if read_as == DECISIONS:
+        raise DataError(
+            f"a bound on losses needs scores or probabilities, and {what} are decisions, which have no loss."
+        )
 
 
 def read_scores(scores: Any) -> tuple[np.ndarray, bool]:

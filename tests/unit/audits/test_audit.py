@@ -188,6 +188,19 @@ def test_other_models_are_judged_on_the_same_rows():
     assert [m["constraints"][0]["verdict"] for m in found["comparison"]] == ["met", "violated"]
     with pytest.raises(DataError, match="theirs"):
         fb.audit(s, y, group, PARITY, compare={"theirs": other[:-1]})
+    with pytest.raises(OptionError, match="compare must be a mapping"):
+        fb.audit(s, y, group, PARITY, compare=other)
+
+
+def test_a_compared_model_of_one_decision_is_a_warning_and_decisions_have_no_loss():
+    """Probabilities beside logits, at threshold 0, are all positive: a bound on rates is met by them without meaning."""
+    s, y, group = exact(200, {"a": 0.4, "b": 0.8})
+    s = np.where(s > 0, 2.0, -2.0)
+    found = fb.audit(s, y, group, PARITY, threshold=0, compare={"p": 1 / (1 + np.exp(-s)), "logits": s})
+    said = [w for w in found["warnings"] if "compared model" in w]
+    assert len(said) == 1 and "'p' predicts every row positive" in said[0]
+    with pytest.raises(DataError, match="the compared scores 'd' are decisions"):
+        fb.audit(s, y, group, "group_loss <= 1", compare={"d": s > 0})
 
 
 def test_one_class_of_labels_has_no_auc_and_many_groups_still_fit():

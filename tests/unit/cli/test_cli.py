@@ -290,6 +290,10 @@ def test_a_saved_model_brings_its_bounds_and_knows_its_training_file(run, csv, t
     assert any("training lacked" in w for w in found["warnings"]) and code in (0, 1, 3)
     predicted = fb.FairClassifier.load(tmp_path / "o" / "model").predict(fresh)
     assert found["metrics"]["accuracy"] == pytest.approx(np.mean(predicted == fresh["approved"]), abs=1e-12)
+    _, text, _ = run("audit", "--data", tmp_path / "new.csv", *common[:-1], "--out", tmp_path / "n")
+    assert "Positive is approved = yes" in text
+    code, _, said = run("audit", "--data", csv, *common, "--positive", "no", "--out", tmp_path / "n")
+    assert code == 2 and "the model's positive label is 'yes', not 'no'" in said
     _, text, _ = run("audit", "--data", csv, *common, "--out", tmp_path / "same")
     assert any("file that the model was trained on" in w for w in json.loads(text)["warnings"])
 
@@ -327,6 +331,14 @@ def test_a_frontier_lists_every_model_and_draws_it(run, csv, tmp_path):
     _, text, _ = fit(run, csv, tmp_path / "one", "--constraint", "demographic_parity <= 0.05", "--json", "--seed", "1")
     point = found["points"][4]
     assert json.loads(text)["constraints"][0]["value"] == point["value"]
+
+
+def test_of_bounds_from_below_the_loosest_is_the_last_of_a_frontier(run, csv, tmp_path):
+    _, text, _ = run("frontier", "--data", csv, "--label", "approved", "--group", "sex", "--constraint",
+                     "demographic_parity_ratio", "--bounds", "0.5,0.9", *QUICK, "--out", tmp_path / "f",
+                     "--json", "--seeds", "1")  # fmt: skip
+    found = json.loads(text)
+    assert found["sense"] == "at least" and [s["bound"] for s in found["summary"]] == [0.9, 0.5, None]
 
 
 def test_an_interrupt_ends_a_frontier_after_the_model_it_cut_short(run, csv, tmp_path, monkeypatch):

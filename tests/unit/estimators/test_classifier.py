@@ -253,8 +253,9 @@ def test_weights_of_zero_take_rows_out_of_loss_and_bound():
         gap(fair.predict(X)[first], sex[first]), abs=1e-5
     )
     for bad in (-weight, np.full(2000, np.nan), np.zeros(2000), weight[:-1]):
-        with pytest.raises(DataError, match="sample_weight"):
-            fb.FairClassifier("demographic_parity <= 0.05", validation=0).fit(X, y, sex, sample_weight=bad)
+        for share in (0, 0.2):  # told of the rows given, not of those left after a validation part
+            with pytest.raises(DataError, match=r"sample_weight must (be finite|have shape \(2000,\))"):
+                fb.FairClassifier("demographic_parity <= 0.05", validation=share).fit(X, y, sex, sample_weight=bad)
 
 
 class Net(torch.nn.Module):

@@ -74,6 +74,11 @@ def test_what_cannot_be_measured_is_said():
         fb.measure("demographic_parity", scores, y)
     with pytest.raises(DataError, match="40 scores but 39 rows"):
         fb.measure("demographic_parity", scores, y, group[1:])
+    for name in ("group_loss", "loss_gap"):
+        with pytest.raises(DataError, match="these are decisions, which have no loss"):
+            fb.measure(name, (scores > 0).astype(int), y, group)
+    with pytest.raises(DataError, match="no scores"):
+        fb.measure("demographic_parity", [], [], [])
     with pytest.raises(OptionError, match="did you mean 'f1_parity'"):
         fb.measure("f1_party", scores, y, group)
     with pytest.raises(EmptyGroupError, match="positive row"):

@@ -73,6 +73,7 @@ def test_texts_as_shown():
     assert (
         EqualOpportunity(bound=1 / 3, attributes=["a", "b"]).text == "equal_opportunity[by=a+b] <= 0.3333333333333333"
     )
+    assert LossGap(bound=0.1, largest=5).text == "loss_gap[largest=5] <= 0.1"
     assert LossGap(bound=0.005, given="both", against="best").text == "loss_gap[best,y=both] <= 0.005"
 
 
@@ -80,7 +81,7 @@ def test_texts_as_shown():
     ("text", "words"),
     [
         ("demographic_parity", "cannot read the constraint"),
-        ("demographic_parity < 0.1", "cannot read the constraint"),
+        ("demographic_parity < 0.1", "write '<=' for '<'"),
         ("demographic_parity >= 0.1", "cannot read the constraint"),
         ("demographic_parity <= ", "cannot read the constraint"),
         (0.02, "cannot read the constraint 0.02"),
@@ -101,7 +102,15 @@ def test_texts_as_shown():
         ("demographic_parity[weight=2] <= 0.1", "unknown option 'weight=2'"),
         ("demographic_parity[sex+sex] <= 0.1", "different names"),
         ("demographic_parity[sex+] <= 0.1", "different names"),
-        ("loss_gap[y=2] <= 0.1", "given must be None, 0, 1 or 'both'"),
+        ("loss_gap[y=2] <= 0.1", r"given \(y=...\) must be 0, 1 or 'both'"),
+        ("demographic_parity = 0.1", "write '<=' for '='"),
+        ("demographic_parity_ratio > 0.8", "write '>=' for '>'"),
+        ("demographic_parity <= 3%", "'3%' in .* is not a number; write 0.03"),
+        ("demographic_parity <= x%", "'x%' in .* is not a number\\."),
+        ("Demographic Parity <= 0.1", "one word: 'demographic_parity'"),
+        ("equalized-odds[sum] <= 0.1", "one word: 'equalized_odds'"),
+        ("demographic_parity <= 0.1, equal_opportunity <= 0.1", "give several as a list"),
+        ("recal of class b >= 0.9", "its recall or its error is bounded"),
         ("loss_gap[surrogate=hinge] <= 0.1", "unknown option 'surrogate=hinge'"),
         ("demographic_parity[intergroup] <= 0.1", "unknown option 'intergroup'.* write by=intergroup"),
         ("demographic_parity[0.05:0.30] <= 0.1", r"unknown option '0.05:0.30' in .*; demographic_parity has: pairwise"),

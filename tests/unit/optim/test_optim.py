@@ -268,6 +268,8 @@ def test_targets_and_codes_that_cannot_be_are_refused(targets, group, error, wor
     for call in (dual.loss, dual.observe):
         with pytest.raises(error, match=words):
             call(torch.zeros(2), torch.tensor(targets), torch.tensor(group))
+    with pytest.raises(OptionError, match=r"integer codes, as dual\.encode"):
+        dual.loss(torch.zeros(2), torch.tensor([0, 1]), np.array(["a", "b"], dtype=object))
     assert dual.report().batches == 0
 
 

@@ -16,6 +16,7 @@ import pytest
 import report_examples as examples
 from fairbound import report
 from fairbound.report import plots, render, schema, words
+from fairbound.report.frontier import frontier_chart
 from fairbound.report.schema import SchemaError, validate
 from fairbound.report.terminal import grid
 
@@ -434,3 +435,14 @@ def test_the_room_imports_base_alone():
     for path in Path(report.__file__).parent.glob("*.py"):
         rooms = re.findall(r"^\s*from fairbound\.(\w+)", path.read_text(encoding="utf-8"), flags=re.M)
         assert set(rooms) <= {"base", "report"}, path.name
+
+
+@pytest.mark.parametrize(("sense", "sign"), [("at most", "≤"), ("at least", "≥")])
+def test_a_frontier_s_chart_writes_each_bound_with_its_sign(sense, sign, monkeypatch):
+    from matplotlib.axes import Axes
+
+    said = []
+    monkeypatch.setattr(Axes, "annotate", lambda axes, text, *a, **k: said.append(text))
+    means = [{"bound": b, "value": v, "accuracy": v} for b, v in ((0.9, 0.88), (0.8, 0.83), (None, 0.7))]
+    frontier_chart({"notion": "x", "sense": sense, "points": means, "summary": means})
+    assert said == [f"{sign} 0.9", f"{sign} 0.8", "no bound"]

@@ -83,6 +83,9 @@ def test_targets_are_zero_and_one_already():
     for y in ([0, 1, 1], np.array([[0.0], [1.0], [1.0]]), torch.tensor([0, 1, 1]), pl.Series([False, True, True])):
         assert read_targets(y, 3).tolist() == [0, 1, 1]
     assert read_targets(None, 3) is None
+    for texts in (["no", "yes", "no"], np.array(["no", "yes", "no"], dtype=object), pl.Series(["no", "yes", "no"])):
+        with pytest.raises(DataError, match=r"3 of 3 rows hold others, such as 'no'.* Pass y == POSITIVE"):
+            read_targets(texts, 3)
     with pytest.raises(DataError, match=r"2 of 3 rows hold others, such as -1"):
         read_targets([-1, 1, -1], 3)
     with pytest.raises(DataError, match=r"shape \(2,\), got \(3,\)"):

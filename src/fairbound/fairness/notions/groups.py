@@ -21,7 +21,7 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import CONDITION, Builder
 from fairbound.fairness.comparing import Compared, attribute_sets, differences, singles
 from fairbound.fairness.judging import judge_groups, measured_groups
-from fairbound.fairness.language import Key, Word
+from fairbound.fairness.language import Key, Word, number_text
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import LOSS, Rate, RowFunction, row_table
 from fairbound.fairness.values import Values, loss_values, rate_values
@@ -295,13 +295,13 @@ class LossBound(GroupBound):
     OPTIONS: ClassVar[Any] = {
         **GroupBound.OPTIONS,
         "y": Key("given", lambda text: int(text) if text in ("0", "1") else text),
-        "largest": Key("largest", float, repr),
+        "largest": Key("largest", float, number_text),
     }
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.given not in (None, 0, 1, "both"):
-            raise OptionError(f"given must be None, 0, 1 or 'both', got {self.given!r}.")
+            raise OptionError(f"given (y=...) must be 0, 1 or 'both', or left out, got {self.given!r}.")
         if self.largest is not None and not 0 < self.largest < math.inf:
             raise OptionError(f"largest must be a positive number, got {self.largest!r}; a loss above it counts as it.")
 
