@@ -94,7 +94,9 @@ class StratifiedReduction(IndexedReduction):
     def means(self, phi: Tensor) -> Tensor:
         phi = phi if self.weights is None else phi * self.weights
         starts = np.cumsum(self.sizes) - self.sizes
-        return super().means(torch.from_numpy(np.add.reduceat(phi.numpy(), starts, axis=-1)))
+        runs = phi.shape[-1] * np.arange(phi.numel() // phi.shape[-1])  # one after another, each summed as it is alone
+        sums = np.add.reduceat(phi.flatten().numpy(), (runs[:, None] + starts).ravel())
+        return super().means(torch.from_numpy(sums).view(*phi.shape[:-1], -1))
 
     def spread(self, dq: Tensor) -> Tensor:
         rows = torch.from_numpy(np.repeat(super().spread(dq).numpy(), self.sizes, axis=-1))
