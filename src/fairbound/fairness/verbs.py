@@ -122,7 +122,8 @@ class Verbs(Batches):
         with noise(self.model, batch.seed):
             scores, tape = self.model.forward(theta, batch.features)
         evaluation, memo = self._evaluate(scores, z, batch)
-        self._check(evaluation, scores, batch)
+        if self.joint is not None:
+            self._check(evaluation, scores, batch)
         if self.joint is not None and x.dim() == 1 and isinstance(self.model, MLP) and not self.model.hidden:
             jacobian = self._joint_jacobian(tape, scores, batch, which)
             check_finite(jacobian, lambda: self._explain(scores, batch))
