@@ -144,7 +144,7 @@ class Plan:
         """The distinct row functions that the columns average."""
         return tuple(dict.fromkeys(c.function for c in self.columns))
 
-    @property
+    @cached_property
     def beyond_means(self) -> bool:
         """Whether something else is computed than contrasts of cell means and of their ratios, the objective among them or
         the mean loss."""

@@ -52,13 +52,14 @@ class Verbs(Batches):
         self._functions = [f.trained(loss) for f in plan.functions]
         self._true = [f.exact(loss) for f in plan.functions]
         self._loss_only = self._functions == [loss]
+        self._no_auxiliaries = torch.empty(0, dtype=self.dtype, device=self.device)
         self._always = plan.beyond_means or not self.contrasts.linear  # whether slopes need the values first
         self._kept: tuple[Tensor, int, Reduction, Tensor] | None = None
 
     def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The model's parameters (..., n_model) and the auxiliary variables (..., aux) of x."""
+        """The model's parameters (..., n_model) and the auxiliary variables (..., aux) of x, (0,) where nothing asks for them."""
         n = self.model.n
-        return (x, x[..., :0]) if x.shape[-1] == n else (x[..., :n], x[..., n:])
+        return (x[..., :n], x[..., n:]) if self.plan.beyond_means else (x, self._no_auxiliaries)
 
     def values(self, x: Tensor, batch: Batch, true: bool = False) -> Evaluation:
         """f and g; with `true` the metric itself in place of its surrogate, on all rows without a module's dropout."""
@@ -105,7 +106,7 @@ class Verbs(Batches):
             if not self.m:
                 return df.unsqueeze(-1)
         dphi = torch.cat([self._along(k.slope(scores, batch.targets) * ds) for k in self._functions], dim=-1)
-        memo = self._evaluate(scores, x[..., :0], batch)[1] if self._always else None
+        memo = self._evaluate(scores, self._no_auxiliaries, batch)[1] if self._always else None
         reduce = batch.reduction
         if isinstance(reduce, IndexedReduction):
             dF = reduce.contrasts.jvp(reduce.means(dphi), memo)

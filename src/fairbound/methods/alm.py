@@ -117,7 +117,7 @@ class ALM(Method[ALMState]):
             gradient = gradient.add(state.x, alpha=self.weight_decay)
         move(state.x, clipped(gradient, self.clip), state.optimizer, self.step_size, slower)
         state.x.copy_(problem.domain.project(state.x))
-        return replace(state, k=state.k + 1)
+        return state.next()
 
     def dual_update(self, state: ALMState, problem: Problem, draws: Draws, slower: float) -> ALMState:
         """y and w (..., m) from fresh rows; slower: the factor by which the dual step has decayed."""

@@ -217,7 +217,7 @@ class CertifiedLevelSet(Method[CertifiedState]):
         size_of = torch.where(square > 0, state.reach / square.sqrt().clamp_min(torch.finfo(x.dtype).tiny), 0.0)
         x.copy_(problem.domain.project(x - size_of.unsqueeze(-1) * s))
         reach = torch.maximum(state.reach, (x - state.origin).norm(dim=-1))
-        state = replace(state, k=state.k + 1, square=square, reach=reach)
+        state = state.next(square=square, reach=reach)
         return self._call_ended(state, problem, draws) if state.k >= state.due else state
 
     def _averaged(self, state: CertifiedState, e: Evaluation) -> CertifiedState:

@@ -116,9 +116,7 @@ class DFLS(Method[DFLSState]):
         size = self.step_size / (state.t + 1).to(x.dtype).sqrt()
         moved = problem.domain.project(x - size.unsqueeze(-1) * s)
         x.copy_(torch.where(back.unsqueeze(-1), state.origin, moved))
-        return replace(
-            state,
-            k=state.k + 1,
+        return state.next(
             multipliers=_worst(state, e)[1],
             t=torch.where(back, 0, state.t + 1),
             weight=torch.where(back, 0.0, state.weight + size),

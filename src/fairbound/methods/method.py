@@ -11,7 +11,7 @@
         def step(self, state, problem, draws):
             _, slope = problem.gradient(state.x, draws("mine", state.k), (1.0, None))
             state.x.copy_(problem.domain.project(state.x - self.step_size * slope))
-            return replace(state, k=state.k + 1)
+            return state.next()
 
 A method of your own needs no entry anywhere: pass `Mine()` to `solve`, or name its class as "package.module:Mine".
 A method that runs another holds it in a field `inner`, and that method's state in a field of its own state.
@@ -28,6 +28,8 @@ from torch import Tensor
 from fairbound.base.errors import OptionError
 from fairbound.problems.domain import Space
 from fairbound.problems.problem import Draws, Problem
+
+S = TypeVar("S", bound="State")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,12 @@ class State:
         """(..., n) what the method would return now: x, unless it returns something else (an average, an outer iterate)."""
         return self.x
 
+    def next(self: S, **changes: Any) -> S:
+        """The state after one more step: k + 1, and `changes` of other fields. Nothing is checked, since it runs every step."""
+        after = object.__new__(type(self))
+        after.__dict__.update(self.__dict__, k=self.k + 1, **changes)
+        return after
+
     @property
     def shown(self) -> dict[str, Tensor]:
         """Numbers (...,) that a record of the run is to hold besides, by name."""
@@ -59,9 +67,6 @@ class State:
 def no_multipliers(problem: Problem, x: Tensor) -> Tensor:
     """(..., m) zeros, for x (..., n)."""
     return x.new_zeros(*x.shape[:-1], problem.m)
-
-
-S = TypeVar("S", bound=State)
 
 
 @runtime_checkable

@@ -173,12 +173,12 @@ class SFLS(Method[SFLSState]):
     def step(self, state: SFLSState, problem: Problem, draws: Draws) -> SFLSState:
         """One iteration of the oracle, and the end of the call where it is due."""
         if bool(state.halted.all()):
-            return replace(state, k=state.k + 1)
+            return state.next()
         x = state.x
         rate = ovsmd.rates(problem, self.scaling == "diameters", self.diameter)
         call = ovsmd.iterate(state.call, problem, draws("xi", state.k), state.level, self.step_scale(problem), rate)
         upper = ovsmd.upper_bound(call.mean, state.level, problem.dual_set)
-        new = replace(state, k=state.k + 1, call=call, upper=upper)
+        new = state.next(call=call, upper=upper)
         ended = self._ended(new, problem) & ~state.halted
         if bool(ended.any()):
             new = self._outer(new, problem, draws, ended)

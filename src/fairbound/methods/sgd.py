@@ -7,7 +7,7 @@ Departs: the paper states neither step size nor batch size (a configuration in i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -63,4 +63,4 @@ class SGD(Method[SGDState]):
         _, gradient = problem.gradient(state.x, draws("objective", state.k), (1.0, None))
         move(state.x, gradient, state.optimizer, self.step_size, decayed(state.k, self.decay_steps, self.decay))
         state.x.copy_(problem.domain.project(state.x))
-        return replace(state, k=state.k + 1)
+        return state.next()

@@ -18,7 +18,7 @@ Departs: xi, zeta1 and zeta2 are batches; balanced ones, the default, take equal
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -104,7 +104,7 @@ class SSLALM(Method[SSLALMState]):
         tau = self.step_size * decayed(state.k, self.decay_steps, self.decay)
         state.x.copy_(problem.domain.project(state.x - tau * g_x))  # line 9
         s = (state.s - tau * g_s).clamp_min(0)
-        return replace(state, k=state.k + 1, multipliers=y, s=s, z=z, zs=zs)
+        return state.next(multipliers=y, s=s, z=z, zs=zs)
 
     def estimate(
         self, state: SSLALMState, problem: Problem, xi: Any, zeta1: Any, zeta2: Any

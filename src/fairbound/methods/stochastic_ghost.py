@@ -29,7 +29,7 @@ Departs: N stops at `max_level`, with p_j = (1 - p0)^j p0 / (1 - (1 - p0)^(max_l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -160,9 +160,7 @@ class StochasticGhost(Method[GhostState]):
             duals[r] = torch.from_numpy(y).to(duals)
         move = moves[0] if x.dim() == 1 else torch.stack(moves)
         x.add_(move.to(x), alpha=alpha)  # line 12
-        return replace(
-            state, k=k + 1, multipliers=multipliers, alpha=alpha, visits=visits, counted=max(k, state.counted)
-        )
+        return state.next(multipliers=multipliers, alpha=alpha, visits=visits, counted=max(k, state.counted))
 
     def level_at(self, seed: int, k: int) -> int:
         """N of step k: a function of (seed, k)."""

@@ -12,7 +12,7 @@ Departs: with several constraints c is their largest, max_i c_i, and S^c a gradi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
@@ -109,7 +109,7 @@ class SwitchingSubgradient(Method[SwitchingState]):
             weight = weight + size
             output = torch.where((_picks(draws, k, x) * weight < size).unsqueeze(-1), x, output)
         x.copy_(problem.domain.project(x - size.unsqueeze(-1) * gradient))
-        return replace(state, k=k + 1, output=output, weight=weight, objective_steps=state.objective_steps + feasible)
+        return state.next(output=output, weight=weight, objective_steps=state.objective_steps + feasible)
 
     def tolerance_at(self, k: int) -> float:
         """eps_k."""

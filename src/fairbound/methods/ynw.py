@@ -16,7 +16,7 @@ Departs: V and alpha stay as they are when a run goes on past T steps. Lin et al
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from torch import Tensor
@@ -94,4 +94,4 @@ class YNW(Method[YNWState]):
         queues = (queues + e.g + along(moved - x)).clamp_min(0)
         x.copy_(moved)
         mean = x if self.output == "last" else state.mean + (x - state.mean) / (k + 2)
-        return replace(state, k=k + 1, multipliers=queues, mean=mean)
+        return state.next(multipliers=queues, mean=mean)
