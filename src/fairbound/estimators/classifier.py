@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,7 +19,8 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
-from fairbound.estimators.training import train
+from fairbound.estimators.full_batch import part_of
+from fairbound.estimators.training import chosen, train
 from fairbound.estimators.training_rows import (
     checked_labels,
     class_codes,
@@ -33,8 +34,9 @@ from fairbound.estimators.training_rows import (
 from fairbound.estimators.trajectory import trajectory
 from fairbound.estimators.validation import automatic_share
 from fairbound.fairness.notions import Bound, constraints
-from fairbound.fairness.objectives import objective_of
+from fairbound.fairness.objectives import Accuracy, objective_of
 from fairbound.fairness.problem import FairProblem
+from fairbound.methods import FullBatchALM
 from fairbound.models.model import model_of
 from fairbound.models.scoring import predicted_scores
 from fairbound.rows.groups import Groups
@@ -44,6 +46,9 @@ from fairbound.rows.split import stratified_split
 from fairbound.solver.budget import Budget
 from fairbound.tables import EncodeReport, TableOptions
 
+REFINED: dict[str, Literal["no", "auto", "yes"]] = {"auto": "auto", "accuracy": "yes"}
+"""Which objectives go from the loss towards the error rate where all rows are taken at once."""
+
 
 class FairClassifier(ClassifierMixin, BaseEstimator):
     """A linear model, MLP or `nn.Module` trained to the lowest loss under stated bounds; deterministic predictions.
@@ -52,15 +57,18 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         None. Bounds on groups need two classes, bounds on a class any number.
     model: "linear", "mlp:64,32", or a torch.nn.Module that maps (B, d) features to (B,) or (B, 1) logits, with k > 2
         classes to (B, k). An nn.Module gets numeric X as it is; the others a TableEncoder's features (standardised numbers, one-hot categories).
-    algorithm: a method's name, a configuration such as fb.ALM(step_size=0.05), or "auto" (the augmented Lagrangian).
+    algorithm: a method's name, a configuration such as fb.ALM(step_size=0.05), or "auto": for linear models of two classes
+        all rows at once (`fb.FullBatchALM`), for others random batches (`fb.ALM`). fit_report_["notes"] says which and why.
     loss: "logistic" (with k > 2 classes cross-entropy), or for two classes "hinge" or "squared".
     budget: "30s", "5000 steps", ...; None for max(1500 steps, 10 epochs), and up to 4 times that while no bound is met. It
         is of one run; `fairbound.estimators.training` says when there is a second or third. Steps and seconds of the
         report are of the last.
     validation: share of the rows held back to choose the iterate that also meets the bounds there; "auto" holds back
-        20 % where every group would keep enough rows to measure a difference as small as the bound, else none.
+        none where all rows are taken at once; else 20 % where every group would keep enough rows to measure a difference as small as the bound, else none.
     sensitive_columns: what to do with a column of X that bears the name of a sensitive attribute: "keep" or "drop".
-    objective: "loss" for the lowest mean loss over all rows; "largest_group_loss" for the lowest of the largest mean loss of a
+    objective: "loss" for the lowest mean loss over all rows; "accuracy" for the fewest wrong decisions, smoothed; "auto" for
+        as much of the latter as leaves the area under the ROC curve within 0.002 of that of the lowest loss, where all rows are
+        taken at once, else for the loss; "largest_group_loss" for the lowest of the largest mean loss of a
         group (minimax group fairness), with [crossed] or [by=ATTRIBUTE] as bounds have them. It needs sensitive features.
     objective_class: None, or a label for the lowest loss over the rows of that class, as in Neyman-Pearson classification.
     positive: of two classes, the label that counts as positive; None for the greater one.
@@ -82,7 +90,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         sampling: str = "balanced",
         validation: float | str = "auto",
         sensitive_columns: str = "keep",
-        objective: Any = "loss",
+        objective: Any = "auto",
         objective_class: Any = None,
         positive: Any = None,
         options: TableOptions | None = None,
@@ -146,12 +154,34 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = np.array(classes)
         self.groups_ = groups
         self.model_ = model_of(self.model, features.shape[1], 1 if len(classes) == 2 else len(classes))
-        problem, held, build = self._problems(features, codes, groups, stated, sample_weight, notes)
+        method, why = chosen(
+            self.algorithm,
+            self.model_,
+            loss=self.loss,
+            objective=self.objective,
+            objective_class=self.objective_class,
+            stated=stated,
+        )
+        notes += [why] if why else []
+        at_once = isinstance(method, FullBatchALM)
+        build = self._builder(features, codes, groups, stated, sample_weight, at_once)
+        strata = codes[:, None] if groups is None else np.column_stack([codes, groups.codes])
+        share = self._validation_share(at_once, stated, groups, codes, notes)
+        kept, held = None, None
+        if share:
+            kept, out = stratified_split(strata, [share], seed_for("validation", root=self._seed))
+        problem = build(kept)
+        if share:
+            held = build(out, problem.plan)
+        some = part_of(problem.rows, strata if kept is None else strata[kept], self._seed) if at_once else None
+        part = None if some is None else build(some if kept is None else kept[some], problem.plan)
         trained = train(
             problem,
             held,
             build if self.validation == "auto" else None,
-            algorithm=self.algorithm,
+            method=method,
+            part=part,
+            refined=REFINED.get(self.objective, "no") if at_once and isinstance(self.objective, str) else "no",
             budget=self.budget,
             batch_size=self.batch_size,
             sampling=self.sampling,
@@ -181,17 +211,22 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             self.feature_names_in_ = np.array(names, dtype=object)
         return rows.features
 
-    def _problems(
+    def _builder(
         self,
         features: Any,
         y: np.ndarray,
         groups: Groups | None,
         stated: tuple[Bound, ...],
         sample_weight: Any,
-        notes: list[str],
-    ) -> tuple[FairProblem, FairProblem | None, Callable[[], FairProblem]]:
-        """The problem to train on, the one to validate on (or None), and what builds the one of all rows."""
+        at_once: bool,
+    ) -> Callable[..., FairProblem]:
+        """What makes the problem of some rows (None for all) under a compiled plan (None to compile it on them)."""
         weights = None if sample_weight is None else read_weights(sample_weight, len(y))
+        objective = self.objective
+        if at_once and objective in ("auto", "accuracy"):
+            objective = Accuracy()
+        elif isinstance(objective, str) and objective == "auto":
+            objective = "loss"
 
         def build(rows: Any = None, plan: Any = None) -> FairProblem:
             part = features if rows is None else features[rows]
@@ -202,26 +237,25 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
                 groups if rows is None or groups is None else groups.take(rows),
                 stated,
                 classes=self.classes_.tolist(),
-                objective=self.objective,
+                objective=objective,
                 objective_class=self.objective_class,
                 loss=_loss_of(self.loss, self.model_.outputs),
                 sample_weight=weights if rows is None or weights is None else weights[rows],
                 plan=plan,
             )
 
-        share = (
-            automatic_share(stated, groups, y, self.classes_, notes)
-            if self.validation == "auto"
-            else float(self.validation)
-        )
+        return build
+
+    def _validation_share(
+        self, at_once: bool, stated: tuple[Bound, ...], groups: Groups | None, y: np.ndarray, notes: list[str]
+    ) -> float:
+        """The share of rows to hold back; "auto" holds none back for a method of all rows, which needs no choice of iterate."""
+        if self.validation == "auto":
+            return 0.0 if at_once else automatic_share(stated, groups, y, self.classes_, notes)
+        share = float(self.validation)
         if not 0 <= share < 1:
             raise OptionError(f"validation must be 'auto' or a share in [0, 1), got {self.validation!r}.")
-        if share == 0:
-            return build(), None, build
-        strata = y[:, None] if groups is None else np.column_stack([y, groups.codes])
-        kept, held = stratified_split(strata, [share], seed_for("validation", root=self._seed))
-        problem = build(kept)
-        return problem, build(held, problem.plan), build
+        return share
 
     @property
     def _seed(self) -> int:
@@ -274,7 +308,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             "constraints": [c.text for c in constraints(self.constraint)],
             "groups": groups,
             "loss": self.loss,
-            "objective": "loss" if minimised is None else minimised.text,
+            "objective": self.objective if minimised is None else minimised.text,
             "dropped_columns": self.dropped_columns_,
             "features": int(self.n_features_in_),
             "fit": self.fit_report_,

@@ -29,8 +29,8 @@ def fit_report(trained: Trained, seed: int, encoding: EncodeReport | None, notes
         )
     return {
         "model": problem.model.spec(),
-        "algorithm": trained.config.name,
-        "options": repr(trained.config),
+        "algorithm": trained.method.name,
+        "options": repr(trained.method),
         "seed": seed,
         "budget": trained.budget.text,
         "steps": solution.steps,
@@ -40,7 +40,7 @@ def fit_report(trained: Trained, seed: int, encoding: EncodeReport | None, notes
         "message": solution.message,
         "train_rows": problem.rows,
         "validation_rows": 0 if held is None else held.rows,
-        "train_loss": float(measured.f),
+        "train_loss": float(measured.extra.get("loss", measured.f)),
         "constraints": [
             {"text": c.text, "sense": c.sense, "bound": float(c.stated), "train_value": _number(v)}
             for c, v in zip(problem.plan.notions, values, strict=True)

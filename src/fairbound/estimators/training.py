@@ -1,4 +1,5 @@
-"""A model trained under stated bounds and chosen on rows held back, in up to three runs of the same budget:
+"""A model trained under stated bounds. By a method that takes all rows at once: see `full_batch`. By a method of random
+batches it is chosen on rows held back, in up to three runs of the same budget:
 
 1. on the training rows, choosing the iterate that meets every bound on the rows held back too;
 2. where there is none, classes are bounded and the method is the augmented Lagrangian: again, with multipliers of the rows
@@ -11,16 +12,24 @@ A run ends the sequence where it finds a model, is interrupted, or shows that it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from fairbound.estimators.full_batch import train_full_batch
 from fairbound.estimators.validation import missed_beyond_chance
+from fairbound.fairness.bound import Bound
 from fairbound.fairness.problem import FairProblem
+from fairbound.methods import ALM, FullBatchALM, Method
 from fairbound.methods import algorithm as algorithm_named
+from fairbound.models.mlp import MLP
+from fairbound.models.model import Model
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution, solve
+
+SMOOTH = ("logistic", "squared")
+"""Losses for which "auto" takes all rows at once."""
 
 LEAST_STEPS = 1500
 EPOCHS = 10
@@ -28,16 +37,47 @@ PATIENCE = 4.0
 
 
 class Trained(NamedTuple):
-    """The solution of `problem`, chosen on the rows `held` (None: on none), and the algorithm's configuration and budget of
-    the run that gave it; notes and warnings say what happened on the way."""
+    """The solution of `problem`, chosen on the rows `held` (None: on none), and the method and budget of the run that gave
+    it; notes and warnings say what happened on the way."""
 
     problem: FairProblem
     held: FairProblem | None
     solution: Solution
-    config: Any
+    method: Method[Any]
     budget: Budget
     notes: list[str]
     warnings: list[str]
+
+
+def chosen(
+    algorithm: Any,
+    model: Model,
+    *,
+    loss: str,
+    objective: Any,
+    objective_class: Any,
+    stated: Sequence[Bound],
+) -> tuple[Method[Any], str]:
+    """The method that `algorithm` names, and why "auto" took it ("" where it was asked for).
+
+    Arguments as in FairClassifier.
+    """
+    if algorithm != "auto":
+        return (algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm), ""
+    linear = isinstance(model, MLP) and not model.hidden and model.outputs == 1
+    if not linear:
+        return ALM(), "Trained on random batches (alm): the model is no linear one of two classes."
+    if loss not in SMOOTH or objective not in ("auto", "loss", "accuracy") or objective_class is not None:
+        return (
+            ALM(),
+            f"Trained on random batches (alm): its objective is not the {' or '.join(SMOOTH)} loss of all rows.",
+        )
+    if any(bound.about == "class" for bound in stated):
+        return ALM(), "Trained on random batches (alm): a bound is on a class."
+    return (
+        FullBatchALM(),
+        "Trained on all rows at once (full_batch_alm): the model is linear and the rows are in memory.",
+    )
 
 
 def train(
@@ -45,7 +85,9 @@ def train(
     held: FairProblem | None,
     all_rows: Callable[[], FairProblem] | None,
     *,
-    algorithm: Any,
+    method: Method[Any],
+    part: FairProblem | None = None,
+    refined: Literal["no", "auto", "yes"] = "no",
     budget: str | float | Budget | None,
     batch_size: int,
     sampling: str,
@@ -54,15 +96,29 @@ def train(
 ) -> Trained:
     """The runs that the head of this module lists.
 
-    held: rows held back, or None. all_rows: makes the problem of the third run; None leaves it out.
-    algorithm, budget: as in FairClassifier. The other arguments are those of `solve`.
+    held: rows held back, or None. all_rows: makes the problem of the third run; None leaves it out. part, refined: as in
+    `train_full_batch`.
+    budget: as in FairClassifier. The other arguments are those of `solve`.
     """
-    config = algorithm_named("alm" if algorithm == "auto" else algorithm) if isinstance(algorithm, str) else algorithm
+    if isinstance(method, FullBatchALM):
+        limit = Budget(steps=method.rounds) if budget is None else Budget.of(budget)
+        solution = train_full_batch(
+            problem,
+            part,
+            method,
+            refined=refined,
+            budget=limit,
+            sampling=sampling,
+            seed=seed,
+            validation=held,
+            progress=progress,
+        )
+        return Trained(problem, held, solution, method, limit, [], [])
     steps = max(LEAST_STEPS, math.ceil(EPOCHS * problem.rows / batch_size))
     limit = Budget.of(budget) if budget is not None else Budget(steps=steps)
     run = partial(
         solve,
-        algorithm=config,
+        algorithm=method,
         budget=limit,
         batch_size=batch_size,
         sampling=sampling,
@@ -75,7 +131,7 @@ def train(
     solution = run(problem, validation=held)
     followed = False  # whether the multipliers of the solution are of the validation rows
     bounds_classes = any(bound.about == "class" for bound in problem.plan.notions)
-    if held is not None and bounds_classes and config.name == "alm" and _unfinished(solution):
+    if held is not None and bounds_classes and method.name == "alm" and _unfinished(solution):
         again = run(problem.with_dual_rows(held), validation=held)
         if _found(again) or again.violation < solution.violation:
             solution, followed = again, True
@@ -99,7 +155,7 @@ def train(
             "With multipliers of the training rows no model met every bound on the validation rows too, so the "
             "multipliers follow the validation rows: what is met on them is no evidence for new rows."
         )
-    return Trained(problem, held, solution, config, limit, notes, cautions)
+    return Trained(problem, held, solution, method, limit, notes, cautions)
 
 
 def _found(solution: Solution) -> bool:

@@ -33,7 +33,7 @@ def trajectory(records: Sequence[dict[str, Any]], plan: Plan) -> dict[str, Any]:
     return {
         "steps": [int(r["step"]) for r in records],
         "seconds": _plain([r["seconds"] for r in records]),
-        "loss": _plain([r["train"]["f"] for r in records]),
+        "loss": _plain([r["train"].get("loss", r["train"]["f"]) for r in records]),
         "constraints": values,
         "bounds": {bound.text: float(bound.stated) for bound in plan.notions},
         "multipliers": {plan.names[j]: _plain(weights[:, j]) for j in sorted(top)},

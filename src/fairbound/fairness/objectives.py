@@ -11,7 +11,7 @@ import numpy as np
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.notions.losses import GroupLoss
-from fairbound.fairness.statistics import LOSS
+from fairbound.fairness.statistics import LOSS, RATES, RowFunction, row_table
 from fairbound.rows.groups import label_text
 
 
@@ -32,6 +32,38 @@ class ClassLoss:
             raise EmptyGroupError(f"objective_class={self.class_!r}: no row has this label.")
         column = builder.cells(LOSS, (), (code,), lambda: [f"class {label_text(self.class_)}"], ())
         builder.minimise([column.offset], [1.0])
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The share of wrong decisions, with a share of the mean loss that keeps scores in order and probabilities in scale.
+
+    share: of the error rate in the sum, in [0, 1]; the rest is the mean loss's. In training the error is smoothed like the rates
+    of bounds.
+    Source: Nguyen and Sanner (2013), Algorithms for direct 0-1 loss optimization, for a smoothed 0-1 loss reached from a convex
+    start. Departs: the loss stays in the sum.
+    """
+
+    share: float = 0.9
+    needs = frozenset[str]()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise OptionError(f"the error rate's share in the objective must lie in [0, 1], got {self.share!r}.")
+
+    @property
+    def text(self) -> str:
+        return "accuracy"
+
+    @property
+    def coefficients(self) -> tuple[float, float]:
+        """Of the mean loss and of the error rate."""
+        return 1 - self.share, self.share
+
+    def compile_objective(self, builder: Builder) -> None:
+        wrong = RowFunction(row_table(RATES["error_rate"]))
+        columns = [builder.cells(of, (), (None,), lambda: ["all rows"], ()) for of in (LOSS, wrong)]
+        builder.minimise([column.offset for column in columns], self.coefficients)
 
 
 @dataclass(frozen=True)
@@ -58,15 +90,17 @@ class LargestGroupLoss:
 
 
 def objective_of(stated: Any) -> Any:
-    """The objective that is stated: None or "loss" for the mean loss, "largest_group_loss", with options as in bounds, or
-    an object. Raises: OptionError for anything else."""
-    if stated is None or stated == "loss":
+    """The objective that is stated: None or "loss" for the mean loss, "accuracy", "largest_group_loss", with options as in
+    bounds, or an object. Raises: OptionError for anything else."""
+    if stated is None or stated in ("loss", "auto"):
         return None
+    if stated == "accuracy":
+        return Accuracy()
     if not isinstance(stated, str):
         return stated
     if not re.fullmatch(r"\s*largest_group_loss\s*(\[[^\[\]]*\])?\s*", stated):
         raise OptionError(
-            f"unknown objective {stated!r}; known: 'loss', 'largest_group_loss', and the latter with [crossed] or [by=...]."
+            f"unknown objective {stated!r}; known: 'loss', 'accuracy', 'largest_group_loss', and the last with [crossed] or [by=...]."
         )
     read = GroupLoss.read(stated.strip().replace("largest_", "", 1), bound=0.0)
     if read != GroupLoss(bound=0.0, attributes=read.attributes):  # type: ignore[arg-type]

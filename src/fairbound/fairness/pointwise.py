@@ -30,6 +30,9 @@ class Pointwise:
     lipschitz: float = 1.0
     per_class: bool = False
 
+    def sharpened(self, factor: float) -> Pointwise:
+        return self
+
     def trained(self, loss: Pointwise) -> Pointwise:
         return self
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,12 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import dual_scale
 from fairbound.fairness.notions import constraints
-from fairbound.fairness.objectives import ClassLoss, objective_of
+from fairbound.fairness.objectives import Accuracy, ClassLoss, objective_of
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import LOGISTIC, Pointwise, loss_named
 from fairbound.fairness.row_checks import check_outputs, sorted_rows, sorted_weights
 from fairbound.fairness.verbs import Verbs
+from fairbound.models.mlp import MLP
 from fairbound.models.model import Model
 from fairbound.models.scoring import scores_of_rows
 from fairbound.problems.base import BaseProblem
@@ -31,6 +34,10 @@ from fairbound.problems.wrappers import DualRows, Rebounded
 from fairbound.rows.groups import Groups
 from fairbound.rows.sampling import Strata
 from fairbound.rows.sparse import SparseRows
+
+CURVATURE_ROWS = 50_000
+MOST_CURVED = 2000
+"""Rows and parameters up to which second moments are taken."""
 
 
 class FairProblem(Verbs, BaseProblem):
@@ -78,6 +85,8 @@ class FairProblem(Verbs, BaseProblem):
                 f"objective={objective!r} and objective_class={objective_class!r} are two objectives; keep one of them."
             )
         minimised = objective_of(objective) if objective_class is None else ClassLoss(objective_class)
+        if isinstance(minimised, Accuracy) and model.outputs > 1:
+            raise OptionError("objective='accuracy' is for two classes and one score per row; take 'loss'.")
         compared = [n.text for n in (*bounds, minimised) if n is not None and "groups" in n.needs]
         if compared and groups is None:
             raise DataError(f"{compared[0]!r} needs sensitive features, but none were given.")
@@ -110,7 +119,9 @@ class FairProblem(Verbs, BaseProblem):
         self.names = plan.names
         self.dual_scale = torch.as_tensor(dual_scale(plan, self._functions), dtype=dtype, device=self.device)
         self.bounds, self.unbiased = torch.as_tensor(plan.spare, dtype=dtype, device=self.device), plan.unbiased
+        self.refined = isinstance(minimised, Accuracy)
         self._one_hot: dict[Any, Tensor] = {}
+        self._curvature: Tensor | None = None
 
     def _check_cells(self) -> None:
         used = self.plan.used_cells()
@@ -144,6 +155,39 @@ class FairProblem(Verbs, BaseProblem):
         more = [torch.full((*x.shape[:-1], a.size), a.start, dtype=self.dtype) for a in self.plan.auxiliaries]
         return torch.cat([x, *more], dim=-1).to(self.device)
 
+    # -- the same rows under other functions --------------------------------------------------------------------
+
+    def sharpened(self, factor: float) -> FairProblem:
+        """This problem with surrogates of decisions `factor` times as steep. Rows and batches are shared."""
+        made = copy(self)
+        made._functions = [f.sharpened(factor).trained(self.loss) for f in self.plan.functions]
+        made._kept = None
+        return made
+
+    def with_objective(self, objective: Accuracy) -> FairProblem:
+        """This problem, whose objective is an Accuracy, with another share of the error rate. Rows are shared."""
+        plan = self.plan
+        assert plan.objective is not None
+        made = copy(self)
+        plan = replace(plan, objective=replace(plan.objective, coefficient=objective.coefficients))
+        Verbs.__init__(
+            made, self.model, self.loss, self.features, self.targets, self.cells, self.row_weight, self.strata, plan
+        )
+        return made
+
+    def curvature(self) -> Tensor | None:
+        """(n, n) second moments of the features of at most CURVATURE_ROWS rows, for a dense linear model of one score."""
+        model, features = self.model, self.features
+        if not isinstance(model, MLP) or model.hidden or model.outputs > 1 or not isinstance(features, Tensor):
+            return None
+        if model.n != self.n or model.n > MOST_CURVED:
+            return None
+        if self._curvature is None:
+            rows = features[:: -(-len(features) // CURVATURE_ROWS)]
+            rows = torch.cat([rows, torch.ones_like(rows[:, :1])], dim=1) if model.bias else rows
+            self._curvature = rows.mT @ rows / len(rows)
+        return self._curvature
+
     # -- measuring ----------------------------------------------------------------------------------------------
 
     def all_scores(self, x: Tensor, features: Tensor | SparseRows | None = None) -> Tensor:
@@ -155,7 +199,7 @@ class FairProblem(Verbs, BaseProblem):
     def evaluate(self, x: Tensor) -> Measured:
         """The objective, the true constraints and the stated bounds' values on all rows; uncounted.
 
-        extra: "accuracy" where there is one, and "stated" (..., bounds): the value of each bound as it was stated, NaN
+        extra: "loss" the mean loss where the objective is accuracy, "accuracy" where there is one, and "stated" (..., bounds): the value of each bound as it was stated, NaN
         where it is undefined.
         """
         scores = self.all_scores(x)
@@ -163,7 +207,7 @@ class FairProblem(Verbs, BaseProblem):
         y = self._per_run(scores, self.targets)
         loss = self.loss.value(scores, y)
         f = (batch.objective * loss).sum(-1)
-        extra = self._accuracy(scores, batch.objective)
+        extra = self._accuracy(scores, batch.objective) | ({"loss": f} if self.refined else {})
         if batch.reduction is None and not self.plan.beyond_means:
             g = f.new_zeros(*f.shape, 0)
         else:

@@ -8,7 +8,7 @@ row functions that it is a ratio of, and the binomial share behind it that inter
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -126,6 +126,10 @@ class RowFunction:
     sharpness: float = 1.0
     per_class: bool = False
     largest: float | None = None
+
+    def sharpened(self, factor: float) -> RowFunction:
+        """With a surrogate that is `factor` times as steep; a loss stays as it is."""
+        return self if self.surrogate == "loss" else replace(self, sharpness=factor * self.sharpness)
 
     def trained(self, loss: Pointwise) -> Pointwise:
         """The differentiable function; `loss`: the problem's."""

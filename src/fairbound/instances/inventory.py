@@ -41,7 +41,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.problems.base import BaseProblem
 from fairbound.problems.domain import Box
 from fairbound.problems.problem import Evaluation, Measured, Weights, check_finite
-from fairbound.rows.sampling import KINDS
+from fairbound.rows.sampling import check_kind
 
 DISCOUNT = 0.95
 PURCHASE, LOST_SALE = 20.0, 100.0
@@ -188,8 +188,7 @@ class Inventory(BaseProblem):
 
     def sample(self, seeds: Sequence[int], name: str, k: int, size: int, kind: str) -> DemandBatch:
         """`size` demand draws, of each run its own where there are several seeds."""
-        if kind not in KINDS:
-            raise OptionError(f"unknown sampling {kind!r}; known: {', '.join(KINDS)}.")
+        check_kind(kind)
         if size < 1:
             raise OptionError(f"a batch needs at least one draw, got {size}.")
         if kind == "full":

@@ -15,6 +15,7 @@ from fairbound.base.own import own_module
 from fairbound.methods.alm import ALM
 from fairbound.methods.certified_level_set import CertifiedLevelSet
 from fairbound.methods.dfls import DFLS
+from fairbound.methods.full_batch_alm import FullBatchALM
 from fairbound.methods.method import Method, State
 from fairbound.methods.sfls import SFLS
 from fairbound.methods.sgd import SGD
@@ -33,6 +34,7 @@ __all__ = [
     "SSLALM",
     "YNW",
     "CertifiedLevelSet",
+    "FullBatchALM",
     "Method",
     "SGDFairret",
     "State",
@@ -54,6 +56,7 @@ METHODS: dict[str, type[Any]] = {
         DFLS,
         YNW,
         CertifiedLevelSet,
+        FullBatchALM,
     )
 }
 """Short names. A method that is not here is named by its class: "package.module:Class"."""

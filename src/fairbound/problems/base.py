@@ -109,6 +109,14 @@ class BaseProblem(ABC):
         """None: nothing is known of how far single rows can lie apart."""
         return None
 
+    def sharpened(self, factor: float) -> Problem:
+        """Itself: nothing is smoothed."""
+        return self
+
+    def curvature(self) -> Tensor | None:
+        """None: it is not known."""
+        return None
+
     def of_run(self, r: int) -> Problem:
         """Itself: all runs of a stack have the same problem."""
         return self

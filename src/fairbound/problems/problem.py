@@ -21,7 +21,7 @@ from torch import Tensor
 from fairbound.base.errors import NonFiniteError
 from fairbound.problems.domain import Domain
 from fairbound.problems.dual_sets import DualSet
-from fairbound.rows.sampling import Strata
+from fairbound.rows.sampling import Strata, check_kind
 
 
 class Evaluation(NamedTuple):
@@ -127,6 +127,15 @@ class Problem(Protocol):
         """Between what values one row can lie at x (..., n), or at every x of the domain; None where it is not known."""
         ...
 
+    def sharpened(self, factor: float) -> Problem:
+        """This problem with surrogates `factor` times as steep where the metric jumps, so nearer to it and harder to minimise;
+        itself where nothing is smoothed. Batches are shared."""
+        ...
+
+    def curvature(self) -> Tensor | None:
+        """(n, n), symmetric: what the second derivatives of f look like up to a factor, at any x; None where it is not known."""
+        ...
+
     def of_run(self, r: int) -> Problem:
         """The problem of run r of a stack: this one, or where every run has its own bounds (R, m) the one with bounds[r]."""
         ...
@@ -155,6 +164,7 @@ class Draws:
     """
 
     def __init__(self, problem: Problem, seeds: Sequence[int], batch_size: int, sampling: str = "balanced"):
+        check_kind(sampling)
         self.problem, self.seeds, self.batch_size, self.sampling = problem, tuple(seeds), batch_size, sampling
 
     def __call__(self, name: str, k: int, size: int | None = None, sampling: str | None = None) -> Any:

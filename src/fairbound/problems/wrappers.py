@@ -75,6 +75,14 @@ class Wrapper(BaseProblem):
         """The inner problem's: between what values one row can lie, for f (...,) and each g (..., m)."""
         return self.inner.ranges(x)
 
+    def sharpened(self, factor: float) -> Problem:
+        """The wrapper around the inner problem with steeper surrogates."""
+        return self.around(self.inner.sharpened(factor))
+
+    def curvature(self) -> Tensor | None:
+        """(n, n) the inner problem's, or None."""
+        return self.inner.curvature()
+
     def around(self, inner: Problem) -> Problem:
         """This wrapper around another problem of the same shape; itself where it is the one inside."""
         if inner is self.inner:

@@ -121,10 +121,15 @@ def _power_of_two(limit: int) -> int:
     return 1 << (max(1, limit).bit_length() - 1)
 
 
-def draw_rows(strata: Strata, seeds: Sequence[int], name: str, block: int, size: int, kind: str) -> Rows:
-    """The rows of the block-th `block_length(size)` batches of the stream `name`."""
+def check_kind(kind: str) -> None:
+    """Raises: OptionError where there is no sampling called `kind`."""
     if kind not in KINDS:
         raise OptionError(f"unknown sampling {kind!r}; known: {', '.join(KINDS)}.")
+
+
+def draw_rows(strata: Strata, seeds: Sequence[int], name: str, block: int, size: int, kind: str) -> Rows:
+    """The rows of the block-th `block_length(size)` batches of the stream `name`."""
+    check_kind(kind)
     n, length = int(strata.sizes.sum()), block_length(size)
     if kind == "shuffled":
         return Rows(torch.stack([_shuffled(n, s, name, block * length, length, size) for s in seeds], 1), None, False)

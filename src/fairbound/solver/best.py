@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+LATEST = 8
+"""Iterates that are kept to land between."""
+
+TOWARDS, BISECTIONS = 2, 7
+"""How many of them are gone towards, and the halvings each time."""
 
 
 @dataclass
@@ -14,7 +21,8 @@ class Best:
     """The best iterate so far: feasible before infeasible; then the lower objective; then the smaller violation.
 
     x: (..., n); f, violation: (...,) of the rows it was chosen on; step: (...,) where it was met; met: (...,) the last step
-    at which any iterate met the bounds, -1 for none.
+    at which any iterate met the bounds, -1 for none. recent_x: (LATEST, ..., n), recent_f, recent_violation: (LATEST, ...)
+    of the latest iterates, for `land`.
     """
 
     x: Tensor
@@ -22,6 +30,9 @@ class Best:
     violation: Tensor
     step: Tensor
     met: Tensor
+    recent_x: Tensor
+    recent_f: Tensor
+    recent_violation: Tensor
 
     @classmethod
     def none(cls, x: Tensor) -> Best:
@@ -29,7 +40,8 @@ class Best:
         lead = x.shape[:-1]
         far = torch.full(lead, math.inf, dtype=torch.float64)
         never = torch.full(lead, -1, dtype=torch.int64)
-        return cls(x.clone(), far, far.clone(), never, never.clone())
+        latest = far.expand(LATEST, *lead)
+        return cls(x.clone(), far, far.clone(), never, never.clone(), x.expand(LATEST, *x.shape), latest, latest)
 
     @property
     def found(self) -> bool:
@@ -40,12 +52,40 @@ class Best:
         """Take x (..., n) with objective f (...,) and violation (...,) >= 0 where it is better, run by run: one that meets
         the bounds before one that does not, then the lower f, or the smaller violation where neither does."""
         f, violation = f.double().cpu(), violation.double().cpu()
+        self.recent_x = torch.cat([self.recent_x[1:], x.unsqueeze(0)])
+        self.recent_f = torch.cat([self.recent_f[1:], f.unsqueeze(0)])
+        self.recent_violation = torch.cat([self.recent_violation[1:], violation.unsqueeze(0)])
+        self._take(x, f, violation, step)
+
+    def _take(self, x: Tensor, f: Tensor, violation: Tensor, step: int) -> None:
         feasible, was = violation <= 0, self.violation <= 0
         better = (feasible & ~was) | (feasible & was & (f < self.f)) | (~feasible & ~was & (violation < self.violation))
         self.x = torch.where(better.unsqueeze(-1).to(x.device), x, self.x)
         self.f, self.violation = torch.where(better, f, self.f), torch.where(better, violation, self.violation)
         self.step = torch.where(better, torch.full_like(self.step, step), self.step)
         self.met = torch.where(feasible, torch.full_like(self.met, step), self.met)
+
+    def land(self, measure: Callable[[Tensor], tuple[Tensor, Tensor]], step: int) -> None:
+        """Go from the best iterate, where it meets the bounds, towards late ones that miss them at a lower objective, as far
+        as the bounds allow: by bisection, towards the two that miss them least.
+
+        measure: x (..., n) -> objective and violation (...,), each as offered. step: the number under which points are kept.
+        """
+        for _ in range(TOWARDS):
+            ahead = (self.recent_violation > 0) & (self.recent_f < self.f) & (self.violation <= 0)
+            if not ahead.any():
+                return
+            nearest = torch.where(ahead, self.recent_violation, torch.inf).argmin(0, keepdim=True)
+            there = ahead.gather(0, nearest)[0].unsqueeze(-1).to(self.x.device)
+            end = self.recent_x.gather(0, nearest.unsqueeze(-1).expand(1, *self.x.shape).to(self.x.device))[0]
+            self.recent_violation = self.recent_violation.scatter(0, nearest, torch.inf)
+            inside, outside = self.x, torch.where(there, end, self.x)
+            for _ in range(BISECTIONS):
+                middle = (inside + outside) / 2
+                f, violation = (v.double().cpu() for v in measure(middle))
+                self._take(middle, f, violation, step)
+                meets = (violation <= 0).unsqueeze(-1).to(middle.device)
+                inside, outside = torch.where(meets, middle, inside), torch.where(meets, outside, middle)
 
     def settled(self, step: int) -> bool:
         """Whether every run has met the bounds in the second half of its steps, and so not by an early chance alone."""

@@ -32,15 +32,16 @@ Stopped = Literal["budget", "interrupted", "halted"]
 
 
 class Spacing:
-    """When the next record is due, in steps, or in data passes where the text says epochs."""
+    """When the next record is due, in steps, or in data passes where the text says epochs; with None after `least` steps at
+    first, then after 5 % of those done."""
 
-    def __init__(self, every: int | str | None):
+    def __init__(self, every: int | str | None, least: int = 50):
         asked = Budget.of(every) if isinstance(every, str) else None
         if asked is not None and not math.isinf(min(asked.seconds, asked.steps, asked.samples)):
             raise OptionError(f"record_every is a number of steps, or passes like '0.5 epochs'; got {every!r}.")
         if isinstance(every, int) and every < 1:
             raise OptionError(f"record_every must be at least 1, got {every}.")
-        self.steps = every if isinstance(every, int) else None
+        self.steps, self.least = every if isinstance(every, int) else None, least
         self.epochs = None if asked is None else asked.epochs
 
     def done(self, k: int, samples: int, rows: int) -> float:
@@ -51,7 +52,7 @@ class Spacing:
         """Where the record after one at `done` is due."""
         if self.epochs is not None:
             return (math.floor(done / self.epochs) + 1) * self.epochs
-        return done + (self.steps or max(50, done // 20))
+        return done + (self.steps or max(self.least, done // 20))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +141,8 @@ class Run:
                 if not self.recorder.rows or self.recorder.rows[-1]["step"] != self.state.k:
                     self._record()
                 self._save()
+                if self.state.outer is None and self.problem.m and not interrupts.seen:
+                    self.best.land(lambda x: self._judged(x)[:2], self.state.k)
         if self.settings.progress:
             print(file=sys.stderr)
         return "interrupted" if interrupts.seen else "halted" if halted else "budget", seconds
@@ -200,14 +203,11 @@ class Run:
 
     def _measured(self) -> dict[str, Any]:
         """One record of the current point, which is offered as the best."""
-        state, x, validation = self.state, self.current, self.settings.validation
-        train = self.problem.evaluate(x)
+        state, x = self.state, self.current
+        f, violation, train, held = self._judged(x)
         row = {"step": state.k, "seconds": self.clock.seconds, **self.counts.as_dict(), "train": _numbers(train)}
-        f, violation = train.f, train.violation
-        if validation is not None:
-            held = validation.evaluate(x)
+        if held is not None:
             row["validation"] = _numbers(held)
-            f, violation = held.f, torch.maximum(violation, held.violation)
         self.best.offer(x, f, violation, state.k)
         row["multipliers"] = state.multipliers.clone()
         if state.outer is not None:
@@ -215,6 +215,14 @@ class Run:
         row |= {name: value.clone() for name, value in state.shown.items()}
         row["best_step"] = self.best.step
         return row
+
+    def _judged(self, x: Tensor) -> tuple[Tensor, Tensor, Measured, Measured | None]:
+        """Objective and violation (...,) by which x (..., n) is chosen, of the training and of the validation rows."""
+        train, validation = self.problem.evaluate(x), self.settings.validation
+        if validation is None:
+            return train.f, train.violation, train, None
+        held = validation.evaluate(x)
+        return held.f, torch.maximum(train.violation, held.violation), train, held
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fairbound.base.records import Counts
 from fairbound.methods import algorithm as algorithm_named
-from fairbound.methods.method import State, check_needs
+from fairbound.methods.method import Method, State, check_needs
 from fairbound.problems.problem import Problem
 from fairbound.solver.budget import Budget
 from fairbound.solver.run import Run, Settings, Spacing, Stopped
@@ -78,8 +78,8 @@ def solve(
     budget: "30s", "5000 steps", "10 epochs", "2e6 samples", Budget(...), or seconds. Evaluation is not counted.
     seed: one, or R of them for a stack of R runs in one set of tensors.
     validation: the same bounds on other rows; an iterate is feasible if it meets them on both, and is ranked there.
-    record_every: steps between evaluations, or data passes as "0.5 epochs"; None spaces them by 50 steps, then by 5 % of
-        the steps done. A method that counts its outer iterates is evaluated at each of them besides.
+    record_every: steps between evaluations, or data passes as "0.5 epochs"; None spaces them by 50 steps (a method
+        may say fewer), then by 5 % of the steps done. A method that counts its outer iterates is evaluated at each of them besides.
     x0: (n,) or (R, n); None for the problem's own start. Counts begin at zero.
     records: JSON-lines file to append to, read by `fairbound.base.records.read_records`. checkpoint: file to write every `checkpoint_every` seconds, on an interrupt
         and at the end; where it exists the run goes on from it, bit for bit as an unbroken one would.
@@ -101,7 +101,7 @@ def solve(
         seeds=(seed,) if isinstance(seed, int) else tuple(seed),
         batch_size=batch_size,
         sampling=sampling,
-        spacing=Spacing(record_every),
+        spacing=Spacing(record_every, getattr(method, "record_every", Method.record_every)),
         nonfinite=nonfinite,
         patience=patience,
         average=average,

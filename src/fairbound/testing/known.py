@@ -24,7 +24,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.problems.base import BaseProblem
 from fairbound.problems.domain import Domain, Space
 from fairbound.problems.problem import Evaluation, Measured, Weights, check_finite
-from fairbound.rows.sampling import KINDS
+from fairbound.rows.sampling import check_kind
 
 BLOCK = 64  # batches whose noise is drawn at once
 ROWS = 1000  # rows in an epoch of a KnownProblem
@@ -104,8 +104,7 @@ class KnownProblem(BaseProblem):
 
     def sample(self, seeds: Sequence[int], name: str, k: int, size: int, kind: str) -> Noise:
         """Noise of the k-th batch of the stream `name`; the kinds other than "full" do not differ here."""
-        if kind not in KINDS:
-            raise OptionError(f"unknown sampling {kind!r}; known: {', '.join(KINDS)}.")
+        check_kind(kind)
         if kind == "full":
             return Noise(None, None, self.rows, (name, k))
         if self.noise == 0:

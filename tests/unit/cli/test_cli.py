@@ -69,10 +69,9 @@ def test_fit_writes_the_model_the_page_and_the_records(run, csv, tmp_path):
     assert [m["name"] for m in audit["comparison"]] == ["constrained", "unconstrained"]
     assert audit["data"]["train_rows"] + audit["data"]["rows"] == 800 and audit["data"]["rows"] == 200
     assert audit["data"]["positive"] == "yes" and audit["data"]["checksum"].startswith("sha256:")
-    assert audit["trajectory"]["steps"][-1] == 1000
     assert "<!doctype html>" in (out / "report.html").read_text()
     records = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
-    assert records[-1]["step"] == 1000
+    assert records[-1]["step"] == audit["trajectory"]["steps"][-1] > 0
     loaded = fb.FairClassifier.load(out / "model")
     assert loaded.classes_.tolist() == ["no", "yes"]
     for shown in ("accuracy", "AUC", "constrained", "unconstrained", "demographic_parity <= 0.2", str(out / "model")):

@@ -8,6 +8,7 @@ import pytest
 
 import fairbound as fb
 from fairbound.estimators import training
+from fairbound.methods import ALM
 from fairbound.solver.solve import Solution
 
 FOUND, MISSED = (True, 10), (False, 10)
@@ -42,7 +43,7 @@ def test_a_run_follows_where_none_was_found_and_nobody_stopped(monkeypatch, runs
         return SimpleNamespace(name=name, rows=100, plan=plan, with_dual_rows=lambda held: problem("dual"))
 
     trained = training.train(
-        problem("own"), problem("held"), lambda: problem("all"), algorithm="auto", budget="10 steps", batch_size=10,
+        problem("own"), problem("held"), lambda: problem("all"), method=ALM(), budget="10 steps", batch_size=10,
         sampling="balanced", seed=0, progress=False,
     )  # fmt: skip
     assert made == expected and not left

@@ -1,0 +1,181 @@
+"""Accuracy at equal difference: FairClassifier(linear) under stated bounds beside fairlearn's reduction, swept.
+
+For each data set, split and notion, `FairClassifier` with its defaults and with objective="accuracy" is fitted under every bound,
+and fairlearn's ExponentiatedGradient(LogisticRegression) under every value of SWEEP. All see the same arrays: the training rows
+of one random 80/20 split per seed, float64, one-hot encoded and standardised, the sensitive attribute not among them. Its
+predictions are random; its accuracy and rates are expectations over its own probabilities. Differences are of hard decisions of
+the groups: the largest over the notion's rates.
+
+Printed: for each (data, notion, bound) and part, our mean accuracy over the splits less that of fairlearn's frontier at the same
+mean difference (means over splits joined by lines; below its smallest difference, its accuracy there), with a standard error
+by the jackknife over splits; and processor time. `--results` keeps every fit as a line of JSON and takes up where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import harness
+
+harness.single_thread()
+
+import numpy as np  # noqa: E402
+
+from fairbound.data import Prepared, load, prepare  # noqa: E402
+
+TABLES = {
+    "adult": "sex",
+    "bank": "age_25_60",
+    "law-school": "race",
+    "compas": "sex",
+    "acs-income-co": "sex",
+    "acs-income-us-46pct": "sex",
+}
+BOUNDS = (0.01, 0.02, 0.05)
+NOTIONS = {
+    "demographic_parity": ("DemographicParity", (None,)),
+    "equal_opportunity": ("TruePositiveRateParity", (1,)),
+    "equalized_odds": ("EqualizedOdds", (0, 1)),
+}
+SWEEP = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04)
+OURS = {"fairbound": "auto", "fairbound accuracy": "accuracy"}
+PEER = "fairlearn"
+
+
+def measures(positive: np.ndarray, y: np.ndarray, group: np.ndarray, labels: tuple) -> dict[str, float]:
+    """Accuracy, and the largest difference of the groups' rates; positive: (n,) probabilities of a positive decision."""
+    gaps = []
+    for label in labels:
+        rows = np.ones(len(y), dtype=bool) if label is None else y == label
+        rates = [positive[rows & (group == g)].mean() for g in np.unique(group)]
+        gaps.append(max(rates) - min(rates))
+    return {"accuracy": float(np.where(y == 1, positive, 1 - positive).mean()), "difference": float(max(gaps))}
+
+
+def fitted(method: str, notion: str, value: float, data: Prepared) -> Any:
+    """A function X -> (n,) probabilities of a positive decision."""
+    if method in OURS:
+        from fairbound import FairClassifier
+
+        model = FairClassifier(f"{notion} <= {value}", objective=OURS[method])
+        model.fit(data.X_train, data.y_train, sensitive_features=data.group_train)
+        return lambda X: model.predict(X).astype(float)
+    import fairlearn.reductions as reductions
+    from sklearn.linear_model import LogisticRegression
+
+    moment = getattr(reductions, NOTIONS[notion][0])(difference_bound=value)
+    peer = reductions.ExponentiatedGradient(LogisticRegression(max_iter=1000), moment, eps=value)
+    peer.fit(data.X_train, data.y_train, sensitive_features=data.group_train)
+    return lambda X: peer._pmf_predict(X)[:, 1]
+
+
+def runs(tables: list[str], seeds: int, notions: list[str], results: Path | None) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in results.read_text().splitlines()] if results and results.exists() else []
+    done = {(r["data"], r["seed"], r["notion"], r["method"], r["value"]) for r in rows}
+    for table in tables:
+        source = load(table)
+        for seed in range(seeds):
+            data = prepare(source, seed, group=TABLES[table])
+            for notion in notions:
+                asked = [(m, b) for m in OURS for b in BOUNDS] + [(PEER, b) for b in SWEEP]
+                for method, value in asked:
+                    if (table, seed, notion, method, value) in done:
+                        continue
+                    start = time.process_time()
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        predict = fitted(method, notion, value, data)
+                    row: dict[str, Any] = {
+                        "data": table,
+                        "seed": seed,
+                        "notion": notion,
+                        "method": method,
+                        "value": value,
+                    }
+                    row["seconds"] = time.process_time() - start
+                    for part in ("train", "test"):
+                        X, y, group = (getattr(data, f"{name}_{part}") for name in ("X", "y", "group"))
+                        found = measures(predict(X), y, group, NOTIONS[notion][1])
+                        row |= {f"{name}_{part}": v for name, v in found.items()}
+                    rows.append(row)
+                    if results:
+                        with results.open("a") as file:
+                            file.write(json.dumps(row) + "\n")
+    return [r for r in rows if r["data"] in tables and r["seed"] < seeds and r["notion"] in notions]
+
+
+def ahead(ours: np.ndarray, peer: np.ndarray) -> float:
+    """Our mean accuracy less the peer's frontier at the same difference. ours: (splits, 2), peer: (splits, sweep, 2), each of
+    (difference, accuracy)."""
+    difference, accuracy = ours.mean(0)
+    points = peer.mean(0)
+    points = points[np.argsort(points[:, 0])]
+    best = np.maximum.accumulate(points[:, 1])
+    return float(accuracy - np.interp(difference, points[:, 0], best))
+
+
+def jackknife(ours: np.ndarray, peer: np.ndarray) -> float:
+    n = len(ours)
+    if n < 2:
+        return float("nan")
+    left_out = np.array([ahead(np.delete(ours, i, 0), np.delete(peer, i, 0)) for i in range(n)])
+    return float(np.sqrt((n - 1) / n * ((left_out - left_out.mean()) ** 2).sum()))
+
+
+def table_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    out = []
+    keys = sorted({(r["data"], r["notion"]) for r in rows})
+    for data, notion in keys:
+        mine = [r for r in rows if (r["data"], r["notion"]) == (data, notion)]
+        seeds = sorted({r["seed"] for r in mine})
+        pick = {(r["method"], r["value"], r["seed"]): r for r in mine}
+        seconds = np.median([r["seconds"] for r in mine if r["method"] == PEER])
+        for method in OURS:
+            for bound in BOUNDS:
+                line: dict[str, Any] = {"data": data, "notion": notion, "method": method, "bound": bound}
+                own = [pick[method, bound, s] for s in seeds]
+                for part in ("train", "test"):
+                    of = lambda r: [r[f"difference_{part}"], r[f"accuracy_{part}"]]  # noqa: B023, E731
+                    ours = np.array([of(r) for r in own])
+                    peer = np.array([[of(pick[PEER, v, s]) for v in SWEEP] for s in seeds])
+                    line[f"{part}_difference"], line[f"{part}_accuracy"] = (round(float(v), 4) for v in ours.mean(0))
+                    line[f"{part}_ahead"] = round(ahead(ours, peer), 4)
+                    line[f"{part}_error"] = round(jackknife(ours, peer), 4)
+                line["met"] = sum(r["difference_train"] <= bound + 1e-12 for r in own)
+                line["seconds"] = round(float(np.median([r["seconds"] for r in own])), 2)
+                line["times_fairlearn"] = round(line["seconds"] / seconds, 3)
+                out.append(line)
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument(
+        "--data", default=",".join(list(TABLES)[:5]), help="comma-separated subset of " + ", ".join(TABLES)
+    )
+    parser.add_argument("--notions", default=",".join(NOTIONS))
+    parser.add_argument("--results", type=Path, default=None)
+    args = parser.parse_args()
+    rows = runs(args.data.split(","), args.seeds, args.notions.split(","), args.results)
+    lines = table_of(rows)
+    width = {name: max(len(name), *(len(str(line[name])) for line in lines)) for name in lines[0]}
+    print("  ".join(name.rjust(width[name]) for name in width))
+    for line in lines:
+        print("  ".join(str(line[name]).rjust(width[name]) for name in width))
+    for method in OURS:
+        of = [line for line in lines if line["method"] == method]
+        mean = {part: round(float(np.mean([line[f"{part}_ahead"] for line in of])), 4) for part in ("train", "test")}
+        least = min(line["test_ahead"] + line["test_error"] for line in of)
+        print(f"{method}: mean ahead {mean}, least test_ahead + test_error {least:.4f}, bounds met on the training rows in "
+              f"{sum(line['met'] for line in of)} of {len(of) * args.seeds}, largest share of fairlearn's time "
+              f"{max(line['times_fairlearn'] for line in of)}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

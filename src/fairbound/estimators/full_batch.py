@@ -1,0 +1,101 @@
+"""A linear model trained on all rows at once: the lowest loss first, from there towards accuracy, both under the bounds.
+
+The share of the error rate in the objective rises in steps, each begun at the point before. With objective "auto" it rises
+as long as the area under the ROC curve stays near that of the lowest loss, so that scores keep their order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+
+from fairbound.base.records import Counts
+from fairbound.base.seeds import seed_for
+from fairbound.fairness.objectives import Accuracy
+from fairbound.fairness.problem import FairProblem
+from fairbound.methods import FullBatchALM
+from fairbound.rows.split import stratified_split
+from fairbound.solver.solve import Solution, solve
+
+SHARES = (0.3, 0.65, 0.9)
+"""Shares of the error rate in the objective, in turn."""
+
+AUC_LOSS = 0.002
+"""By how much "auto" lets the area under the ROC curve fall."""
+
+PART_ROWS = 100_000
+"""With more than twice as many rows, all but the last rounds are of a random part with so many."""
+
+
+def part_of(n: int, strata: np.ndarray, seed: int) -> np.ndarray | None:
+    """Numbers of about PART_ROWS of n rows, at least one of every stratum; None where all rows are to be taken.
+
+    strata: (n, C) integers, equal rows being one stratum.
+    """
+    if n <= 2 * PART_ROWS:
+        return None
+    return stratified_split(strata, [1 - PART_ROWS / n], seed_for("part", root=seed))[0]
+
+
+def train_full_batch(
+    problem: FairProblem,
+    part: FairProblem | None,
+    method: FullBatchALM,
+    *,
+    refined: Literal["no", "auto", "yes"],
+    **options: Any,
+) -> Solution:
+    """The solution of `problem`; its steps, records and counts are those of all runs together.
+
+    part: some of its rows to begin on, or None. refined: whether the objective, an `Accuracy` then, is to go from the loss
+    towards the error rate: "auto" as far as the order of the scores allows. options: those of `solve`.
+    """
+    first = problem if part is None else part
+    quick = replace(method, sharpness=method.sharpness[-1:], patience=1, tolerance=10 * method.tolerance)
+
+    def run(before: Solution | None, on: FairProblem, by: FullBatchALM) -> Solution:
+        after = solve(on, by, x0=None if before is None else before.x, **options)
+        return after if before is None else _joined(before, after)
+
+    def under(on: FairProblem, share: float) -> FairProblem:
+        return on if refined == "no" else on.with_objective(Accuracy(share))
+
+    begin = method if refined == "no" else replace(quick, sharpness=method.sharpness)
+    solution, share = run(None, under(first, 0.0), begin), 0.0
+    least = auc(first, solution.x) - AUC_LOSS if refined == "auto" else 0.0
+    for next_share in () if refined == "no" else SHARES:
+        if solution.stopped == "interrupted" or not solution.feasible:
+            break
+        after = run(solution, under(first, next_share), quick)
+        if not after.feasible or auc(first, after.x) < least:
+            solution = replace(solution, stopped=after.stopped)
+            break
+        solution, share = after, next_share
+    return (
+        solution if part is None or solution.stopped == "interrupted" else run(solution, under(problem, share), quick)
+    )
+
+
+def auc(problem: FairProblem, x: Tensor) -> float:
+    """The area under the ROC curve of the problem's rows, ties counted half; 1 where they have one class."""
+    weight = np.ones(problem.rows) if problem.row_weight is None else problem.row_weight.cpu().numpy()
+    y, scores = problem.targets.cpu().numpy()[weight > 0], problem.all_scores(x).cpu().numpy()[weight > 0]
+    return 1.0 if len(np.unique(y)) < 2 else float(roc_auc_score(y, scores, sample_weight=weight[weight > 0]))
+
+
+def _joined(before: Solution, after: Solution) -> Solution:
+    """`after`, a run begun where `before` ended, with the steps, seconds and records of both."""
+    steps, seconds = before.steps, before.seconds
+    shifted = [{**row, "step": row["step"] + steps, "seconds": row["seconds"] + seconds} for row in after.records[1:]]
+    return replace(
+        after,
+        records=[*before.records, *shifted],
+        steps=steps + after.steps,
+        seconds=seconds + after.seconds,
+        best_step=steps + after.best_step,
+        counts=Counts(**{name: n + getattr(before.counts, name) for name, n in after.counts.as_dict().items()}),
+    )

@@ -1,0 +1,222 @@
+"""Augmented Lagrangian on all rows at once: L-BFGS inside, surrogates that sharpen, and multipliers of the true metric.
+
+    round k, with surrogates g^s of sharpness s = s_k and offsets c = g(x) - g^s(x):
+        x <- argmin f(x) + sum_i [y_i + rho (g^s_i(x) + c_i + a_i)]_+^2 / (2 rho)        by L-BFGS, from the x before
+        y <- [y + rho (g(x) + a)]_+,   c <- g(x) - g^s(x),   a_i <- 2 a_i where g_i(x) > 0
+
+g is the stated metric, of decisions. Where x no longer moves, g^s + c = g: the bound is met by the metric itself, with
+equality where it costs something, while only g^s is differentiated. A smooth surrogate may bend another way than the
+metric, so that the offsets chase it for ever; s rises from 1, where the problem is nearly convex, until both agree.
+
+It is for problems whose rows fit in memory and whose models are small: nothing is random, and some 20 rounds of some 10
+passes each do.
+
+Source: Nocedal and Wright (2006), chapter 17 (augmented Lagrangian) and chapter 7 (L-BFGS); Cotter et al. (2019), Two-player
+    games for efficient non-convex constrained optimization, for multipliers driven by the true constraints.
+Departs: surrogates are shifted by c to the metric's value; they sharpen between rounds; a_i >= 0 keeps x inside a bound that
+    rates of few rows jump over; the first y are the least-squares multipliers at the start, so that a run may begin at the
+    solution of another bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from scipy.optimize import minimize, nnls
+from torch import Tensor
+
+from fairbound.base.errors import OptionError
+from fairbound.methods.method import Method, State, no_multipliers
+from fairbound.methods.primal import positive, share
+from fairbound.problems.problem import Draws, Evaluation, Problem
+
+MOST_ACTIVE = 64
+"""Constraints of which the start asks the gradients, the most violated first."""
+
+RIDGE = 1e-4
+"""Share of the mean diagonal that is added to the curvature, so that constant columns have an inverse."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullBatchALMState(State):
+    """offset, margin: c and a (..., m). lowest: (...,) the lowest objective of a round of the last sharpness that met every
+    bound. idle: (...,) int64, such rounds since it fell."""
+
+    offset: Tensor
+    margin: Tensor
+    lowest: Tensor
+    idle: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullBatchALM(Method[FullBatchALMState]):
+    """Options of the augmented Lagrangian on all rows.
+
+    sharpness: factors on the surrogates' own sharpness, from the first rounds to the last. rounds_each: rounds at each of them
+        but the last, which holds until the run ends.
+    iterations: L-BFGS iterations of a round at most.
+    penalty: rho, times the problem's `dual_scale`. multiplier_bound: y stays in [0, multiplier_bound].
+    margin: a at first, as a share of each bound in [0, 1); it is doubled where a round of the last sharpness ends outside,
+        up to half of the bound.
+    patience, tolerance: the run ends where, in `patience` rounds of the last sharpness that met every bound, the objective
+        fell by less than tolerance times its size.
+    rounds: the run ends after so many in any case.
+    dual_values: "true" for multipliers and offsets of the stated metric; "surrogate" solves the problem that training
+        differentiates, at the last sharpness, without offsets.
+    """
+
+    sharpness: tuple[float, ...] = (1.0, 3.0, 8.0)
+    rounds_each: int = 2
+    iterations: int = 8
+    penalty: float = 10.0
+    multiplier_bound: float = 1000.0
+    margin: float = 0.005
+    patience: int = 2
+    tolerance: float = 1e-4
+    rounds: int = 40
+    dual_values: Literal["true", "surrogate"] = "true"
+
+    name: ClassVar[str] = "full_batch_alm"
+    presets: ClassVar[dict[str, dict]] = {}
+    needs: ClassVar[frozenset[str]] = frozenset({"space"})
+    record_every: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        positive(
+            rounds_each=self.rounds_each,
+            iterations=self.iterations,
+            penalty=self.penalty,
+            multiplier_bound=self.multiplier_bound,
+            patience=self.patience,
+            tolerance=self.tolerance,
+            rounds=self.rounds,
+        )
+        share(margin=self.margin)
+        if self.dual_values not in ("true", "surrogate"):
+            raise OptionError(f"dual_values must be 'true' or 'surrogate', got {self.dual_values!r}.")
+        if not self.sharpness or not all(s > 0 for s in self.sharpness):
+            raise OptionError(f"sharpness must be one or more positive numbers, got {self.sharpness!r}.")
+
+    def init(self, problem: Problem, x: Tensor, draws: Draws) -> FullBatchALMState:
+        """At x (..., n), with the multipliers that make it most nearly stationary."""
+        runs = _runs(problem, x, draws)
+        made = [self._first(one, row, own) for one, row, own in runs]
+        y, offset = (torch.stack(part).view(*x.shape[:-1], problem.m) for part in zip(*made, strict=True))
+        lead = x.shape[:-1]
+        return FullBatchALMState(
+            x=x,
+            k=0,
+            multipliers=y,
+            halted=torch.zeros(lead, dtype=torch.bool),
+            offset=offset,
+            margin=self.margin * (no_multipliers(problem, x) + problem.bounds),
+            lowest=x.new_full(lead, torch.inf),
+            idle=torch.zeros(lead, dtype=torch.int64),
+        )
+
+    def step(self, state: FullBatchALMState, problem: Problem, draws: Draws) -> FullBatchALMState:
+        """One round, of every run that has not ended."""
+        single = state.x.dim() == 1
+        fields = ("multipliers", "offset", "margin", "lowest", "idle", "halted")
+        new = {name: getattr(state, name).clone() for name in fields}
+        for r, (one, x, own) in enumerate(_runs(problem, state.x, draws)):
+            at = ... if single else r
+            if new["halted"][at]:
+                continue
+            for name, value in self._round(state.k, one, x, own, {name: v[at] for name, v in new.items()}).items():
+                new[name][at] = value
+        return state.next(**new)
+
+    def _stage(self, k: int) -> int:
+        """The place in `sharpness` of round k."""
+        return min(k // self.rounds_each, len(self.sharpness) - 1)
+
+    def _first(self, problem: Problem, x: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+        """The least-squares multipliers (m,) at x, of the bounds that it does not meet with room, and the offsets (m,)."""
+        everything = draws("full", 0, sampling="full")
+        sharp = problem.sharpened(self.sharpness[0])
+        g, surrogate = self._driving(problem, sharp, x, everything).g, sharp.values(x, everything).g
+        room = 0.1 * problem.bounds
+        active = [i for i in g.argsort(descending=True)[:MOST_ACTIVE].tolist() if g[i] > -(g * 0 + room)[i]]
+        y = torch.zeros_like(g)
+        if active:
+            jacobian = sharp.jacobian(x, everything, which=[0, *(1 + i for i in active)])[1].double().cpu().numpy()
+            y[active] = torch.as_tensor(nnls(jacobian[1:].T, -jacobian[0])[0]).to(y)
+        return y.clamp_max(self.multiplier_bound), g - surrogate
+
+    def _round(self, k: int, problem: Problem, x: Tensor, draws: Draws, state: dict[str, Tensor]) -> dict[str, Any]:
+        """The lines at the head of this file, for one run, whose x (n,) moves in place: what has changed of its state."""
+        everything = draws("full", 0, sampling="full")
+        stage = self._stage(k)
+        last = stage == len(self.sharpness) - 1
+        sharp = problem.sharpened(self.sharpness[stage])
+        rho, y, margin = self.penalty * problem.dual_scale, state["multipliers"], state["margin"]
+        offset = state["offset"]
+        if k and self._stage(k - 1) != stage:
+            offset = self._driving(problem, sharp, x, everything).g - sharp.values(x, everything).g
+
+        def lagrangian(at: Tensor) -> tuple[float, Tensor]:
+            weight = lambda e: (y + rho * (e.g + offset + margin)).clamp_min(0)  # noqa: E731
+            e, slope = sharp.gradient(at, everything, lambda e: (1.0, weight(e)))
+            assert e is not None
+            return float(e.f) + float((weight(e).square() / (2 * rho)).sum()), slope
+
+        x.copy_(_minimised(lagrangian, x, problem.curvature(), self.iterations))
+        e, trained = self._driving(problem, sharp, x, everything), sharp.values(x, everything)
+        y = (y + rho * (e.g + margin)).clamp(0, self.multiplier_bound)
+        out: dict[str, Any] = {"multipliers": y, "offset": e.g - trained.g}
+        if not last:
+            return out
+        outside = e.g > 0
+        if outside.any():
+            out["margin"] = torch.where(outside, torch.minimum(2 * margin, 0.5 * problem.bounds + 0 * margin), margin)
+        else:
+            fell = float(e.f) < float(state["lowest"]) - self.tolerance * abs(float(e.f))
+            out["lowest"] = min(float(e.f), float(state["lowest"]))
+            out["idle"] = 0 if fell else int(state["idle"]) + 1
+        out["halted"] = out.get("idle", 0) >= self.patience or k + 1 >= self.rounds
+        return out
+
+    def _driving(self, problem: Problem, sharp: Problem, x: Tensor, batch: Any) -> Evaluation:
+        """What multipliers follow at x (n,): the metric, or its surrogates of now."""
+        return problem.values(x, batch, true=True) if self.dual_values == "true" else sharp.values(x, batch)
+
+
+def _runs(problem: Problem, x: Tensor, draws: Draws) -> list[tuple[Problem, Tensor, Draws]]:
+    """Each run of x (..., n) with its problem and its draws."""
+    if x.dim() == 1:
+        return [(problem, x, draws)]
+    return [
+        (problem.of_run(r), x[r], Draws(problem.of_run(r), (seed,), draws.batch_size, draws.sampling))
+        for r, seed in enumerate(draws.seeds)
+    ]
+
+
+def _minimised(value_and_slope: Any, x: Tensor, curvature: Tensor | None, iterations: int) -> Tensor:
+    """A point of lower value than x (n,), by L-BFGS in the coordinates z = L' x, where L L' is the curvature (n, n)."""
+    factor = back = None
+    if curvature is not None:
+        ridge = RIDGE * curvature.diagonal().mean() * torch.eye(len(curvature), dtype=torch.float64)
+        factor = np.linalg.cholesky((curvature.double().cpu() + ridge).numpy())
+        back = np.linalg.inv(factor)
+
+    def point(z: np.ndarray) -> Tensor:
+        return torch.from_numpy(z if back is None else back.T @ z).to(x)
+
+    def of(z: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = value_and_slope(point(z))
+        s = slope.double().cpu().numpy()
+        return value, s if back is None else back @ s
+
+    start = x.double().cpu().numpy()
+    found = minimize(
+        of,
+        start if factor is None else factor.T @ start,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": iterations, "ftol": 1e-7, "gtol": 1e-6, "maxcor": 10},
+    )
+    return point(found.x)
