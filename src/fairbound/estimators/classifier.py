@@ -20,7 +20,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
 from fairbound.estimators.full_batch import part_of
-from fairbound.estimators.training import chosen, train
+from fairbound.estimators.training import MARGINS, chosen, train
 from fairbound.estimators.training_rows import (
     checked_labels,
     class_codes,
@@ -180,6 +180,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             held,
             build if self.validation == "auto" else None,
             method=method,
+            margins=MARGINS if isinstance(self.algorithm, str) and hasattr(method, "margin") else (),
             part=part,
             refined=REFINED.get(self.objective, "no") if at_once and isinstance(self.objective, str) else "no",
             budget=self.budget,

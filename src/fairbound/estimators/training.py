@@ -1,10 +1,13 @@
 """A model trained under stated bounds. By a method that takes all rows at once: see `full_batch`. By a method of random
-batches it is chosen on rows held back, in up to three runs of the same budget:
+batches it is chosen on rows held back, in up to three runs, each of the same budget:
 
 1. on the training rows, choosing the iterate that meets every bound on the rows held back too;
 2. where there is none, classes are bounded and the method is the augmented Lagrangian: again, with multipliers of the rows
    held back (Cotter et al. 2019);
 3. where there is still none: on all rows, choosing on them.
+
+Runs 1 and 3 under bounds on groups are made again with more of each bound kept as margin, where no iterate but the start met
+them: the largest of several noisy differences lies above the bound that each of them is held at.
 
 A run ends the sequence where it finds a model, is interrupted, or shows that its bounds are met by memory alone.
 """
@@ -32,6 +35,9 @@ SMOOTH = ("logistic", "squared")
 """Losses for which "auto" takes all rows at once."""
 
 LEAST_STEPS = 1500
+MARGINS = (0.2, 0.5)
+"""Shares of each bound that are kept as margin, in turn, where none was found with the method's own."""
+
 EPOCHS = 10
 PATIENCE = 4.0
 
@@ -88,6 +94,7 @@ def train(
     method: Method[Any],
     part: FairProblem | None = None,
     refined: Literal["no", "auto", "yes"] = "no",
+    margins: Sequence[float] = (),
     budget: str | float | Budget | None,
     batch_size: int,
     sampling: str,
@@ -97,7 +104,7 @@ def train(
     """The runs that the head of this module lists.
 
     held: rows held back, or None. all_rows: makes the problem of the third run; None leaves it out. part, refined: as in
-    `train_full_batch`.
+    `train_full_batch`. margins: of the runs made again, none where the method's own is to stay.
     budget: as in FairClassifier. The other arguments are those of `solve`.
     """
     if isinstance(method, FullBatchALM):
@@ -128,9 +135,21 @@ def train(
     )
     notes: list[str] = []
     cautions: list[str] = []
-    solution = run(problem, validation=held)
-    followed = False  # whether the multipliers of the solution are of the validation rows
     bounds_classes = any(bound.about == "class" for bound in problem.plan.notions)
+
+    def with_room(on: FairProblem, beside: FairProblem | None) -> Solution:
+        found = run(on, validation=beside)
+        for margin in () if bounds_classes else margins:
+            if not _unfinished(found):
+                break
+            again = run(on, validation=beside, algorithm=replace(method, margin=margin))  # type: ignore[type-var]
+            if _found(again):
+                notes.append(f"Trained again with {margin:.0%} of each bound kept as margin: with less none was met.")
+            found = again if _found(again) or again.stopped == "interrupted" else found
+        return found
+
+    solution = with_room(problem, held)
+    followed = False  # whether the multipliers of the solution are of the validation rows
     if held is not None and bounds_classes and method.name == "alm" and _unfinished(solution):
         again = run(problem.with_dual_rows(held), validation=held)
         if _found(again) or again.violation < solution.violation:
@@ -149,7 +168,7 @@ def train(
             "too, so it was trained and verified on all rows; on new rows the bound may be missed."
         )
         problem, held, followed = all_rows(), None, False
-        solution = run(problem)
+        solution = with_room(problem, held)
     if followed:
         notes.append(
             "With multipliers of the training rows no model met every bound on the validation rows too, so the "

@@ -48,3 +48,29 @@ def test_a_run_follows_where_none_was_found_and_nobody_stopped(monkeypatch, runs
     )  # fmt: skip
     assert made == expected and not left
     assert trained.solution.stopped == stopped
+
+
+@pytest.mark.parametrize(
+    ("runs", "margins", "noted"),
+    [
+        ([FOUND], [0.05], False),
+        ([MISSED, FOUND], [0.05, 0.2], True),
+        ([(True, 0), MISSED, FOUND], [0.05, 0.2, 0.5], True),  # only the start was found
+        ([MISSED, MISSED, MISSED], [0.05, 0.2, 0.5], False),
+        ([MISSED, (*MISSED, "interrupted")], [0.05, 0.2], False),
+    ],
+)
+def test_more_margin_is_kept_where_no_iterate_met_a_bound_on_groups(monkeypatch, runs, margins, noted):
+    made, left = [], list(runs)
+    monkeypatch.setattr(
+        training, "solve", lambda problem, algorithm, **_: made.append(algorithm.margin) or solution(*left.pop(0))
+    )
+    plan = SimpleNamespace(notions=(fb.DemographicParity(bound=0.1),))
+    problem = SimpleNamespace(rows=100, plan=plan)
+    trained = training.train(
+        problem, None, None, method=ALM(), margins=training.MARGINS, budget="10 steps", batch_size=10,
+        sampling="balanced", seed=0, progress=False,
+    )  # fmt: skip
+    assert made == margins and bool(trained.notes) == noted
+    found = [run[:2] for run in runs][-1] == FOUND
+    assert bool(trained.solution.feasible and trained.solution.best_step) == found
