@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
 from fairbound.estimators.full_batch import part_of
-from fairbound.estimators.training import MARGINS, chosen, train
+from fairbound.estimators.training import MARGINS, Chosen, chosen, train
 from fairbound.estimators.training_rows import (
     checked_labels,
     class_codes,
@@ -36,7 +36,6 @@ from fairbound.estimators.validation import automatic_share
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.objectives import Accuracy, objective_of
 from fairbound.fairness.problem import FairProblem
-from fairbound.methods import FullBatchALM
 from fairbound.models.model import model_of
 from fairbound.models.scoring import predicted_scores
 from fairbound.rows.groups import Groups
@@ -45,9 +44,6 @@ from fairbound.rows.sparse import SparseRows
 from fairbound.rows.split import stratified_split
 from fairbound.solver.budget import Budget
 from fairbound.tables import EncodeReport, TableOptions
-
-REFINED: dict[str, Literal["no", "auto", "yes"]] = {"auto": "auto", "accuracy": "yes"}
-"""Which objectives go from the loss towards the error rate where all rows are taken at once."""
 
 
 class FairClassifier(ClassifierMixin, BaseEstimator):
@@ -58,7 +54,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     model: "linear", "mlp:64,32", or a torch.nn.Module that maps (B, d) features to (B,) or (B, 1) logits, with k > 2
         classes to (B, k). An nn.Module gets numeric X as it is; the others a TableEncoder's features (standardised numbers, one-hot categories).
     algorithm: a method's name, a configuration such as fb.ALM(step_size=0.05), or "auto": for linear models of two classes
-        all rows at once (`fb.FullBatchALM`), for others random batches (`fb.ALM`). fit_report_["notes"] says which and why.
+        all rows at once (`fb.FullBatchALM`), for others random batches (`fb.ALM`), after which the last layer of an "mlp" is
+        solved on all rows. fit_report_["notes"] says which and why.
     loss: "logistic" (with k > 2 classes cross-entropy), or for two classes "hinge" or "squared".
     budget: "30s", "5000 steps", ...; None for max(1500 steps, 10 epochs), and up to 4 times that while no bound is met. It
         is of one run; `fairbound.estimators.training` says when there is a second or third. Steps and seconds of the
@@ -154,7 +151,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = np.array(classes)
         self.groups_ = groups
         self.model_ = model_of(self.model, features.shape[1], 1 if len(classes) == 2 else len(classes))
-        method, why = chosen(
+        choice = chosen(
             self.algorithm,
             self.model_,
             loss=self.loss,
@@ -162,9 +159,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             objective_class=self.objective_class,
             stated=stated,
         )
-        notes += [why] if why else []
-        at_once = isinstance(method, FullBatchALM)
-        build = self._builder(features, codes, groups, stated, sample_weight, at_once)
+        notes += [choice.why] if choice.why else []
+        at_once, refined = choice.at_once, choice.refined(self.objective)
+        build = self._builder(features, codes, groups, stated, sample_weight, choice)
         strata = codes[:, None] if groups is None else np.column_stack([codes, groups.codes])
         share = self._validation_share(at_once, stated, groups, codes, notes)
         kept, held = None, None
@@ -179,10 +176,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             problem,
             held,
             build if self.validation == "auto" else None,
-            method=method,
-            margins=MARGINS if isinstance(self.algorithm, str) and hasattr(method, "margin") else (),
+            method=choice.method,
+            last_layer=choice.last_layer,
+            margins=MARGINS if isinstance(self.algorithm, str) and hasattr(choice.method, "margin") else (),
             part=part,
-            refined=REFINED.get(self.objective, "no") if at_once and isinstance(self.objective, str) else "no",
+            refined=refined,
             budget=self.budget,
             batch_size=self.batch_size,
             sampling=self.sampling,
@@ -219,15 +217,13 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         groups: Groups | None,
         stated: tuple[Bound, ...],
         sample_weight: Any,
-        at_once: bool,
+        choice: Chosen,
     ) -> Callable[..., FairProblem]:
         """What makes the problem of some rows (None for all) under a compiled plan (None to compile it on them)."""
         weights = None if sample_weight is None else read_weights(sample_weight, len(y))
         objective = self.objective
-        if at_once and objective in ("auto", "accuracy"):
-            objective = Accuracy()
-        elif isinstance(objective, str) and objective == "auto":
-            objective = "loss"
+        if choice.refined(objective) != "no":
+            objective = Accuracy(0.0) if choice.at_once else "loss"
 
         def build(rows: Any = None, plan: Any = None) -> FairProblem:
             part = features if rows is None else features[rows]

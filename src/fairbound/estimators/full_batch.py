@@ -52,14 +52,14 @@ def train_full_batch(
     """The solution of `problem`; its steps, records and counts are those of all runs together.
 
     part: some of its rows to begin on, or None. refined: whether the objective, an `Accuracy` then, is to go from the loss
-    towards the error rate: "auto" as far as the order of the scores allows. options: those of `solve`.
+    towards the error rate: "auto" as far as the order of the scores allows. options: those of `solve`, x0 for the first run.
     """
     first = problem if part is None else part
     quick = replace(method, sharpness=method.sharpness[-1:], patience=1, tolerance=10 * method.tolerance)
 
     def run(before: Solution | None, on: FairProblem, by: FullBatchALM) -> Solution:
-        after = solve(on, by, x0=None if before is None else before.x, **options)
-        return after if before is None else _joined(before, after)
+        after = solve(on, by, **(options if before is None else {**options, "x0": before.x}))
+        return after if before is None else joined(before, after)
 
     def under(on: FairProblem, share: float) -> FairProblem:
         return on if refined == "no" else on.with_objective(Accuracy(share))
@@ -87,7 +87,7 @@ def auc(problem: FairProblem, x: Tensor) -> float:
     return 1.0 if len(np.unique(y)) < 2 else float(roc_auc_score(y, scores, sample_weight=weight[weight > 0]))
 
 
-def _joined(before: Solution, after: Solution) -> Solution:
+def joined(before: Solution, after: Solution) -> Solution:
     """`after`, a run begun where `before` ended, with the steps, seconds and records of both."""
     steps, seconds = before.steps, before.seconds
     shifted = [{**row, "step": row["step"] + steps, "seconds": row["seconds"] + seconds} for row in after.records[1:]]
