@@ -162,7 +162,7 @@ MUTANTS = {
     # which rows
     "rows: a quarter of those that show a difference": Mutant("fairness/bound.py", "0.25 / max(self.bound, 0.01) ** 2", "0.0625 / max(self.bound, 0.01) ** 2", "unit/fairness/test_compiled.py"),
     "rows: those that show a ratio": Mutant("fairness/notions/ratios.py", "1 / max(1 - self.bound, 0.05) ** 2", "1 / max(self.bound, 0.05) ** 2", "unit/fairness/test_compiled.py"),
-    "solver: training bounds forgotten": Mutant("solver/run.py", "torch.maximum(violation, held.violation)", "held.violation", "unit/solver/test_validation_rows.py"),
+    "solver: training bounds forgotten": Mutant("solver/run.py", "torch.maximum(train.violation, held.violation)", "held.violation", "unit/solver/test_validation_rows.py"),
     "classifier: validation rows trained on": Mutant("estimators/classifier.py", "problem = build(kept)", "problem = build()", "unit/estimators/test_held_rows.py"),
 }  # fmt: skip
 

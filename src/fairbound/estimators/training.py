@@ -126,7 +126,7 @@ def train(
     """The runs that the head of this module lists.
 
     held: rows held back, or None. all_rows: makes the problem of the third run; None leaves it out. last_layer: whether
-    `finished` follows. part, refined: as in `train_full_batch`. margins: of the runs made again, none where the method's own is to stay.
+    `finished` follows. part, refined: as in `train_full_batch`. margins: of the runs made again; none keep the method's own.
     budget: as in FairClassifier. The other arguments are those of `solve`.
     """
     if isinstance(method, FullBatchALM):
@@ -155,6 +155,24 @@ def train(
         patience=PATIENCE if budget is None else 1.0,
         progress=progress,
     )
+    trained = _on_batches(problem, held, all_rows, run, method, margins, limit)
+    if not last_layer or trained.solution.stopped == "interrupted":
+        return trained
+    options = {"budget": AT_ONCE, "progress": progress}
+    solution = finished(trained.problem, trained.held, trained.solution, refined=refined, **options)
+    return trained._replace(solution=solution)
+
+
+def _on_batches(
+    problem: FairProblem,
+    held: FairProblem | None,
+    all_rows: Callable[[], FairProblem] | None,
+    run: Callable[..., Solution],
+    method: Method[Any],
+    margins: Sequence[float],
+    limit: Budget,
+) -> Trained:
+    """The runs that the head of this module numbers."""
     notes: list[str] = []
     cautions: list[str] = []
     bounds_classes = any(bound.about == "class" for bound in problem.plan.notions)
@@ -180,8 +198,6 @@ def train(
         )
         problem, held, followed = all_rows(), None, False
         solution = _with_room(run, problem, held, method, () if bounds_classes else margins, notes)
-    if last_layer and solution.stopped != "interrupted":
-        solution = finished(problem, held, solution, refined=refined, budget=AT_ONCE, progress=progress)
     if followed:
         notes.append(
             "With multipliers of the training rows no model met every bound on the validation rows too, so the "
