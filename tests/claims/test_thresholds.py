@@ -200,7 +200,7 @@ def test_on_many_rows_single_thresholds_come_near_the_optimum_and_keep_the_bound
     for seed in range(2):
         data = large(seed)
         rule, report = fitted(text, *data)
-        scores, y, group, weight = data
+        scores, y, group, _ = data
         decisions = rule.chances(scores, rule.groups_of(group, len(y))) == 1
         assert value(text, decisions, y, group, None) <= fb.constraint(text).bound + 1e-12
         assert -1e-9 <= report["gap"] <= 0.004  # one row in 250
@@ -246,7 +246,7 @@ def test_several_bounds_hold_at_once_and_tighter_ones_cost_more():
 
 def test_bounds_that_no_thresholds_meet_are_an_error_with_the_excess():
     y = np.tile([0, 1], 20)
-    with pytest.raises(OptionError, match="the smallest excess over a bound is 0.25"):
+    with pytest.raises(OptionError, match=r"the smallest excess over a bound is 0\.25"):
         fitted(["recall of class 1 >= 0.75", "recall of class 0 >= 0.75"], np.zeros(40), y, ["a"] * 40, None)
 
 
