@@ -137,7 +137,9 @@ def main() -> None:
             means = {c: {k: round(statistics.mean(r[k] for r in rows), 5) for k in rows[0]} for c, rows in runs.items()}
             results.append({"data": name, "notion": notion, "ours_minus_fairlearn": against, "means": means})
             for key in ("test_at_0", "test_at_equal_difference"):
-                checks.append(harness.check(f"{name}, {notion}: {key}", -against[key], max(against[f"{key}_error"], LEAST)))
+                checks.append(
+                    harness.check(f"{name}, {notion}: {key}", -against[key], max(against[f"{key}_error"], LEAST))
+                )
             worst = max(r["difference_train"] - b for b in BOUNDS for r in runs[f"single <= {b}"])
             checks.append(harness.check(f"{name}, {notion}: single thresholds over the bound", worst, 1e-12))
     overall = {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -365,3 +367,15 @@ def test_a_model_that_scikit_learn_does_not_know_is_taken_as_it_is():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert fb.PostProcessor(Unfitted(), "demographic_parity <= 0.1").fit(X, y, sex).score(X, y, sex) > 0.6
+
+
+def test_the_page_s_example_runs_and_names_what_the_report_holds(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[3] / "docs" / "postprocessing.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page, flags=re.M | re.S)
+    monkeypatch.chdir(tmp_path)
+    names: dict = {"__name__": "__main__"}
+    exec(code, names)
+    accuracy, bound = map(float, capsys.readouterr().out.split())
+    assert accuracy <= bound + 1e-9 and (tmp_path / "thresholds.json").exists()
+    for key in set(names["fair"].fit_report_) - {"rows", "randomised"}:
+        assert f"`{key}`" in page, key
