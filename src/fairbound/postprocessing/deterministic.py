@@ -21,9 +21,11 @@ from fairbound.postprocessing.program import Program
 
 ROUNDING = 1e-12  # an excess over a bound that is none
 SOLVED = 1e-9  # by how much the cost of a node's program may be off
-REACH = 1024  # points to either side that a group may move at once
+WORK = 400  # groups solved for: nodes times groups, at most ...
+LEAST_NODES = 10  # ... but so many nodes
+REACH = 512  # points to either side that a group may move at once
 PAIR_REACH = 12  # the same of two groups that move together
-MOST_PAIRS = 60
+MOST_PAIRED = 8  # groups, for pairs of them to move
 ROUNDS = 20
 
 
@@ -36,17 +38,18 @@ class Choice:
     proved: bool
 
 
-def best_choice(program: Program, relaxation: Relaxation, root: Mixture, nodes: int) -> Choice | None:
-    """The cheapest choice of one threshold per group that `nodes` nodes find, None where they find none that meets the bounds.
+def best_choice(program: Program, relaxation: Relaxation, root: Mixture) -> Choice | None:
+    """The cheapest choice of one threshold per group that is found, None where none is that meets the bounds.
 
-    root: the solution over all thresholds. The two constant rules are among those looked at.
+    root: the solution over all thresholds. The two constant choices are looked at first.
     """
     search = Search(program)
     spans = [(0, len(c) - 1) for c in program.curves]
     number = itertools.count()  # of equal costs the older node first
     heap: list[tuple[float, int, list[Span], Mixture]] = [(root.cost, next(number), spans, root)]
     best: np.ndarray | None = None
-    cost, step = np.inf, search.step
+    cost, step, seen = np.inf, search.step, set()
+    nodes = max(LEAST_NODES, WORK // len(spans))
     for everywhere in (0, 1):
         found = np.array([everywhere * last for _, last in spans])
         if search.feasible(found) and (reached := search.cost(found)) < cost:
@@ -58,9 +61,11 @@ def best_choice(program: Program, relaxation: Relaxation, root: Mixture, nodes: 
             break
         nodes -= 1
         near, far = search.nearest(spans, mixture)
-        found = search.improved(near)
-        if search.feasible(found) and (reached := search.cost(found)) < cost:
-            best, cost = found, reached
+        if near.tobytes() not in seen:
+            seen.add(near.tobytes())
+            found = search.improved(near)
+            if search.feasible(found) and (reached := search.cost(found)) < cost:
+                best, cost = found, reached
         for child in _children(spans, near, far, mixture):
             solved = relaxation.solve(child)
             if solved is not None and solved.cost <= cost - step - SOLVED:
@@ -136,7 +141,7 @@ class Search:
         """A choice that no move of one group, or of two nearby, betters: first in the sum of excesses, then in the cost."""
         points = points.copy()
         excess = self.program.excess(self.selected(points))
-        pairs = list(itertools.combinations(range(len(points)), 2))[:MOST_PAIRS]
+        pairs = list(itertools.combinations(range(len(points)), 2)) if len(points) <= MOST_PAIRED else []
         for _ in range(ROUNDS):
             moved = False
             for groups in [*((c,) for c in range(len(points))), *pairs]:

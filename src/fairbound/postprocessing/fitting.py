@@ -28,11 +28,10 @@ FEW_ROWS = 50
 @dataclass(frozen=True, kw_only=True)
 class RuleOptions:
     """randomised: whether a group may mix thresholds. costs: of a false positive and of a false negative; equal ones make
-    accuracy the objective. nodes: of the search for single thresholds, at most."""
+    accuracy the objective."""
 
     randomised: bool = False
     costs: tuple[float, float] = (1.0, 1.0)
-    nodes: int = 200
 
     def __post_init__(self) -> None:
         try:
@@ -44,8 +43,6 @@ class RuleOptions:
                 f"costs must be two numbers >= 0 and not both 0, of a false positive and of a false negative, got {self.costs!r}."
             )
         object.__setattr__(self, "costs", costs)
-        if not isinstance(self.nodes, int) or self.nodes < 1:
-            raise OptionError(f"nodes must be a whole number >= 1, got {self.nodes!r}.")
 
 
 def fit_rule(
@@ -88,7 +85,7 @@ def fit_rule(
     root = relaxation.solve([(0, len(c) - 1) for c in curves])
     if root is None:
         raise OptionError(_infeasible(bounds, relaxation.least_excess()))
-    mixture, proved = (root, True) if options.randomised else _single(program, relaxation, root, bounds, options.nodes)
+    mixture, proved = (root, True) if options.randomised else _single(program, relaxation, root, bounds)
     pooled = curve_of(scores, target, weight)
     rule = GroupRule(
         tuple(known.attributes[a] for a in at),
@@ -124,11 +121,9 @@ def _infeasible(bounds: Sequence[Bound], excess: float) -> str:
     )
 
 
-def _single(
-    program: Program, relaxation: Relaxation, root: Mixture, bounds: Sequence[Bound], nodes: int
-) -> tuple[Mixture, bool]:
+def _single(program: Program, relaxation: Relaxation, root: Mixture, bounds: Sequence[Bound]) -> tuple[Mixture, bool]:
     """The best choice of one threshold per group as a mixture of one, and whether it is proved."""
-    found = best_choice(program, relaxation, root, nodes)
+    found = best_choice(program, relaxation, root)
     if found is None:
         stated = " and ".join(repr(b.text) for b in bounds)
         raise OptionError(
