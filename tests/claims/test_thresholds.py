@@ -75,22 +75,21 @@ def met(text, decisions, y, group, weight):
 
 
 def enumerated(text, scores, y, group, weight, costs=(1, 1)):
-    """The lowest cost over every threshold of every group."""
+    """The lowest cost over every threshold of every group: the first that meets the bound, from the cheapest on."""
     names = sorted(set(group))
     choices = [np.append(-np.inf, np.unique(scores[group == g])) for g in names]
-    best = np.inf
+    tried = []
     for cuts in itertools.product(*choices):
         d = decide(cuts, scores, group)
-        cost = (weight * (costs[0] * (d & (y == 0)) + costs[1] * (~d & (y == 1)))).sum() / weight.sum()
-        if cost < best and met(text, d, y, group, weight):
-            best = cost
-    return best
+        tried.append(((weight * (costs[0] * (d & (y == 0)) + costs[1] * (~d & (y == 1)))).sum() / weight.sum(), cuts))
+    tried.sort()
+    return next(cost for cost, cuts in tried if met(text, decide(cuts, scores, group), y, group, weight))
 
 
 @pytest.mark.parametrize("text", BOUNDS)
 @pytest.mark.parametrize(("k", "weighted"), [(2, False), (2, True), (3, False)])
 def test_single_thresholds_are_those_of_enumeration(text, k, weighted):
-    for seed in range(3):
+    for seed in range(2):
         scores, y, group, weight = rows(seed, n=14 + 2 * k, k=k, weighted=weighted)
         if text.startswith("recall"):  # names no attribute, so that one threshold decides all rows
             group = np.full(len(y), "g0")
