@@ -137,11 +137,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         Raises: DataError or OptionError that says what to change.
         Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound.
         """
-        stated = constraints(self.constraint)
-        if self.sensitive_columns not in ("keep", "drop"):
-            raise OptionError(f"sensitive_columns must be 'keep' or 'drop', got {self.sensitive_columns!r}.")
-        if self.batch_size < 1:
-            raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
+        stated = self._checked_bounds()
         compared = [b.text for b in stated if b.about == "group"]
         minimised = objective_of(self.objective)
         grouped = minimised is not None and "groups" in minimised.needs
@@ -209,6 +205,14 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         elif trained_under and self.fit_report_["no_better_than_constant"]:
             warnings.warn(self.fit_report_["warnings"][-1], ConvergenceWarning, stacklevel=2)
         return self
+
+    def _checked_bounds(self) -> tuple[Bound, ...]:
+        """The stated bounds, where the options that no other room checks are sound."""
+        if self.sensitive_columns not in ("keep", "drop"):
+            raise OptionError(f"sensitive_columns must be 'keep' or 'drop', got {self.sensitive_columns!r}.")
+        if self.batch_size < 1:
+            raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
+        return constraints(self.constraint)
 
     def _fit_features(self, X: Any) -> Any:
         if isinstance(self.model, nn.Module):
