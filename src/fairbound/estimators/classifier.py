@@ -74,9 +74,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         group (minimax group fairness), with [crossed] or [by=ATTRIBUTE] as bounds have them. It needs sensitive features.
     objective_class: None, or a label for the lowest loss over the rows of that class, as in Neyman-Pearson classification.
     positive: of two classes, the label that counts as positive; None for the greater one.
-    use_groups_at_prediction: train without the bounds, which bear on rates of groups, and then give every group the threshold
-        that decides best under them (docs/postprocessing.md); `predict` and `decision_function` then need the groups.
-        `predict_proba` stays that of the trained model.
+    use_groups_at_prediction: train without the bounds and give every group the threshold that decides best under them
+        (docs/postprocessing.md); `predict` and `decision_function` then need the groups, `predict_proba` stays the model's.
     options: a TableOptions for the encoder. random_state: integer seed. progress: a line on standard error.
 
     After fit: classes_, encoder_, groups_, n_features_in_, solution_, and as plain data fit_report_ (facts of the problem)

@@ -178,6 +178,40 @@ def test_groups_of_one_class_and_of_one_row():
     assert left_out.predict(X, group)[0] == y[0]  # in no bound, so decided as its row says
 
 
+def test_a_named_group_without_a_row_is_no_group():
+    X, y, sex = table()
+    three = np.append(sex[:-1].astype(object), "X")
+    groups = fb.Groups.of(three)
+    without = groups.take(np.arange(len(y) - 1))
+    made = fb.PostProcessor(LogisticRegression(), "demographic_parity <= 0.03").fit(X[:-1], y[:-1], without)
+    assert [made.rule_.name(c) for c in range(2)] == ["F", "M"]
+    with pytest.warns(UserWarning, match="1 of 400 rows"):
+        made.predict(X, groups)
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_boosters_of_other_libraries_as_they_are(library):
+    module = pytest.importorskip(library, reason=f"{library} is not installed (the extra 'boosting')")
+    X, y, sex = table()
+    bound = "equalized_odds <= 0.05"
+    if library == "xgboost":
+        model = module.XGBClassifier(n_estimators=10, max_depth=2, n_jobs=1)
+        native = module.train({"max_depth": 2, "nthread": 1}, module.DMatrix(X, y), 10)
+        scores = lambda booster, X: booster.predict(module.DMatrix(X))  # noqa: E731
+    else:
+        model = module.LGBMClassifier(n_estimators=10, max_depth=2, n_jobs=1, verbose=-1)
+        native = module.train({"objective": "binary", "num_threads": 1, "verbose": -1}, module.Dataset(X, y), 10)
+        scores = "auto"
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    fitted = clone(model).fit(frame, y)
+    held = fb.PostProcessor(fitted, bound).fit(frame, y, sex)
+    free = fb.PostProcessor(model, bound).fit(frame, y, sex)
+    assert held.estimator_ is fitted and (held.predict(frame, sex) == free.predict(frame, sex)).all()
+    for made, rows in ((held, frame), (fb.PostProcessor(native, bound, scores=scores).fit(X, y, sex), X)):
+        assert fb.measure(bound, made.predict(rows, sex), y, sex) <= 0.05 + 1e-12
+        assert made.score(rows, y, sex) > 0.65
+
+
 def test_random_decisions_repeat_and_have_the_rates_that_are_promised():
     X, y, sex = table(3000, seed=2)
     model = LogisticRegression().fit(X, y)
