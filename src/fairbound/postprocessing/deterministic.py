@@ -102,7 +102,6 @@ class Search:
             rows = np.flatnonzero(np.diff(part.indptr))
             self._rows.append(rows)
             self._effect.append(part[rows].toarray())
-        self._scale = [1 / np.maximum(c.total, 1e-300) for c in self.curves]
 
     @property
     def step(self) -> float:

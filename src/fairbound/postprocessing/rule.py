@@ -88,10 +88,16 @@ class GroupRule:
         return out
 
     def margins(self, scores: np.ndarray, group: np.ndarray) -> np.ndarray:
-        """(n,) score minus threshold, above 0 where the decision is positive; the largest float in size where a group's
-        decision is always the same. Of a rule that is not random."""
-        thresholds = np.array([t[0] for t in self.thresholds] + [self.pooled])
-        return np.nan_to_num(scores - thresholds[group])
+        """(n,) score minus threshold, above 0 where the decision is positive. Of a rule that is not random.
+
+        Where a group's decision is always positive, log(1 + exp(score)), and where it never is, -log(1 + exp(-score)): they
+        rise with the score and never change their sign.
+        """
+        thresholds = np.array([t[0] for t in self.thresholds] + [self.pooled])[group]
+        always = np.maximum(np.logaddexp(0, scores), np.finfo(float).tiny)
+        finite = np.where(np.isfinite(thresholds), thresholds, 0.0)
+        fixed = np.where(thresholds < 0, always, -np.logaddexp(0, -scores))
+        return np.where(np.isfinite(thresholds), np.nan_to_num(scores - finite), fixed)
 
     def _flat(self, codes: np.ndarray) -> np.ndarray:
         sizes = [len(known) + 1 for known in self.labels]

@@ -287,6 +287,16 @@ def test_a_constant_score_leaves_only_constant_decisions_and_says_so():
     assert len(np.unique(none.predict(X2, sex2))) == 1
     assert any("Every row gets the same decision" in w for w in none.fit_report_["warnings"])
     assert none.fit_report_["gap"] > 0.05
+    always = none.predict(X2, sex2)[0] == 1
+    for scores in (
+        none.decision_function(X2, sex2),
+        none.rule_.margins(np.array([-1e4, -800, 0, 1e4]), np.zeros(4, int)),
+    ):
+        assert ((scores > 0) == always).all() and np.isfinite(scores).all()
+    audit = fb.audit(none.decision_function(X2, sex2), y2, sex2, "loss_gap <= 0.1", threshold=0)
+    assert audit["metrics"]["log_loss"] < 10
+    order = np.argsort(none.estimator_.decision_function(X2))
+    assert (np.diff(none.decision_function(X2, sex2)[order]) >= 0).all()
 
 
 @pytest.mark.parametrize(
