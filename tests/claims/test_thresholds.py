@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.fairness.builder import compile_plan
-from fairbound.postprocessing import RuleOptions, fit_rule
+from fairbound.postprocessing import RuleOptions, deterministic, fit_rule
 from fairbound.postprocessing.curves import corners, curve_of
 from fairbound.postprocessing.optimum import Relaxation, lower_bound
 from fairbound.postprocessing.program import program_of
@@ -103,6 +103,17 @@ def test_single_thresholds_are_those_of_enumeration(text, k, weighted):
         stated = report["constraints"][0]["train_value"]
         if not text.startswith("recall") and stated is not None:
             assert stated == pytest.approx(value(text, decisions, y, group, weight), abs=1e-12)
+
+
+@pytest.mark.parametrize("text", ["demographic_parity <= 0.1", "equalized_odds <= 0.25", "error_rate_parity <= 0.1"])
+def test_branching_alone_finds_them(text, monkeypatch):
+    """Without the local moves, and with rows of unequal weight, so that no cost is pruned for being a fraction of a row."""
+    monkeypatch.setattr(deterministic.Search, "improved", lambda self, points: points)
+    monkeypatch.setattr(deterministic, "WORK", 20000)
+    for seed in range(6):
+        data = rows(seed, n=16, weighted=True)
+        report = fitted(text, *data)[1]
+        assert report["proved"] and report["cost"] == pytest.approx(enumerated(text, *data), abs=1e-9), seed
 
 
 def test_other_costs_than_accuracy_are_minimised():
