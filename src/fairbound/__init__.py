@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         StochasticGhost,
         SwitchingSubgradient,
     )
+    from fairbound.postprocessing.processor import PostProcessor
     from fairbound.rows.groups import Groups
     from fairbound.solver.budget import Budget
     from fairbound.solver.solve import solve
@@ -59,6 +60,7 @@ _WHERE = {
     "FullBatchALM": "fairbound.methods",
     "Groups": "fairbound.rows.groups",
     "LossGap": "fairbound.fairness.notions",
+    "PostProcessor": "fairbound.postprocessing.processor",
     "PredictiveEquality": "fairbound.fairness.notions",
     "SFLS": "fairbound.methods",
     "SGD": "fairbound.methods",
@@ -109,6 +111,7 @@ __all__ = [
     "FullBatchALM",
     "Groups",
     "LossGap",
+    "PostProcessor",
     "PredictiveEquality",
     "SGDFairret",
     "StochasticGhost",

@@ -61,7 +61,8 @@ def run_audit(options: AuditOptions) -> Outcome:
     classifier = None if options.model is None else FairClassifier.load(options.model)
     if classifier is not None and not options.constraint:
         bounds = stated_bounds(_saved_bounds(classifier), options.cross)
-    if groups is None and not of_classes_only(bounds):
+    decides_by_groups = classifier is not None and classifier.rule_ is not None
+    if groups is None and (decides_by_groups or not of_classes_only(bounds)):
         one_column(None, columns, "--group")
     measured: dict[str, Any]
     if classifier is not None:
@@ -75,7 +76,7 @@ def run_audit(options: AuditOptions) -> Outcome:
                 "This is the file that the model was trained on: most of its rows are not held out, and the "
                 "verdict says nothing about new rows."
             )
-        measured = _of_model(classifier, encoded, frame, label, options)
+        measured = _of_model(classifier, encoded, frame, label, options, groups)
         facts = classifier.fit_report_
         model: dict[str, Any] = {
             "kind": facts["model"]["kind"],
@@ -124,7 +125,7 @@ def run_audit(options: AuditOptions) -> Outcome:
 
 
 def _of_model(
-    classifier: FairClassifier, encoded: Encoded, frame: Any, label: str, options: AuditOptions
+    classifier: FairClassifier, encoded: Encoded, frame: Any, label: str, options: AuditOptions, groups: Groups | None
 ) -> dict[str, Any]:
     """Scores and labels for `audit`: with more than two classes the predicted labels."""
     if len(classifier.classes_) > 2:
@@ -139,7 +140,7 @@ def _of_model(
             f"the model's positive label is {positive!r}, not {options.positive!r}; leave --positive out."
         )
     two = _two(frame, label, positive, options)
-    return {"scores": classifier.decision_function(encoded), "threshold": 0.0, **two}
+    return {"scores": classifier.decision_function(encoded, groups), "threshold": 0.0, **two}
 
 
 def _two(frame: Any, label: str, positive: str | None, options: AuditOptions) -> dict[str, Any]:

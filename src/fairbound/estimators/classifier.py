@@ -20,6 +20,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
 from fairbound.estimators.full_batch import part_of
+from fairbound.estimators.group_rule import fit_group_rule, without_rule
 from fairbound.estimators.training import MARGINS, Chosen, chosen, train
 from fairbound.estimators.training_rows import (
     checked_labels,
@@ -38,6 +39,7 @@ from fairbound.fairness.objectives import Accuracy, objective_of
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.models.scoring import predicted_scores
+from fairbound.postprocessing import GroupRule
 from fairbound.rows.groups import Groups
 from fairbound.rows.reading import read_weights
 from fairbound.rows.sparse import SparseRows
@@ -69,6 +71,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         group (minimax group fairness), with [crossed] or [by=ATTRIBUTE] as bounds have them. It needs sensitive features.
     objective_class: None, or a label for the lowest loss over the rows of that class, as in Neyman-Pearson classification.
     positive: of two classes, the label that counts as positive; None for the greater one.
+    use_groups_at_prediction: train without the bounds and give every group the threshold that decides best under them
+        (docs/postprocessing.md); `predict` and `decision_function` then need the groups, `predict_proba` stays the model's.
     options: a TableOptions for the encoder. random_state: integer seed. progress: a line on standard error.
 
     After fit: classes_, encoder_, groups_, n_features_in_, solution_, and as plain data fit_report_ (facts of the problem)
@@ -90,6 +94,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         objective: Any = "auto",
         objective_class: Any = None,
         positive: Any = None,
+        use_groups_at_prediction: bool = False,
         options: TableOptions | None = None,
         random_state: int | None = 0,
         progress: bool = False,
@@ -106,6 +111,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.objective = objective
         self.objective_class = objective_class
         self.positive = positive
+        self.use_groups_at_prediction = use_groups_at_prediction
         self.options = options
         self.random_state = random_state
         self.progress = progress
@@ -127,11 +133,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         Raises: DataError or OptionError that says what to change.
         Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound.
         """
-        stated = constraints(self.constraint)
-        if self.sensitive_columns not in ("keep", "drop"):
-            raise OptionError(f"sensitive_columns must be 'keep' or 'drop', got {self.sensitive_columns!r}.")
-        if self.batch_size < 1:
-            raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
+        stated = self._checked_bounds()
         compared = [b.text for b in stated if b.about == "group"]
         minimised = objective_of(self.objective)
         grouped = minimised is not None and "groups" in minimised.needs
@@ -139,6 +141,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         if asking and sensitive_features is None:
             raise DataError(f"{asking[0]!r} needs fit(X, y, sensitive_features=...).")
         codes, classes = class_codes(checked_labels(X, y), self.positive, self.loss, compared)
+        trained_under = without_rule(stated, classes) if self.use_groups_at_prediction else stated
         groups = None if sensitive_features is None else Groups.of(sensitive_features)
         notes: list[str] = []
         self.dropped_columns_ = columns_to_drop(X, groups, self.sensitive_columns, notes)
@@ -157,13 +160,13 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             loss=self.loss,
             objective=self.objective,
             objective_class=self.objective_class,
-            stated=stated,
+            stated=trained_under,
         )
         notes += [choice.why] if choice.why else []
         at_once, refined = choice.at_once, choice.refined(self.objective)
-        build = self._builder(features, codes, groups, stated, sample_weight, choice)
+        build = self._builder(features, codes, groups, trained_under, sample_weight, choice)
         strata = codes[:, None] if groups is None else np.column_stack([codes, groups.codes])
-        share = self._validation_share(at_once, stated, groups, codes, notes)
+        share = self._validation_share(at_once, trained_under, groups, codes, notes)
         kept, held = None, None
         if share:
             kept, out = stratified_split(strata, [share], seed_for("validation", root=self._seed))
@@ -191,11 +194,22 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.x_ = self.solution_.x
         self.trajectory_ = trajectory(self.solution_.records, trained.problem.plan)
         self.fit_report_ = fit_report(trained, self._seed, self.encoder_report_, notes)
-        if stated and not (self.fit_report_["feasible"] and self.fit_report_["best_step"] > 0):
+        self.rule_ = None
+        if self.use_groups_at_prediction:
+            self.rule_, self.fit_report_ = fit_group_rule(self, features, codes, groups, stated, sample_weight)
+        if trained_under and not (self.fit_report_["feasible"] and self.fit_report_["best_step"] > 0):
             warnings.warn(self.solution_.message, ConvergenceWarning, stacklevel=2)
-        elif stated and self.fit_report_["no_better_than_constant"]:
+        elif trained_under and self.fit_report_["no_better_than_constant"]:
             warnings.warn(self.fit_report_["warnings"][-1], ConvergenceWarning, stacklevel=2)
         return self
+
+    def _checked_bounds(self) -> tuple[Bound, ...]:
+        """The stated bounds, where the options that no other room checks are sound."""
+        if self.sensitive_columns not in ("keep", "drop"):
+            raise OptionError(f"sensitive_columns must be 'keep' or 'drop', got {self.sensitive_columns!r}.")
+        if self.batch_size < 1:
+            raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
+        return constraints(self.constraint)
 
     def _fit_features(self, X: Any) -> Any:
         if isinstance(self.model, nn.Module):
@@ -266,26 +280,36 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return features_of(without(X, self.dropped_columns_), self.encoder_, self.n_features_in_)
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
         """(n,) logits, above 0 where the positive class is predicted; with k > 2 classes (n, k), the largest is predicted.
+
+        sensitive_features: needed with `use_groups_at_prediction`, and not looked at else; a logit is then that of the model
+        minus the threshold of the row's group.
 
         A row's score is that of the row alone to 1e-12, whatever other rows X holds: built-in models are computed in
         float64 (an nn.Module in its own dtype). Training works in float32.
         """
+        scores = self._logits(X)
+        if self.rule_ is None:
+            return scores
+        return self.rule_.margins(scores, self.rule_.groups_of(sensitive_features, len(scores)))
+
+    def _logits(self, X: Any) -> np.ndarray:
+        """The scores of the model alone."""
         features, _ = self.encode(X)
         return predicted_scores(self.model_, self.x_, features).numpy()
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, k) probabilities of classes_, by the logistic function or the softmax of the scores."""
-        scores = self.decision_function(X)
+        scores = self._logits(X)
         if scores.ndim == 2:
             return softmax(scores, axis=1)
         p = expit(scores)
         return np.column_stack([1 - p, p])
 
-    def predict(self, X: Any) -> np.ndarray:
-        """(n,) predicted labels; the same input gives the same labels every time."""
-        scores = self.decision_function(X)
+    def predict(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
+        """(n,) predicted labels; the same input gives the same labels every time. sensitive_features: as in `decision_function`."""
+        scores = self.decision_function(X, sensitive_features)
         return self.classes_[scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)]
 
     # -- the model folder ---------------------------------------------------------------------------------------
@@ -308,6 +332,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             "objective": self.objective if minimised is None else minimised.text,
             "dropped_columns": self.dropped_columns_,
             "features": int(self.n_features_in_),
+            "rule": None if self.rule_ is None else self.rule_.to_dict(),
             "fit": self.fit_report_,
         }
         save_folder(path, manifest=manifest, tensors={"x": self.x_}, encoder=self.encoder_, extras=extras)
@@ -337,7 +362,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             model=made,
             loss=manifest["loss"],
             objective=manifest.get("objective", "loss"),  # folders written before there was a choice
+            use_groups_at_prediction=manifest.get("rule") is not None,
         )
+        self.rule_ = GroupRule.from_dict(manifest["rule"]) if self.use_groups_at_prediction else None
         width = spec.get("features", manifest["features"])
         self.model_ = model_of(made, width, spec.get("outputs", 1))
         self.x_ = folder.tensors["x"]
