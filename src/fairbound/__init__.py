@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from fairbound.rows.groups import Groups
     from fairbound.solver.budget import Budget
     from fairbound.solver.solve import solve
+    from fairbound.subproblems.multipliers import kkt
     from fairbound.tables import TableEncoder
 
 _ROOMS = ("data", "optim", "report")
@@ -73,6 +74,7 @@ _WHERE = {
     "audit": "fairbound.audits.audit",
     "constraint": "fairbound.fairness.notions",
     "formulate": "fairbound.fairness.formulate",
+    "kkt": "fairbound.subproblems.multipliers",
     "measure": "fairbound.fairness.measuring",
     "scorer": "fairbound.fairness.measuring",
     "solve": "fairbound.solver.solve",
@@ -122,6 +124,7 @@ __all__ = [
     "constraint",
     "data",
     "formulate",
+    "kkt",
     "measure",
     "optim",
     "report",

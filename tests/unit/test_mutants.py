@@ -33,7 +33,7 @@ MUTANTS = {
     "alm: margin gives bounds away": Mutant("methods/alm.py", "measured.g + self.margin * problem.bounds", "measured.g - self.margin * problem.bounds", "claims/test_alm.py"),
     "full_batch: offsets the wrong way": Mutant("methods/full_batch_alm.py", '"offset": e.g - trained.g', '"offset": trained.g - e.g', "claims/test_full_batch.py"),
     "full_batch: multipliers descend": Mutant("methods/full_batch_alm.py", "(y + rho * (e.g + margin)).clamp(", "(y - rho * (e.g + margin)).clamp(", "claims/test_full_batch.py"),
-    "full_batch: slope of the objective forgotten at first": Mutant("methods/full_batch_alm.py", "nnls(jacobian[1:].T, -jacobian[0])", "nnls(jacobian[1:].T, jacobian[0])", "claims/test_full_batch.py"),
+    "full_batch: slope of the objective forgotten at first": Mutant("subproblems/multipliers.py", "nnls(jacobian[1:].T, -jacobian[0])", "nnls(jacobian[1:].T, jacobian[0])", "unit/subproblems/test_multipliers.py"),
     "full_batch: shares the wrong way": Mutant("fairness/objectives.py", "return 1 - self.share, self.share", "return self.share, 1 - self.share", "claims/test_full_batch.py"),
     "sharpness not raised": Mutant("fairness/statistics.py", "sharpness=factor * self.sharpness", "sharpness=self.sharpness", "claims/test_full_batch.py"),
     "landing: the far half": Mutant("solver/best.py", "inside, outside = torch.where(meets, middle, inside), torch.where(meets, outside, middle)", "inside, outside = torch.where(meets, inside, middle), torch.where(meets, middle, outside)", "unit/solver/test_landing.py"),

@@ -20,6 +20,7 @@ from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM
 from fairbound.rows.split import stratified_split
 from fairbound.solver.solve import Solution, solve
+from fairbound.subproblems.multipliers import kkt
 
 SHARES = (0.3, 0.65, 0.9)
 """Shares of the error rate in the objective, in turn."""
@@ -48,8 +49,9 @@ def train_full_batch(
     *,
     refined: Literal["no", "auto", "yes"],
     **options: Any,
-) -> Solution:
-    """The solution of `problem`; its steps, records and counts are those of all runs together.
+) -> tuple[Solution, dict[str, Any]]:
+    """The solution of `problem`, whose steps, records and counts are those of all runs together, and as plain data how nearly it
+    meets the conditions of optimality (`fb.kkt`), with the share of the error rate in the objective.
 
     part: some of its rows to begin on, or None. refined: whether the objective, an `Accuracy` then, is to go from the loss
     towards the error rate: "auto" as far as the order of the scores allows. options: those of `solve`, x0 for the first run.
@@ -75,9 +77,11 @@ def train_full_batch(
             solution = replace(solution, stopped=after.stopped)
             break
         solution, share = after, next_share
-    return (
-        solution if part is None or solution.stopped == "interrupted" else run(solution, under(problem, share), quick)
-    )
+    if part is not None and solution.stopped != "interrupted":
+        solution = run(solution, under(problem, share), quick)
+    near = kkt(under(problem, share).sharpened(method.sharpness[-1]), solution.x)
+    prices = {problem.names[i]: float(near.multipliers[i]) for i in near.multipliers.nonzero().flatten().tolist()}
+    return solution, {**near._asdict(), "multipliers": prices, "error_share": share}
 
 
 def auc(problem: FairProblem, x: Tensor) -> float:

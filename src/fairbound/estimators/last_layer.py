@@ -32,8 +32,9 @@ def finished(
     *,
     refined: Literal["no", "auto", "yes"],
     **options: Any,
-) -> Solution:
+) -> tuple[Solution, dict[str, Any]]:
     """`solution` with the last layer of its last iterate solved anew; itself, where it meets the bounds and the other does not.
+    And how nearly its last layer meets the conditions of optimality, as of `train_full_batch`.
 
     problem: of the mean loss of an MLP with one score. held: rows on which the bounds are to be met too. refined, options: as
     in `train_full_batch`.
@@ -42,11 +43,12 @@ def finished(
     own = last_layer(problem, x, refined)
     beside = None if held is None else last_layer(held, x, refined, own.plan)
     options |= {"validation": beside, "x0": x[-own.n :]}
-    after = train_full_batch(own, None, FullBatchALM(), refined=refined, **options)
+    after, facts = train_full_batch(own, None, FullBatchALM(), refined=refined, **options)
     if after.stopped == "interrupted" or (solution.feasible and int(solution.best_step) > 0 and not after.feasible):
-        return replace(solution, stopped=after.stopped)
+        return replace(solution, stopped=after.stopped), {}
     before = x[: -own.n]
-    return joined(solution, replace(after, x=torch.cat([before, after.x]), last=torch.cat([before, after.last])))
+    whole = replace(after, x=torch.cat([before, after.x]), last=torch.cat([before, after.last]))
+    return joined(solution, whole), facts
 
 
 def last_layer(

@@ -50,7 +50,7 @@ PATIENCE = 4.0
 
 class Trained(NamedTuple):
     """The solution of `problem`, chosen on the rows `held` (None: on none), and the method and budget of the run that gave
-    it; notes and warnings say what happened on the way."""
+    it; notes and warnings say what happened on the way. optimality: as of `train_full_batch`, where rows were taken at once."""
 
     problem: FairProblem
     held: FairProblem | None
@@ -59,6 +59,7 @@ class Trained(NamedTuple):
     budget: Budget
     notes: list[str]
     warnings: list[str]
+    optimality: dict[str, Any] = {}  # noqa: RUF012  it is replaced, never changed
 
 
 class Chosen(NamedTuple):
@@ -131,7 +132,7 @@ def train(
     """
     if isinstance(method, FullBatchALM):
         limit = AT_ONCE if budget is None else Budget.of(budget)
-        solution = train_full_batch(
+        solution, optimality = train_full_batch(
             problem,
             part,
             method,
@@ -142,7 +143,7 @@ def train(
             validation=held,
             progress=progress,
         )
-        return Trained(problem, held, solution, method, limit, [], [])
+        return Trained(problem, held, solution, method, limit, [], [], optimality)
     steps = max(LEAST_STEPS, math.ceil(EPOCHS * problem.rows / batch_size))
     limit = Budget.of(budget) if budget is not None else Budget(steps=steps)
     run = partial(
@@ -159,8 +160,8 @@ def train(
     if not last_layer or trained.solution.stopped == "interrupted":
         return trained
     options = {"budget": AT_ONCE, "progress": progress}
-    solution = finished(trained.problem, trained.held, trained.solution, refined=refined, **options)
-    return trained._replace(solution=solution)
+    solution, optimality = finished(trained.problem, trained.held, trained.solution, refined=refined, **options)
+    return trained._replace(solution=solution, optimality=optimality)
 
 
 def _on_batches(
