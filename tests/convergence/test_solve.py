@@ -148,8 +148,11 @@ def test_the_returned_iterate_meets_the_true_bound_where_the_last_may_not(seed):
     problem = PROBLEMS["active"](noise=0.3)
     solution = solve(problem, ALM(dual_every=5, decay=0.0), budget="1500 steps", seed=seed, record_every=5)
     assert bool(solution.feasible) and float(problem.evaluate(solution.x).violation) == 0
-    best = min(r["train"]["f"] for r in solution.records if max(r["train"]["g"]) <= 0)
-    assert float(problem.evaluate(solution.x).f) == best
+    best = min(float(r["train"]["f"]) for r in solution.records if max(r["train"]["g"]) <= 0)
+    found = float(problem.evaluate(solution.x).f)
+    assert found == best or (
+        found < best and int(solution.best_step) == solution.steps
+    )  # it landed nearer to the bound
     assert solution.message == "every bound is met on the training rows."
 
 

@@ -74,14 +74,13 @@ class Method(Protocol[S]):
     """A published algorithm with its options, on states of class S. Subclass it as a frozen dataclass, which checks its options at construction.
 
     name: a short word. presets: name -> options, as in "sfls:inventory". needs: what it takes for granted of a problem, of the
-    words in NEEDS; `solve` refuses a problem that lacks one before it trains. record_every: steps between records at first,
-    where `solve` is not told.
+    words in NEEDS; `solve` refuses a problem that lacks one before it trains. A number `record_every` besides is
+    the steps between records at first, where `solve` is not told; 50 without it.
     """
 
     name: ClassVar[str]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     needs: ClassVar[frozenset[str]] = frozenset()
-    record_every: ClassVar[int] = 50
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> S:
         """The first state, at x (n,), or (R, n) for a stack of R runs; x is taken over and moved in place."""

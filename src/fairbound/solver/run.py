@@ -27,6 +27,7 @@ from fairbound.solver.budget import Budget
 
 AVERAGE_EVERY = 10
 COUNTED_BY = 1000
+FIRST_RECORD = 50
 
 Stopped = Literal["budget", "interrupted", "halted"]
 
@@ -35,7 +36,7 @@ class Spacing:
     """When the next record is due, in steps, or in data passes where the text says epochs; with None after `least` steps at
     first, then after 5 % of those done."""
 
-    def __init__(self, every: int | str | None, least: int = 50):
+    def __init__(self, every: int | str | None, least: int = FIRST_RECORD):
         asked = Budget.of(every) if isinstance(every, str) else None
         if asked is not None and not math.isinf(min(asked.seconds, asked.steps, asked.samples)):
             raise OptionError(f"record_every is a number of steps, or passes like '0.5 epochs'; got {every!r}.")

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from fairbound.base.records import Counts
 from fairbound.methods import algorithm as algorithm_named
-from fairbound.methods.method import Method, State, check_needs
+from fairbound.methods.method import State, check_needs
 from fairbound.problems.problem import Problem
 from fairbound.solver.budget import Budget
-from fairbound.solver.run import Run, Settings, Spacing, Stopped
+from fairbound.solver.run import FIRST_RECORD, Run, Settings, Spacing, Stopped
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def solve(
         seeds=(seed,) if isinstance(seed, int) else tuple(seed),
         batch_size=batch_size,
         sampling=sampling,
-        spacing=Spacing(record_every, getattr(method, "record_every", Method.record_every)),
+        spacing=Spacing(record_every, getattr(method, "record_every", FIRST_RECORD)),
         nonfinite=nonfinite,
         patience=patience,
         average=average,
