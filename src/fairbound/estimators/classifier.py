@@ -29,6 +29,7 @@ from fairbound.estimators.training_rows import (
     encoded_rows,
     features_of,
     module_features,
+    table_scores,
     without,
 )
 from fairbound.estimators.trajectory import trajectory
@@ -274,8 +275,13 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """(n,) logits, above 0 where the positive class is predicted; with k > 2 classes (n, k), the largest is predicted.
 
         A row's score is that of the row alone to 1e-12, whatever other rows X holds: built-in models are computed in
-        float64 (an nn.Module in its own dtype). Training works in float32.
+        float64 (an nn.Module in its own dtype). Training works in float32, and so does X that is `tables.Encoded`: its scores
+        are those of the table to 1e-6.
         """
+        check_is_fitted(self)
+        scores = table_scores(self.model_, self.x_, self.encoder_, X, self.dropped_columns_)
+        if scores is not None:
+            return scores
         features, _ = self.encode(X)
         return predicted_scores(self.model_, self.x_, features).numpy()
 

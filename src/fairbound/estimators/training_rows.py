@@ -12,6 +12,8 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.models.mlp import MLP
+from fairbound.models.model import Model
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import class_labels, positive_last
 from fairbound.rows.reading import frame_of, plain_array
@@ -112,6 +114,22 @@ def features_of(
     if sparse.issparse(rows.features):
         return SparseRows.of(rows.features, torch.float32), rows.report
     return torch.as_tensor(rows.features, dtype=torch.float32), rows.report
+
+
+def table_scores(
+    model: Model, x: torch.Tensor, encoder: TableEncoder | None, table: Any, dropped: Sequence[str]
+) -> np.ndarray | None:
+    """(n,) float64 scores of a linear model, (n, c) with several outputs, without a copy of the table's features.
+
+    dropped: columns of the table that are left out. None for what is scored from its features: another model, a sparse
+    table, or one that is encoded already.
+    """
+    if not isinstance(model, MLP) or model.hidden or encoder is None or encoder.sparse or isinstance(table, Encoded):
+        return None
+    weight, bias = (part.double().numpy() for part in model.layers.split(x))
+    scores = encoder.weighted(without(table, dropped), np.ascontiguousarray(weight.T))
+    scores += bias
+    return scores[:, 0] if model.outputs == 1 else scores
 
 
 def module_features(X: Any) -> np.ndarray:

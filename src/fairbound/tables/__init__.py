@@ -1,7 +1,8 @@
 """Tables and labels into numbers: CSV files, frames and arrays, and the encoder learnt on training rows."""
 
 from fairbound.rows.labels import binary_labels, class_labels
-from fairbound.tables.encoder import Encoded, TableEncoder
+from fairbound.tables.encoded import Encoded
+from fairbound.tables.encoder import TableEncoder
 from fairbound.tables.files import read_table
 from fairbound.tables.options import EncodeReport, TableOptions
 
