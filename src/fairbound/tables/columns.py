@@ -64,15 +64,13 @@ class Column:
 class Table:
     """Columns in order; ``named`` is False where the names x0, x1, ... were made up for a table that has none.
 
-    ``names``: all column names of the table, also of those that were not asked for. ``block``: the array (n, columns) of
-    numbers that the columns are views of, where there is one.
+    ``names``: all column names of the table, also of those that were not asked for.
     """
 
     columns: tuple[Column, ...]
     names: tuple[str, ...]
     rows: int
     named: bool
-    block: np.ndarray | None = None
 
 
 def read_columns(table: Any, wanted: Container[str] | None = None) -> Table:
@@ -85,10 +83,10 @@ def read_columns(table: Any, wanted: Container[str] | None = None) -> Table:
     """
     frame = frame_of(table)
     if frame is None:
-        columns, block = _from_array(table)
+        columns = _from_array(table)
         rows = len(columns[0].values) if columns else len(table)
         _check_shape(rows, len(columns))
-        return Table(tuple(columns), tuple(column.name for column in columns), rows, named=False, block=block)
+        return Table(tuple(columns), tuple(column.name for column in columns), rows, named=False)
     rows, names = len(frame), [str(name) for name in frame.columns]
     _check_shape(rows, len(names))
     given = {
@@ -304,14 +302,13 @@ def _from_series(name: str, series: nw.Series[Any]) -> Column:
     raise _no_meaning(name, kind)
 
 
-def _from_array(table: Any) -> tuple[list[Column], np.ndarray | None]:
-    """The columns of a table without names, and the array of numbers that they are views of."""
+def _from_array(table: Any) -> list[Column]:
     if isinstance(table, torch.Tensor):
         plain = table.detach().cpu()
         narrow = plain.is_floating_point() and plain.dtype not in (torch.float32, torch.float64)
         array = (plain.to(torch.float64) if narrow else plain).numpy()
     elif isinstance(table, list | tuple):
-        return _from_rows(table), None
+        return _from_rows(table)
     elif series_of(table) is not None:
         raise DataError(
             f"expected a table with rows and columns, got a {library_type(table)}. Make it a frame: series.to_frame()."
@@ -332,11 +329,11 @@ def _from_array(table: Any) -> tuple[list[Column], np.ndarray | None]:
     kind = array.dtype.kind
     if kind in "iuf":
         array = array if array.dtype.itemsize <= 8 else array.astype(np.float64)
-        return [Column(name, "number", array[:, j]) for j, name in enumerate(names)], array
+        return [Column(name, "number", array[:, j]) for j, name in enumerate(names)]
     if kind in "mM":
-        return [Column(name, "days", _days(array[:, j])) for j, name in enumerate(names)], None
+        return [Column(name, "days", _days(array[:, j])) for j, name in enumerate(names)]
     if kind in "bOU":
-        return [_from_objects(name, array[:, j].tolist(), typed=False) for j, name in enumerate(names)], None
+        return [_from_objects(name, array[:, j].tolist(), typed=False) for j, name in enumerate(names)]
     if kind == "c":
         raise DataError(f"Complex data not supported: the table is {array.dtype}. Split it into real columns.")
     raise _no_meaning("x0", array.dtype)

@@ -186,11 +186,7 @@ class TableEncoder:
         out = np.zeros((read.rows, weight.shape[1]))
         numbers, categories = self._places(given)
         unseen = {spec.name: spec.add_weighted(out, at, column, weight) for spec, at, column in categories}
-        block = None
-        if read.block is not None and read.block.flags.c_contiguous:
-            number_of = {name: j for j, name in enumerate(self._inputs)}
-            block = read.block, [number_of[spec.name] for spec, _, _ in numbers]
-        counted = add_weighted(out, [(spec, at, column.values) for spec, at, column in numbers], weight, block)
+        counted = add_weighted(out, [(spec, at, column.values) for spec, at, column in numbers], weight)
         self._reported(read, positional, numbers, counted, categories, unseen)
         return out
 

@@ -16,6 +16,7 @@ from fairbound.base.errors import DataError
 from fairbound.tables.columns import MISSING, Column
 
 ROWS_AT_ONCE = 2048  # so that what is read and written stays in the cache
+_FAR = 8.0  # |mean| over sd: above it a weighted number's own rounding is larger than its feature's
 _LEAST_SPREAD = 1e-10  # sd over |mean|: below it the numbers may all be one
 _ORDINARY = (1e-100, 1e90)  # of the root mean square: sums of squares stay in range
 
@@ -205,46 +206,62 @@ def _median(values: np.ndarray) -> float:
 
 
 def add_weighted(
-    out: np.ndarray,
-    places: Sequence[tuple[NumberFeature, int, np.ndarray]],
-    weight: np.ndarray,
-    block: tuple[np.ndarray, Sequence[int]] | None = None,
+    out: np.ndarray, places: Sequence[tuple[NumberFeature, int, np.ndarray]], weight: np.ndarray
 ) -> list[Tally]:
     """Add the columns' features times their weights to out (n, k), in float64 and without making the features.
 
-    places: as in `fill_numbers`. weight: (d, k) of all features. block: an array (n, c) row by row in memory and which of its
-    columns those of `places` are; None where they are apart.
+    places: as in `fill_numbers`. weight: (d, k) of all features.
     """
     tallies = [Tally() for _ in places]
     standard = [place for place in places if place[0].sd is not None]
+    columns = [values for _, _, values in standard]
     centre = np.array([feature.mean for feature, *_ in standard])
     slope = np.array([weight[at] / feature.sd for feature, at, _ in standard]).reshape(-1, weight.shape[1])
+    far = np.array([abs(feature.mean) > _FAR * (feature.sd or 0) for feature, *_ in standard], dtype=bool)
+    constant = -(centre[~far] @ slope[~far])  # of the others it is taken off every number, before digits are lost
+    block, known = _block(columns)
     if block is not None:
-        columns = [j for place, j in zip(places, block[1], strict=True) if place[0].sd is not None]
-        centre, slope = _spread(centre, columns, block[0].shape[1]), _spread(slope, columns, block[0].shape[1])
-    room = np.empty(ROWS_AT_ONCE * len(centre))
+        centre, slope, far = (_spread(part, known, block.shape[1]) for part in (centre, slope, far))
+    off = [(int(j), float(centre[j])) for j in np.flatnonzero(far)]
+    by_row = block is not None and block.strides[1] < block.strides[0]
+    room = np.empty((ROWS_AT_ONCE, len(slope)) if by_row else (len(slope), ROWS_AT_ONCE))
     for part in slices(len(out)) if places else ():
-        shape = (len(centre), part.stop - part.start)
+        size = part.stop - part.start
+        rows = room[:size] if by_row else room[:, :size].T
+        if block is not None:
+            rows[:] = block[part]
+        else:
+            for row, values in zip(room, columns, strict=True):
+                row[:size] = values[part]
         with np.errstate(over="ignore", invalid="ignore"):
-            if block is not None:
-                rows = room[: shape[0] * shape[1]].reshape(shape[::-1])
-                np.subtract(block[0][part], centre, out=rows, dtype=np.float64)
-                sums = rows @ slope
-            else:
-                columns_of = room[: shape[0] * shape[1]].reshape(shape)
-                for row, (_, _, column), mean in zip(columns_of, standard, centre, strict=True):
-                    np.subtract(column[part], mean, out=row, dtype=np.float64)
-                sums = (slope.T @ columns_of).T
+            for j, mean in off:
+                rows[:, j] -= mean
+            sums = rows @ slope
+            sums += constant
         if not np.isfinite(sums).all():
             sums = _by_features(places, weight, part, tallies)
         out[part] += sums
     return tallies
 
 
-def _spread(values: np.ndarray, rows: Sequence[int], size: int) -> np.ndarray:
+def _block(columns: Sequence[np.ndarray]) -> tuple[np.ndarray | None, np.ndarray]:
+    """One array (n, c) of which the columns (n,) are views, and their numbers in it; None where they lie apart."""
+    kinds = {(id(column.base), column.dtype, column.strides) for column in columns}
+    at = np.array([column.__array_interface__["data"][0] for column in columns])
+    steps = np.diff(at)
+    if len(kinds) != 1 or columns[0].base is None or not len(steps) or steps.min() <= 0 or (steps % steps.min()).any():
+        return None, at
+    known = (at - at[0]) // steps.min()
+    if known[-1] >= 2 * len(columns):
+        return None, at
+    shape, strides = (len(columns[0]), int(known[-1]) + 1), (*columns[0].strides, int(steps.min()))
+    return np.lib.stride_tricks.as_strided(columns[0], shape, strides, writeable=False), known
+
+
+def _spread(values: np.ndarray, rows: np.ndarray, size: int) -> np.ndarray:
     """`values` as the rows numbered `rows` of `size` rows, zeros elsewhere."""
-    out = np.zeros((size, *values.shape[1:]))
-    out[list(rows)] = values
+    out = np.zeros((size, *values.shape[1:]), dtype=values.dtype)
+    out[rows] = values
     return out
 
 
