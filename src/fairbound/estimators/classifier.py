@@ -42,10 +42,11 @@ from fairbound.models.model import model_of
 from fairbound.models.scoring import predicted_scores
 from fairbound.rows.groups import Groups
 from fairbound.rows.reading import read_weights
+from fairbound.rows.sampling import reorder
 from fairbound.rows.sparse import SparseRows
 from fairbound.rows.split import stratified_split
 from fairbound.solver.budget import Budget
-from fairbound.tables import EncodeReport, TableOptions
+from fairbound.tables import Encoded, EncodeReport, TableOptions
 
 REFINED: dict[str, Literal["no", "auto", "yes"]] = {"auto": "auto", "accuracy": "yes"}
 """Which objectives go from the loss towards the error rate where all rows are taken at once."""
@@ -125,7 +126,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """Train on X (n, d) and y (n,).
 
         X: DataFrame (pandas, polars, pyarrow, ...), numpy array, scipy sparse matrix, torch tensor or list of rows; or
-            `tables.Encoded`, where several models are trained on one table. y: two or more values.
+            `tables.Encoded`, where several models are trained on one table; or `tables.Chunks`, a table larger than memory. y: two or more values.
         sensitive_features: (n,) or (n, a) array, Series, DataFrame or dict of columns; missing values are constrained
             only where known. Bounds on classes need none. sample_weight: (n,) >= 0.
         Raises: DataError or OptionError that says what to change.
@@ -165,21 +166,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         )
         notes += [why] if why else []
         at_once = isinstance(method, FullBatchALM)
-        build = self._builder(features, codes, groups, stated, sample_weight, at_once)
-        strata = codes[:, None] if groups is None else np.column_stack([codes, groups.codes])
         share = self._validation_share(at_once, stated, groups, codes, notes)
-        kept, held = None, None
-        if share:
-            kept, out = stratified_split(strata, [share], seed_for("validation", root=self._seed))
-        problem = build(kept)
-        if share:
-            held = build(out, problem.plan)
-        some = part_of(problem.rows, strata if kept is None else strata[kept], self._seed) if at_once else None
-        part = None if some is None else build(some if kept is None else kept[some], problem.plan)
+        own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)
+        build = self._builder(codes, groups, stated, sample_weight, at_once)
+        problem, held, part, all_rows = self._problems(build, features, own, codes, groups, share, at_once)
+        del features
         trained = train(
             problem,
             held,
-            build if self.validation == "auto" else None,
+            all_rows if self.validation == "auto" else None,
             method=method,
             margins=MARGINS if isinstance(self.algorithm, str) and hasattr(method, "margin") else (),
             part=part,
@@ -214,15 +209,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return rows.features
 
     def _builder(
-        self,
-        features: Any,
-        y: np.ndarray,
-        groups: Groups | None,
-        stated: tuple[Bound, ...],
-        sample_weight: Any,
-        at_once: bool,
+        self, y: np.ndarray, groups: Groups | None, stated: tuple[Bound, ...], sample_weight: Any, at_once: bool
     ) -> Callable[..., FairProblem]:
-        """What makes the problem of some rows (None for all) under a compiled plan (None to compile it on them)."""
+        """What makes the problem of features and the rows that they are of, under a compiled plan (None to compile it on them);
+        in_place: as in FairProblem."""
         weights = None if sample_weight is None else read_weights(sample_weight, len(y))
         objective = self.objective
         if at_once and objective in ("auto", "accuracy"):
@@ -230,23 +220,65 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         elif isinstance(objective, str) and objective == "auto":
             objective = "loss"
 
-        def build(rows: Any = None, plan: Any = None) -> FairProblem:
-            part = features if rows is None else features[rows]
+        def build(features: Any, rows: Any = slice(None), plan: Any = None, in_place: bool = True) -> FairProblem:
             return FairProblem(
                 self.model_,
-                part,
-                y if rows is None else y[rows],
-                groups if rows is None or groups is None else groups.take(rows),
+                features,
+                y[rows],
+                None if groups is None else groups.take(rows),
                 stated,
                 classes=self.classes_.tolist(),
                 objective=objective,
                 objective_class=self.objective_class,
                 loss=_loss_of(self.loss, self.model_.outputs),
-                sample_weight=weights if rows is None or weights is None else weights[rows],
+                sample_weight=None if weights is None else weights[rows],
                 plan=plan,
+                in_place=in_place,
             )
 
         return build
+
+    def _problems(
+        self,
+        build: Callable[..., FairProblem],
+        features: Any,
+        own: bool,
+        y: np.ndarray,
+        groups: Groups | None,
+        share: float,
+        at_once: bool,
+    ) -> tuple[FairProblem, FairProblem | None, FairProblem | None, Callable[[], FairProblem]]:
+        """The problem to train on, those to validate and to begin on (or None), and what builds the one of all rows.
+
+        own: whether the features may be sorted in the memory that they have, which the first two then share.
+        """
+        strata = y[:, None] if groups is None else np.column_stack([y, groups.codes])
+        kept, held = None, np.zeros(0, dtype=np.int64)
+        if share:
+            kept, held = stratified_split(strata, [share], seed_for("validation", root=self._seed))
+        n = len(y) - len(held)
+        some = part_of(n, strata if kept is None else strata[kept], self._seed) if at_once else None
+        some = some if kept is None or some is None else kept[some]
+        del strata
+        begin = None if some is None else features[some]
+        if kept is None:
+            problem = build(features, in_place=own)
+            return problem, None, None if some is None else build(begin, some, problem.plan), lambda: problem
+        if own:
+            reorder(torch.from_numpy(features), np.concatenate([kept, held]))
+        first, second = (features[:n], features[n:]) if own else (features[kept], features[held])
+        problem = build(first, kept)
+        validation = build(second, held, problem.plan)
+        part = None if some is None else build(begin, some, problem.plan)
+
+        def all_rows() -> FairProblem:
+            if not own:
+                return build(features, in_place=False)
+            whole = np.empty_like(features)  # in the order of the table again
+            whole[np.concatenate([kept[problem.strata.order], held[validation.strata.order]])] = features
+            return build(whole)
+
+        return problem, validation, part, all_rows
 
     def _validation_share(
         self, at_once: bool, stated: tuple[Bound, ...], groups: Groups | None, y: np.ndarray, notes: list[str]

@@ -49,6 +49,19 @@ class Strata:
         return cls(order, np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
 
 
+def reorder(rows: Tensor, order: np.ndarray) -> None:
+    """Put row order[i] of a contiguous tensor (n, ...) at place i, for all i at once, in the memory that it has.
+
+    An eighth of the columns is moved at a time, so that an eighth of the tensor is copied (of few columns, one of them).
+    """
+    places = torch.as_tensor(order, device=rows.device)
+    if len(places) and bool((places == torch.arange(len(places), device=rows.device)).all()):
+        return
+    flat = rows.view(len(rows), -1)
+    for part in flat.split(max(1, flat.shape[1] // 8), dim=1):
+        part.copy_(part.index_select(0, places))
+
+
 @dataclass(frozen=True)
 class Layout:
     """Where the rows of every batch come from. positions: (B,) stratum of each place; scale: (B,) how many rows

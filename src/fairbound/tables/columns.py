@@ -21,7 +21,7 @@ import scipy.sparse as sp
 import torch
 
 from fairbound.base.errors import DataError
-from fairbound.rows.reading import frame_of, is_missing, library_type, series_of
+from fairbound.rows.reading import factorised, frame_of, is_missing, library_type, series_of
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LEADING_ZERO = re.compile(r"[+-]?0\d+")
@@ -222,15 +222,11 @@ def _from_objects(name: str, values: Iterable[object], typed: bool) -> Column:
 def _factorised(name: str, values: Iterable[object]) -> tuple[np.ndarray, list[Any]]:
     """(n,) codes into the distinct values; equal values of different types are kept apart."""
     values = values if isinstance(values, list) else list(values)
-    apart = len(set(map(type, values)) - {str, type(None)}) > 1  # 1, 1.0 and True are equal
-    keys: list[Any] = [(type(v), v) for v in values] if apart else values
     try:
-        index = {key: place for place, key in enumerate(dict.fromkeys(keys))}
-        codes = np.fromiter(map(index.__getitem__, keys), dtype=np.int64, count=len(keys))
+        codes, unique = factorised(values)
     except TypeError:
         bad = next(v for v in values if not isinstance(v, Hashable) or isinstance(v, tuple))
         raise _no_cell(name, bad) from None
-    unique = [value for _, value in index] if apart else list(index)
     return codes, [value.item() if isinstance(value, np.generic) else value for value in unique]
 
 
