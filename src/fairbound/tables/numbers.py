@@ -157,7 +157,13 @@ def learn_numbers(columns: Sequence[Column]) -> dict[str, NumberFeature]:
 
 def _together(columns: Sequence[np.ndarray]) -> list[np.ndarray]:
     """A contiguous copy of each of some columns (n,), read a few rows at a time."""
-    out = [np.empty(column.shape, column.dtype) for column in columns]
+    sizes = [-(-column.size * column.itemsize // 64) * 64 for column in columns]
+    room = np.empty(sum(sizes), dtype=np.uint8)  # in one piece, which the system takes back at once
+    ends = np.cumsum(sizes)
+    out = [
+        room[end - size :][: c.size * c.itemsize].view(c.dtype)
+        for c, size, end in zip(columns, sizes, ends, strict=True)
+    ]
     for part in slices(len(columns[0])):
         for to, column in zip(out, columns, strict=True):
             to[part] = column[part]
