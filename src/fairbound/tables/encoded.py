@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from fairbound.tables.chunks import Chunks
 from fairbound.tables.encoder import TableEncoder
+from fairbound.tables.in_parts import encode_chunks
 from fairbound.tables.options import EncodeReport
 
 
@@ -24,7 +26,12 @@ class Encoded:
 
     @classmethod
     def of(cls, encoder: TableEncoder, table: Any) -> Encoded:
-        """The features of `table`, float32 where they are dense; an encoder that is not fitted yet learns from it."""
+        """The features of `table`, float32 where they are dense; an encoder that is not fitted yet learns from it.
+
+        table: what the encoder takes, or Chunks.
+        """
+        if isinstance(table, Chunks):
+            return cls(*encode_chunks(encoder, table), encoder)
         features, report = (encoder.encode if encoder.fitted else encoder.fit_encode)(table, np.float32)
         return cls(features, report, encoder)
 

@@ -22,7 +22,7 @@ column that had none in training treats it like an unseen value.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -64,7 +64,7 @@ class TableEncoder:
         self.options = options or TableOptions()
         self.last_report: EncodeReport | None = None
         self.dropped: dict[str, str] = {}
-        self._learnt: tuple[Feature, ...] | None = None
+        self.learnt: tuple[Feature, ...] | None = None  # of a dense table, in order
         self._scale: np.ndarray | None = None  # sparse tables: (d,) divisor of each column
         self._inputs: tuple[str, ...] = ()  # all training columns in order, dropped ones too
         self._named = False
@@ -72,7 +72,7 @@ class TableEncoder:
     @property
     def fitted(self) -> bool:
         """Whether ``fit`` was called."""
-        return self._learnt is not None or self._scale is not None
+        return self.learnt is not None or self._scale is not None
 
     @property
     def sparse(self) -> bool:
@@ -88,13 +88,13 @@ class TableEncoder:
     def columns(self) -> tuple[str, ...]:
         """Names of the input columns that ``transform`` needs, in training order."""
         self._check_fitted()
-        return self._inputs if self._learnt is None else tuple(spec.name for spec in self._learnt)
+        return self._inputs if self.learnt is None else tuple(spec.name for spec in self.learnt)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the d features that ``transform`` returns."""
         self._check_fitted()
-        return self._inputs if self._learnt is None else tuple(f for spec in self._learnt for f in spec.feature_names)
+        return self._inputs if self.learnt is None else tuple(f for spec in self.learnt for f in spec.feature_names)
 
     def fit(self, table: Any) -> TableEncoder:
         """Learn from the training table, (n, c) with n, c >= 1; forgets what was learnt before. Returns self."""
@@ -112,7 +112,7 @@ class TableEncoder:
     def fit_encode(self, table: Any, dtype: Any = np.float64) -> tuple[Any, EncodeReport]:
         """``fit(table).encode(table, dtype)``, reading the table once."""
         read = self._fit(table)
-        if self._learnt is None:
+        if self.learnt is None:
             return self.encode(table, dtype)
         return self._filled(read, {column.name: column for column in read.columns}, dtype, positional=False)
 
@@ -135,7 +135,7 @@ class TableEncoder:
             self._fit_sparse(table)
             return Table((), self._inputs, table.shape[0], named=False)
         read = read_columns(table)
-        self._check_options(read)
+        self.check_options(read)
         missing, infinite, dropped = {}, {}, {}
         learnt: list[Feature] = []
         numbers = [c for c in read.columns if not c.coded and c.name not in self.options.categorical]
@@ -155,17 +155,25 @@ class TableEncoder:
                 learnt.append(spec)
             if reason is not None:
                 dropped[column.name] = reason
-        if not learnt:
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in dropped.items())
-            raise DataError(
-                f"no column is left to learn from (n_samples={read.rows}): {reasons}. Add columns that vary."
-            )
-        self._learnt, self._scale, self.dropped = tuple(learnt), None, dropped
-        self._inputs, self._named = read.names, read.named
+        self.adopt(learnt, dropped, read.names, read.named, read.rows)
         self.last_report = EncodeReport(
             read.rows, len(self.feature_names), missing=missing, infinite=infinite, dropped=dict(self.dropped)
         )
         return read
+
+    def learn_column(self, column: Column) -> tuple[Feature | None, str | None]:
+        """What becomes of a training column that has no infinities, and why it is dropped."""
+        return self._learn(self._settle(column))
+
+    def adopt(
+        self, learnt: Sequence[Feature], dropped: dict[str, str], inputs: tuple[str, ...], named: bool, rows: int
+    ) -> None:
+        """Take what was learnt of the columns `inputs`. Raises: DataError where it is nothing."""
+        if not learnt:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in dropped.items())
+            raise DataError(f"no column is left to learn from (n_samples={rows}): {reasons}. Add columns that vary.")
+        self.learnt, self._scale, self.dropped = tuple(learnt), None, dropped
+        self._inputs, self._named = inputs, named
 
     def _filled(
         self, read: Table, given: Mapping[str, Column], dtype: Any, positional: bool
@@ -192,7 +200,7 @@ class TableEncoder:
 
     def _read(self, table: Any) -> tuple[Table, bool, Mapping[str, Column]]:
         """A table's columns, whether they are matched by place, and those needed by their names in training."""
-        if self._learnt is None:
+        if self.learnt is None:
             raise NotFittedError(_UNFITTED)
         if sp.issparse(table):
             raise DataError("the encoder was fitted on a dense table and got a sparse one. Pass table.toarray().")
@@ -202,11 +210,11 @@ class TableEncoder:
 
     def _places(self, given: Mapping[str, Column]) -> tuple[list[_Number], list[_Category]]:
         """The features of numbers and of categories, each with its first place and its column."""
-        assert self._learnt is not None
+        assert self.learnt is not None
         numbers: list[_Number] = []
         categories: list[_Category] = []
         at = 0
-        for spec in self._learnt:
+        for spec in self.learnt:
             column = self._convert(given[spec.name], spec)
             if isinstance(spec, NumberFeature):
                 numbers.append((spec, at, column))
@@ -228,7 +236,7 @@ class TableEncoder:
         tallies = {spec.name: tally for (spec, _, _), tally in zip(numbers, counted, strict=True)}
         for name, tally in tallies.items():
             if tally.infinite and self.options.infinite == "error":
-                raise _infinite(name, tally.infinite, tally.first)
+                raise infinite_error(name, tally.infinite, tally.first)
         gone = {spec.name: int(column.missing.sum()) for spec, _, column in categories}
         gone |= {name: tally.missing for name, tally in tallies.items()}
         known = set(self._inputs)
@@ -254,7 +262,7 @@ class TableEncoder:
             "inputs": self._inputs,
             "named": self._named,
             "dropped": self.dropped,
-            "learnt": None if self._learnt is None else [asdict(spec) for spec in self._learnt],
+            "learnt": None if self.learnt is None else [asdict(spec) for spec in self.learnt],
             "scale": None if self._scale is None else self._scale.tolist(),
         }
         return json.dumps(state, indent=1, allow_nan=False)
@@ -281,7 +289,7 @@ class TableEncoder:
             encoder._inputs, encoder._named = tuple(state["inputs"]), bool(state["named"])
             encoder.dropped = dict(state["dropped"])
             if state["learnt"] is not None:
-                encoder._learnt = tuple(load_feature(spec) for spec in state["learnt"])
+                encoder.learnt = tuple(load_feature(spec) for spec in state["learnt"])
             else:
                 encoder._scale = np.array(state["scale"], dtype=np.float64)
         except (KeyError, TypeError, ValueError) as error:
@@ -294,7 +302,8 @@ class TableEncoder:
         if not self.fitted:
             raise NotFittedError(_UNFITTED)
 
-    def _check_options(self, read: Table) -> None:
+    def check_options(self, read: Table) -> None:
+        """Raises: DataError where the options name a column that the table lacks."""
         absent = [name for name in (*self.options.categorical, *self.options.numeric) if name not in read.names]
         if absent:
             raise DataError(
@@ -339,7 +348,7 @@ class TableEncoder:
         bad = np.isinf(values)
         count = int(bad.sum())
         if count and self.options.infinite == "error":
-            raise _infinite(column.name, count, int(bad.argmax()))
+            raise infinite_error(column.name, count, int(bad.argmax()))
         values[bad] = np.nan
         return Column(column.name, column.kind, values), count
 
@@ -370,12 +379,13 @@ class TableEncoder:
 
     def _fit_sparse(self, table: Any) -> None:
         scale = learn_scale(table, self.options)
-        self._learnt, self._scale, self.dropped, self._named = None, scale, {}, False
+        self.learnt, self._scale, self.dropped, self._named = None, scale, {}, False
         self._inputs = tuple(f"x{place}" for place in range(len(scale)))
         self.last_report = EncodeReport(table.shape[0], len(scale))
 
 
-def _infinite(name: str, count: int, first: int) -> DataError:
+def infinite_error(name: str, count: int, first: int) -> DataError:
+    """What is said of a column with infinities, the first of them in row `first`."""
     return DataError(
         f"column {name!r} has {count} infinite values, the first in row {first} (counting from 0). Correct them, or pass "
         'TableOptions(infinite="missing") to treat infinity as missing.'

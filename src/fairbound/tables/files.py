@@ -6,8 +6,10 @@ import csv
 import gzip
 import io
 import os
+import warnings
 import zlib
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +38,7 @@ def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Any:
     path = Path(path)
     text = _read_text(path, encoding)
     separator, header = _sniff(path, text)
-    repeated = [name for name, count in Counter(name for name in header if name).items() if count > 1]
-    if repeated:
-        raise DataError(
-            f"{path}: the header has these names more than once: {', '.join(map(repr, repeated))}. Rename or drop one."
-        )
+    _check_names(path, header)
     try:
         frame = pd.read_csv(
             io.StringIO(text), sep=separator, skipinitialspace=True, na_values=["?"], index_col=False, low_memory=False
@@ -56,6 +54,60 @@ def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Any:
     if len(header) > 1 and frame.iloc[:, -1].isna().any():
         _check_widths(path, text, separator, len(header))
     return frame
+
+
+def csv_parts(path: str | os.PathLike[str], rows: int, columns: Sequence[str] | None = None) -> Iterator[Any]:
+    """The rows of a UTF-8 CSV file as DataFrames of at most `rows` rows, read as `read_table` reads it; columns: these alone.
+
+    A row with fewer fields than the header has missing values at its end. Raises: DataError and ImportError as `read_table`.
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError("reading CSV files needs pandas: pip install fairbound[data]") from error
+
+    path = Path(path)
+    with path.open("rb") as file:
+        zipped = file.read(2) == _GZIP
+    with gzip.open(path) if zipped else path.open("rb") as file:
+        first = file.readline()
+    separator, header = _sniff(path, _decoded(path, first))
+    _check_names(path, header)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            reader = pd.read_csv(
+                path,
+                sep=separator,
+                skipinitialspace=True,
+                na_values=["?"],
+                index_col=False,
+                low_memory=False,
+                encoding="utf-8-sig",
+                compression="gzip" if zipped else None,
+                usecols=None if columns is None else lambda name: str(name).strip() in columns,
+                chunksize=rows,
+            )
+            for frame in reader:
+                frame.columns = [str(name).strip() for name in frame.columns]
+                yield frame
+    except (pd.errors.ParserError, pd.errors.ParserWarning, UnicodeDecodeError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: not a readable table: {error}.") from error
+
+
+def _decoded(path: Path, first: bytes) -> str:
+    try:
+        return first.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: the header line is not UTF-8 text. Save the file as UTF-8.") from None
+
+
+def _check_names(path: Path, header: Sequence[str]) -> None:
+    repeated = [name for name, count in Counter(name for name in header if name).items() if count > 1]
+    if repeated:
+        raise DataError(
+            f"{path}: the header has these names more than once: {', '.join(map(repr, repeated))}. Rename or drop one."
+        )
 
 
 def _read_text(path: Path, encoding: str) -> str:

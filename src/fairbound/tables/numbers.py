@@ -148,14 +148,14 @@ def learn_numbers(columns: Sequence[Column]) -> dict[str, NumberFeature]:
     size = -(-len(columns) // 4)
     for first in range(0, len(columns), max(size, 1)):
         some = columns[first : first + size]
-        for column, values in zip(some, _together([c.values for c in some]), strict=True):
+        for column, values in zip(some, together([c.values for c in some]), strict=True):
             feature = _learn_ordinary(column, values)
             if feature is not None:
                 found[column.name] = feature
     return found
 
 
-def _together(columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+def together(columns: Sequence[np.ndarray]) -> list[np.ndarray]:
     """A contiguous copy of each of some columns (n,), read a few rows at a time."""
     sizes = [-(-column.size * column.itemsize // 64) * 64 for column in columns]
     room = np.empty(sum(sizes), dtype=np.uint8)  # in one piece, which the system takes back at once
@@ -181,7 +181,7 @@ def _learn_ordinary(column: Column, values: np.ndarray) -> NumberFeature | None:
         size = math.hypot(mean, sd)
     if not _ORDINARY[0] < size < _ORDINARY[1] or sd <= _LEAST_SPREAD * abs(mean):
         return None
-    return NumberFeature(column.name, column.kind, mean, sd, _median(values), False)
+    return NumberFeature(column.name, column.kind, mean, sd, median_of(values), False)
 
 
 def _sum(values: np.ndarray, centre: float | None) -> float:
@@ -200,7 +200,7 @@ def _sum(values: np.ndarray, centre: float | None) -> float:
     return float(part.sum())
 
 
-def _median(values: np.ndarray) -> float:
+def median_of(values: np.ndarray) -> float:
     """The median of values (n,) without NaN, whose order is changed."""
     middle = len(values) // 2
     values.partition(middle)
