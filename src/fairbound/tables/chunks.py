@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import OptionError
 from fairbound.rows.reading import take_rows
-from fairbound.tables.files import csv_parts
+from fairbound.tables.files import csv_parts, is_parquet, parquet_parts
 
 ROWS = 1 << 16
-PARQUET = (".parquet", ".pq")
 
 
 class Chunks:
@@ -55,7 +54,7 @@ class Chunks:
             raise FileNotFoundError(f"{path} is no file; check the path.")
         names = None if columns is None else list(columns)
         if is_parquet(path):
-            return cls(lambda: _parquet_parts(path, rows, names), folder=folder)
+            return cls(lambda: parquet_parts(path, rows, names), folder=folder)
         return cls(lambda: csv_parts(path, rows, names), folder=folder)
 
     def __iter__(self) -> Iterator[Any]:
@@ -95,22 +94,3 @@ class Chunks:
             return np.zeros(shape, dtype=np.float32)
         with tempfile.TemporaryFile(dir=self._folder) as file:
             return np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
-
-
-def is_parquet(path: str | os.PathLike[str]) -> bool:
-    """Whether the file's name says that it is Parquet."""
-    return Path(path).suffix.lower() in PARQUET
-
-
-def _parquet_parts(path: str | os.PathLike[str], rows: int, columns: list[str] | None) -> Iterator[Any]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ImportError("reading Parquet files needs pyarrow: pip install fairbound[parquet]") from error
-    try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=rows, columns=columns):
-                yield pa.Table.from_batches([batch])
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path}: not a readable Parquet file ({error}).") from error

@@ -155,3 +155,25 @@ def test_memory_beyond_the_features_is_that_of_a_part(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(rows) == 200_000 and peak < 1.2 * one, "columns are copied for their medians, nothing else"
+
+
+def test_partitions_of_dask_and_batches_of_a_dataset_are_parts(tmp_path):
+    dd, ds = pytest.importorskip("dask.dataframe"), pytest.importorskip("pyarrow.dataset")
+    table = frame()
+    learnt = TableEncoder()
+    whole = learnt.fit_encode(table, np.float32)[0]
+    table.to_parquet(tmp_path / "a.parquet")
+    partitions, data = dd.from_pandas(table, npartitions=4), ds.dataset(tmp_path)
+    for chunks in (
+        Chunks(lambda: (part.compute() for part in partitions.partitions)),
+        Chunks(lambda: (pa.Table.from_batches([batch]) for batch in data.to_batches(batch_size=700))),
+    ):
+        rows = Encoded.of(TableEncoder(), chunks)
+        check_alike(rows.features, rows.encoder, whole, learnt)
+    y, sex = np.arange(3000) % 2, np.where(np.arange(3000) % 3 == 0, "F", "M")
+    scores = table["year"].to_numpy() - 2015
+    both = dd.from_pandas(pd.DataFrame({"s": scores, "y": y, "sex": sex}), npartitions=5)
+    counts = [fb.AuditCounts.of(p["s"], p["y"], p["sex"], threshold=0) for p in (q.compute() for q in both.partitions)]
+    merged = sum(counts[1:], start=counts[0]).audit("demographic_parity <= 0.1")
+    expected = fb.audit(scores, y, pd.Series(sex, name="sex"), "demographic_parity <= 0.1", threshold=0)
+    assert merged["constraints"] == expected["constraints"]
