@@ -16,10 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.base.seeds import seed_for
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
-from fairbound.estimators.full_batch import part_of
+from fairbound.estimators.problems import problems_of
 from fairbound.estimators.training import MARGINS, chosen, train
 from fairbound.estimators.training_rows import (
     checked_labels,
@@ -42,9 +41,7 @@ from fairbound.models.model import model_of
 from fairbound.models.scoring import predicted_scores
 from fairbound.rows.groups import Groups
 from fairbound.rows.reading import read_weights
-from fairbound.rows.sampling import reorder
 from fairbound.rows.sparse import SparseRows
-from fairbound.rows.split import stratified_split
 from fairbound.solver.budget import Budget
 from fairbound.tables import Encoded, EncodeReport, TableOptions
 
@@ -169,15 +166,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         share = self._validation_share(at_once, stated, groups, codes, notes)
         own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)
         build = self._builder(codes, groups, stated, sample_weight, at_once)
-        problem, held, part, all_rows = self._problems(build, features, own, codes, groups, share, at_once)
+        made = problems_of(build, features, codes, groups, share=share, seed=self._seed, own=own, begins=at_once)
         del features
         trained = train(
-            problem,
-            held,
-            all_rows if self.validation == "auto" else None,
+            made.problem,
+            made.held,
+            made.all_rows if self.validation == "auto" else None,
             method=method,
             margins=MARGINS if isinstance(self.algorithm, str) and hasattr(method, "margin") else (),
-            part=part,
+            part=made.part,
             refined=REFINED.get(self.objective, "no") if at_once and isinstance(self.objective, str) else "no",
             budget=self.budget,
             batch_size=self.batch_size,
@@ -237,48 +234,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             )
 
         return build
-
-    def _problems(
-        self,
-        build: Callable[..., FairProblem],
-        features: Any,
-        own: bool,
-        y: np.ndarray,
-        groups: Groups | None,
-        share: float,
-        at_once: bool,
-    ) -> tuple[FairProblem, FairProblem | None, FairProblem | None, Callable[[], FairProblem]]:
-        """The problem to train on, those to validate and to begin on (or None), and what builds the one of all rows.
-
-        own: whether the features may be sorted in the memory that they have, which the first two then share.
-        """
-        strata = y[:, None] if groups is None else np.column_stack([y, groups.codes])
-        kept, held = None, np.zeros(0, dtype=np.int64)
-        if share:
-            kept, held = stratified_split(strata, [share], seed_for("validation", root=self._seed))
-        n = len(y) - len(held)
-        some = part_of(n, strata if kept is None else strata[kept], self._seed) if at_once else None
-        some = some if kept is None or some is None else kept[some]
-        del strata
-        begin = None if some is None else features[some]
-        if kept is None:
-            problem = build(features, in_place=own)
-            return problem, None, None if some is None else build(begin, some, problem.plan), lambda: problem
-        if own:
-            reorder(torch.from_numpy(features), np.concatenate([kept, held]))
-        first, second = (features[:n], features[n:]) if own else (features[kept], features[held])
-        problem = build(first, kept)
-        validation = build(second, held, problem.plan)
-        part = None if some is None else build(begin, some, problem.plan)
-
-        def all_rows() -> FairProblem:
-            if not own:
-                return build(features, in_place=False)
-            whole = np.empty_like(features)  # in the order of the table again
-            whole[np.concatenate([kept[problem.strata.order], held[validation.strata.order]])] = features
-            return build(whole)
-
-        return problem, validation, part, all_rows
 
     def _validation_share(
         self, at_once: bool, stated: tuple[Bound, ...], groups: Groups | None, y: np.ndarray, notes: list[str]

@@ -8,6 +8,7 @@ import torch
 
 import fairbound as fb
 from fairbound.estimators import classifier as classifier_module
+from fairbound.estimators import full_batch
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups
@@ -60,7 +61,8 @@ def test_training_and_validation_rows_share_one_array_that_is_not_the_callers(mo
     monkeypatch.setattr(classifier_module, "train", lambda *a, **k: seen.append(a) or real(*a, **k))
     table = fb.tables.Encoded.of(fb.TableEncoder(), X) if encoded else X
     given = (table.features if encoded else X).copy()
-    fb.FairClassifier("demographic_parity <= 0.9", validation=validation, budget="20 steps").fit(table, y, groups)
+    fair = fb.FairClassifier("demographic_parity <= 0.9", algorithm="alm", validation=validation, budget="20 steps")
+    fair.fit(table, y, groups)
     assert np.array_equal(table.features if encoded else X, given)
     problem, held, build = seen[0]
     if held is None:
@@ -72,3 +74,18 @@ def test_training_and_validation_rows_share_one_array_that_is_not_the_callers(mo
         features = torch.from_numpy(fb.TableEncoder().fit_encode(X, np.float32)[0])
         whole = FairProblem(model_of("linear", 6), features, y, groups, "demographic_parity <= 0.9")
         assert torch.equal(build().features, whole.features)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("validation", [0, 0.2])
+@pytest.mark.parametrize("algorithm", ["auto", "alm"])
+def test_a_table_and_its_encoding_which_is_not_moved_train_the_same_model(monkeypatch, validation, algorithm):
+    monkeypatch.setattr(full_batch, "PART_ROWS", 300)  # so that a part of the rows begins
+    X, y, groups = rows()
+    y = (X[:, 0] + X[:, 1] + np.random.default_rng(6).normal(size=len(y)) > 0).astype(int)
+    options = {"algorithm": algorithm, "validation": validation, "budget": "30 steps"}
+    own, encoded = (
+        fb.FairClassifier("demographic_parity <= 0.05", **options).fit(table, y, groups)
+        for table in (X, fb.tables.Encoded.of(fb.TableEncoder(), X))
+    )
+    assert torch.equal(own.x_, encoded.x_) and own.x_.abs().sum() > 0
