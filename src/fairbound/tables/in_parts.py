@@ -22,7 +22,7 @@ from fairbound.tables.merging import Seen
 from fairbound.tables.numbers import NumberFeature, median_of, together
 from fairbound.tables.options import EncodeReport
 
-MEDIAN_BYTES = 1 << 28  # of columns copied at once to find their medians
+MEDIAN_BYTES = 1 << 26  # of columns copied at once to find their medians
 
 
 def encode_chunks(encoder: TableEncoder, chunks: Chunks) -> tuple[np.ndarray, EncodeReport]:
