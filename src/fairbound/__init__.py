@@ -39,9 +39,11 @@ if TYPE_CHECKING:
         StochasticGhost,
         SwitchingSubgradient,
     )
+    from fairbound.postprocessing.processor import PostProcessor
     from fairbound.rows.groups import Groups
     from fairbound.solver.budget import Budget
     from fairbound.solver.solve import solve
+    from fairbound.subproblems.multipliers import kkt
     from fairbound.tables import TableEncoder
 
 _ROOMS = ("data", "optim", "report")
@@ -61,6 +63,7 @@ _WHERE = {
     "FullBatchALM": "fairbound.methods",
     "Groups": "fairbound.rows.groups",
     "LossGap": "fairbound.fairness.notions",
+    "PostProcessor": "fairbound.postprocessing.processor",
     "PredictiveEquality": "fairbound.fairness.notions",
     "SFLS": "fairbound.methods",
     "SGD": "fairbound.methods",
@@ -73,6 +76,7 @@ _WHERE = {
     "audit": "fairbound.audits.audit",
     "constraint": "fairbound.fairness.notions",
     "formulate": "fairbound.fairness.formulate",
+    "kkt": "fairbound.subproblems.multipliers",
     "measure": "fairbound.fairness.measuring",
     "scorer": "fairbound.fairness.measuring",
     "solve": "fairbound.solver.solve",
@@ -112,6 +116,7 @@ __all__ = [
     "FullBatchALM",
     "Groups",
     "LossGap",
+    "PostProcessor",
     "PredictiveEquality",
     "SGDFairret",
     "StochasticGhost",
@@ -122,6 +127,7 @@ __all__ = [
     "constraint",
     "data",
     "formulate",
+    "kkt",
     "measure",
     "optim",
     "report",

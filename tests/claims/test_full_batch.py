@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
@@ -14,6 +15,7 @@ import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.data.generator import GaussianParity
 from fairbound.estimators import full_batch
+from fairbound.estimators.last_layer import last_layer
 from fairbound.fairness.objectives import Accuracy
 from fairbound.models.model import MLP
 from fairbound.problems.problem import Draws
@@ -187,3 +189,47 @@ def test_wrong_options_name_themselves(options, said):
         fb.FullBatchALM(**options)
     with pytest.raises(OptionError, match="share"):
         Accuracy(1.5)
+
+
+# -- the last layer of a network ------------------------------------------------------------------------------
+
+
+def network(stated, X, y, group, **options):
+    return fb.FairClassifier(stated, model="mlp:16,8", budget="400 steps", **options).fit(X, y, group)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", range(3))
+def test_the_last_layer_meets_a_bound_that_random_batches_miss_or_pay_more_for(seed):
+    X, y, group = one_hot(3000, seed)
+    on_batches = network(TIGHT, X, y, group, algorithm="alm", random_state=seed)
+    finished = network(TIGHT, X, y, group, random_state=seed)
+    positive = finished.predict(X)
+    assert max(gap(positive[y == label], group[y == label]) for label in (0, 1)) <= 0.02 + 1e-12
+    assert finished.fit_report_["feasible"]
+    if on_batches.fit_report_["feasible"]:
+        assert (positive == y).mean() >= (on_batches.predict(X) == y).mean()
+    assert any("last layer" in note for note in finished.fit_report_["notes"])
+
+
+@pytest.mark.parametrize("thin", [False, True])
+def test_the_last_layer_s_problem_has_the_network_s_scores(thin):
+    rng = np.random.default_rng(0)
+    X, y, group = (
+        rng.normal(size=(300, 4)) * (rng.random((300, 4)) < 0.5),
+        rng.integers(0, 2, 300),
+        rng.choice(["a", "b"], 300),
+    )
+    weight = rng.random(300)
+    problem = fb.FairProblem(
+        MLP(4, (6, 5)), sparse.csr_matrix(X) if thin else X, y, group, "equalized_odds <= 0.1",
+        sample_weight=weight, dtype=torch.float64,
+    )  # fmt: skip
+    x = problem.start((0,))
+    own = last_layer(problem, x, "no")
+    assert own.n == 6
+    ours, whole = own.evaluate(x[-6:]), problem.evaluate(x)
+    assert torch.allclose(ours.f, whole.f) and torch.allclose(ours.g, whole.g, atol=1e-12)
+    for part in (0, slice(1, None)):
+        full = problem.jacobian(x, problem.full())[1][part, -6:]
+        assert torch.allclose(own.jacobian(x[-6:], own.full())[1][part], full, atol=1e-12)

@@ -84,6 +84,7 @@ def test_the_python_examples(place, empty, capsys):
         ("choose_a_bound.py", "(0.02, 0.05, 0.1)", "(0.02, 0.1)"),
         ("class_risk.py", "SEEDS = range(5)", "SEEDS = range(1)"),
         ("two_attributes.py", "", ""),
+        ("postprocess_any_model.py", "", ""),
     ],
 )
 def test_the_examples(example, full, quick, empty, capsys):
@@ -94,6 +95,24 @@ def test_the_examples(example, full, quick, empty, capsys):
         patch.setattr(sys, "argv", [example])
         exec(compile(text.replace(full, quick) if full else text, example, "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("library", "other"), [("xgboost", "lightgbm"), ("lightgbm", "xgboost")])
+def test_boosted_trees_under_a_bound(library, other, empty, capsys, monkeypatch):
+    """The example with one library, as where the other is not installed: the bound lowers the difference on both parts."""
+    pytest.importorskip(library, reason=f"{library} is not installed (the extra 'boosting')")
+    monkeypatch.setitem(sys.modules, other, None)
+    monkeypatch.setattr(sys, "argv", ["boosted_trees_under_a_bound.py"])
+    text = (ROOT / "examples" / "boosted_trees_under_a_bound.py").read_text(encoding="utf-8")
+    exec(compile(text, library, "exec"), {"__name__": "__main__"})
+    printed = capsys.readouterr().out
+    assert f"{other} is not installed; skipped" in printed
+    free, bound = ([float(v) for v in re.findall(r"difference ([\d.]+)", line)] for line in _lines(printed, library))
+    assert bound[0] < 0.06 < 0.12 < free[0] and bound[1] < free[1]
+
+
+def _lines(printed: str, library: str) -> list[str]:
+    return [line for line in printed.splitlines() if line.startswith(library) and "bound" in line]
 
 
 def test_the_example_in_bash(tmp_path):

@@ -177,6 +177,13 @@ def _fit(
         bool, _option("--baseline/--no-baseline", help="Train an unconstrained model too, for comparison.")
     ] = True,
     cross: Cross = False,
+    use_groups_at_prediction: Annotated[
+        bool,
+        _option(
+            "--use-groups-at-prediction",
+            help="Give every group the threshold that meets the bounds; decisions then need the group.",
+        ),
+    ] = False,
     confidence: Confidence = 0.95,
     data_dir: DataDir = None,
     chunk_rows: ChunkRows = None,
@@ -204,6 +211,7 @@ def _fit(
         drop=drop,
         baseline=baseline,
         cross=cross,
+        use_groups_at_prediction=use_groups_at_prediction,
         confidence=confidence,
         data_dir=data_dir,
         chunk_rows=chunk_rows,

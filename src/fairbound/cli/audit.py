@@ -64,7 +64,8 @@ def run_audit(options: AuditOptions) -> Outcome:
     classifier = None if options.model is None else FairClassifier.load(options.model)
     if classifier is not None and not options.constraint:
         bounds = stated_bounds(_saved_bounds(classifier), options.cross)
-    if groups is None and not of_classes_only(bounds):
+    decides_by_groups = classifier is not None and classifier.rule_ is not None
+    if groups is None and (decides_by_groups or not of_classes_only(bounds)):
         one_column(None, columns, "--group")
     measured: dict[str, Any]
     if classifier is not None:
@@ -75,7 +76,7 @@ def run_audit(options: AuditOptions) -> Outcome:
             groups = _known_groups(classifier, groups, frame, warnings)
         if load_folder(str(options.model)).extras.get(TRAINED_ON) == checksum:
             warnings.append(_OWN_FILE)
-        measured = _of_model(classifier, encoded, frame, label, options)
+        measured = _of_model(classifier, encoded, frame, label, options, groups)
         model = _model_facts(classifier, options)
     else:
         column = one_column(options.score, columns, "--score")
@@ -140,18 +141,21 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int) -> Outcome:
     score = None if classifier is not None else one_column(options.score, columns, "--score")
     if classifier is not None and not options.constraint:
         bounds = stated_bounds(_saved_bounds(classifier), options.cross)
-    if not attributes and not of_classes_only(bounds):
+    if not attributes and (not of_classes_only(bounds) or (classifier is not None and classifier.rule_ is not None)):
         one_column(None, columns, "--group")
     positive = options.positive if classifier is None else str(classifier.classes_[1])
     found = list(narrow_columns(options.data, [label], chunk_rows)[label].unique())
     _, classes = binary_labels(found, positive)
     merged: AuditCounts | None = None
+    warnings: list[str] = []
     for part in Chunks.read(options.data, rows=chunk_rows):
         frame = pandas_part(part)
         place = {value: i for i, value in enumerate(classes)}
         y = np.array([place[value] for value in frame[label].tolist()])
-        scores = _numbers(frame, str(score)) if classifier is None else classifier.decision_function(frame)
         groups = Groups.of({a: frame[a] for a in attributes}) if attributes else None
+        if classifier is not None and groups is not None:
+            groups = _known_groups(classifier, groups, frame, warnings)
+        scores = _numbers(frame, str(score)) if classifier is None else classifier.decision_function(frame, groups)
         counts = AuditCounts.of(scores, y, groups, threshold=options.threshold if classifier is None else 0.0)
         merged = counts if merged is None else merged.merge(counts)
     assert merged is not None  # a file without rows has no columns either
@@ -170,7 +174,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int) -> Outcome:
             "split": "all rows of the file, taken as held out",
         },
         model=_score_facts(options) if classifier is None else _model_facts(classifier, options),
-        warnings=[_OWN_FILE] if trained else [],
+        warnings=[*dict.fromkeys(warnings), *([_OWN_FILE] if trained else [])],
         notes=[merged.read_as] if classifier is None else [],
     )
     return _written(said, options)
@@ -185,7 +189,7 @@ def _written(found: dict[str, Any], options: AuditOptions) -> Outcome:
 
 
 def _of_model(
-    classifier: FairClassifier, encoded: Encoded, frame: Any, label: str, options: AuditOptions
+    classifier: FairClassifier, encoded: Encoded, frame: Any, label: str, options: AuditOptions, groups: Groups | None
 ) -> dict[str, Any]:
     """Scores and labels for `audit`: with more than two classes the predicted labels."""
     if len(classifier.classes_) > 2:
@@ -200,7 +204,7 @@ def _of_model(
             f"the model's positive label is {positive!r}, not {options.positive!r}; leave --positive out."
         )
     two = _two(frame, label, positive, options)
-    return {"scores": classifier.decision_function(encoded), "threshold": 0.0, **two}
+    return {"scores": classifier.decision_function(encoded, groups), "threshold": 0.0, **two}
 
 
 def _two(frame: Any, label: str, positive: str | None, options: AuditOptions) -> dict[str, Any]:

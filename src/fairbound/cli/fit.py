@@ -58,6 +58,7 @@ class FitOptions:
     drop: str | None = None
     baseline: bool = True
     cross: bool = False
+    use_groups_at_prediction: bool = False
     confidence: float = 0.95
     data_dir: str | None = None
     chunk_rows: int | None = None
@@ -70,6 +71,8 @@ class FitOptions:
         model_of(self.model, features=1)
         if self.budget is not None:
             Budget.of(self.budget)
+        if self.use_groups_at_prediction and not self.constraint:
+            raise OptionError("--use-groups-at-prediction needs a bound: state one with --constraint.")
         if self.test_size is not None and not 0 < self.test_size < 1:
             raise OptionError(f"--test-size must be a share of the rows between 0 and 1, got {self.test_size}.")
         if not 0.5 < self.confidence < 1:
@@ -157,6 +160,7 @@ def train(options: FitOptions, bounds: list, parts: Parts) -> FairClassifier:
         budget=options.budget,
         batch_size=options.batch_size,
         positive=rows.classes[1] if len(rows.classes) == 2 else None,
+        use_groups_at_prediction=options.use_groups_at_prediction and bool(bounds),
         random_state=options.seed,
         progress=sys.stderr.isatty(),
     )
@@ -173,7 +177,7 @@ def judged_rows(classifier: FairClassifier, rows: InputRows, encoded: Encoded, n
         return {"scores": classifier.predict(encoded), "y": rows.y[numbers], "classes": rows.classes}
     groups = rows.groups.take(numbers)
     return {
-        "scores": classifier.decision_function(encoded),
+        "scores": classifier.decision_function(encoded, groups if groups.attributes else None),
         "y": rows.target[numbers],
         "sensitive_features": groups if groups.attributes else None,
         "classes": rows.classes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,8 +18,9 @@ from torch import nn
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
+from fairbound.estimators.group_rule import fit_group_rule, without_rule
 from fairbound.estimators.problems import problems_of
-from fairbound.estimators.training import MARGINS, chosen, train
+from fairbound.estimators.training import MARGINS, Chosen, chosen, train
 from fairbound.estimators.training_rows import (
     checked_labels,
     class_codes,
@@ -36,17 +37,14 @@ from fairbound.estimators.validation import automatic_share
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.objectives import Accuracy, objective_of
 from fairbound.fairness.problem import FairProblem
-from fairbound.methods import FullBatchALM
 from fairbound.models.model import model_of
 from fairbound.models.scoring import predicted_scores
+from fairbound.postprocessing import GroupRule
 from fairbound.rows.groups import Groups
 from fairbound.rows.reading import read_weights
 from fairbound.rows.sparse import SparseRows
 from fairbound.solver.budget import Budget
 from fairbound.tables import Encoded, EncodeReport, TableOptions
-
-REFINED: dict[str, Literal["no", "auto", "yes"]] = {"auto": "auto", "accuracy": "yes"}
-"""Which objectives go from the loss towards the error rate where all rows are taken at once."""
 
 
 class FairClassifier(ClassifierMixin, BaseEstimator):
@@ -57,7 +55,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     model: "linear", "mlp:64,32", or a torch.nn.Module that maps (B, d) features to (B,) or (B, 1) logits, with k > 2
         classes to (B, k). An nn.Module gets numeric X as it is; the others a TableEncoder's features (standardised numbers, one-hot categories).
     algorithm: a method's name, a configuration such as fb.ALM(step_size=0.05), or "auto": for linear models of two classes
-        all rows at once (`fb.FullBatchALM`), for others random batches (`fb.ALM`). fit_report_["notes"] says which and why.
+        all rows at once (`fb.FullBatchALM`), for others random batches (`fb.ALM`), after which the last layer of an "mlp" is
+        solved on all rows. fit_report_["notes"] says which and why.
     loss: "logistic" (with k > 2 classes cross-entropy), or for two classes "hinge" or "squared".
     budget: "30s", "5000 steps", ...; None for max(1500 steps, 10 epochs), and up to 4 times that while no bound is met. It
         is of one run; `fairbound.estimators.training` says when there is a second or third. Steps and seconds of the
@@ -71,6 +70,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         group (minimax group fairness), with [crossed] or [by=ATTRIBUTE] as bounds have them. It needs sensitive features.
     objective_class: None, or a label for the lowest loss over the rows of that class, as in Neyman-Pearson classification.
     positive: of two classes, the label that counts as positive; None for the greater one.
+    use_groups_at_prediction: train without the bounds and give every group the threshold that decides best under them
+        (docs/postprocessing.md); `predict` and `decision_function` then need the groups, `predict_proba` stays the model's.
     options: a TableOptions for the encoder. random_state: integer seed. progress: a line on standard error.
 
     After fit: classes_, encoder_, groups_, n_features_in_, solution_, and as plain data fit_report_ (facts of the problem)
@@ -92,6 +93,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         objective: Any = "auto",
         objective_class: Any = None,
         positive: Any = None,
+        use_groups_at_prediction: bool = False,
         options: TableOptions | None = None,
         random_state: int | None = 0,
         progress: bool = False,
@@ -108,6 +110,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.objective = objective
         self.objective_class = objective_class
         self.positive = positive
+        self.use_groups_at_prediction = use_groups_at_prediction
         self.options = options
         self.random_state = random_state
         self.progress = progress
@@ -129,11 +132,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         Raises: DataError or OptionError that says what to change.
         Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound.
         """
-        stated = constraints(self.constraint)
-        if self.sensitive_columns not in ("keep", "drop"):
-            raise OptionError(f"sensitive_columns must be 'keep' or 'drop', got {self.sensitive_columns!r}.")
-        if self.batch_size < 1:
-            raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
+        stated = self._checked_bounds()
         compared = [b.text for b in stated if b.about == "group"]
         minimised = objective_of(self.objective)
         grouped = minimised is not None and "groups" in minimised.needs
@@ -141,6 +140,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         if asking and sensitive_features is None:
             raise DataError(f"{asking[0]!r} needs fit(X, y, sensitive_features=...).")
         codes, classes = class_codes(checked_labels(X, y), self.positive, self.loss, compared)
+        trained_under = without_rule(stated, classes) if self.use_groups_at_prediction else stated
         groups = None if sensitive_features is None else Groups.of(sensitive_features)
         notes: list[str] = []
         self.dropped_columns_ = columns_to_drop(X, groups, self.sensitive_columns, notes)
@@ -153,29 +153,30 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = np.array(classes)
         self.groups_ = groups
         self.model_ = model_of(self.model, features.shape[1], 1 if len(classes) == 2 else len(classes))
-        method, why = chosen(
+        choice = chosen(
             self.algorithm,
             self.model_,
             loss=self.loss,
             objective=self.objective,
             objective_class=self.objective_class,
-            stated=stated,
+            stated=trained_under,
         )
-        notes += [why] if why else []
-        at_once = isinstance(method, FullBatchALM)
-        share = self._validation_share(at_once, stated, groups, codes, notes)
+        notes += [choice.why] if choice.why else []
+        at_once, refined = choice.at_once, choice.refined(self.objective)
+        share = self._validation_share(at_once, trained_under, groups, codes, notes)
         own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)
-        build = self._builder(codes, groups, stated, sample_weight, at_once)
+        own = own and not self.use_groups_at_prediction  # a rule is fitted to the rows in their first order
+        build = self._builder(codes, groups, trained_under, sample_weight, choice)
         made = problems_of(build, features, codes, groups, share=share, seed=self._seed, own=own, begins=at_once)
-        del features
         trained = train(
             made.problem,
             made.held,
             made.all_rows if self.validation == "auto" else None,
-            method=method,
-            margins=MARGINS if isinstance(self.algorithm, str) and hasattr(method, "margin") else (),
+            method=choice.method,
+            last_layer=choice.last_layer,
+            margins=MARGINS if isinstance(self.algorithm, str) and hasattr(choice.method, "margin") else (),
             part=made.part,
-            refined=REFINED.get(self.objective, "no") if at_once and isinstance(self.objective, str) else "no",
+            refined=refined,
             budget=self.budget,
             batch_size=self.batch_size,
             sampling=self.sampling,
@@ -186,11 +187,22 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.x_ = self.solution_.x
         self.trajectory_ = trajectory(self.solution_.records, trained.problem.plan)
         self.fit_report_ = fit_report(trained, self._seed, self.encoder_report_, notes)
-        if stated and not (self.fit_report_["feasible"] and self.fit_report_["best_step"] > 0):
+        self.rule_ = None
+        if self.use_groups_at_prediction:
+            self.rule_, self.fit_report_ = fit_group_rule(self, features, codes, groups, stated, sample_weight)
+        if trained_under and not (self.fit_report_["feasible"] and self.fit_report_["best_step"] > 0):
             warnings.warn(self.solution_.message, ConvergenceWarning, stacklevel=2)
-        elif stated and self.fit_report_["no_better_than_constant"]:
+        elif trained_under and self.fit_report_["no_better_than_constant"]:
             warnings.warn(self.fit_report_["warnings"][-1], ConvergenceWarning, stacklevel=2)
         return self
+
+    def _checked_bounds(self) -> tuple[Bound, ...]:
+        """The stated bounds, where the options that no other room checks are sound."""
+        if self.sensitive_columns not in ("keep", "drop"):
+            raise OptionError(f"sensitive_columns must be 'keep' or 'drop', got {self.sensitive_columns!r}.")
+        if self.batch_size < 1:
+            raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
+        return constraints(self.constraint)
 
     def _fit_features(self, X: Any) -> Any:
         if isinstance(self.model, nn.Module):
@@ -206,16 +218,14 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return rows.features
 
     def _builder(
-        self, y: np.ndarray, groups: Groups | None, stated: tuple[Bound, ...], sample_weight: Any, at_once: bool
+        self, y: np.ndarray, groups: Groups | None, stated: tuple[Bound, ...], sample_weight: Any, choice: Chosen
     ) -> Callable[..., FairProblem]:
         """What makes the problem of features and the rows that they are of, under a compiled plan (None to compile it on them);
         in_place: as in FairProblem."""
         weights = None if sample_weight is None else read_weights(sample_weight, len(y))
         objective = self.objective
-        if at_once and objective in ("auto", "accuracy"):
-            objective = Accuracy()
-        elif isinstance(objective, str) and objective == "auto":
-            objective = "loss"
+        if choice.refined(objective) != "no":
+            objective = Accuracy(0.0) if choice.at_once else "loss"
 
         def build(features: Any, rows: Any = slice(None), plan: Any = None, in_place: bool = True) -> FairProblem:
             return FairProblem(
@@ -258,13 +268,23 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return features_of(without(X, self.dropped_columns_), self.encoder_, self.n_features_in_)
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
         """(n,) logits, above 0 where the positive class is predicted; with k > 2 classes (n, k), the largest is predicted.
+
+        sensitive_features: needed with `use_groups_at_prediction`, and not looked at else; a logit is then that of the model
+        minus the threshold of the row's group.
 
         A row's score is that of the row alone to 1e-12, whatever other rows X holds: built-in models are computed in
         float64 (an nn.Module in its own dtype). Training works in float32, and so does X that is `tables.Encoded`: its scores
         are those of the table to 1e-6.
         """
+        scores = self._logits(X)
+        if self.rule_ is None:
+            return scores
+        return self.rule_.margins(scores, self.rule_.groups_of(sensitive_features, len(scores)))
+
+    def _logits(self, X: Any) -> np.ndarray:
+        """The scores of the model alone."""
         check_is_fitted(self)
         scores = table_scores(self.model_, self.x_, self.encoder_, X, self.dropped_columns_)
         if scores is not None:
@@ -274,15 +294,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, k) probabilities of classes_, by the logistic function or the softmax of the scores."""
-        scores = self.decision_function(X)
+        scores = self._logits(X)
         if scores.ndim == 2:
             return softmax(scores, axis=1)
         p = expit(scores)
         return np.column_stack([1 - p, p])
 
-    def predict(self, X: Any) -> np.ndarray:
-        """(n,) predicted labels; the same input gives the same labels every time."""
-        scores = self.decision_function(X)
+    def predict(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
+        """(n,) predicted labels; the same input gives the same labels every time. sensitive_features: as in `decision_function`."""
+        scores = self.decision_function(X, sensitive_features)
         return self.classes_[scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)]
 
     # -- the model folder ---------------------------------------------------------------------------------------
@@ -305,6 +325,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             "objective": self.objective if minimised is None else minimised.text,
             "dropped_columns": self.dropped_columns_,
             "features": int(self.n_features_in_),
+            "rule": None if self.rule_ is None else self.rule_.to_dict(),
             "fit": self.fit_report_,
         }
         save_folder(path, manifest=manifest, tensors={"x": self.x_}, encoder=self.encoder_, extras=extras)
@@ -334,7 +355,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             model=made,
             loss=manifest["loss"],
             objective=manifest.get("objective", "loss"),  # folders written before there was a choice
+            use_groups_at_prediction=manifest.get("rule") is not None,
         )
+        self.rule_ = GroupRule.from_dict(manifest["rule"]) if self.use_groups_at_prediction else None
         width = spec.get("features", manifest["features"])
         self.model_ = model_of(made, width, spec.get("outputs", 1))
         self.x_ = folder.tensors["x"]

@@ -45,6 +45,7 @@ def fit_report(trained: Trained, seed: int, encoding: EncodeReport | None, notes
             {"text": c.text, "sense": c.sense, "bound": float(c.stated), "train_value": _number(v)}
             for c, v in zip(problem.plan.notions, values, strict=True)
         ],
+        "optimality": trained.optimality,
         "no_better_than_constant": constant,
         "dropped_groups": list(problem.plan.dropped),
         "encoding": None if encoding is None else encoding.to_dict(),

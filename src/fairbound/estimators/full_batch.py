@@ -20,6 +20,7 @@ from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM
 from fairbound.rows.split import stratified_split
 from fairbound.solver.solve import Solution, solve
+from fairbound.subproblems.multipliers import kkt
 
 SHARES = (0.3, 0.65, 0.9)
 """Shares of the error rate in the objective, in turn."""
@@ -48,18 +49,19 @@ def train_full_batch(
     *,
     refined: Literal["no", "auto", "yes"],
     **options: Any,
-) -> Solution:
-    """The solution of `problem`; its steps, records and counts are those of all runs together.
+) -> tuple[Solution, dict[str, Any]]:
+    """The solution of `problem`, whose steps, records and counts are those of all runs together, and as plain data how nearly it
+    meets the conditions of optimality (`fb.kkt`), with the share of the error rate in the objective.
 
     part: some of its rows to begin on, or None. refined: whether the objective, an `Accuracy` then, is to go from the loss
-    towards the error rate: "auto" as far as the order of the scores allows. options: those of `solve`.
+    towards the error rate: "auto" as far as the order of the scores allows. options: those of `solve`, x0 for the first run.
     """
     first = problem if part is None else part
     quick = replace(method, sharpness=method.sharpness[-1:], patience=1, tolerance=10 * method.tolerance)
 
     def run(before: Solution | None, on: FairProblem, by: FullBatchALM) -> Solution:
-        after = solve(on, by, x0=None if before is None else before.x, **options)
-        return after if before is None else _joined(before, after)
+        after = solve(on, by, **(options if before is None else {**options, "x0": before.x}))
+        return after if before is None else joined(before, after)
 
     def under(on: FairProblem, share: float) -> FairProblem:
         return on if refined == "no" else on.with_objective(Accuracy(share))
@@ -75,9 +77,11 @@ def train_full_batch(
             solution = replace(solution, stopped=after.stopped)
             break
         solution, share = after, next_share
-    return (
-        solution if part is None or solution.stopped == "interrupted" else run(solution, under(problem, share), quick)
-    )
+    if part is not None and solution.stopped != "interrupted":
+        solution = run(solution, under(problem, share), quick)
+    near = kkt(under(problem, share).sharpened(method.sharpness[-1]), solution.x)
+    prices = {problem.names[i]: float(near.multipliers[i]) for i in near.multipliers.nonzero().flatten().tolist()}
+    return solution, {**near._asdict(), "multipliers": prices, "error_share": share}
 
 
 def auc(problem: FairProblem, x: Tensor) -> float:
@@ -87,7 +91,7 @@ def auc(problem: FairProblem, x: Tensor) -> float:
     return 1.0 if len(np.unique(y)) < 2 else float(roc_auc_score(y, scores, sample_weight=weight[weight > 0]))
 
 
-def _joined(before: Solution, after: Solution) -> Solution:
+def joined(before: Solution, after: Solution) -> Solution:
     """`after`, a run begun where `before` ended, with the steps, seconds and records of both."""
     steps, seconds = before.steps, before.seconds
     shifted = [{**row, "step": row["step"] + steps, "seconds": row["seconds"] + seconds} for row in after.records[1:]]

@@ -9,6 +9,8 @@ batches it is chosen on rows held back, in up to three runs, each of the same bu
 Runs 1 and 3 under bounds on groups are made again with more of each bound kept as margin, where no iterate but the start met
 them: the largest of several noisy differences lies above the bound that each of them is held at.
 
+Under "auto" the last layer of a network is then solved on all rows: see `last_layer`.
+
 A run ends the sequence where it finds a model, is interrupted, or shows that its bounds are met by memory alone.
 """
 
@@ -21,6 +23,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from fairbound.estimators.full_batch import train_full_batch
+from fairbound.estimators.last_layer import finished
 from fairbound.estimators.validation import missed_beyond_chance
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.problem import FairProblem
@@ -34,6 +37,9 @@ from fairbound.solver.solve import Solution, solve
 SMOOTH = ("logistic", "squared")
 """Losses for which "auto" takes all rows at once."""
 
+AT_ONCE = Budget(steps=FullBatchALM().rounds)
+"""More than the rounds after which a method of all rows ends by itself."""
+
 LEAST_STEPS = 1500
 MARGINS = (0.2, 0.5)
 """Shares of each bound that are kept as margin, in turn, where none was found with the method's own."""
@@ -44,7 +50,7 @@ PATIENCE = 4.0
 
 class Trained(NamedTuple):
     """The solution of `problem`, chosen on the rows `held` (None: on none), and the method and budget of the run that gave
-    it; notes and warnings say what happened on the way."""
+    it; notes and warnings say what happened on the way. optimality: as of `train_full_batch`, where rows were taken at once."""
 
     problem: FairProblem
     held: FairProblem | None
@@ -53,6 +59,26 @@ class Trained(NamedTuple):
     budget: Budget
     notes: list[str]
     warnings: list[str]
+    optimality: dict[str, Any] = {}  # noqa: RUF012  it is replaced, never changed
+
+
+class Chosen(NamedTuple):
+    """A method; why "auto" took it, "" where it was asked for; whether a network's last layer is to be solved after it."""
+
+    method: Method[Any]
+    why: str = ""
+    last_layer: bool = False
+
+    @property
+    def at_once(self) -> bool:
+        """Whether it takes all rows at once."""
+        return isinstance(self.method, FullBatchALM)
+
+    def refined(self, objective: Any) -> Literal["no", "auto", "yes"]:
+        """Whether `objective` is to go from the loss towards the error rate; see `train_full_batch`."""
+        if not (self.at_once or self.last_layer) or objective not in ("auto", "accuracy"):
+            return "no"
+        return "auto" if objective == "auto" else "yes"
 
 
 def chosen(
@@ -63,27 +89,23 @@ def chosen(
     objective: Any,
     objective_class: Any,
     stated: Sequence[Bound],
-) -> tuple[Method[Any], str]:
-    """The method that `algorithm` names, and why "auto" took it ("" where it was asked for).
-
-    Arguments as in FairClassifier.
-    """
+) -> Chosen:
+    """The method that `algorithm` names, or that "auto" takes. Arguments as in FairClassifier."""
     if algorithm != "auto":
-        return (algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm), ""
-    linear = isinstance(model, MLP) and not model.hidden and model.outputs == 1
-    if not linear:
-        return ALM(), "Trained on random batches (alm): the model is no linear one of two classes."
+        return Chosen(algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm)
+    on_batches = "Trained on random batches (alm): "
+    if not isinstance(model, MLP) or model.outputs > 1:
+        return Chosen(ALM(), f"{on_batches}the model is no built-in one of two classes.")
     if loss not in SMOOTH or objective not in ("auto", "loss", "accuracy") or objective_class is not None:
-        return (
-            ALM(),
-            f"Trained on random batches (alm): its objective is not the {' or '.join(SMOOTH)} loss of all rows.",
+        return Chosen(
+            ALM(), f"{on_batches}the objective is not the {' or '.join(SMOOTH)} loss of all rows, or accuracy."
         )
     if any(bound.about == "class" for bound in stated):
-        return ALM(), "Trained on random batches (alm): a bound is on a class."
-    return (
-        FullBatchALM(),
-        "Trained on all rows at once (full_batch_alm): the model is linear and the rows are in memory.",
-    )
+        return Chosen(ALM(), f"{on_batches}a bound is on a class.")
+    if model.hidden:
+        why = "Trained on random batches (alm), its last layer then on all rows at once (full_batch_alm)."
+        return Chosen(ALM(), why, last_layer=bool(stated) or objective != "loss")
+    return Chosen(FullBatchALM(), "Trained on all rows at once (full_batch_alm): the model is linear.")
 
 
 def train(
@@ -92,6 +114,7 @@ def train(
     all_rows: Callable[[], FairProblem] | None,
     *,
     method: Method[Any],
+    last_layer: bool = False,
     part: FairProblem | None = None,
     refined: Literal["no", "auto", "yes"] = "no",
     margins: Sequence[float] = (),
@@ -103,13 +126,13 @@ def train(
 ) -> Trained:
     """The runs that the head of this module lists.
 
-    held: rows held back, or None. all_rows: makes the problem of the third run; None leaves it out. part, refined: as in
-    `train_full_batch`. margins: of the runs made again, none where the method's own is to stay.
+    held: rows held back, or None. all_rows: makes the problem of the third run; None leaves it out. last_layer: whether
+    `finished` follows. part, refined: as in `train_full_batch`. margins: of the runs made again; none keep the method's own.
     budget: as in FairClassifier. The other arguments are those of `solve`.
     """
     if isinstance(method, FullBatchALM):
-        limit = Budget(steps=method.rounds) if budget is None else Budget.of(budget)
-        solution = train_full_batch(
+        limit = AT_ONCE if budget is None else Budget.of(budget)
+        solution, optimality = train_full_batch(
             problem,
             part,
             method,
@@ -120,7 +143,7 @@ def train(
             validation=held,
             progress=progress,
         )
-        return Trained(problem, held, solution, method, limit, [], [])
+        return Trained(problem, held, solution, method, limit, [], [], optimality)
     steps = max(LEAST_STEPS, math.ceil(EPOCHS * problem.rows / batch_size))
     limit = Budget.of(budget) if budget is not None else Budget(steps=steps)
     run = partial(
@@ -133,22 +156,29 @@ def train(
         patience=PATIENCE if budget is None else 1.0,
         progress=progress,
     )
+    trained = _on_batches(problem, held, all_rows, run, method, margins, limit)
+    if not last_layer or trained.solution.stopped == "interrupted":
+        return trained
+    options = {"budget": AT_ONCE, "progress": progress}
+    solution, optimality = finished(trained.problem, trained.held, trained.solution, refined=refined, **options)
+    return trained._replace(solution=solution, optimality=optimality)
+
+
+def _on_batches(
+    problem: FairProblem,
+    held: FairProblem | None,
+    all_rows: Callable[[], FairProblem] | None,
+    run: Callable[..., Solution],
+    method: Method[Any],
+    margins: Sequence[float],
+    limit: Budget,
+) -> Trained:
+    """The runs that the head of this module numbers."""
     notes: list[str] = []
     cautions: list[str] = []
     bounds_classes = any(bound.about == "class" for bound in problem.plan.notions)
 
-    def with_room(on: FairProblem, beside: FairProblem | None) -> Solution:
-        found = run(on, validation=beside)
-        for margin in () if bounds_classes else margins:
-            if not _unfinished(found):
-                break
-            again = run(on, validation=beside, algorithm=replace(method, margin=margin))  # type: ignore[type-var]
-            if _found(again):
-                notes.append(f"Trained again with {margin:.0%} of each bound kept as margin: with less none was met.")
-            found = again if _found(again) or again.stopped == "interrupted" else found
-        return found
-
-    solution = with_room(problem, held)
+    solution = _with_room(run, problem, held, method, () if bounds_classes else margins, notes)
     followed = False  # whether the multipliers of the solution are of the validation rows
     if held is not None and bounds_classes and method.name == "alm" and _unfinished(solution):
         again = run(problem.with_dual_rows(held), validation=held)
@@ -168,13 +198,33 @@ def train(
             "too, so it was trained and verified on all rows; on new rows the bound may be missed."
         )
         problem, held, followed = all_rows(), None, False
-        solution = with_room(problem, held)
+        solution = _with_room(run, problem, held, method, () if bounds_classes else margins, notes)
     if followed:
         notes.append(
             "With multipliers of the training rows no model met every bound on the validation rows too, so the "
             "multipliers follow the validation rows: what is met on them is no evidence for new rows."
         )
     return Trained(problem, held, solution, method, limit, notes, cautions)
+
+
+def _with_room(
+    run: Callable[..., Solution],
+    problem: FairProblem,
+    held: FairProblem | None,
+    method: Method[Any],
+    margins: Sequence[float],
+    notes: list[str],
+) -> Solution:
+    """The solution of `run`, or of the first with one of `margins` that met every bound where it did not."""
+    solution = run(problem, validation=held)
+    for margin in margins:
+        if not _unfinished(solution):
+            break
+        again = run(problem, validation=held, algorithm=replace(method, margin=margin))  # type: ignore[type-var]
+        if _found(again):
+            notes.append(f"Trained again with {margin:.0%} of each bound kept as margin: with less none was met.")
+        solution = again if _found(again) or again.stopped == "interrupted" else solution
+    return solution
 
 
 def _found(solution: Solution) -> bool:

@@ -113,9 +113,14 @@ def features_of(
     if isinstance(X, Encoded) and X.encoder is not encoder:
         raise DataError("X is encoded by another encoder than the model's; pass the table itself.")
     rows = X if isinstance(X, Encoded) else Encoded.of(encoder, X)
-    if sparse.issparse(rows.features):
-        return SparseRows.of(rows.features, torch.float32), rows.report
-    return torch.as_tensor(rows.features, dtype=torch.float32), rows.report
+    return seen_by_model(rows.features), rows.report
+
+
+def seen_by_model(features: Any) -> torch.Tensor | SparseRows:
+    """Encoded features (n, d) as a model scores them."""
+    if sparse.issparse(features):
+        return SparseRows.of(features, torch.float32)
+    return torch.as_tensor(features, dtype=torch.float32)
 
 
 def table_scores(

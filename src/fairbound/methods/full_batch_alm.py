@@ -25,16 +25,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from scipy.optimize import minimize, nnls
+from scipy.optimize import minimize
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
 from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.methods.primal import positive, share
 from fairbound.problems.problem import Draws, Evaluation, Problem
-
-MOST_ACTIVE = 64
-"""Constraints of which the start asks the gradients, the most violated first."""
+from fairbound.subproblems.multipliers import least_squares_multipliers, nearly_active
 
 RIDGE = 1e-4
 """Share of the mean diagonal that is added to the curvature, so that constant columns have an inverse."""
@@ -139,12 +137,7 @@ class FullBatchALM(Method[FullBatchALMState]):
         everything = draws("full", 0, sampling="full")
         sharp = problem.sharpened(self.sharpness[0])
         g, surrogate = self._driving(problem, sharp, x, everything).g, sharp.values(x, everything).g
-        room = 0.1 * problem.bounds
-        active = [i for i in g.argsort(descending=True)[:MOST_ACTIVE].tolist() if g[i] > -(g * 0 + room)[i]]
-        y = torch.zeros_like(g)
-        if active:
-            jacobian = sharp.jacobian(x, everything, which=[0, *(1 + i for i in active)])[1].double().cpu().numpy()
-            y[active] = torch.as_tensor(nnls(jacobian[1:].T, -jacobian[0])[0]).to(y)
+        y = least_squares_multipliers(sharp, x, everything, nearly_active(problem, g))[0]
         return y.clamp_max(self.multiplier_bound), g - surrogate
 
     def _round(self, k: int, problem: Problem, x: Tensor, draws: Draws, state: dict[str, Tensor]) -> dict[str, Any]:

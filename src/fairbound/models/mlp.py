@@ -92,6 +92,10 @@ class MLP:
     def scores(self, x: Tensor, features: Tensor | SparseRows) -> Tensor:
         return self.forward(x, features)[0]
 
+    def last_inputs(self, x: Tensor, features: Tensor | SparseRows) -> Tensor:
+        """(B, h) what the last layer makes its scores of, for x (n,) and features (B, d) of a network with hidden layers."""
+        return self.forward(x, features)[1].inputs[-1]
+
     def forward(self, x: Tensor, features: Tensor | SparseRows) -> tuple[Tensor, MLPTape]:
         parameters = self.layers.views(x)
         if not self.bias:

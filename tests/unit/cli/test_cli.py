@@ -91,9 +91,9 @@ def test_each_table_is_encoded_once_and_the_held_out_rows_are_scored_once_a_mode
         trained.append(X)
         return fit_(self, X, *more, **options)
 
-    def scores(self, X):
+    def scores(self, X, *groups):
         scored.append(X)
-        return score(self, X)
+        return score(self, X, *groups)
 
     columns = []
     read_columns = encoder_module.read_columns

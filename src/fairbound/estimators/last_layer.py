@@ -1,0 +1,76 @@
+"""The last layer of a network solved on all rows at once, its other layers held where training on random batches left them.
+
+In its last layer a network is a linear model of what the layers before make of the rows, so that what holds for linear models
+holds for it: bounds are met exactly on the training rows, and their price is paid where it is least.
+
+Source: Kirichenko, Izmailov, Wilson (2023), Last layer re-training is sufficient for robustness to spurious correlations, for
+the last layer as the place to mend. Departs: it is solved under stated bounds, on the training rows themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from fairbound.estimators.full_batch import joined, train_full_batch
+from fairbound.fairness.objectives import Accuracy
+from fairbound.fairness.plan import Plan
+from fairbound.fairness.problem import FairProblem
+from fairbound.methods import FullBatchALM
+from fairbound.models.mlp import MLP
+from fairbound.models.scoring import ROWS_AT_ONCE
+from fairbound.solver.solve import Solution
+
+
+def finished(
+    problem: FairProblem,
+    held: FairProblem | None,
+    solution: Solution,
+    *,
+    refined: Literal["no", "auto", "yes"],
+    **options: Any,
+) -> tuple[Solution, dict[str, Any]]:
+    """`solution` with the last layer of its last iterate solved anew; itself, where it meets the bounds and the other does not.
+    And how nearly its last layer meets the conditions of optimality, as of `train_full_batch`.
+
+    problem: of the mean loss of an MLP with one score. held: rows on which the bounds are to be met too. refined, options: as
+    in `train_full_batch`.
+    """
+    x = solution.last
+    own = last_layer(problem, x, refined)
+    beside = None if held is None else last_layer(held, x, refined, own.plan)
+    options |= {"validation": beside, "x0": x[-own.n :]}
+    after, facts = train_full_batch(own, None, FullBatchALM(), refined=refined, **options)
+    if after.stopped == "interrupted" or (solution.feasible and int(solution.best_step) > 0 and not after.feasible):
+        return replace(solution, stopped=after.stopped), {}
+    before = x[: -own.n]
+    whole = replace(after, x=torch.cat([before, after.x]), last=torch.cat([before, after.last]))
+    return joined(solution, whole), facts
+
+
+def last_layer(
+    problem: FairProblem, x: Tensor, refined: Literal["no", "auto", "yes"], plan: Plan | None = None
+) -> FairProblem:
+    """The problem of the last layer's parameters, those of the other layers being the first of x (n,).
+
+    refined: unless "no" its objective is an `Accuracy`, at first the mean loss. plan: compiled already on other rows.
+    """
+    model, features, weight = problem.model, problem.features, problem.row_weight
+    assert isinstance(model, MLP)
+    hidden = torch.cat([model.last_inputs(x, part) for part in features.split(ROWS_AT_ONCE)])
+    return FairProblem(
+        MLP(hidden.shape[1]),
+        hidden,
+        problem.targets,
+        None if problem.groups is None else problem.groups.take(problem.strata.order),
+        problem.plan.notions,
+        objective=None if refined == "no" else Accuracy(0.0),
+        loss=problem.loss,
+        sample_weight=None if weight is None else weight.cpu().numpy(),
+        dtype=problem.dtype,
+        device=problem.device,
+        plan=plan,
+    )

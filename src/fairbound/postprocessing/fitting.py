@@ -1,0 +1,215 @@
+"""From scores, labels, groups and stated bounds to the rule that decides best under them, and what is known of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.contrasts import Contrasts
+from fairbound.fairness.plan import Plan
+from fairbound.postprocessing.curves import Curve, curve_of
+from fairbound.postprocessing.deterministic import best_choice
+from fairbound.postprocessing.optimum import Mixture, Relaxation, lower_bound
+from fairbound.postprocessing.program import Program, program_of
+from fairbound.postprocessing.rule import GroupRule
+from fairbound.rows.groups import Groups, cross, no_groups
+
+FEW_ROWS = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleOptions:
+    """randomised: whether a group may mix thresholds. costs: of a false positive and of a false negative; equal ones make
+    accuracy the objective."""
+
+    randomised: bool = False
+    costs: tuple[float, float] = (1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        try:
+            costs = tuple(float(c) for c in self.costs)
+        except (TypeError, ValueError):
+            costs = ()
+        if len(costs) != 2 or not all(0 <= c < math.inf for c in costs) or sum(costs) == 0:
+            raise OptionError(
+                f"costs must be two numbers >= 0 and not both 0, of a false positive and of a false negative, got {self.costs!r}."
+            )
+        object.__setattr__(self, "costs", costs)
+
+
+def fit_rule(
+    scores: np.ndarray,
+    target: np.ndarray,
+    groups: Groups | None,
+    bounds: Sequence[Bound],
+    *,
+    classes: Sequence[Any] = (0, 1),
+    weight: np.ndarray | None = None,
+    options: RuleOptions | None = None,
+) -> tuple[GroupRule, dict[str, Any]]:
+    """The rule of lowest cost under the bounds on these rows, and a report of it as plain data (docs/postprocessing.md).
+
+    scores: (n,) finite, larger is more positive. target: (n,) in {0, 1}, of the labels `classes`. groups: of the rows.
+    weight: (n,) >= 0, None for equal ones.
+    Raises: OptionError where a bound is no weighted sum of rates, where no rule meets the bounds, or where none with one
+        threshold per group was found; DataError for scores that are not finite; EmptyGroupError for a group without the rows
+        that a bound compares.
+    """
+    options = options or RuleOptions()
+    if not np.isfinite(scores).all():
+        raise DataError(
+            f"the score is missing or infinite in {int((~np.isfinite(scores)).sum())} of {len(scores)} rows; drop or fill them."
+        )
+    known = no_groups(len(scores)) if groups is None else groups
+    weight = np.ones(len(scores)) if weight is None else weight
+    some = np.flatnonzero(weight > 0)
+    scores, target, weight, known = scores[some], target[some], weight[some], known.take(some)
+    if len(np.unique(target)) < 2:
+        raise DataError("all rows of positive weight have one label; both are needed to choose thresholds.")
+    plan = compile_plan(bounds, known, target, classes)
+    at = sorted({a for column in plan.columns for a in (*column.attributes, *column.known)})
+    codes, member = _members(known.codes[:, at], [len(known.labels[a]) for a in at])
+    whole = np.full((len(codes), len(known.attributes)), -1, dtype=np.int64)
+    whole[:, at] = codes
+    curves = tuple(curve_of(scores[rows], target[rows], weight[rows]) for rows in _rows_of(member, len(codes)))
+    program = program_of(plan, whole, curves, options.costs)
+    relaxation = Relaxation(program)
+    root = relaxation.solve([(0, len(c) - 1) for c in curves])
+    if root is None:
+        raise OptionError(_infeasible(bounds, relaxation.least_excess()))
+    mixture, proved = (root, True) if options.randomised else _single(program, relaxation, root, bounds)
+    pooled = curve_of(scores, target, weight)
+    rule = GroupRule(
+        tuple(known.attributes[a] for a in at),
+        tuple(known.labels[a] for a in at),
+        codes,
+        tuple(tuple(c.thresholds[p].tolist()) for c, p in zip(curves, mixture.points, strict=True)),
+        tuple(tuple(s.tolist()) for s in mixture.shares),
+        float(pooled.thresholds[(pooled.selected @ program.prices).argmin()]),
+    )
+    report = _report(plan, program, rule, mixture, root, proved, np.bincount(member, minlength=len(codes)))
+    return rule, {**report, "rows": len(scores), "dropped_groups": list(plan.dropped)}
+
+
+def _members(codes: np.ndarray, sizes: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct rows of codes (n, A), -1 among them, and which of them each row is."""
+    if not sizes:
+        return np.zeros((1, 0), dtype=np.int64), np.zeros(len(codes), dtype=np.int64)
+    flat = cross([column + 1 for column in codes.T], [size + 1 for size in sizes])
+    _, first, member = np.unique(flat, return_index=True, return_inverse=True)
+    return codes[first], member.ravel()
+
+
+def _rows_of(member: np.ndarray, k: int) -> list[np.ndarray]:
+    order = np.argsort(member, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(member, minlength=k))[:-1])
+
+
+def _infeasible(bounds: Sequence[Bound], excess: float) -> str:
+    stated = " and ".join(repr(b.text) for b in bounds)
+    return (
+        f"no thresholds meet {stated} on these scores, mixed or not: the smallest excess over a bound is {excess:.4g}. Loosen a "
+        "bound, or give a better score."
+    )
+
+
+def _single(program: Program, relaxation: Relaxation, root: Mixture, bounds: Sequence[Bound]) -> tuple[Mixture, bool]:
+    """The best choice of one threshold per group as a mixture of one, and whether it is proved."""
+    found = best_choice(program, relaxation, root)
+    if found is None:
+        stated = " and ".join(repr(b.text) for b in bounds)
+        raise OptionError(
+            f"no rule with one threshold for each group was found that meets {stated}; mixtures of thresholds do. Loosen the "
+            "bound, or take randomised=True."
+        )
+    points = tuple(np.array([p]) for p in found.points)
+    return Mixture(points, (np.ones(1),) * len(points), found.cost, root.multipliers), found.proved
+
+
+def _report(
+    plan: Plan,
+    program: Program,
+    rule: GroupRule,
+    mixture: Mixture,
+    root: Mixture,
+    proved: bool,
+    rows: np.ndarray,
+) -> dict[str, Any]:
+    selected = mixture.selected(program)
+    cost, least = program.cost(selected), lower_bound(program, root.multipliers)
+    right = selected[:, 1].sum() + sum(float(c.total[0]) for c in program.curves) - selected[:, 0].sum()
+    equal = program.costs[0] == program.costs[1]
+    names = [plan.names[i] for i in program.row_of]
+    return {
+        "constraints": _stated_values(plan, program, selected),
+        "accuracy": float(right / program.total),
+        "accuracy_bound": 1 - least / program.costs[0] if equal else None,
+        "cost": cost,
+        "lowest_cost": least,
+        "gap": cost - least,
+        "proved": proved,
+        "randomised": rule.randomised,
+        "multipliers": {n: float(y) for n, y in zip(names, root.multipliers, strict=True) if y > 0},
+        "groups": [_group(rule, c, curve, selected[c], int(rows[c])) for c, curve in enumerate(program.curves)],
+        "warnings": _warnings(program, rule, root, selected, cost, rows),
+    }
+
+
+def _stated_values(plan: Plan, program: Program, selected: np.ndarray) -> list[dict[str, Any]]:
+    """Every bound with its value on the rows; of a rule that is random, that of its mean rates."""
+    q = torch.zeros(plan.n_cells, dtype=torch.float64)
+    q[torch.as_tensor(program.cells)] = torch.as_tensor(program.means(selected))
+    contrasts = Contrasts(plan)
+    out = []
+    for number, bound in enumerate(plan.notions):
+        value = float(bound.value_of(*contrasts.raw(q, plan.rows_of(number))))
+        out.append(
+            {
+                "text": bound.text,
+                "sense": bound.sense,
+                "bound": float(bound.stated),
+                "train_value": value if math.isfinite(value) else None,
+            }
+        )
+    return out
+
+
+def _group(rule: GroupRule, c: int, curve: Curve, selected: np.ndarray, rows: int) -> dict[str, Any]:
+    total = curve.total
+    plain = rule.to_dict()["thresholds"][c]
+    return {
+        "group": rule.name(c),
+        "rows": rows,
+        "thresholds": plain,
+        "shares": list(rule.shares[c]),
+        "selection_rate": float(selected.sum() / total.sum()),
+        "true_positive_rate": float(selected[1] / total[1]) if total[1] > 0 else None,
+        "false_positive_rate": float(selected[0] / total[0]) if total[0] > 0 else None,
+    }
+
+
+def _warnings(
+    program: Program, rule: GroupRule, root: Mixture, selected: np.ndarray, cost: float, rows: np.ndarray
+) -> list[str]:
+    out = []
+    few = [c for c in np.argsort(rows, kind="stable") if rows[c] < FEW_ROWS]
+    if few:
+        named = ", ".join(f"{rule.name(c)!r} ({rows[c]})" for c in few[:5]) + (", ..." if len(few) > 5 else "")
+        out.append(
+            f"Thresholds fitted to fewer than {FEW_ROWS} rows follow these rows and may miss the bound on new ones: {named}."
+        )
+    share = selected.sum() / program.total
+    if len(program.curves) > 1 and (share <= 0 or share >= 1) and root.cost < cost - 1e-9:
+        out.append(
+            f"Every row gets the same decision: no other choice of one threshold for each group that meets the bounds was "
+            f"found. With randomised=True the mean cost is {root.cost:.4f}, here {cost:.4f}; or loosen the bound."
+        )
+    return out

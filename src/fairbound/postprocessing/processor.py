@@ -1,0 +1,230 @@
+"""The stand-alone post-processor: a threshold for each group on top of a model of any library."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from fairbound._version import __version__
+from fairbound.base.checks import check_choice
+from fairbound.base.errors import DataError, OptionError
+from fairbound.base.files import atomic_write_text
+from fairbound.fairness.notions import Bound, constraints
+from fairbound.postprocessing.fitting import RuleOptions, fit_rule
+from fairbound.postprocessing.rule import GroupRule, draws
+from fairbound.postprocessing.scoring import check_how, is_fitted, scores_of
+from fairbound.rows.groups import Groups
+from fairbound.rows.labels import binary_labels
+from fairbound.rows.reading import read_weights
+
+FORMAT, FORMAT_VERSION = "fairbound-postprocessor", 1
+
+
+class PostProcessor(ClassifierMixin, BaseEstimator):
+    """The thresholds, one for each group, that decide best on any score under stated bounds on rates.
+
+    It needs the group of every row at prediction, which the law does not allow everywhere (docs/postprocessing.md).
+
+    estimator: a model with `decision_function`, `predict_proba` or `predict`, of scikit-learn, XGBoost, LightGBM or any other
+        library; None where X is the scores themselves, (n,) or (n, 1), larger for more positive.
+    constraint: one bound or several, as text or objects: on selection, error, true and false positive rates of groups, their
+        ratios, and on the recall or error of a class.
+    prefit: True takes the estimator as it is, False fits a clone of it to the same rows first, "auto" does so where it is
+        not fitted. Thresholds are best fitted to rows that the model was not.
+    scores: "auto" for the first of these methods that there is, one of their names, or a function of (estimator, X) that
+        returns (n,).
+    randomised: True for the optimum over mixtures of thresholds: a row between two thresholds of its group is decided at
+        random, by `random_state` and the row's identifier alone (see `predict`). False for one threshold per group.
+    costs: of a false positive and of a false negative; (1, 1) maximises accuracy.
+    unknown: a row of a group that was not fitted: "pooled" decides it by the best threshold of all rows together, without
+        bounds, and warns; "raise" raises UnknownGroupError.
+    positive: the label that counts as positive; None for the greater one.
+
+    A missing group is a group of its own where the rows of `fit` have it, without a part in the bounds.
+    After fit: classes_, estimator_ (the model that scores), rule_ (a GroupRule), fit_report_ (plain data: accuracy, the
+    certificate, bounds and rates on the rows of fit).
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        constraint: str | Bound | Sequence[str | Bound] | None = None,
+        *,
+        prefit: bool | str = "auto",
+        scores: str | Callable[[Any, Any], Any] = "auto",
+        randomised: bool = False,
+        costs: tuple[float, float] = (1.0, 1.0),
+        unknown: str = "pooled",
+        positive: Any = None,
+        random_state: int | None = 0,
+    ):
+        self.estimator = estimator
+        self.constraint = constraint
+        self.prefit = prefit
+        self.scores = scores
+        self.randomised = randomised
+        self.costs = costs
+        self.unknown = unknown
+        self.positive = positive
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.one_d_array = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.input_tags.string = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> PostProcessor:
+        """Choose the thresholds on rows X (n, d), labels y (n,) of two values, and their groups.
+
+        sensitive_features: as in FairClassifier.fit. sample_weight: (n,) >= 0, of the thresholds, and of the estimator where it
+            is fitted too.
+        Raises: OptionError where the bounds cannot be met by thresholds, or are no weighted sums of rates; DataError for rows
+            that cannot be used; EmptyGroupError for a group without the rows that a bound compares.
+        """
+        stated = self._checked()
+        if y is None:
+            raise DataError("PostProcessor requires y to be passed, but the target y is None.")
+        codes, classes = binary_labels(y, self.positive)
+        compared = [b.text for b in stated if "groups" in b.needs]
+        if compared and sensitive_features is None:
+            raise DataError(f"{compared[0]!r} needs fit(X, y, sensitive_features=...).")
+        groups = None if sensitive_features is None else Groups.of(sensitive_features)
+        self.classes_ = np.array(classes)
+        self.estimator_ = self._fitted(X, y, sample_weight)
+        scores = scores_of(self.estimator_, self.scores, X, self.classes_)
+        if len(scores) != len(codes) or (groups is not None and len(groups) != len(codes)):
+            raise DataError(
+                f"X has {len(scores)} rows, y {len(codes)}"
+                + (f", sensitive_features {len(groups)}." if groups else ".")
+            )
+        weight = None if sample_weight is None else read_weights(sample_weight, len(codes))
+        options = RuleOptions(randomised=self.randomised, costs=self.costs)
+        self.rule_, self.fit_report_ = fit_rule(
+            scores, codes, groups, stated, classes=classes, weight=weight, options=options
+        )
+        return self
+
+    def _checked(self) -> tuple[Bound, ...]:
+        """The stated bounds; the other options are checked on the way."""
+        stated = constraints(self.constraint)
+        if not stated:
+            raise OptionError("PostProcessor needs at least one bound, as in constraint='demographic_parity <= 0.02'.")
+        check_how(self.scores)
+        check_choice("unknown", self.unknown, ("pooled", "raise"))
+        if self.prefit not in (True, False, "auto"):
+            raise OptionError(f"prefit must be True, False or 'auto', got {self.prefit!r}.")
+        return stated
+
+    def _fitted(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        """The model that scores: the estimator as it is, or a fitted clone."""
+        model = self.estimator
+        if model is None or self.prefit is True or (self.prefit == "auto" and is_fitted(model)):
+            return model
+        if not hasattr(model, "fit"):
+            raise OptionError(f"{type(model).__name__} has no fit method; pass it fitted, with prefit=True.")
+        return clone(model).fit(X, y) if sample_weight is None else clone(model).fit(X, y, sample_weight=sample_weight)
+
+    # -- predicting ---------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any, sensitive_features: Any = None, row_ids: Any = None) -> np.ndarray:
+        """(n,) labels. The same arguments give the same labels every time.
+
+        sensitive_features: the groups, with the attributes that the bounds name. row_ids: (n,) identifiers of the rows, for a
+            randomised rule: a row of the same identifier, group and score always gets the same label. None for the row's
+            place in X, 0, 1, ...: rows scored one by one would then all get the draw of place 0.
+        Raises: UnknownGroupError with unknown="raise"; DataError without the groups. Warns: UserWarning of rows of no fitted
+            group with unknown="pooled".
+        """
+        chances = self.selection_probability(X, sensitive_features)
+        return self.classes_[(self._draws(chances, row_ids) < chances).astype(int)]
+
+    def _draws(self, chances: np.ndarray, row_ids: Any) -> np.ndarray:
+        """(n,) in [0, 1); 0 where nothing is left to chance."""
+        open_ = np.flatnonzero((chances > 0) & (chances < 1))
+        ids = np.arange(len(chances)) if row_ids is None else np.asarray(row_ids)
+        if ids.shape != chances.shape:
+            raise DataError(f"row_ids must have shape ({len(chances)},), got {ids.shape}.")
+        out = np.zeros(len(chances))
+        out[open_] = draws(0 if self.random_state is None else int(self.random_state), ids[open_])
+        return out
+
+    def selection_probability(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
+        """(n,) probability that the rule decides for the positive label: 0 or 1 but for randomised rules. It is no probability
+        of the label itself."""
+        scores, group = self._scored(X, sensitive_features)
+        return self.rule_.chances(scores, group)
+
+    @available_if(lambda self: not self.randomised)
+    def decision_function(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
+        """(n,) score minus the threshold of the row's group, above 0 where the positive label is predicted."""
+        scores, group = self._scored(X, sensitive_features)
+        return self.rule_.margins(scores, group)
+
+    def _scored(self, X: Any, sensitive_features: Any) -> tuple[np.ndarray, np.ndarray]:
+        check_is_fitted(self)
+        scores = scores_of(self.estimator_, self.scores, X, self.classes_)
+        return scores, self.rule_.groups_of(sensitive_features, len(scores), self.unknown)  # type: ignore[arg-type]
+
+    def score(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy of the predictions."""
+        right = self.predict(X, sensitive_features) == np.asarray(y)
+        return float(np.average(right, weights=sample_weight))
+
+    # -- the file -----------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the thresholds as one JSON file. The estimator is not in it: save it by the means of its own library."""
+        check_is_fitted(self)
+        data = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "library_version": __version__,
+            "constraints": [b.text for b in constraints(self.constraint)],
+            "classes": [c.item() if hasattr(c, "item") else c for c in self.classes_],
+            "scores": self.scores if isinstance(self.scores, str) else None,
+            "randomised": self.randomised,
+            "costs": list(self.costs),
+            "unknown": self.unknown,
+            "random_state": self.random_state,
+            "rule": self.rule_.to_dict(),
+            "fit": self.fit_report_,
+        }
+        atomic_write_text(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], estimator: Any = None, scores: str | Callable[[Any, Any], Any] | None = None
+    ) -> PostProcessor:
+        """The thresholds saved at `path` on top of the fitted `estimator`, ready to predict.
+
+        scores: needed where it was a function.
+        Raises: DataError where the file is none of these, OptionError where `scores` is missing.
+        """
+        try:
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+            if data["format"] != FORMAT or data["format_version"] != FORMAT_VERSION:
+                raise ValueError(f"format {data['format']!r}, version {data['format_version']!r}")
+            rule = GroupRule.from_dict(data["rule"])
+            how = scores or data["scores"]
+            stated, classes = data["constraints"], data["classes"]
+            options = {k: data[k] for k in ("randomised", "unknown", "random_state")} | {"costs": tuple(data["costs"])}
+            report = data["fit"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{str(path)!r} holds no thresholds of this version of fairbound ({error}).") from None
+        if how is None:
+            raise OptionError("the scores were a function, which is not saved; pass it as scores=.")
+        self = cls(estimator, stated, prefit=True, scores=how, positive=classes[1], **options)
+        self.classes_, self.rule_, self.fit_report_, self.estimator_ = np.array(classes), rule, report, estimator
+        return self

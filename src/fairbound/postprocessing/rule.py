@@ -1,0 +1,166 @@
+"""The fitted rule: which group takes which thresholds, how it decides, and the same as plain data."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from fairbound.base.errors import DataError
+from fairbound.rows.groups import MISSING, Groups, cross
+
+Unknown = Literal["pooled", "raise"]
+
+
+class UnknownGroupError(DataError):
+    """Rows to decide belong to no group that the rule was fitted to."""
+
+
+@dataclass(frozen=True)
+class GroupRule:
+    """A row is positive where its score is above its group's threshold.
+
+    attributes: A names; labels: of each the known values. codes: (C, A) the groups, MISSING where the value is not known.
+    thresholds, shares: for each group one threshold with share 1, or several, each used with the probability `shares`
+    (ascending in what they select). pooled: the threshold of a row of no fitted group.
+    """
+
+    attributes: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+    codes: np.ndarray
+    thresholds: tuple[tuple[float, ...], ...]
+    shares: tuple[tuple[float, ...], ...]
+    pooled: float
+
+    @property
+    def randomised(self) -> bool:
+        """Whether some group mixes thresholds."""
+        return any(len(t) > 1 for t in self.thresholds)
+
+    def name(self, group: int) -> str:
+        """The group's values joined by " & "; "missing" where one is not known."""
+        parts = [
+            "missing" if code == MISSING else known[code]
+            for code, known in zip(self.codes[group], self.labels, strict=True)
+        ]
+        return " & ".join(parts) or "all rows"
+
+    def groups_of(self, sensitive_features: Any, n: int, unknown: Unknown = "pooled") -> np.ndarray:
+        """(n,) number of each row's group, -1 where it is none of the fitted ones.
+
+        unknown: "pooled" warns of such rows, "raise" raises UnknownGroupError.
+        Raises: DataError where sensitive features lack an attribute, or have another number of rows.
+        """
+        if not self.attributes:
+            return np.zeros(n, dtype=np.int64)
+        if sensitive_features is None:
+            raise DataError(
+                f"these predictions need the groups of the rows: pass sensitive_features= with {', '.join(self.attributes)}."
+            )
+        known = Groups(np.zeros((0, len(self.attributes)), dtype=np.int64), self.attributes, self.labels)
+        found = _coded(known, sensitive_features)
+        if len(found) != n:
+            raise DataError(f"{n} rows to decide but {len(found)} rows of sensitive features.")
+        at = self._flat(found)
+        place = np.minimum(np.searchsorted(self._sorted[0], at), len(self.codes) - 1)
+        group = np.where(self._sorted[0][place] == at, self._sorted[1][place], -1)
+        gone = int((group < 0).sum())
+        if gone:
+            words = f"{gone} of {n} rows have a group of {' & '.join(self.attributes)} that the thresholds were not fitted to"
+            if unknown == "raise":
+                raise UnknownGroupError(f"{words}. Correct their groups, or decide with unknown='pooled'.")
+            warnings.warn(f"{words}; the threshold of all rows together decides them.", UserWarning, stacklevel=3)
+        return group
+
+    def chances(self, scores: np.ndarray, group: np.ndarray) -> np.ndarray:
+        """(n,) probability of a positive decision; 0 or 1 where the group has one threshold. group: of `groups_of`."""
+        out = (scores > self.pooled).astype(np.float64)
+        for c, (thresholds, shares) in enumerate(zip(self.thresholds, self.shares, strict=True)):
+            rows = np.flatnonzero(group == c)
+            above = scores[rows, None] > np.array(thresholds)
+            out[rows] = np.where(above.all(1), 1.0, (above * np.array(shares)).sum(1))
+        return out
+
+    def margins(self, scores: np.ndarray, group: np.ndarray) -> np.ndarray:
+        """(n,) score minus threshold, above 0 where the decision is positive. Of a rule that is not random.
+
+        Where a group's decision is always positive, log(1 + exp(score)), and where it never is, -log(1 + exp(-score)): they
+        rise with the score and never change their sign.
+        """
+        thresholds = np.array([t[0] for t in self.thresholds] + [self.pooled])[group]
+        always = np.maximum(np.logaddexp(0, scores), np.finfo(float).tiny)
+        finite = np.where(np.isfinite(thresholds), thresholds, 0.0)
+        fixed = np.where(thresholds < 0, always, -np.logaddexp(0, -scores))
+        return np.where(np.isfinite(thresholds), np.nan_to_num(scores - finite), fixed)
+
+    def _flat(self, codes: np.ndarray) -> np.ndarray:
+        sizes = [len(known) + 1 for known in self.labels]
+        return cross([codes[:, j] + 1 for j in range(len(sizes))], sizes)
+
+    @cached_property
+    def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
+        """The groups' flat codes in order, and whose each is."""
+        flat = self._flat(self.codes)
+        order = np.argsort(flat)
+        return flat[order], order
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data; infinite thresholds as "inf" (nobody) and "-inf" (everybody)."""
+        return {
+            "attributes": list(self.attributes),
+            "labels": [list(known) for known in self.labels],
+            "codes": self.codes.tolist(),
+            "thresholds": [[_plain(t) for t in part] for part in self.thresholds],
+            "shares": [list(part) for part in self.shares],
+            "pooled": _plain(self.pooled),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> GroupRule:
+        """The rule that `to_dict` wrote. Raises: DataError where it is none."""
+        try:
+            made = cls(
+                tuple(map(str, data["attributes"])),
+                tuple(tuple(map(str, known)) for known in data["labels"]),
+                np.array(data["codes"], dtype=np.int64).reshape(len(data["codes"]), len(data["attributes"])),
+                tuple(tuple(map(float, part)) for part in data["thresholds"]),
+                tuple(tuple(map(float, part)) for part in data["shares"]),
+                float(data["pooled"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"the thresholds cannot be read ({error!r}). Save the model again.") from None
+        sizes = {len(made.codes), len(made.thresholds), len(made.shares)}
+        if len(sizes) > 1 or any(len(t) != len(s) for t, s in zip(made.thresholds, made.shares, strict=True)):
+            raise DataError("the thresholds cannot be read: their groups differ in number. Save the model again.")
+        return made
+
+
+def draws(seed: int, row_ids: Sequence[Any] | np.ndarray) -> np.ndarray:
+    """(n,) numbers in [0, 1): a function of the seed and the text of each row's identifier alone."""
+    keys = (hashlib.blake2b(f"{seed}/{row}".encode(), digest_size=8).digest() for row in row_ids)
+    return np.array([int.from_bytes(key, "big") >> 11 for key in keys], dtype=np.float64) / 2**53
+
+
+def _plain(threshold: float) -> float | str:
+    return threshold if math.isfinite(threshold) else str(threshold)
+
+
+def _coded(known: Groups, sensitive_features: Any) -> np.ndarray:
+    """(n, A) codes in those of `known`."""
+    if not isinstance(sensitive_features, Groups):
+        return known.encode(sensitive_features)[0].codes
+    given, out = sensitive_features, []
+    for attribute, labels in zip(known.attributes, known.labels, strict=True):
+        if attribute not in given.attributes:
+            raise DataError(f"sensitive_features lacks {attribute!r}; it has {sorted(given.attributes)}.")
+        j = given.attributes.index(attribute)
+        place = {label: code for code, label in enumerate(labels)}
+        table = np.array([*(place.get(label, MISSING) for label in given.labels[j]), MISSING])
+        out.append(table[given.codes[:, j]])
+    return np.stack(out, axis=1)

@@ -1,0 +1,126 @@
+"""FairClassifier(use_groups_at_prediction=True): the model trained without bounds, thresholds of groups, the folder, the commands."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import fairbound as fb
+from fairbound.base.errors import DataError, OptionError
+
+BOUND = "demographic_parity <= 0.03"
+
+
+def table(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["F", "M"], n)
+    pay, skill = rng.normal(size=n) + 1.2 * (sex == "M"), rng.normal(size=n)
+    return pd.DataFrame({"pay": pay, "skill": skill}), np.where(pay + skill + rng.normal(size=n) > 1, "yes", "no"), sex
+
+
+def made(constraint=BOUND, **options):
+    return fb.FairClassifier(constraint, use_groups_at_prediction=True, budget="300 steps", **options)
+
+
+def gap(decisions, sex):
+    return abs((decisions[sex == "F"] == "yes").mean() - (decisions[sex == "M"] == "yes").mean())
+
+
+def test_the_model_is_that_without_bounds_and_the_thresholds_those_of_a_post_processor():
+    X, y, sex = table()
+    fair = made().fit(X, y, sensitive_features=sex)
+    free = fb.FairClassifier(budget="300 steps").fit(X, y)
+    assert (fair.predict_proba(X) == free.predict_proba(X)).all()
+    assert gap(free.predict(X), sex) > 0.2
+    decisions = fair.predict(X, sex)
+    assert gap(decisions, sex) <= 0.03 + 1e-12
+    other = fb.PostProcessor(free, BOUND, scores="decision_function").fit(X, y, sex)
+    assert (other.predict(X, sex) == decisions).all()
+    assert ((fair.decision_function(X, sex) > 0) == (decisions == "yes")).all()
+    facts = fair.fit_report_
+    assert facts["feasible"] and not facts["no_better_than_constant"]
+    assert facts["constraints"][0]["train_value"] == pytest.approx(gap(decisions, sex), abs=1e-12)
+    assert facts["group_thresholds"]["accuracy"] == pytest.approx((decisions == y).mean(), abs=1e-12)
+    json.dumps(facts, allow_nan=False)
+    audit = fb.audit(fair.decision_function(X, sex), (y == "yes").astype(int), sex, BOUND, threshold=0)
+    assert audit["constraints"][0]["value"] == pytest.approx(gap(decisions, sex), abs=1e-12)
+
+
+def test_predictions_need_the_groups_and_only_then():
+    X, y, sex = table()
+    fair = clone(made()).fit(X, y, sensitive_features=sex)
+    with pytest.raises(DataError, match="pass sensitive_features= with group"):
+        fair.predict(X)
+    with pytest.warns(UserWarning, match="the threshold of all rows together decides them"):
+        fair.predict(X, np.full(len(y), "X"))
+    plain = fb.FairClassifier("demographic_parity <= 0.9", budget="300 steps").fit(X, y, sensitive_features=sex)
+    assert plain.rule_ is None and (plain.predict(X) == plain.predict(X, sex)).all()
+
+
+def test_the_folder_brings_the_thresholds_back(tmp_path):
+    X, y, sex = table()
+    fair = made("equalized_odds <= 0.1").fit(X, y, sensitive_features=pd.DataFrame({"sex": sex}))
+    fair.save(tmp_path / "model")
+    again = fb.FairClassifier.load(tmp_path / "model")
+    assert again.use_groups_at_prediction and again.constraint == "equalized_odds <= 0.1"
+    assert (again.decision_function(X, sex) == fair.decision_function(X, sex)).all()
+    manifest = json.loads((tmp_path / "model" / "model.json").read_text())
+    assert manifest["rule"]["attributes"] == ["sex"]
+
+
+def test_sparse_and_encoded_tables_and_weights():
+    from scipy import sparse
+
+    X, y, sex = table()
+    w = np.random.default_rng(0).choice([1.0, 2.0], len(y))
+    for rows in (X.to_numpy(), sparse.csr_matrix(X.to_numpy()), fb.tables.Encoded.of(fb.TableEncoder(), X)):
+        fair = made().fit(rows, y, sensitive_features=sex, sample_weight=w)
+        d = fair.predict(rows, sex) == "yes"
+        rates = [np.average(d[sex == s], weights=w[sex == s]) for s in "FM"]
+        assert abs(rates[0] - rates[1]) <= 0.03 + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("constraint", "y", "words"),
+    [
+        (None, [0, 1] * 20, "needs a bound"),
+        ("recall of class 1 >= 0.5", [0, 1, 2, 1] * 10, "needs two classes"),
+        ("predictive_parity <= 0.1", [0, 1] * 20, "no weighted sum"),
+    ],
+)
+def test_what_thresholds_cannot_do_is_refused(constraint, y, words):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.raises(OptionError, match=words):
+        made(constraint).fit(X, np.array(y), sensitive_features=["a", "b"] * 20)
+
+
+def test_the_commands_decide_by_groups(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+    pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
+    from fairbound.cli.app import main
+
+    X, y, sex = table()
+    X.assign(hired=y, sex=sex).to_csv(tmp_path / "rows.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    common = ["--data", "rows.csv", "--label", "hired", "--group", "sex"]
+    fit = ["fit", *common, "--use-groups-at-prediction", "--constraint", BOUND, "--budget", "300 steps", "--out", "out"]
+    assert main([*fit, "--json"]) in (0, 1, 3)
+    found = json.loads(capsys.readouterr().out)
+    assert found["constraints"][0]["value"] < 0.2 < gap_without(X, y, sex)
+    assert main(["audit", *common, "--model", "out/model", "--out", "audited"]) in (0, 1, 3)
+    audit = json.loads((tmp_path / "audited" / "audit.json").read_text())
+    assert audit["constraints"][0]["text"] == BOUND and audit["constraints"][0]["value"] < 0.1
+    capsys.readouterr()
+    plain = ["audit", "--data", "rows.csv", "--label", "hired", "--model", "out/model", "--out", "none"]
+    assert main([*plain, "--constraint", "recall of class yes >= 0.5"]) == 2
+    assert "--group" in capsys.readouterr().err
+    assert main(["fit", *common, "--use-groups-at-prediction", "--out", "none"]) == 2
+    assert "needs a bound" in capsys.readouterr().err
+
+
+def gap_without(X, y, sex):
+    return gap(fb.FairClassifier(budget="300 steps").fit(X, y).predict(X), sex)

@@ -1,0 +1,52 @@
+"""`fb.kkt`: what it says at points whose multipliers are known, and how it grows away from them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import fairbound as fb
+from fairbound.models.model import MLP
+from fairbound.testing import PROBLEMS, convex_fair
+
+KNOWN = [name for name, make in PROBLEMS.items() if make().optimum.multipliers is not None]
+SETS_AND_KINKS = ("box", "ball", "simplex", "largest", "absolute")
+
+
+@pytest.mark.parametrize("name", [n for n in KNOWN if n not in SETS_AND_KINKS])
+def test_at_an_optimum_every_residual_is_nothing(name):
+    problem = PROBLEMS[name]()
+    near = fb.kkt(problem, problem.optimum.x)
+    assert near.stationarity < 1e-12 and near.complementarity < 1e-12
+    assert near.violation == pytest.approx(max(problem.optimum.violation, 0.0), abs=1e-12)
+    assert torch.allclose(near.multipliers, problem.optimum.multipliers, atol=1e-10)
+
+
+def test_away_from_it_the_residual_is_the_distance_to_the_cone_of_the_gradients():
+    """With one active constraint: |a + y b| over y >= 0 is |a| where a . b >= 0, else the part of a orthogonal to b."""
+    problem = convex_fair()
+    for step in (0.01, 0.1):
+        x = problem.optimum.x + step * torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
+        everything = problem.full()
+        g = problem.values(x, everything, true=True).g
+        a, *rows = problem.jacobian(x, everything)[1]
+        b = rows[int(g.argmax())]
+        best = a if a @ b >= 0 or float(g.max()) <= -0.1 * 0.05 else a - (a @ b) / (b @ b) * b
+        assert fb.kkt(problem, x).stationarity == pytest.approx(float(best.norm()), rel=1e-9)
+
+
+def test_the_report_of_a_linear_fit_holds_them():
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(2000, 3)), rng.choice(["a", "b"], 2000)
+    X[:, 1] = group == "a"
+    y = (X[:, 0] + X[:, 1] + rng.logistic(size=2000) > 0.5).astype(int)
+    found = fb.FairClassifier("demographic_parity <= 0.05", objective="loss").fit(X, y, group).fit_report_["optimality"]
+    assert found["stationarity"] < 0.02 and found["violation"] == 0 and found["error_share"] == 0
+    assert (
+        list(found["multipliers"]) == ["demographic_parity: a - b"]
+        and found["multipliers"]["demographic_parity: a - b"] > 0.1
+    )
+    free = fb.FairClassifier(objective="loss").fit(X, y).fit_report_["optimality"]
+    assert free["multipliers"] == {} and free["stationarity"] < 0.001
+    assert fb.kkt(fb.FairProblem(MLP(3), X, y), torch.zeros(4)).violation == 0
