@@ -11,6 +11,7 @@ from fairbound._version import __version__
 if TYPE_CHECKING:
     from fairbound import data, optim, report
     from fairbound.audits.audit import audit
+    from fairbound.audits.counts import AuditCounts
     from fairbound.base.errors import FairboundError
     from fairbound.estimators.classifier import FairClassifier
     from fairbound.fairness.formulate import formulate
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 _ROOMS = ("data", "optim", "report")
 _WHERE = {
     "ALM": "fairbound.methods",
+    "AuditCounts": "fairbound.audits.counts",
     "Budget": "fairbound.solver.budget",
     "CertifiedLevelSet": "fairbound.methods",
     "ClassRisk": "fairbound.fairness.notions",
@@ -101,6 +103,7 @@ __all__ = [
     "SGD",
     "SSLALM",
     "YNW",
+    "AuditCounts",
     "Budget",
     "CertifiedLevelSet",
     "ClassRisk",

@@ -144,8 +144,8 @@ MUTANTS = {
     # fairness: verdicts
     "judging: overall by equal weights": Mutant("fairness/judging.py", "share = totals / np.maximum(totals.sum(1, keepdims=True), 1e-300)", "share = np.full(totals.shape, 1 / k)", "claims/test_notions_exact.py"),
     "judging: rows of no group": Mutant("fairness/values.py", "[rows.target, rows.predicted]) & (group >= 0)", "[rows.target, rows.predicted]) & (group >= -1)", "claims/test_notions_exact.py"),
-    "judging: weights not squared": Mutant("fairness/values.py", "(w * hit, w, w**2 * hit, w**2)", "(w * hit, w, w * hit, w)", "unit/audits/test_effective_size.py"),
-    "judging: shares' weights not squared": Mutant("fairness/values.py", "(w[both] ** 2).sum(), (w[among] ** 2).sum()", "w[both].sum(), w[among].sum()", "unit/audits/test_effective_size.py"),
+    "judging: weights not squared": Mutant("fairness/values.py", "(w * hit, w, square * hit, square)", "(w * hit, w, w * hit, w)", "unit/audits/test_effective_size.py"),
+    "judging: shares' weights not squared": Mutant("fairness/values.py", "square[both].sum(), square[among].sum()", "w[both].sum(), w[among].sum()", "unit/audits/test_effective_size.py"),
     "judging: the ratio turned over": Mutant("fairness/judging.py", "sets.index[:, ::-1], alpha)", "sets.index, alpha)", "unit/fairness/test_judging.py"),
     "judging: rows needed of another bound": Mutant("fairness/judging.py", "contrasts, 0.0 if ratios else float(bound.bound)", "contrasts, float(bound.bound)", "unit/fairness/test_judging.py"),
     "judging: the largest contrasts last": Mutant("fairness/judging.py", 'sign = 1.0 if bounds.sense == "at least" else -1.0', 'sign = -1.0 if bounds.sense == "at least" else 1.0', "unit/fairness/test_judging.py"),
@@ -176,8 +176,12 @@ MUTANTS = {
     # which rows
     "rows: a quarter of those that show a difference": Mutant("fairness/bound.py", "0.25 / max(self.bound, 0.01) ** 2", "0.0625 / max(self.bound, 0.01) ** 2", "unit/fairness/test_compiled.py"),
     "rows: those that show a ratio": Mutant("fairness/notions/ratios.py", "1 / max(1 - self.bound, 0.05) ** 2", "1 / max(self.bound, 0.05) ** 2", "unit/fairness/test_compiled.py"),
+    "tables: sums halved elsewhere": Mutant("tables/numbers.py", "half = n // 2 - n // 2 % 8", "half = n // 3", "unit/tables/test_numbers.py"),
+    "tables: variances of parts not joined": Mutant("tables/merging.py", "(before * n / (before + n))", "before", "unit/tables/test_chunks.py"),
+    "tables: gaps of parts at the mean": Mutant("tables/in_parts.py", "out[missing, at] = median", "pass", "unit/tables/test_chunks.py"),
+    "audit: bins of merged groups mixed up": Mutant("audits/counts.py", "wide[place[:-1]] = self.bins[a]", "wide[: len(self.bins[a])] = self.bins[a]", "unit/audits/test_counts.py"),
     "solver: training bounds forgotten": Mutant("solver/run.py", "torch.maximum(train.violation, held.violation)", "held.violation", "unit/solver/test_validation_rows.py"),
-    "classifier: validation rows trained on": Mutant("estimators/classifier.py", "problem = build(kept)", "problem = build()", "unit/estimators/test_held_rows.py"),
+    "classifier: validation rows trained on": Mutant("estimators/problems.py", "problem = build(first, kept)", "problem = build(features, in_place=False)", "unit/estimators/test_held_rows.py"),
 }  # fmt: skip
 
 

@@ -73,13 +73,28 @@ def audit(
         facts = _class_facts(given, bounds, alpha, data or {})
     else:
         facts = _group_facts(given, bounds, alpha, data or {})
+    created = datetime.datetime.now(datetime.UTC)
+    return assembled(facts, title, created, model=model, trajectory=trajectory, warnings=warnings, notes=notes)
+
+
+def assembled(
+    facts: dict[str, Any],
+    title: str | None,
+    created: datetime.datetime,
+    *,
+    model: Mapping[str, Any] | None,
+    trajectory: Mapping[str, Any] | None,
+    warnings: Sequence[str],
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    """The audit made of what was found: its verdict, exit code, library versions and what the caller adds."""
     verdict = worst_verdict(c["verdict"] for c in facts["constraints"])
     if title is None:
         title = "Fairness audit" if facts["data"]["sensitive"] else "Audit of a classifier"
     return {
         "schema": AUDIT_SCHEMA,
         "title": title,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "created": created.isoformat(timespec="seconds"),
         "verdict": verdict,
         "exit_code": EXIT_CODES.get(verdict or "met", 0),
         "library": versions(),
@@ -113,7 +128,7 @@ def _class_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
         name: replace(read_predictions(other, given.y, given.classes), weight=w, confidence=given.confidence)
         for name, other in given.compare.items()
     }
-    about = _data(None, len(rows), {"positive": None, **data, "classes": list(rows.classes)})
+    about = facts_of_data(None, len(rows), {"positive": None, **data, "classes": list(rows.classes)})
     label = about["label"] if about["label"] != "y" else "class"
     return {"data": about, **class_facts(rows, others, bounds, alpha, label)}
 
@@ -142,7 +157,7 @@ def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
         return Scored(target, (logits > 0).astype(np.int64), labels, logits, groups, w, given.confidence)
 
     return {
-        "data": _data(groups, n, data),
+        "data": facts_of_data(groups, n, data),
         **group_facts(scored(s), {name: scored(other) for name, other in others.items()}, bounds, alpha),
     }
 
@@ -170,7 +185,7 @@ def _read_compared(name: str, scores: Any, threshold: float | None, rows: int, o
     return s
 
 
-def _data(groups: Groups | None, rows: int, facts: Mapping[str, Any]) -> dict[str, Any]:
+def facts_of_data(groups: Groups | None, rows: int, facts: Mapping[str, Any]) -> dict[str, Any]:
     base = {
         "name": "rows given",
         "train_rows": None,

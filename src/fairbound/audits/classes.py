@@ -75,12 +75,11 @@ def class_metrics(rows: Scored) -> dict[str, float | None]:
 
 def class_rows(rows: Scored, label: str) -> list[dict[str, Any]]:
     """Recall and precision of every class: the audit's "groups". label: name of the label."""
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     out = []
     for i, name in enumerate(rows.classes):
         mine, named = rows.target == i, rows.predicted == i
-        recall = rate_record(*share_of(~rows.wrong, mine, weight), "row of the class", rows.confidence)
-        precision = rate_record(*share_of(~rows.wrong, named, weight), "row predicted to be it", rows.confidence)
+        recall = rate_record(*share_of(~rows.wrong, mine, rows), "row of the class", rows.confidence)
+        precision = rate_record(*share_of(~rows.wrong, named, rows), "row predicted to be it", rows.confidence)
         rates = {"recall": recall, "precision": precision}
         n = int(mine.sum())
         out.append({"attribute": label, "group": name, "n": n, "positives": None, "rates": rates, "mean_loss": None})

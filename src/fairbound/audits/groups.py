@@ -42,7 +42,7 @@ def group_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any
         comparison.append(compared_model(name, metrics["accuracy"], metrics["auc"], judged))
     return {
         "metrics": _metrics(rows),
-        "groups": _group_rows(rows),
+        "groups": group_rows(rows),
         "constraints": [b.judge(rows, alpha) for b in bounds],
         "comparison": comparison,
         "distributions": [_distribution(s, rows.known_groups, j) for j in range(len(rows.known_groups.attributes))],
@@ -80,7 +80,17 @@ _RATES = {
 }
 
 
-def _group_rows(rows: Scored) -> list[dict[str, Any]]:
+def _mean_losses(rows: Scored, code: np.ndarray, k: int) -> np.ndarray:
+    """(k,) mean loss of every group; of rows that were counted, `losses` are the mean of each entry's."""
+    if rows.each is None:
+        return moments(rows.loss, code, k, rows.weight)[0]
+    known = code >= 0
+    loss = np.bincount(code[known], weights=(rows.loss * rows.each)[known], minlength=k)
+    count = np.bincount(code[known], weights=rows.each[known], minlength=k)
+    return np.divide(loss, count, out=np.full(k, np.nan), where=count > 0)
+
+
+def group_rows(rows: Scored) -> list[dict[str, Any]]:
     out, groups = [], rows.known_groups
     for j, attribute in enumerate(groups.attributes):
         code = groups.codes[:, j]
@@ -88,19 +98,19 @@ def _group_rows(rows: Scored) -> list[dict[str, Any]]:
             continue
         k = len(groups.labels[j])
         made = {name: rate_values(RATES[name], rows, code, k) for name in _RATES}
-        losses, _, _ = moments(rows.loss, code, k, rows.weight)
+        losses = _mean_losses(rows, code, k)
         for i, label in enumerate(groups.labels[j]):
             rates = {
                 name: rate_record(made[name][0][i], made[name][1][i], among, rows.confidence)
                 for name, among in _RATES.items()
             }
-            mine = code == i
+            mine = rows.mass[0] * (code == i)
             out.append(
                 {
                     "attribute": attribute,
                     "group": label,
                     "n": int(mine.sum()),
-                    "positives": int((mine & (rows.target == 1)).sum()),
+                    "positives": int((mine * (rows.target == 1)).sum()),
                     "rates": rates,
                     "mean_loss": float(losses[i]) if np.isfinite(losses[i]) else None,
                 }

@@ -101,7 +101,7 @@ Json = Annotated[bool, _option("--json", help="Print one JSON object and nothing
 Debug = Annotated[bool, _option("--debug", help="Show where in the program an error arose.")]
 Out = Annotated[Path, _option("--out", help="Folder to write; made where missing.")]
 DataDir = Annotated[str | None, _option("--data-dir", help="Folder of data files; FAIRBOUND_DATA by default.")]
-Data = Annotated[str, _option("--data", help="A CSV file with a header line, or the name of a data set.")]
+Data = Annotated[str, _option("--data", help="A CSV or Parquet file, or the name of a data set.")]
 Label = Annotated[
     str | None, _option("--label", help="Column to predict; two values, or more where only classes are bounded.")
 ]
@@ -133,6 +133,9 @@ TestSize = Annotated[
 BatchSize = Annotated[int, _option("--batch-size", help="Rows per training step.", min=1)]
 KeepSensitive = Annotated[
     bool, _option("--keep-sensitive/--drop-sensitive", help="Whether the sensitive columns are features too.")
+]
+ChunkRows = Annotated[
+    int | None, _option("--chunk-rows", help="Read the file this many rows at a time, to bound memory.", min=1)
 ]
 Drop = Annotated[str | None, _option("--drop", help="Columns that are no features, separated by commas.")]
 
@@ -183,6 +186,7 @@ def _fit(
     ] = False,
     confidence: Confidence = 0.95,
     data_dir: DataDir = None,
+    chunk_rows: ChunkRows = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> int:
@@ -210,12 +214,13 @@ def _fit(
         use_groups_at_prediction=use_groups_at_prediction,
         confidence=confidence,
         data_dir=data_dir,
+        chunk_rows=chunk_rows,
     )
     return _finish(as_json, lambda: fit(options))
 
 
 def _audit(
-    data: Annotated[str, _option("--data", help="A CSV file with a header line, of rows not used in training.")],
+    data: Annotated[str, _option("--data", help="A CSV or Parquet file of rows not used in training.")],
     label: Annotated[str, _option("--label", help="Column of true outcomes.")],
     out: Out,
     group: Group = None,
@@ -231,6 +236,7 @@ def _audit(
     constraint: Constraints = None,
     cross: Cross = False,
     confidence: Confidence = 0.95,
+    chunk_rows: ChunkRows = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> int:
@@ -249,6 +255,7 @@ def _audit(
         constraint=constraint or [],
         cross=cross,
         confidence=confidence,
+        chunk_rows=chunk_rows,
     )
     return _finish(as_json, lambda: run_audit(options))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,19 @@ from typing import Any
 import numpy as np
 
 from fairbound.audits.audit import audit
+from fairbound.audits.counts import AuditCounts
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.cli.fit import TRAINED_ON
 from fairbound.cli.outcome import Outcome, of_classes_only, stated_bounds, verdict_summary, verdict_text
-from fairbound.cli.rows import listed, one_column
+from fairbound.cli.rows import file_checksum, file_columns, listed, narrow_columns, one_column, pandas_part
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import load_folder
 from fairbound.report import write_audit
 from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.scores import as_logits
-from fairbound.tables import Encoded, read_table
+from fairbound.tables import Chunks, Encoded, read_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,7 @@ class AuditOptions:
     constraint: list[str]
     cross: bool = False
     confidence: float = 0.95
+    chunk_rows: int | None = None
 
     def __post_init__(self) -> None:
         if (self.score is None) == (self.model is None):
@@ -49,6 +50,8 @@ class AuditOptions:
 
 def run_audit(options: AuditOptions) -> Outcome:
     """Judge all rows of the file as held out and write audit.json and report.html."""
+    if options.chunk_rows is not None:
+        return audit_in_parts(options, options.chunk_rows)
     bounds = stated_bounds(options.constraint, options.cross)
     check_writable(options.out)
     frame = read_table(options.data)
@@ -57,7 +60,7 @@ def run_audit(options: AuditOptions) -> Outcome:
     attributes = listed(options.group, columns, "--group")
     groups = Groups.of({a: frame[a] for a in attributes}) if attributes else None
     warnings: list[str] = []
-    checksum = "sha256:" + hashlib.sha256(Path(options.data).read_bytes()).hexdigest()
+    checksum = file_checksum(options.data)
     classifier = None if options.model is None else FairClassifier.load(options.model)
     if classifier is not None and not options.constraint:
         bounds = stated_bounds(_saved_bounds(classifier), options.cross)
@@ -72,24 +75,12 @@ def run_audit(options: AuditOptions) -> Outcome:
         if groups is not None:
             groups = _known_groups(classifier, groups, frame, warnings)
         if load_folder(str(options.model)).extras.get(TRAINED_ON) == checksum:
-            warnings.append(
-                "This is the file that the model was trained on: most of its rows are not held out, and the "
-                "verdict says nothing about new rows."
-            )
+            warnings.append(_OWN_FILE)
         measured = _of_model(classifier, encoded, frame, label, options, groups)
-        facts = classifier.fit_report_
-        model: dict[str, Any] = {
-            "kind": facts["model"]["kind"],
-            "description": f"saved in {Path(str(options.model)).name}",
-            "algorithm": facts["algorithm"],
-            "seed": facts["seed"],
-            "budget": facts["budget"],
-            "seconds": facts["seconds"],
-            "steps": facts["steps"],
-        }
+        model = _model_facts(classifier, options)
     else:
         column = one_column(options.score, columns, "--score")
-        model = {"kind": "scores", "description": f"the column {options.score} of the file"}
+        model = _score_facts(options)
         if of_classes_only(bounds) and set(texts_of(frame[column])) <= set(texts_of(frame[label])):
             measured, notes = {"scores": frame[column], "y": frame[label]}, [f"The predictions are labels of {label}."]
         else:
@@ -118,6 +109,79 @@ def run_audit(options: AuditOptions) -> Outcome:
         warnings=warnings,
         notes=notes,
     )
+    return _written(found, options)
+
+
+_OWN_FILE = (
+    "This is the file that the model was trained on: most of its rows are not held out, and the verdict says nothing about "
+    "new rows."
+)
+
+
+def _model_facts(classifier: FairClassifier, options: AuditOptions) -> dict[str, Any]:
+    facts = classifier.fit_report_
+    return {
+        "kind": facts["model"]["kind"],
+        "description": f"saved in {Path(str(options.model)).name}",
+        **{name: facts[name] for name in ("algorithm", "seed", "budget", "seconds", "steps")},
+    }
+
+
+def _score_facts(options: AuditOptions) -> dict[str, Any]:
+    return {"kind": "scores", "description": f"the column {options.score} of the file"}
+
+
+def audit_in_parts(options: AuditOptions, chunk_rows: int) -> Outcome:
+    """As `run_audit`, of a file read in parts: two classes, and bounds on rates or on a class, which counts can tell."""
+    bounds = stated_bounds(options.constraint, options.cross)
+    check_writable(options.out)
+    columns = file_columns(options.data)
+    label, attributes = one_column(options.label, columns, "--label"), listed(options.group, columns, "--group")
+    classifier = None if options.model is None else FairClassifier.load(options.model)
+    score = None if classifier is not None else one_column(options.score, columns, "--score")
+    if classifier is not None and not options.constraint:
+        bounds = stated_bounds(_saved_bounds(classifier), options.cross)
+    if not attributes and (not of_classes_only(bounds) or (classifier is not None and classifier.rule_ is not None)):
+        one_column(None, columns, "--group")
+    positive = options.positive if classifier is None else str(classifier.classes_[1])
+    found = list(narrow_columns(options.data, [label], chunk_rows)[label].unique())
+    _, classes = binary_labels(found, positive)
+    merged: AuditCounts | None = None
+    warnings: list[str] = []
+    for part in Chunks.read(options.data, rows=chunk_rows):
+        frame = pandas_part(part)
+        place = {value: i for i, value in enumerate(classes)}
+        y = np.array([place[value] for value in frame[label].tolist()])
+        groups = Groups.of({a: frame[a] for a in attributes}) if attributes else None
+        if classifier is not None and groups is not None:
+            groups = _known_groups(classifier, groups, frame, warnings)
+        scores = _numbers(frame, str(score)) if classifier is None else classifier.decision_function(frame, groups)
+        counts = AuditCounts.of(scores, y, groups, threshold=options.threshold if classifier is None else 0.0)
+        merged = counts if merged is None else merged.merge(counts)
+    assert merged is not None  # a file without rows has no columns either
+    checksum = file_checksum(options.data)
+    trained = classifier is not None and load_folder(str(options.model)).extras.get(TRAINED_ON) == checksum
+    said = merged.audit(
+        bounds,
+        classes=classes,
+        confidence=options.confidence,
+        title=f"{label}: {Path(options.data).name}",
+        data={
+            "name": Path(options.data).name,
+            "checksum": checksum,
+            "label": label,
+            "positive": str(classes[1]),
+            "split": "all rows of the file, taken as held out",
+        },
+        model=_score_facts(options) if classifier is None else _model_facts(classifier, options),
+        warnings=[*dict.fromkeys(warnings), *([_OWN_FILE] if trained else [])],
+        notes=[merged.read_as] if classifier is None else [],
+    )
+    return _written(said, options)
+
+
+def _written(found: dict[str, Any], options: AuditOptions) -> Outcome:
+    """The audit in its folder, and what the command says."""
     write_audit(found, options.out)
     written = f"report          {options.out / 'report.html'}\nreport as data  {options.out / 'audit.json'}"
     summary = verdict_summary(found, seconds=None, seed=None, out=options.out)

@@ -61,6 +61,7 @@ class FitOptions:
     use_groups_at_prediction: bool = False
     confidence: float = 0.95
     data_dir: str | None = None
+    chunk_rows: int | None = None
 
     def __post_init__(self) -> None:
         """What can be wrong without reading the data is found before it is read."""
@@ -88,6 +89,7 @@ class FitOptions:
             drop=self.drop,
             data_dir=self.data_dir,
             needs_groups=needs_groups,
+            chunk_rows=self.chunk_rows,
         )
 
 

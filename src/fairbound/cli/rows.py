@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ from fairbound.rows.groups import MISSING, Groups, no_groups
 from fairbound.rows.labels import class_labels, positive_last
 from fairbound.rows.reading import take_rows
 from fairbound.rows.split import stratified_split
-from fairbound.tables import Encoded, TableEncoder, read_table
+from fairbound.tables import Chunks, Encoded, TableEncoder, read_table
+from fairbound.tables.chunks import ROWS
 
 TEST_SHARE = 0.25
 FEW_ROWS = 5
@@ -28,7 +31,7 @@ FEW_ROWS = 5
 
 @dataclass(frozen=True, eq=False)
 class InputRows:
-    """n labelled rows. X: pandas frame or CSR matrix; y: (n,) labels as the file has them; target: (n,) class numbers.
+    """n labelled rows. X: pandas frame, CSR matrix or Chunks; y: (n,) labels as the file has them; target: (n,) class numbers.
 
     classes: the labels of the class numbers; of two, the positive one is last. published: row numbers of the publisher's "train" and "test", or empty.
     """
@@ -64,15 +67,19 @@ def read_rows(
     drop: str | None = None,
     data_dir: str | None = None,
     needs_groups: bool = True,
+    chunk_rows: int | None = None,
 ) -> InputRows:
-    """The rows of `source`, a CSV file or the name of a data set.
+    """The rows of `source`, a CSV or Parquet file or the name of a data set.
 
     label, group: column names (several groups separated by commas); a named data set has its own defaults.
     needs_groups: whether a group must be named; else there may be none, and y may have more than two classes.
+    chunk_rows: rows of a file to read at a time; None reads it whole.
     Raises: DataError or OptionError saying what is wrong with the file or the options; OSError for a wrong path.
     """
     if is_file(source):
-        return _from_file(source, label, group, positive, keep_sensitive, drop, needs_groups)
+        return _from_file(source, label, group, positive, keep_sensitive, drop, needs_groups, chunk_rows)
+    if chunk_rows is not None:
+        raise OptionError("--chunk-rows is for files; a named data set is read whole.")
     return _from_name(source, label, group, positive, keep_sensitive, drop, data_dir, needs_groups)
 
 
@@ -118,9 +125,10 @@ def _from_file(
     keep_sensitive: bool,
     drop: str | None,
     needs_groups: bool,
+    chunk_rows: int | None,
 ) -> InputRows:
-    frame = read_table(path)
-    columns = list(frame.columns)
+    frame = read_table(path) if chunk_rows is None else None
+    columns = file_columns(path) if frame is None else list(frame.columns)
     label = one_column(label, columns, "--label")
     attributes = listed(group, columns, "--group")
     if needs_groups and not attributes:
@@ -128,6 +136,8 @@ def _from_file(
     dropped = listed(drop, columns, "--drop")
     if label in attributes or label in dropped:
         raise OptionError(f"column {label!r} is the label and cannot be a group or be dropped too.")
+    if frame is None:
+        frame = narrow_columns(path, [label, *attributes], chunk_rows)
     try:
         target, classes = read_labels(frame[label], positive, needs_groups)
     except DataError as error:
@@ -139,10 +149,42 @@ def _from_file(
     notes = [] if keep_sensitive or not attributes else [_dropped_note(attributes, attributes)]
     if dropped:
         notes.append(f"Columns left out by --drop: {', '.join(dropped)}.")
-    checksum = "sha256:" + hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    checksum = file_checksum(path)
     groups = Groups.of({a: frame[a] for a in attributes}) if attributes else no_groups(len(frame))
     y = np.array(frame[label].tolist(), dtype=object if classes and isinstance(classes[0], str) else None)
-    return InputRows(Path(path).name, frame[features], y, target, classes, groups, label, checksum, {}, tuple(notes))
+    X: Any = None
+    if chunk_rows is None:
+        X = frame[features]
+    else:  # the features of a file that is read in parts are kept in a file too
+        X = Chunks.read(path, rows=chunk_rows, columns=features, folder=tempfile.gettempdir())
+    return InputRows(Path(path).name, X, y, target, classes, groups, label, checksum, {}, tuple(notes))
+
+
+def file_columns(path: str) -> list[str]:
+    """The names of the columns of a file."""
+    first = next(iter(Chunks.read(path, rows=100)), None)
+    if first is None:
+        raise DataError(f"{path}: the file has no rows.")
+    return [str(name) for name in (first.column_names if hasattr(first, "column_names") else first.columns)]
+
+
+def narrow_columns(path: str, columns: Sequence[str], chunk_rows: int | None) -> Any:
+    """A pandas frame of a few columns of a file, read in parts."""
+    import pandas as pd
+
+    parts = Chunks.read(path, rows=chunk_rows or ROWS, columns=columns)
+    return pd.concat([pandas_part(part) for part in parts], ignore_index=True)
+
+
+def pandas_part(part: Any) -> Any:
+    """A part of a file as a pandas frame."""
+    return part.to_pandas() if hasattr(part, "to_pandas") else part
+
+
+def file_checksum(path: str) -> str:
+    """The sha256 of a file, read a little at a time."""
+    with open(path, "rb") as file:
+        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _from_name(
@@ -236,7 +278,8 @@ class Parts:
 def encoded_parts(rows: InputRows, split: Split) -> Parts:
     """The parts of `split` as features, for any number of models. Raises: DataError naming the column that cannot be."""
     encoder = TableEncoder()
-    train, held = (Encoded.of(encoder, take_rows(rows.X, part)) for part in (split.train, split.test))
+    take = rows.X.take if isinstance(rows.X, Chunks) else partial(take_rows, rows.X)
+    train, held = (Encoded.of(encoder, take(part)) for part in (split.train, split.test))
     return Parts(rows, split, train, held)
 
 

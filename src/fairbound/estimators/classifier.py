@@ -16,11 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.base.seeds import seed_for
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
-from fairbound.estimators.full_batch import part_of
 from fairbound.estimators.group_rule import fit_group_rule, without_rule
+from fairbound.estimators.problems import problems_of
 from fairbound.estimators.training import MARGINS, Chosen, chosen, train
 from fairbound.estimators.training_rows import (
     checked_labels,
@@ -30,6 +29,7 @@ from fairbound.estimators.training_rows import (
     encoded_rows,
     features_of,
     module_features,
+    table_scores,
     without,
 )
 from fairbound.estimators.trajectory import trajectory
@@ -43,9 +43,8 @@ from fairbound.postprocessing import GroupRule
 from fairbound.rows.groups import Groups
 from fairbound.rows.reading import read_weights
 from fairbound.rows.sparse import SparseRows
-from fairbound.rows.split import stratified_split
 from fairbound.solver.budget import Budget
-from fairbound.tables import EncodeReport, TableOptions
+from fairbound.tables import Encoded, EncodeReport, TableOptions
 
 
 class FairClassifier(ClassifierMixin, BaseEstimator):
@@ -127,7 +126,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """Train on X (n, d) and y (n,).
 
         X: DataFrame (pandas, polars, pyarrow, ...), numpy array, scipy sparse matrix, torch tensor or list of rows; or
-            `tables.Encoded`, where several models are trained on one table. y: two or more values.
+            `tables.Encoded`, where several models are trained on one table; or `tables.Chunks`, a table larger than memory. y: two or more values.
         sensitive_features: (n,) or (n, a) array, Series, DataFrame or dict of columns; missing values are constrained
             only where known. Bounds on classes need none. sample_weight: (n,) >= 0.
         Raises: DataError or OptionError that says what to change.
@@ -164,25 +163,19 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         )
         notes += [choice.why] if choice.why else []
         at_once, refined = choice.at_once, choice.refined(self.objective)
-        build = self._builder(features, codes, groups, trained_under, sample_weight, choice)
-        strata = codes[:, None] if groups is None else np.column_stack([codes, groups.codes])
         share = self._validation_share(at_once, trained_under, groups, codes, notes)
-        kept, held = None, None
-        if share:
-            kept, out = stratified_split(strata, [share], seed_for("validation", root=self._seed))
-        problem = build(kept)
-        if share:
-            held = build(out, problem.plan)
-        some = part_of(problem.rows, strata if kept is None else strata[kept], self._seed) if at_once else None
-        part = None if some is None else build(some if kept is None else kept[some], problem.plan)
+        own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)
+        own = own and not self.use_groups_at_prediction  # a rule is fitted to the rows in their first order
+        build = self._builder(codes, groups, trained_under, sample_weight, choice)
+        made = problems_of(build, features, codes, groups, share=share, seed=self._seed, own=own, begins=at_once)
         trained = train(
-            problem,
-            held,
-            build if self.validation == "auto" else None,
+            made.problem,
+            made.held,
+            made.all_rows if self.validation == "auto" else None,
             method=choice.method,
             last_layer=choice.last_layer,
             margins=MARGINS if isinstance(self.algorithm, str) and hasattr(choice.method, "margin") else (),
-            part=part,
+            part=made.part,
             refined=refined,
             budget=self.budget,
             batch_size=self.batch_size,
@@ -225,34 +218,29 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return rows.features
 
     def _builder(
-        self,
-        features: Any,
-        y: np.ndarray,
-        groups: Groups | None,
-        stated: tuple[Bound, ...],
-        sample_weight: Any,
-        choice: Chosen,
+        self, y: np.ndarray, groups: Groups | None, stated: tuple[Bound, ...], sample_weight: Any, choice: Chosen
     ) -> Callable[..., FairProblem]:
-        """What makes the problem of some rows (None for all) under a compiled plan (None to compile it on them)."""
+        """What makes the problem of features and the rows that they are of, under a compiled plan (None to compile it on them);
+        in_place: as in FairProblem."""
         weights = None if sample_weight is None else read_weights(sample_weight, len(y))
         objective = self.objective
         if choice.refined(objective) != "no":
             objective = Accuracy(0.0) if choice.at_once else "loss"
 
-        def build(rows: Any = None, plan: Any = None) -> FairProblem:
-            part = features if rows is None else features[rows]
+        def build(features: Any, rows: Any = slice(None), plan: Any = None, in_place: bool = True) -> FairProblem:
             return FairProblem(
                 self.model_,
-                part,
-                y if rows is None else y[rows],
-                groups if rows is None or groups is None else groups.take(rows),
+                features,
+                y[rows],
+                None if groups is None else groups.take(rows),
                 stated,
                 classes=self.classes_.tolist(),
                 objective=objective,
                 objective_class=self.objective_class,
                 loss=_loss_of(self.loss, self.model_.outputs),
-                sample_weight=weights if rows is None or weights is None else weights[rows],
+                sample_weight=None if weights is None else weights[rows],
                 plan=plan,
+                in_place=in_place,
             )
 
         return build
@@ -287,7 +275,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         minus the threshold of the row's group.
 
         A row's score is that of the row alone to 1e-12, whatever other rows X holds: built-in models are computed in
-        float64 (an nn.Module in its own dtype). Training works in float32.
+        float64 (an nn.Module in its own dtype). Training works in float32, and so does X that is `tables.Encoded`: its scores
+        are those of the table to 1e-6.
         """
         scores = self._logits(X)
         if self.rule_ is None:
@@ -296,6 +285,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
     def _logits(self, X: Any) -> np.ndarray:
         """The scores of the model alone."""
+        check_is_fitted(self)
+        scores = table_scores(self.model_, self.x_, self.encoder_, X, self.dropped_columns_)
+        if scores is not None:
+            return scores
         features, _ = self.encode(X)
         return predicted_scores(self.model_, self.x_, features).numpy()
 

@@ -12,11 +12,13 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.models.mlp import MLP
+from fairbound.models.model import Model
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import class_labels, positive_last
 from fairbound.rows.reading import frame_of, plain_array
 from fairbound.rows.sparse import SparseRows
-from fairbound.tables import Encoded, EncodeReport, TableEncoder, TableOptions
+from fairbound.tables import Chunks, Encoded, EncodeReport, TableEncoder, TableOptions
 
 
 def checked_labels(X: Any, y: Any) -> Any:
@@ -73,12 +75,14 @@ def column_names(X: Any) -> list[str] | None:
     """The column names of a frame, or of the table that was encoded; None for a table without names."""
     if isinstance(X, Encoded):
         return list(X.encoder.columns) if X.encoder.named else None
-    frame = frame_of(X)
+    frame = frame_of(next(iter(X), None) if isinstance(X, Chunks) else X)
     return None if frame is None else [str(name) for name in frame.columns]
 
 
 def without(X: Any, columns: Sequence[str]) -> Any:
     """X without those of its columns that are named."""
+    if isinstance(X, Chunks):
+        return X.map(lambda part: without(part, columns)) if columns else X
     frame = frame_of(X) if columns else None
     if frame is None:
         return X
@@ -117,6 +121,25 @@ def seen_by_model(features: Any) -> torch.Tensor | SparseRows:
     if sparse.issparse(features):
         return SparseRows.of(features, torch.float32)
     return torch.as_tensor(features, dtype=torch.float32)
+
+
+def table_scores(
+    model: Model, x: torch.Tensor, encoder: TableEncoder | None, table: Any, dropped: Sequence[str]
+) -> np.ndarray | None:
+    """(n,) float64 scores of a linear model, (n, c) with several outputs, without a copy of the table's features.
+
+    dropped: columns of the table that are left out. None for what is scored from its features: another model, a sparse
+    table, or one that is encoded already.
+    """
+    if not isinstance(model, MLP) or model.hidden or encoder is None or encoder.sparse or isinstance(table, Encoded):
+        return None
+    weight, bias = (part.double().numpy() for part in model.layers.split(x))
+    parts = table if isinstance(table, Chunks) else [table]
+    scores = np.concatenate(
+        [encoder.weighted(without(part, dropped), np.ascontiguousarray(weight.T)) for part in parts]
+    )
+    scores += bias
+    return scores[:, 0] if model.outputs == 1 else scores
 
 
 def module_features(X: Any) -> np.ndarray:

@@ -22,6 +22,7 @@ class Bound(ABC):
     bound: in the units of the metric. name: as it is stated. sense: "at most" or "at least". example: a usual bound.
     needs: what it asks of the rows: "groups", "two classes" (a positive one), "scores" (decisions are not enough).
     about: what it speaks of, a "group" or a "class"; measures: what of it, in words.
+    of_counts: whether the counts of (groups, label, decision) are all that its measure and verdict need, `Scored.each`.
     OPTIONS: what may stand in brackets, for reading and writing alike.
     """
 
@@ -30,6 +31,7 @@ class Bound(ABC):
     needs: ClassVar[frozenset[str]] = frozenset()
     about: ClassVar[str] = "group"
     measures: ClassVar[str] = "a difference"
+    of_counts: ClassVar[bool] = False
     OPTIONS: ClassVar[Mapping[str, Option]] = {}
 
     name: Any

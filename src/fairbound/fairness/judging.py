@@ -177,7 +177,7 @@ def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBoun
     """Bounds of the value, how they were made, and what gives the rows that would decide."""
     contrasts = Contrasts(sets.index, sets.coefficient)
     trials = sets.joined("trials")
-    shares, one = trials / max(len(rows), 1), sets.values[0][1]
+    shares, one = trials / max(rows.total, 1), sets.values[0][1]
     if one.means is not None:
         return _loss_bounds(bound, sets, rows, contrasts, shares, alpha)
     successes = sets.joined("successes")
@@ -244,13 +244,12 @@ def judge_shares(
     shares: (name, among, hit), the share of the rows `among` (n,) that are `hit` (n,); those of one sum have no row in
     common. index, coefficient: (m, t). name: of the i-th sum.
     """
-    base = _base(bound, rows) | {"groups": {said: int(among.sum()) for said, among, _ in shares}}
+    base = _base(bound, rows) | {"groups": {said: int(rows.mass[0][among].sum()) for said, among, _ in shares}}
     if not len(index) or not all(base["groups"].values()):
         empty = [said for said, n in base["groups"].items() if not n]
         why = f"No held-out row measures {', '.join(empty[:6])}." if empty else "There is nothing to compare."
         return base | _nothing(why) | {"groups": base["groups"]}
-    w = np.ones(len(rows)) if rows.weight is None else rows.weight
-    counted = np.array([share_of(hit, among, w) for _, among, hit in shares], dtype=float)
+    counted = np.array([share_of(hit, among, rows) for _, among, hit in shares], dtype=float)
     successes, trials = counted.T
     sums = Contrasts(index, coefficient)
     found = rate_bounds(successes, trials, sums, alpha)
@@ -258,7 +257,7 @@ def judge_shares(
     needed = None
     if verdict == "insufficient":
         share = np.divide(successes, trials, out=np.zeros_like(trials), where=trials > 0)
-        needed = rate_rows_needed(share, trials / len(rows), sums, float(bound.bound), alpha)
+        needed = rate_rows_needed(share, trials / rows.total, sums, float(bound.bound), alpha)
     method = "MOVER: Clopper-Pearson limits of the single rates joined for their sums; Bonferroni over sums and stated bounds"
     weighted = "" if rows.weight is None else WEIGHTED
     return (
@@ -289,9 +288,8 @@ def _measured(bounds: GapBounds, name: Callable[[int], str]) -> Finding:
 
 def judge_share(bound: Any, name: str, rows: Scored, among: np.ndarray, hit: np.ndarray, alpha: float) -> Finding:
     """The verdict on one share of the rows `among` (n,): those that are `hit`, with exact binomial bounds."""
-    base = _base(bound, rows) | {"groups": {name: int(among.sum())}}
-    w = np.ones(len(rows)) if rows.weight is None else rows.weight
-    successes, trials = (float(v) for v in share_of(hit, among, w))
+    base = _base(bound, rows) | {"groups": {name: int(rows.mass[0][among].sum())}}
+    successes, trials = (float(v) for v in share_of(hit, among, rows))
     if trials <= 0:
         return (
             base
@@ -303,7 +301,7 @@ def judge_share(bound: Any, name: str, rows: Scored, among: np.ndarray, hit: np.
     verdict = found.verdict(bound.bound)
     needed = None
     if verdict == "insufficient":
-        needed = rate_rows_needed([found.value], [trials / len(rows)], alone, bound.bound, alpha, method="exact")
+        needed = rate_rows_needed([found.value], [trials / rows.total], alone, bound.bound, alpha, method="exact")
     value = float(found.value)
     measured = {"value": value, "lower": min(float(found.lower), value), "upper": max(float(found.upper), value)}
     return (

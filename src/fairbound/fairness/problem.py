@@ -52,6 +52,8 @@ class FairProblem(Verbs, BaseProblem):
     objective_class: the label whose rows alone make up f, as in Neyman-Pearson classification; None for all rows.
     stated: bounds as text or objects. loss: "logistic", "hinge", "squared", "cross_entropy" or a per-row function.
     sample_weight: (n_rows,) >= 0, or None. dtype: of the arithmetic. plan: bounds already compiled, in place of `stated`.
+    in_place: dense features of this dtype are the problem's own from now on, and are sorted by stratum where they lie; else
+        it makes a sorted copy.
 
     Raises: DataError for rows that cannot be used; NonFiniteError, from the verbs, naming batch, group and constraint.
     """
@@ -76,6 +78,7 @@ class FairProblem(Verbs, BaseProblem):
         dtype: torch.dtype = torch.float32,
         device: str | torch.device = "cpu",
         plan: Plan | None = None,
+        in_place: bool = False,
     ):
         per_row = loss_named(loss, model.outputs)
         y = np.asarray(targets.cpu() if hasattr(targets, "cpu") else targets)
@@ -108,7 +111,7 @@ class FairProblem(Verbs, BaseProblem):
         super().__init__(
             model,
             per_row,
-            sorted_rows(model, features, order, dtype, torch.device(device)),
+            sorted_rows(model, features, order, dtype, torch.device(device), in_place),
             torch.as_tensor(y[order], device=device).to(dtype),
             torch.as_tensor(cells[order], device=device),
             None if sample_weight is None else sorted_weights(sample_weight, order).to(dtype=dtype, device=device),

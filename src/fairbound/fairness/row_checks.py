@@ -15,6 +15,8 @@ from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise
 from fairbound.models.mlp import MLP
 from fairbound.models.model import Model, ModuleModel
+from fairbound.models.scoring import ROWS_AT_ONCE
+from fairbound.rows.sampling import reorder
 from fairbound.rows.sparse import SparseRows
 
 
@@ -38,9 +40,10 @@ def check_outputs(model: Model, loss: Pointwise, plan: Plan, y: np.ndarray) -> N
 
 
 def sorted_rows(
-    model: Model, features: Any, order: np.ndarray, dtype: torch.dtype, device: torch.device
+    model: Model, features: Any, order: np.ndarray, dtype: torch.dtype, device: torch.device, in_place: bool = False
 ) -> Tensor | SparseRows:
-    """The rows in the order of their strata, checked."""
+    """The rows in the order of their strata, checked. in_place: dense features are sorted where they lie, if they have the
+    dtype and device asked for."""
     if sparse.issparse(features):
         if not isinstance(model, MLP):
             raise DataError(
@@ -53,8 +56,12 @@ def sorted_rows(
             )
         return SparseRows.of(features, dtype).rows(order)
     x = features if isinstance(features, Tensor) else torch.as_tensor(np.ascontiguousarray(features))
-    x = x.to(dtype=dtype if x.is_floating_point() else x.dtype, device=device)[torch.as_tensor(order)]
-    if x.is_floating_point() and not bool(torch.isfinite(x).all()):
+    x = x.to(dtype=dtype if x.is_floating_point() else x.dtype, device=device)
+    if in_place and x.is_contiguous():
+        reorder(x, order)
+    else:
+        x = x[torch.as_tensor(order)]
+    if x.is_floating_point() and not all(bool(torch.isfinite(part).all()) for part in x.split(ROWS_AT_ONCE)):
         raise DataError(_name_rows(x, order))
     if isinstance(model, ModuleModel):
         model.row_dims = x.dim() - 1

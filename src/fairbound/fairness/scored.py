@@ -22,6 +22,7 @@ class Scored:
     target, predicted: (n,) class numbers; classes: their labels as text. scores: (n,) logits of class 1 where there are
     two classes, else None. groups: of the rows. weight: (n,) >= 0, or None for equal ones. confidence: what is promised of
     all verdicts together, for the records. losses: (n,) of a user's own loss, None for the logistic loss of the scores.
+    each: (n,) how many equal rows each one stands for, where rows were counted; None for one. Then there is no weight.
     """
 
     target: np.ndarray
@@ -32,9 +33,21 @@ class Scored:
     weight: np.ndarray | None = None
     confidence: float = 0.95
     losses: np.ndarray | None = None
+    each: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.target)
+
+    @cached_property
+    def mass(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(n,) rows that each entry stands for, their weight, and the sum of the squares of their weights."""
+        rows = np.ones(len(self)) if self.each is None else self.each.astype(np.float64)
+        return (rows, rows, rows) if self.weight is None else (rows, self.weight, self.weight**2)
+
+    @property
+    def total(self) -> int:
+        """Number of rows."""
+        return len(self) if self.each is None else int(self.each.sum())
 
     @cached_property
     def known_groups(self) -> Groups:
@@ -45,7 +58,7 @@ class Scored:
     def occurring(self) -> Occurring:
         """Of the rows of positive weight."""
         if self.weight is None:
-            return Occurring.of(self.known_groups, self.target)
+            return Occurring.of(self.known_groups, self.target, self.each)
         some = np.flatnonzero(np.asarray(self.weight) > 0)
         return Occurring.of(self.known_groups.take(some), self.target[some])
 

@@ -49,14 +49,14 @@ class Values:
 
 def rate_values(rate: Rate, rows: Scored, group: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
     """(k,) successes, trials, rows and weight of a rate in each group; group: (n,), -1 for none."""
-    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    each, w, square = rows.mass
     hit = np.array(rate.successes, dtype=bool)[rows.target, rows.predicted]
     trial = (hit | np.array(rate.failures, dtype=bool)[rows.target, rows.predicted]) & (group >= 0)
-    of, w = group[trial], w[trial]
+    of, w, square = group[trial], w[trial], square[trial]
     hit = hit[trial]
-    sums = [np.bincount(of, weights=part, minlength=k) for part in (w * hit, w, w**2 * hit, w**2)]
+    sums = [np.bincount(of, weights=part, minlength=k) for part in (w * hit, w, square * hit, square)]
     successes, trials = effective_trials(*sums)
-    return successes, trials, np.bincount(of, minlength=k), sums[1]
+    return successes, trials, np.bincount(of, weights=each[trial], minlength=k).astype(np.int64), sums[1]
 
 
 def loss_values(
@@ -74,7 +74,7 @@ def loss_values(
     return Values(np.zeros_like(counts), counts, rows, totals, None, means, variances, losses, cells, largest)
 
 
-def share_of(hit: np.ndarray, among: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Successes and trials behind the share of the rows `among` (n,) that are `hit`; effective numbers for weights w."""
-    both = among & hit
-    return effective_trials(w[both].sum(), w[among].sum(), (w[both] ** 2).sum(), (w[among] ** 2).sum())
+def share_of(hit: np.ndarray, among: np.ndarray, rows: Scored) -> tuple[np.ndarray, np.ndarray]:
+    """Successes and trials behind the share of the rows `among` (n,) that are `hit`; effective numbers for weights."""
+    both, (_, w, square) = among & hit, rows.mass
+    return effective_trials(w[both].sum(), w[among].sum(), square[both].sum(), square[among].sum())

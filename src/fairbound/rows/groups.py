@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError
-from fairbound.rows.reading import column_values, frame_of, is_missing, plain_array, series_of
+from fairbound.rows.reading import column_values, factorised, frame_of, is_missing, plain_array, series_of
 
 MISSING = -1
 MANY_VALUES = 100
@@ -18,15 +18,14 @@ MANY_VALUES = 100
 
 def texts_of(column: Any) -> np.ndarray:
     """(n,) object array of text labels of one column; None, NaN, NaT and pandas.NA become None."""
-    values = column_values("the labels", column)
-    seen: dict[tuple[type, Any], str | None] = {}
-    labels = np.empty(len(values), dtype=object)
-    for i, value in enumerate(values):
-        key = (type(value), value)
-        if key not in seen:
-            seen[key] = label_text(value)
-        labels[i] = seen[key]
-    return labels
+    codes, texts = _coded_texts(column)
+    return np.array([*texts, None], dtype=object)[codes]
+
+
+def _coded_texts(column: Any) -> tuple[np.ndarray, list[str | None]]:
+    """(n,) codes of the rows of one column into texts, of which some may be equal, and None is missing."""
+    codes, values = factorised(column_values("the labels", column))
+    return codes, [label_text(value) for value in values]
 
 
 def label_text(value: Any) -> str | None:
@@ -82,16 +81,16 @@ class Groups:
         codes, names = [], []
         columns = _columns_of(sensitive_features)
         for attribute, column in columns.items():
-            labels = texts_of(column)
-            known = sorted({v for v in labels if v is not None}, key=natural_order)
+            coded, texts = _coded_texts(column)
+            known = sorted({v for v in texts if v is not None}, key=natural_order)
             if not known:
                 raise DataError(f"the sensitive attribute {attribute!r} has no known value; give another column.")
-            if len(known) > MANY_VALUES and len(known) > len(labels) / 10:
+            if len(known) > MANY_VALUES and len(known) > len(coded) / 10:
                 raise DataError(
-                    f"the sensitive attribute {attribute!r} has {len(known)} values in {len(labels)} rows; it looks like "
+                    f"the sensitive attribute {attribute!r} has {len(known)} values in {len(coded)} rows; it looks like "
                     "a number or an identifier. Bin it first (pandas.cut)."
                 )
-            codes.append(_encode(labels, known))
+            codes.append(_places(texts, known)[coded])
             names.append(tuple(known))
         if len({len(c) for c in codes}) > 1:
             raise DataError(f"the sensitive attributes differ in length: {[len(c) for c in codes]}.")
@@ -110,10 +109,11 @@ class Groups:
             raise DataError(f"sensitive_features lacks {absent}; it has {sorted(columns)}.")
         codes, unseen = [], {}
         for attribute, known in zip(self.attributes, self.labels, strict=True):
-            labels = texts_of(columns[attribute])
-            code = _encode(labels, known)
-            unseen[attribute] = int(sum(v is not None for v in labels[code == MISSING]))
-            codes.append(code)
+            coded, texts = _coded_texts(columns[attribute])
+            places = _places(texts, known)
+            new = np.array([v is not None for v in texts] + [False]) & (np.append(places, 0) == MISSING)
+            unseen[attribute] = int(new[coded].sum())
+            codes.append(places[coded])
         return Groups(np.stack(codes, axis=1), self.attributes, self.labels), unseen
 
     def take(self, rows: np.ndarray | Sequence[int]) -> Groups:
@@ -170,6 +170,7 @@ def natural_order(label: str) -> tuple[int, float, str]:
         return (1, 0.0, label)
 
 
-def _encode(labels: np.ndarray, known: Sequence[str]) -> np.ndarray:
+def _places(texts: Sequence[str | None], known: Sequence[str]) -> np.ndarray:
+    """(k,) the number of each text among the known ones, MISSING for others and for None."""
     table = {label: i for i, label in enumerate(known)}
-    return np.array([MISSING if v is None else table.get(v, MISSING) for v in labels], dtype=np.int64)
+    return np.array([MISSING if v is None else table.get(v, MISSING) for v in texts], dtype=np.int64)

@@ -29,8 +29,8 @@ class Occurring:
     counts: np.ndarray
 
     @classmethod
-    def of(cls, groups: Groups, targets: np.ndarray) -> Occurring:
-        """groups of n rows, and their class numbers (n,)."""
+    def of(cls, groups: Groups, targets: np.ndarray, each: np.ndarray | None = None) -> Occurring:
+        """groups of n rows, and their class numbers (n,); each: (n,) rows that each of them stands for, None for one."""
         y = np.asarray(targets).astype(np.int64)
         sizes = [len(known) + 1 for known in groups.labels]
         joint = y - int(y.min(initial=0))
@@ -41,13 +41,14 @@ class Occurring:
                 span = int(joint.max(initial=0)) + 1
             joint, span = joint * size + (column + 1), span * size
         if span <= LARGEST_JOINT:
-            counts = np.bincount(joint, minlength=span)
+            counts = np.bincount(joint, weights=each, minlength=span).astype(np.int64)
             present = np.flatnonzero(counts)
             first = np.zeros(span, dtype=np.int64)
             first[joint[::-1]] = np.arange(len(joint))[::-1]
             at, counts = first[present], counts[present]
         else:
-            _, at, counts = np.unique(joint, return_index=True, return_counts=True)
+            _, at, place = np.unique(joint, return_index=True, return_inverse=True)
+            counts = np.bincount(place.ravel(), weights=each).astype(np.int64)
         return cls(groups.attributes, groups.labels, groups.codes[at], y[at], counts)
 
     @classmethod

@@ -111,6 +111,18 @@ def column_values(name: str, values: Any) -> list[Any]:
     return array.tolist()
 
 
+def factorised(values: list[Any]) -> tuple[np.ndarray, list[Any]]:
+    """(n,) codes into the distinct values, in the order in which they come; equal values of different types are kept apart.
+
+    Raises: TypeError for a value that has no hash.
+    """
+    apart = len(set(map(type, values)) - {str, type(None)}) > 1  # 1, 1.0 and True are equal
+    keys: list[Any] = [(type(v), v) for v in values] if apart else values
+    index = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    codes = np.fromiter(map(index.__getitem__, keys), dtype=np.int64, count=len(keys))
+    return codes, [value for _, value in index] if apart else list(index)
+
+
 def is_missing(value: object) -> bool:
     """Whether a cell is None, NaN, NaT or pandas.NA."""
     if isinstance(value, float | np.floating | Decimal):

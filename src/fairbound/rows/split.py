@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fairbound.base.errors import OptionError
-from fairbound.rows.sampling import Strata
+from fairbound.rows.sampling import Strata, ranked
 
 
 def stratified_split(strata: np.ndarray, shares: Sequence[float], seed: int) -> list[np.ndarray]:
@@ -26,9 +26,9 @@ def stratified_split(strata: np.ndarray, shares: Sequence[float], seed: int) -> 
     if min(shares, default=0) < 0 or not sum(shares) < 1:
         raise OptionError(f"shares must not be negative, with a sum below 1; got {list(shares)}.")
     n = len(strata)
-    stratum = np.empty(n, dtype=np.int64)
     found = Strata.of(strata)
-    stratum[found.order] = np.repeat(np.arange(len(found.sizes)), found.sizes)
+    stratum = np.empty(n, dtype=np.min_scalar_type(len(found.sizes)))
+    stratum[found.order] = np.repeat(np.arange(len(found.sizes), dtype=stratum.dtype), found.sizes)
     left, parts = np.random.default_rng(seed).permutation(n), []
     for share in shares:
         chosen = _first_rows(stratum[left], math.ceil(round(share * n, 9)))
@@ -39,13 +39,14 @@ def stratified_split(strata: np.ndarray, shares: Sequence[float], seed: int) -> 
 
 def _first_rows(stratum: np.ndarray, size: int) -> np.ndarray:
     """Mask of `size` rows: the first ones of each stratum, as many as its share by the largest remainders."""
-    _, first, number, counts = np.unique(stratum, return_index=True, return_inverse=True, return_counts=True)
+    number, counts = ranked(stratum)
+    order = np.argsort(number, kind="stable")
+    first = order[np.cumsum(counts) - counts]
     exact = counts * (size / max(len(stratum), 1))
     quota = np.minimum(np.floor(exact).astype(np.int64), counts - 1)
     open_ = np.flatnonzero(quota < counts - 1)
-    ranked = open_[np.lexsort((first[open_], -(exact - quota)[open_]))]
-    quota[ranked[: size - quota.sum()]] += 1
-    order = np.argsort(number, kind="stable")
+    by_remainder = open_[np.lexsort((first[open_], -(exact - quota)[open_]))]
+    quota[by_remainder[: size - quota.sum()]] += 1
     place = np.empty(len(stratum), dtype=np.int64)
     place[order] = np.arange(len(stratum)) - np.repeat(np.cumsum(counts) - counts, counts)
     return place < quota[number]

@@ -1,8 +1,19 @@
 """Tables and labels into numbers: CSV files, frames and arrays, and the encoder learnt on training rows."""
 
 from fairbound.rows.labels import binary_labels, class_labels
-from fairbound.tables.encoder import Encoded, TableEncoder
+from fairbound.tables.chunks import Chunks
+from fairbound.tables.encoded import Encoded
+from fairbound.tables.encoder import TableEncoder
 from fairbound.tables.files import read_table
 from fairbound.tables.options import EncodeReport, TableOptions
 
-__all__ = ["EncodeReport", "Encoded", "TableEncoder", "TableOptions", "binary_labels", "class_labels", "read_table"]
+__all__ = [
+    "Chunks",
+    "EncodeReport",
+    "Encoded",
+    "TableEncoder",
+    "TableOptions",
+    "binary_labels",
+    "class_labels",
+    "read_table",
+]

@@ -21,13 +21,12 @@ import scipy.sparse as sp
 import torch
 
 from fairbound.base.errors import DataError
-from fairbound.rows.reading import frame_of, is_missing, library_type, series_of
+from fairbound.rows.reading import factorised, frame_of, is_missing, library_type, series_of
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LEADING_ZERO = re.compile(r"[+-]?0\d+")
 MISSING = "(missing)"
 _MICROSECONDS_PER_DAY = 86_400_000_000
-_ROWS_AT_ONCE = 4096  # of a block of numbers: few enough to stay in the cache
 
 
 class CellTypeError(DataError, TypeError):
@@ -41,8 +40,8 @@ class Column:
     ``kind``: "number"; "days" (dates as days since 1970-01-01 UTC, durations as days); "category" (the type says so:
     bool, categorical, enum); "text" (strings or mixed objects); "loose" (numbers kept as objects, or strings of a table
     without types, which may be either).
-    ``values``: number, days: (n,) float64, NaN is missing. The others: (n,) int64 codes into ``categories``, -1 is
-    missing.
+    ``values``: number: (n,) floats or whole numbers of any type, often a view of the table; days: (n,) float64; NaN is
+    missing. The others: (n,) int64 codes into ``categories``, -1 is missing.
     """
 
     name: str
@@ -95,26 +94,8 @@ def read_columns(table: Any, wanted: Container[str] | None = None) -> Table:
         for name, own in zip(names, frame.columns, strict=True)
         if wanted is None or name in wanted
     }
-    numeric = [name for name, series in given.items() if series.dtype.is_numeric()]
-    numbers = dict(zip(numeric, contiguous([_floats(given[name]) for name in numeric]), strict=True))
-    columns = [
-        Column(name, "number", numbers[name]) if name in numbers else _from_series(name, series)
-        for name, series in given.items()
-    ]
+    columns = [_from_series(name, series) for name, series in given.items()]
     return Table(tuple(columns), tuple(names), rows, named=True)
-
-
-def contiguous(columns: Sequence[np.ndarray]) -> np.ndarray:
-    """(d, n) float64 copy of d columns (n,) of numbers, in which each column is contiguous.
-
-    The columns of a row-major table lie far apart in memory, so they are copied together, a few rows at a time.
-    """
-    out = np.empty((len(columns), len(columns[0]) if columns else 0))
-    for at in range(0, out.shape[1], _ROWS_AT_ONCE):
-        part = slice(at, at + _ROWS_AT_ONCE)
-        for row, column in zip(out, columns, strict=True):
-            row[part] = column[part]
-    return out
 
 
 def _check_shape(rows: int, width: int) -> None:
@@ -170,9 +151,10 @@ def as_category(column: Column) -> Column:
     """The column as codes into texts; whole numbers are written without a decimal point, so 1, 1.0 and "1" are one."""
     if column.coded:
         return replace(column, kind="category")
-    known = ~np.isnan(column.values)
-    unique, inverse = np.unique(column.values[known], return_inverse=True)
-    codes = np.full(len(column.values), -1, dtype=np.int64)
+    values = column.values.astype(np.float64)
+    known = ~np.isnan(values)
+    unique, inverse = np.unique(values[known], return_inverse=True)
+    codes = np.full(len(values), -1, dtype=np.int64)
     codes[known] = inverse
     return _coded(column.name, "category", codes, unique.tolist())
 
@@ -239,13 +221,13 @@ def _from_objects(name: str, values: Iterable[object], typed: bool) -> Column:
 
 def _factorised(name: str, values: Iterable[object]) -> tuple[np.ndarray, list[Any]]:
     """(n,) codes into the distinct values; equal values of different types are kept apart."""
-    index: dict[tuple[type, object], int] = {}
+    values = values if isinstance(values, list) else list(values)
     try:
-        codes = np.fromiter((index.setdefault((type(v), v), len(index)) for v in values), dtype=np.int64)
+        codes, unique = factorised(values)
     except TypeError:
         bad = next(v for v in values if not isinstance(v, Hashable) or isinstance(v, tuple))
         raise _no_cell(name, bad) from None
-    return codes, [value.item() if isinstance(value, np.generic) else value for _, value in index]
+    return codes, [value.item() if isinstance(value, np.generic) else value for value in unique]
 
 
 def _float(value: Any) -> float:
@@ -283,13 +265,19 @@ def _no_meaning(name: str, kind: object) -> DataError:
     )
 
 
-def _floats(series: nw.Series[Any]) -> np.ndarray:
+def _numbers(series: nw.Series[Any]) -> np.ndarray:
+    """(n,) the numbers of a column, not copied where they lie in memory as numpy has them."""
+    if series.dtype.is_float() or series.dtype.is_integer():
+        values = series.to_numpy()
+        if values.dtype.kind in "iuf" and values.dtype.itemsize <= 8:
+            return values
     return series.cast(nw.Float64).to_numpy()
 
 
 def _from_series(name: str, series: nw.Series[Any]) -> Column:
-    """A column of a frame that holds no numbers."""
     kind = series.dtype
+    if kind.is_numeric():
+        return Column(name, "number", _numbers(series))
     if isinstance(kind, nw.Datetime) and kind.time_zone is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     if isinstance(kind, nw.Date | nw.Datetime):
@@ -313,7 +301,8 @@ def _from_series(name: str, series: nw.Series[Any]) -> Column:
 def _from_array(table: Any) -> list[Column]:
     if isinstance(table, torch.Tensor):
         plain = table.detach().cpu()
-        array = (plain.to(torch.float64) if plain.is_floating_point() else plain).numpy()
+        narrow = plain.is_floating_point() and plain.dtype not in (torch.float32, torch.float64)
+        array = (plain.to(torch.float64) if narrow else plain).numpy()
     elif isinstance(table, list | tuple):
         return _from_rows(table)
     elif series_of(table) is not None:
@@ -335,7 +324,8 @@ def _from_array(table: Any) -> list[Column]:
     names = [f"x{place}" for place in range(array.shape[1])]
     kind = array.dtype.kind
     if kind in "iuf":
-        return [Column(name, "number", values) for name, values in zip(names, contiguous(list(array.T)), strict=True)]
+        array = array if array.dtype.itemsize <= 8 else array.astype(np.float64)
+        return [Column(name, "number", array[:, j]) for j, name in enumerate(names)]
     if kind in "mM":
         return [Column(name, "days", _days(array[:, j])) for j, name in enumerate(names)]
     if kind in "bOU":

@@ -22,8 +22,8 @@ column that had none in training treats it like an unseen value.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -31,17 +31,11 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 from fairbound.base.errors import DataError
-from fairbound.tables.columns import Column, Table, as_category, as_number, number_share, read_columns, read_sparse
-from fairbound.tables.features import (
-    CategoryFeature,
-    Feature,
-    NumberFeature,
-    fill_numbers,
-    learn_category,
-    learn_number,
-    load_feature,
-)
+from fairbound.tables.columns import Column, Table, as_category, as_number, number_share, read_columns
+from fairbound.tables.features import CategoryFeature, Feature, learn_category, load_feature
+from fairbound.tables.numbers import NumberFeature, Tally, add_weighted, fill_numbers, learn_number, learn_numbers
 from fairbound.tables.options import EncodeReport, TableOptions
+from fairbound.tables.scaled import learn_scale, scaled
 
 _UNFITTED = "this TableEncoder is not fitted yet. Call fit(table) with the training rows first."
 _FORMAT = "fairbound-table-encoder"
@@ -49,26 +43,8 @@ _VERSION = 1
 _MOSTLY = 0.95
 _FEW_NUMBERS = 10
 
-
-@dataclass(frozen=True, eq=False)
-class Encoded:
-    """A table made features by `encoder`, to be given to several models without reading it again.
-
-    features: (n, d) array, or CSR where the encoder is sparse; report: what happened to the table on the way.
-    """
-
-    features: Any
-    report: EncodeReport
-    encoder: TableEncoder
-
-    @classmethod
-    def of(cls, encoder: TableEncoder, table: Any) -> Encoded:
-        """The features of `table`, float32 where they are dense; an encoder that is not fitted yet learns from it."""
-        features, report = (encoder.encode if encoder.fitted else encoder.fit_encode)(table, np.float32)
-        return cls(features, report, encoder)
-
-    def __len__(self) -> int:
-        return self.features.shape[0]
+_Number = tuple[NumberFeature, int, Column]
+_Category = tuple[CategoryFeature, int, Column]
 
 
 class TableEncoder:
@@ -88,7 +64,7 @@ class TableEncoder:
         self.options = options or TableOptions()
         self.last_report: EncodeReport | None = None
         self.dropped: dict[str, str] = {}
-        self._learnt: tuple[Feature, ...] | None = None
+        self.learnt: tuple[Feature, ...] | None = None  # of a dense table, in order
         self._scale: np.ndarray | None = None  # sparse tables: (d,) divisor of each column
         self._inputs: tuple[str, ...] = ()  # all training columns in order, dropped ones too
         self._named = False
@@ -96,7 +72,7 @@ class TableEncoder:
     @property
     def fitted(self) -> bool:
         """Whether ``fit`` was called."""
-        return self._learnt is not None or self._scale is not None
+        return self.learnt is not None or self._scale is not None
 
     @property
     def sparse(self) -> bool:
@@ -112,13 +88,13 @@ class TableEncoder:
     def columns(self) -> tuple[str, ...]:
         """Names of the input columns that ``transform`` needs, in training order."""
         self._check_fitted()
-        return self._inputs if self._learnt is None else tuple(spec.name for spec in self._learnt)
+        return self._inputs if self.learnt is None else tuple(spec.name for spec in self.learnt)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the d features that ``transform`` returns."""
         self._check_fitted()
-        return self._inputs if self._learnt is None else tuple(f for spec in self._learnt for f in spec.feature_names)
+        return self._inputs if self.learnt is None else tuple(f for spec in self.learnt for f in spec.feature_names)
 
     def fit(self, table: Any) -> TableEncoder:
         """Learn from the training table, (n, c) with n, c >= 1; forgets what was learnt before. Returns self."""
@@ -136,7 +112,7 @@ class TableEncoder:
     def fit_encode(self, table: Any, dtype: Any = np.float64) -> tuple[Any, EncodeReport]:
         """``fit(table).encode(table, dtype)``, reading the table once."""
         read = self._fit(table)
-        if self._learnt is None:
+        if self.learnt is None:
             return self.encode(table, dtype)
         return self._filled(read, {column.name: column for column in read.columns}, dtype, positional=False)
 
@@ -147,14 +123,10 @@ class TableEncoder:
         or no rows.
         """
         if self._scale is not None:
-            features, self.last_report = self._encode_sparse(table, self._scale)
+            features = scaled(table, self._scale)
+            self.last_report = EncodeReport(*features.shape)
             return features, self.last_report
-        if self._learnt is None:
-            raise NotFittedError(_UNFITTED)
-        if sp.issparse(table):
-            raise DataError("the encoder was fitted on a dense table and got a sparse one. Pass table.toarray().")
-        read = read_columns(table, wanted=set(self.columns) if self._named else None)
-        positional, given = self._match(read)
+        read, positional, given = self._read(table)
         return self._filled(read, given, dtype, positional)
 
     def _fit(self, table: Any) -> Table:
@@ -163,10 +135,15 @@ class TableEncoder:
             self._fit_sparse(table)
             return Table((), self._inputs, table.shape[0], named=False)
         read = read_columns(table)
-        self._check_options(read)
+        self.check_options(read)
         missing, infinite, dropped = {}, {}, {}
         learnt: list[Feature] = []
+        numbers = [c for c in read.columns if not c.coded and c.name not in self.options.categorical]
+        ordinary = learn_numbers(numbers)
         for raw in read.columns:
+            if raw.name in ordinary:
+                learnt.append(ordinary[raw.name])
+                continue
             finite, bad = self._finite(raw)
             column = self._settle(finite)
             if bad:
@@ -178,52 +155,102 @@ class TableEncoder:
                 learnt.append(spec)
             if reason is not None:
                 dropped[column.name] = reason
-        if not learnt:
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in dropped.items())
-            raise DataError(
-                f"no column is left to learn from (n_samples={read.rows}): {reasons}. Add columns that vary."
-            )
-        self._learnt, self._scale, self.dropped = tuple(learnt), None, dropped
-        self._inputs, self._named = read.names, read.named
+        self.adopt(learnt, dropped, read.names, read.named, read.rows)
         self.last_report = EncodeReport(
             read.rows, len(self.feature_names), missing=missing, infinite=infinite, dropped=dict(self.dropped)
         )
         return read
 
+    def learn_column(self, column: Column) -> tuple[Feature | None, str | None]:
+        """What becomes of a training column that has no infinities, and why it is dropped."""
+        return self._learn(self._settle(column))
+
+    def adopt(
+        self, learnt: Sequence[Feature], dropped: dict[str, str], inputs: tuple[str, ...], named: bool, rows: int
+    ) -> None:
+        """Take what was learnt of the columns `inputs`. Raises: DataError where it is nothing."""
+        if not learnt:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in dropped.items())
+            raise DataError(f"no column is left to learn from (n_samples={rows}): {reasons}. Add columns that vary.")
+        self.learnt, self._scale, self.dropped = tuple(learnt), None, dropped
+        self._inputs, self._named = inputs, named
+
     def _filled(
         self, read: Table, given: Mapping[str, Column], dtype: Any, positional: bool
     ) -> tuple[np.ndarray, EncodeReport]:
         """The features of a table that was read, and the report. given: the columns by their names in training."""
-        assert self._learnt is not None
         out = np.zeros((read.rows, len(self.feature_names)), dtype=dtype)
-        unseen, missing, infinite = {}, {}, {}
-        numbers: list[tuple[NumberFeature, int, Column]] = []
+        numbers, categories = self._places(given)
+        unseen = {spec.name: spec.fill(out, at, column) for spec, at, column in categories}
+        counted = fill_numbers(out, [(spec, at, column.values) for spec, at, column in numbers])
+        return out, self._reported(read, positional, numbers, counted, categories, unseen)
+
+    def weighted(self, table: Any, weight: np.ndarray) -> np.ndarray:
+        """(n, k) float64: ``encode(table)[0] @ weight`` for weight (d, k), without making the features of a dense table.
+
+        A row's sums are those of the row alone to a few roundings of its terms. Raises: as `encode`.
+        """
+        read, positional, given = self._read(table)
+        out = np.zeros((read.rows, weight.shape[1]))
+        numbers, categories = self._places(given)
+        unseen = {spec.name: spec.add_weighted(out, at, column, weight) for spec, at, column in categories}
+        counted = add_weighted(out, [(spec, at, column.values) for spec, at, column in numbers], weight)
+        self._reported(read, positional, numbers, counted, categories, unseen)
+        return out
+
+    def _read(self, table: Any) -> tuple[Table, bool, Mapping[str, Column]]:
+        """A table's columns, whether they are matched by place, and those needed by their names in training."""
+        if self.learnt is None:
+            raise NotFittedError(_UNFITTED)
+        if sp.issparse(table):
+            raise DataError("the encoder was fitted on a dense table and got a sparse one. Pass table.toarray().")
+        read = read_columns(table, wanted=set(self.columns) if self._named else None)
+        positional, given = self._match(read)
+        return read, positional, given
+
+    def _places(self, given: Mapping[str, Column]) -> tuple[list[_Number], list[_Category]]:
+        """The features of numbers and of categories, each with its first place and its column."""
+        assert self.learnt is not None
+        numbers: list[_Number] = []
+        categories: list[_Category] = []
         at = 0
-        for spec in self._learnt:
-            finite, bad = self._finite(given[spec.name])
-            column = self._convert(finite, spec)
-            if bad:
-                infinite[spec.name] = bad
-            if gone := int(column.missing.sum()):
-                missing[spec.name] = gone
+        for spec in self.learnt:
+            column = self._convert(given[spec.name], spec)
             if isinstance(spec, NumberFeature):
                 numbers.append((spec, at, column))
-            elif new := spec.fill(out, at, column):
-                unseen[spec.name] = new
+            else:
+                categories.append((spec, at, column))
             at += len(spec.feature_names)
-        fill_numbers(out, numbers)
+        return numbers, categories
+
+    def _reported(
+        self,
+        read: Table,
+        positional: bool,
+        numbers: list[_Number],
+        counted: list[Tally],
+        categories: list[_Category],
+        unseen: Mapping[str, int],
+    ) -> EncodeReport:
+        """The report on a table, which becomes ``last_report``. Raises: DataError for infinities that are errors."""
+        tallies = {spec.name: tally for (spec, _, _), tally in zip(numbers, counted, strict=True)}
+        for name, tally in tallies.items():
+            if tally.infinite and self.options.infinite == "error":
+                raise infinite_error(name, tally.infinite, tally.first)
+        gone = {spec.name: int(column.missing.sum()) for spec, _, column in categories}
+        gone |= {name: tally.missing for name, tally in tallies.items()}
         known = set(self._inputs)
         self.last_report = EncodeReport(
             rows=read.rows,
-            features=out.shape[1],
-            unseen=unseen,
-            missing=missing,
-            infinite=infinite,
+            features=len(self.feature_names),
+            unseen={name: count for name, count in unseen.items() if count},
+            missing={name: gone[name] for name in self.columns if gone[name]},
+            infinite={name: tally.infinite for name, tally in tallies.items() if tally.infinite},
             dropped=dict(self.dropped),
             ignored=() if positional else tuple(name for name in read.names if name not in known),
             positional=positional and (self._named or read.named),
         )
-        return out, self.last_report
+        return self.last_report
 
     def to_json(self) -> str:
         """All that was learnt, as JSON text; ``from_json`` gives an encoder with bit-identical output."""
@@ -235,7 +262,7 @@ class TableEncoder:
             "inputs": self._inputs,
             "named": self._named,
             "dropped": self.dropped,
-            "learnt": None if self._learnt is None else [asdict(spec) for spec in self._learnt],
+            "learnt": None if self.learnt is None else [asdict(spec) for spec in self.learnt],
             "scale": None if self._scale is None else self._scale.tolist(),
         }
         return json.dumps(state, indent=1, allow_nan=False)
@@ -262,7 +289,7 @@ class TableEncoder:
             encoder._inputs, encoder._named = tuple(state["inputs"]), bool(state["named"])
             encoder.dropped = dict(state["dropped"])
             if state["learnt"] is not None:
-                encoder._learnt = tuple(load_feature(spec) for spec in state["learnt"])
+                encoder.learnt = tuple(load_feature(spec) for spec in state["learnt"])
             else:
                 encoder._scale = np.array(state["scale"], dtype=np.float64)
         except (KeyError, TypeError, ValueError) as error:
@@ -275,7 +302,8 @@ class TableEncoder:
         if not self.fitted:
             raise NotFittedError(_UNFITTED)
 
-    def _check_options(self, read: Table) -> None:
+    def check_options(self, read: Table) -> None:
+        """Raises: DataError where the options name a column that the table lacks."""
         absent = [name for name in (*self.options.categorical, *self.options.numeric) if name not in read.names]
         if absent:
             raise DataError(
@@ -313,18 +341,16 @@ class TableEncoder:
         return as_number(column)
 
     def _finite(self, column: Column) -> tuple[Column, int]:
+        """A column of numbers as contiguous float64, infinities as missing, and how many there were."""
         if column.coded:
             return column, 0
-        bad = np.isinf(column.values)
+        values = column.values.astype(np.float64)
+        bad = np.isinf(values)
         count = int(bad.sum())
-        if not count:
-            return column, 0
-        if self.options.infinite == "error":
-            raise DataError(
-                f"column {column.name!r} has {count} infinite values, the first in row {int(bad.argmax())} (counting "
-                'from 0). Correct them, or pass TableOptions(infinite="missing") to treat infinity as missing.'
-            )
-        return Column(column.name, column.kind, np.where(bad, np.nan, column.values)), count
+        if count and self.options.infinite == "error":
+            raise infinite_error(column.name, count, int(bad.argmax()))
+        values[bad] = np.nan
+        return Column(column.name, column.kind, values), count
 
     def _learn(self, column: Column) -> tuple[Feature | None, str | None]:
         opts = self.options
@@ -352,35 +378,18 @@ class TableEncoder:
         return True, {name: Column(name, c.kind, c.values, c.categories) for name, c in paired}
 
     def _fit_sparse(self, table: Any) -> None:
-        matrix = read_sparse(table)
-        rows, width = matrix.shape
-        if self.options.categorical or self.options.numeric:
-            raise DataError(
-                "a sparse table holds numbers only and has no names; leave categorical= and numeric= empty."
-            )
-        scale = np.ones(width)
-        if self.options.sparse_scale == "max_abs":
-            largest = np.asarray(abs(matrix).max(axis=0).todense()).ravel()
-            scale[largest > 0] = largest[largest > 0]
-        self._learnt, self._scale, self.dropped, self._named = None, scale, {}, False
-        self._inputs = tuple(f"x{place}" for place in range(width))
-        self.last_report = EncodeReport(rows, width)
+        scale = learn_scale(table, self.options)
+        self.learnt, self._scale, self.dropped, self._named = None, scale, {}, False
+        self._inputs = tuple(f"x{place}" for place in range(len(scale)))
+        self.last_report = EncodeReport(table.shape[0], len(scale))
 
-    def _encode_sparse(self, table: Any, scale: np.ndarray) -> tuple[sp.csr_array, EncodeReport]:
-        if not sp.issparse(table):
-            columns = [as_number(column).values for column in read_columns(table).columns]
-            table = sp.csr_array(np.stack(columns, axis=1))
-        matrix = read_sparse(table)
-        if matrix.shape[1] != len(self._inputs):
-            raise DataError(
-                f"X has {matrix.shape[1]} features, but TableEncoder is expecting {len(self._inputs)} features as "
-                "input."
-            )
-        with np.errstate(over="ignore"):
-            matrix.data = matrix.data / scale[matrix.indices]
-        if not np.isfinite(matrix.data).all():
-            raise DataError("the sparse table has values too far from training for a float. Correct them.")
-        return matrix, EncodeReport(matrix.shape[0], matrix.shape[1])
+
+def infinite_error(name: str, count: int, first: int) -> DataError:
+    """What is said of a column with infinities, the first of them in row `first`."""
+    return DataError(
+        f"column {name!r} has {count} infinite values, the first in row {first} (counting from 0). Correct them, or pass "
+        'TableOptions(infinite="missing") to treat infinity as missing.'
+    )
 
 
 def _some(names: list[str], most: int = 8) -> str:

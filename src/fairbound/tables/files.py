@@ -6,8 +6,10 @@ import csv
 import gzip
 import io
 import os
+import warnings
 import zlib
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Any:
-    """A CSV file with a header line as a pandas DataFrame.
+    """A CSV file with a header line, or a Parquet file (.parquet, .pq), as a pandas DataFrame.
 
     The file may be gzip (seen from its first bytes); the separator is the one of ``,`` ``;`` tab under which the header
     has most fields. Blanks after a separator are dropped; empty cells, ``?`` and pandas' usual words (NA, NaN, null,
@@ -34,13 +36,14 @@ def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Any:
         raise ImportError("reading CSV files needs pandas: pip install fairbound[data]") from error
 
     path = Path(path)
+    if is_parquet(path) and path.is_file():
+        frame = pd.concat([part.to_pandas() for part in parquet_parts(path, 1 << 20)] or [pd.DataFrame()])
+        if len(frame) == 0:
+            raise DataError(f"{path}: the file has no rows.")
+        return frame.reset_index(drop=True)
     text = _read_text(path, encoding)
     separator, header = _sniff(path, text)
-    repeated = [name for name, count in Counter(name for name in header if name).items() if count > 1]
-    if repeated:
-        raise DataError(
-            f"{path}: the header has these names more than once: {', '.join(map(repr, repeated))}. Rename or drop one."
-        )
+    _check_names(path, header)
     try:
         frame = pd.read_csv(
             io.StringIO(text), sep=separator, skipinitialspace=True, na_values=["?"], index_col=False, low_memory=False
@@ -56,6 +59,85 @@ def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Any:
     if len(header) > 1 and frame.iloc[:, -1].isna().any():
         _check_widths(path, text, separator, len(header))
     return frame
+
+
+def is_parquet(path: str | os.PathLike[str]) -> bool:
+    """Whether the file's name says that it is Parquet."""
+    return Path(path).suffix.lower() in (".parquet", ".pq")
+
+
+def parquet_parts(path: str | os.PathLike[str], rows: int, columns: Sequence[str] | None = None) -> Iterator[Any]:
+    """The rows of a Parquet file as pyarrow tables of at most `rows` rows; columns: these alone.
+
+    Raises: DataError for a damaged file; ImportError without pyarrow.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ImportError("reading Parquet files needs pyarrow: pip install fairbound[parquet]") from error
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=rows, columns=None if columns is None else list(columns)):
+                yield pa.Table.from_batches([batch])
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path}: not a readable Parquet file ({error}).") from error
+
+
+def csv_parts(path: str | os.PathLike[str], rows: int, columns: Sequence[str] | None = None) -> Iterator[Any]:
+    """The rows of a UTF-8 CSV file as DataFrames of at most `rows` rows, read as `read_table` reads it; columns: these alone.
+
+    A row with fewer fields than the header has missing values at its end. Raises: DataError and ImportError as `read_table`.
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError("reading CSV files needs pandas: pip install fairbound[data]") from error
+
+    path = Path(path)
+    with path.open("rb") as file:
+        zipped = file.read(2) == _GZIP
+    with gzip.open(path) if zipped else path.open("rb") as file:
+        first = file.readline()
+    separator, header = _sniff(path, _decoded(path, first))
+    _check_names(path, header)
+    reading = {
+        "sep": separator,
+        "skipinitialspace": True,
+        "na_values": ["?"],
+        "index_col": False,
+        "low_memory": False,
+        "encoding": "utf-8-sig",
+        "compression": "gzip" if zipped else None,
+        "usecols": None if columns is None else lambda name: str(name).strip() in columns,
+    }
+    try:
+        with pd.read_csv(path, chunksize=rows, **reading) as reader:
+            while True:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error", pd.errors.ParserWarning)
+                    frame = next(reader, None)
+                if frame is None:
+                    return
+                frame.columns = [str(name).strip() for name in frame.columns]
+                yield frame
+    except (pd.errors.ParserError, pd.errors.ParserWarning, UnicodeDecodeError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: not a readable table: {error}.") from error
+
+
+def _decoded(path: Path, first: bytes) -> str:
+    try:
+        return first.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: the header line is not UTF-8 text. Save the file as UTF-8.") from None
+
+
+def _check_names(path: Path, header: Sequence[str]) -> None:
+    repeated = [name for name, count in Counter(name for name in header if name).items() if count > 1]
+    if repeated:
+        raise DataError(
+            f"{path}: the header has these names more than once: {', '.join(map(repr, repeated))}. Rename or drop one."
+        )
 
 
 def _read_text(path: Path, encoding: str) -> str:

@@ -216,6 +216,7 @@ class RateBound(GroupBound):
     sharpness: float = 1.0
 
     needs = frozenset({"groups", "two classes"})
+    of_counts = True
     rates: ClassVar[tuple[Rate, ...]]
     OPTIONS: ClassVar[Any] = {
         **GroupBound.OPTIONS,

@@ -1,0 +1,188 @@
+"""Audits of rows that come in parts: what each part counts is added up, and audited as if all rows were at hand.
+
+Rates need no more of a row than its groups, label and decision, so the numbers of bounds on rates, and of bounds on the two
+classes, are those of the audit of all rows to the last bit. Bounds on losses need the rows, and the area under the ROC
+curve their order: neither can be had from counts.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairbound.audits.audit import assembled, facts_of_data
+from fairbound.audits.groups import BINS, group_rows
+from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.notions import Bound, constraints
+from fairbound.fairness.scored import Scored
+from fairbound.rows.groups import MISSING, Groups, natural_order, no_groups
+from fairbound.rows.labels import read_targets
+from fairbound.rows.sampling import Strata
+from fairbound.rows.scores import as_logits
+
+
+@dataclass(frozen=True, eq=False)
+class AuditCounts:
+    """Counts of the rows of one part or of several, merged.
+
+    attributes: A names; labels: the group names of each, sorted. cells: (u, A + 2) groups, label and decision of the
+    combinations that occur, MISSING (-1) for a group that is not known. counts: (u,) rows; losses: (u,) sums of their logistic
+    losses. bins: for each attribute (groups, 40) rows by predicted probability. read_as: how scores were read.
+    """
+
+    attributes: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+    cells: np.ndarray
+    counts: np.ndarray
+    losses: np.ndarray
+    bins: tuple[np.ndarray, ...]
+    read_as: str
+
+    @classmethod
+    def of(cls, scores: Any, y: Any, sensitive_features: Any = None, *, threshold: float | None = None) -> AuditCounts:
+        """The counts of some rows; scores, y in {0, 1}, sensitive_features and threshold as in `audit`.
+
+        Raises: DataError for unusable input, as `audit`.
+        """
+        s, words = as_logits(scores, threshold)
+        target = read_targets(y, len(s))
+        if target is None:
+            raise DataError("an audit needs the labels y.")
+        groups = no_groups(len(s)) if sensitive_features is None else Groups.of(sensitive_features)
+        if len(groups) != len(s):
+            raise DataError(f"{len(s)} scores but {len(groups)} rows of sensitive features.")
+        decision = (s > 0).astype(np.int64)
+        of_rows = np.column_stack([groups.codes, target, decision])
+        alike = Strata.of(of_rows)
+        losses = np.add.reduceat(Scored(target, decision, scores=s).loss[alike.order], alike.starts)
+        p = 1 / (1 + np.exp(-np.clip(s, -700, 700)))
+        bins = [
+            np.stack([np.histogram(p[code == g], np.linspace(0, 1, BINS + 1))[0] for g in range(len(known))])
+            for code, known in zip(groups.codes.T, groups.labels, strict=True)
+        ]
+        cells = of_rows[alike.order[alike.starts]]
+        return cls(groups.attributes, groups.labels, cells, alike.sizes, losses, tuple(bins), words)
+
+    def __len__(self) -> int:
+        return int(self.counts.sum())
+
+    def merge(self, other: AuditCounts) -> AuditCounts:
+        """The counts of both parts; a group may occur in one of them only.
+
+        Raises: DataError where their attributes differ, or their scores were read in different ways.
+        """
+        if self.attributes != other.attributes:
+            raise DataError(f"counts of {list(self.attributes)} and of {list(other.attributes)} cannot be merged.")
+        if self.read_as != other.read_as:
+            raise DataError(
+                f"the scores of the parts were read in two ways ({self.read_as} {other.read_as}) Pass the same threshold= to "
+                "every part; 0 for logits."
+            )
+        labels = tuple(
+            tuple(sorted({*mine, *theirs}, key=natural_order))
+            for mine, theirs in zip(self.labels, other.labels, strict=True)
+        )
+        parts = [part._under(labels) for part in (self, other)]
+        cells, place = np.unique(np.concatenate([part.cells for part in parts]), axis=0, return_inverse=True)
+        counts, losses = (
+            np.bincount(place.ravel(), weights=np.concatenate([getattr(part, name) for part in parts]))
+            for name in ("counts", "losses")
+        )
+        bins = tuple(a + b for a, b in zip(parts[0].bins, parts[1].bins, strict=True))
+        return AuditCounts(self.attributes, labels, cells, counts.astype(np.int64), losses, bins, self.read_as)
+
+    __add__ = merge
+
+    def _under(self, labels: tuple[tuple[str, ...], ...]) -> AuditCounts:
+        """The same counts in codes of more group names."""
+        cells, bins = self.cells.copy(), []
+        for a, (mine, every) in enumerate(zip(self.labels, labels, strict=True)):
+            place = np.array([*map(every.index, mine), MISSING], dtype=np.int64)
+            cells[:, a] = place[cells[:, a]]
+            wide = np.zeros((len(every), BINS), dtype=np.int64)
+            wide[place[:-1]] = self.bins[a]
+            bins.append(wide)
+        return AuditCounts(self.attributes, labels, cells, self.counts, self.losses, tuple(bins), self.read_as)
+
+    def audit(
+        self,
+        constraint: str | Bound | Sequence[str | Bound] | None = None,
+        *,
+        classes: Sequence[Any] = ("0", "1"),
+        confidence: float = 0.95,
+        title: str | None = None,
+        data: Mapping[str, Any] | None = None,
+        model: Mapping[str, Any] | None = None,
+        warnings: Sequence[str] = (),
+        notes: Sequence[str] = (),
+    ) -> dict[str, Any]:
+        """The audit of all rows counted, as `fairbound.audit` returns it: every rate, interval and verdict is the same; mean
+        losses are to rounding, "auc" is None and nothing is compared. classes: the labels that 0 and 1 mean.
+
+        Raises: DataError for a bound that needs the rows themselves; OptionError for options out of range.
+        """
+        if not 0.5 < confidence < 1:
+            raise OptionError(f"confidence must lie in (0.5, 1), got {confidence}.")
+        bounds = constraints(constraint)
+        for bound in bounds:
+            if not bound.of_counts:
+                raise DataError(
+                    f"{bound.text!r} cannot be judged from counts: pass the rows themselves to fairbound.audit."
+                )
+            if "groups" in bound.needs and not self.attributes:
+                raise DataError(f"the bound {bound.text!r} compares groups; pass sensitive_features.")
+        codes = self.cells[:, :-2]
+        groups = Groups(codes, self.attributes, self.labels)
+        target, decision = self.cells[:, -2], self.cells[:, -1]
+        rows = Scored(
+            target,
+            decision,
+            tuple(map(str, classes)),
+            groups=groups,
+            confidence=confidence,
+            losses=self.losses / self.counts,
+            each=self.counts,
+        )
+        alpha = (1 - confidence) / max(len(bounds), 1)
+        gone = {a: int(self.counts[code < 0].sum()) for a, code in zip(self.attributes, codes.T, strict=True)}
+        facts = {
+            "data": facts_of_data(None, len(self), data or {})
+            | {"sensitive": list(self.attributes), "missing_group_rows": gone},
+            "metrics": self._metrics(target, decision),
+            "groups": group_rows(rows),
+            "constraints": [bound.judge(rows, alpha) for bound in bounds],
+            "comparison": [],
+            "distributions": [self._distribution(a) for a in range(len(self.attributes))],
+            "warnings": self._warnings(decision),
+        }
+        created = datetime.datetime.now(datetime.UTC)
+        return assembled(facts, title, created, model=model, trajectory=None, warnings=warnings, notes=notes)
+
+    def _metrics(self, target: np.ndarray, decision: np.ndarray) -> dict[str, float | None]:
+        share = lambda hit: float(self.counts[hit].sum() / len(self))  # noqa: E731
+        return {
+            "accuracy": share(target == decision),
+            "auc": None,
+            "log_loss": float(self.losses.sum() / len(self)),
+            "selection_rate": share(decision == 1),
+            "base_rate": share(target == 1),
+        }
+
+    def _distribution(self, attribute: int) -> dict[str, Any]:
+        names = self.labels[attribute]
+        return {
+            "attribute": self.attributes[attribute],
+            "edges": np.linspace(0, 1, BINS + 1).tolist(),
+            "threshold": 0.5,
+            "groups": {name: row.tolist() for name, row in zip(names, self.bins[attribute], strict=True)},
+        }
+
+    def _warnings(self, decision: np.ndarray) -> list[str]:
+        if len(np.unique(decision)) > 1:
+            return []
+        one = "positive" if decision[0] else "negative"
+        return [f"Every row is predicted {one}, so any bound on rates is met trivially."]

@@ -1,0 +1,70 @@
+"""The problems of one fit: of the training rows, of those held back, of a part to begin on, and of all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from fairbound.base.seeds import seed_for
+from fairbound.estimators.full_batch import part_of
+from fairbound.fairness.problem import FairProblem
+from fairbound.rows.groups import Groups
+from fairbound.rows.sampling import reorder
+from fairbound.rows.split import stratified_split
+
+
+class Problems(NamedTuple):
+    """The problem to train on, those to validate on and to begin on (or None), and what builds the one of all rows."""
+
+    problem: FairProblem
+    held: FairProblem | None
+    part: FairProblem | None
+    all_rows: Callable[[], FairProblem]
+
+
+def problems_of(
+    build: Callable[..., FairProblem],
+    features: Any,
+    y: np.ndarray,
+    groups: Groups | None,
+    *,
+    share: float,
+    seed: int,
+    own: bool,
+    begins: bool,
+) -> Problems:
+    """The problems of n rows with a share of them held back.
+
+    build: (features, numbers of the rows that they are of, plan, in_place) -> problem. own: whether the features (n, d) may be
+    sorted in the memory that they have, which the first two problems then share. begins: whether a part is asked for.
+    """
+    strata = y[:, None] if groups is None else np.column_stack([y, groups.codes])
+    kept, held = None, np.zeros(0, dtype=np.int64)
+    if share:
+        kept, held = stratified_split(strata, [share], seed_for("validation", root=seed))
+    n = len(y) - len(held)
+    some = part_of(n, strata if kept is None else strata[kept], seed) if begins else None
+    some = some if kept is None or some is None else kept[some]
+    del strata
+    begin = None if some is None else features[some]
+    if kept is None:
+        problem = build(features, in_place=own)
+        return Problems(problem, None, None if some is None else build(begin, some, problem.plan), lambda: problem)
+    if own:
+        reorder(torch.from_numpy(features), np.concatenate([kept, held]))
+    first, second = (features[:n], features[n:]) if own else (features[kept], features[held])
+    problem = build(first, kept)
+    validation = build(second, held, problem.plan)
+    part = None if some is None else build(begin, some, problem.plan)
+
+    def all_rows() -> FairProblem:
+        if not own:
+            return build(features, in_place=False)
+        whole = np.empty_like(features)  # in the order of the table again
+        whole[np.concatenate([kept[problem.strata.order], held[validation.strata.order]])] = features
+        return build(whole)
+
+    return Problems(problem, validation, part, all_rows)

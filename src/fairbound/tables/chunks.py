@@ -1,0 +1,96 @@
+"""Tables that are read in parts: Parquet and CSV files larger than memory, partitions of Dask or Spark, any iterable of frames.
+
+The encoder reads such a table twice: what it learns are sums and counts that merge (Chan, Golub, LeVeque 1983, for variances),
+then it writes the features part by part into one float32 array, in memory or in a file of a folder that is given.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import OptionError
+from fairbound.rows.reading import take_rows
+from fairbound.tables.files import csv_parts, is_parquet, parquet_parts
+
+ROWS = 1 << 16
+
+
+class Chunks:
+    """A table in parts, which is read anew each time it is iterated over.
+
+    parts: a function that gives the parts in order, each a frame of any library or an array of the same columns: for Dask
+        ``lambda: (p.compute() for p in frame.partitions)``. folder: where features of this table are kept in a file instead
+        of in memory; the file has no name, and its space is free again when the features are no longer used.
+    """
+
+    def __init__(self, parts: Callable[[], Iterable[Any]], *, folder: str | os.PathLike[str] | None = None):
+        self._parts, self._folder = parts, folder
+        self._rows: np.ndarray | None = None
+        self._length: int | None = None
+
+    @classmethod
+    def read(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        rows: int = ROWS,
+        columns: Sequence[str] | None = None,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> Chunks:
+        """A Parquet file (by its name, .parquet or .pq) or a CSV file, `rows` rows at a time; columns: these alone.
+
+        Raises: OptionError for rows < 1; FileNotFoundError; ImportError without pyarrow or pandas. Damage is told when the
+            part is read.
+        """
+        if rows < 1:
+            raise OptionError(f"rows at a time must be at least 1, got {rows}.")
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"{path} is no file; check the path.")
+        names = None if columns is None else list(columns)
+        if is_parquet(path):
+            return cls(lambda: parquet_parts(path, rows, names), folder=folder)
+        return cls(lambda: csv_parts(path, rows, names), folder=folder)
+
+    def __iter__(self) -> Iterator[Any]:
+        at = 0
+        for part in self._parts():
+            size = part.num_rows if hasattr(part, "num_rows") else len(part)
+            if self._rows is None:
+                yield part
+            else:
+                first, last = np.searchsorted(self._rows, [at, at + size])
+                if last > first:
+                    yield take_rows(part, self._rows[first:last] - at)
+            at += size
+
+    def __len__(self) -> int:
+        if self._length is None:
+            self._length = sum(part.num_rows if hasattr(part, "num_rows") else len(part) for part in self)
+        return self._length
+
+    def take(self, rows: np.ndarray) -> Chunks:
+        """The rows numbered `rows` (k,), which ascend."""
+        if self._rows is not None or (np.diff(rows) <= 0).any():
+            raise OptionError("rows are taken from a whole table, in ascending order and each once.")
+        out = Chunks(self._parts, folder=self._folder)
+        out._rows, out._length = np.asarray(rows), len(rows)
+        return out
+
+    def map(self, change: Callable[[Any], Any]) -> Chunks:
+        """The same rows with every part changed by a function that keeps its rows."""
+        out = Chunks(lambda: map(change, self._parts()), folder=self._folder)
+        out._rows, out._length = self._rows, self._length
+        return out
+
+    def room(self, shape: tuple[int, int]) -> np.ndarray:
+        """A float32 array of zeros for features: in memory, or in a file without a name in the folder."""
+        if self._folder is None or 0 in shape:
+            return np.zeros(shape, dtype=np.float32)
+        with tempfile.TemporaryFile(dir=self._folder) as file:
+            return np.memmap(file, dtype=np.float32, mode="w+", shape=shape)

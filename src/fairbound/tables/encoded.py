@@ -1,0 +1,39 @@
+"""A table made features once, for several models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairbound.tables.chunks import Chunks
+from fairbound.tables.encoder import TableEncoder
+from fairbound.tables.in_parts import encode_chunks
+from fairbound.tables.options import EncodeReport
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """A table made features by `encoder`, to be given to several models without reading it again.
+
+    features: (n, d) array, or CSR where the encoder is sparse; report: what happened to the table on the way.
+    """
+
+    features: Any
+    report: EncodeReport
+    encoder: TableEncoder
+
+    @classmethod
+    def of(cls, encoder: TableEncoder, table: Any) -> Encoded:
+        """The features of `table`, float32 where they are dense; an encoder that is not fitted yet learns from it.
+
+        table: what the encoder takes, or Chunks.
+        """
+        if isinstance(table, Chunks):
+            return cls(*encode_chunks(encoder, table), encoder)
+        features, report = (encoder.encode if encoder.fitted else encoder.fit_encode)(table, np.float32)
+        return cls(features, report, encoder)
+
+    def __len__(self) -> int:
+        return self.features.shape[0]

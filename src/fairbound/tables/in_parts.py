@@ -1,0 +1,115 @@
+"""What an encoder learns of a table in parts, and the features of one: close to those of the same table in one piece.
+
+Means and deviations agree to rounding (1e-12), categories exactly. A median, which stands in for missing numbers, is that of
+the features as float32, so it agrees to 1e-6 standard deviations.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import DataError
+from fairbound.tables.chunks import Chunks
+from fairbound.tables.columns import as_category, as_number, read_columns
+from fairbound.tables.encoder import TableEncoder, infinite_error
+from fairbound.tables.features import Feature
+from fairbound.tables.merging import Seen
+from fairbound.tables.numbers import NumberFeature, median_of, together
+from fairbound.tables.options import EncodeReport
+
+MEDIAN_BYTES = 1 << 26  # of columns copied at once to find their medians
+
+
+def encode_chunks(encoder: TableEncoder, chunks: Chunks) -> tuple[np.ndarray, EncodeReport]:
+    """The float32 features (n, d) of a table in parts, and the report; an encoder that is not fitted yet learns from it.
+
+    Raises: DataError as the encoder does; rows are counted in their part, whose first row is said.
+    """
+    fresh = not encoder.fitted
+    if fresh:
+        _learn(encoder, chunks)
+    out = chunks.room((len(chunks), len(encoder.feature_names)))
+    reports: list[EncodeReport] = []
+    at = 0
+    for part in chunks:
+        try:
+            features, report = encoder.encode(part, np.float32)
+        except DataError as error:
+            raise DataError(f"{error} (In the part that begins with row {at}.)") from None
+        out[at : at + report.rows] = features
+        at += report.rows
+        reports.append(report)
+    encoder.last_report = _merged(reports)
+    if fresh:
+        _set_medians(encoder, out)
+    return out, encoder.last_report
+
+
+def _learn(encoder: TableEncoder, chunks: Chunks) -> None:
+    options, seen, named = encoder.options, list[Seen](), False
+    for part in chunks:
+        read = read_columns(part)
+        if not seen:
+            encoder.check_options(read)
+            seen, named = [Seen(name) for name in read.names], read.named
+        elif read.names != tuple(column.name for column in seen):
+            raise DataError(
+                f"the parts of the table have different columns: {[c.name for c in seen]}, {list(read.names)}."
+            )
+        for so_far, column in zip(seen, read.columns, strict=True):
+            if column.name in options.categorical:
+                column = as_category(column)
+            elif column.name in options.numeric:
+                column = as_number(column)
+            so_far.add(column)
+    if not seen:
+        raise DataError("the table has no rows. Check the filter or the file that made it.")
+    learnt, dropped = list[Feature](), dict[str, str]()
+    for whole in seen:
+        if whole.infinite and options.infinite == "error":
+            raise infinite_error(whole.name, whole.infinite, whole.first)
+        numbers = whole.kind in ("number", "days")
+        spec, reason = whole.number_feature() if numbers else encoder.learn_column(whole.as_column())
+        if spec is not None:
+            learnt.append(spec)
+        if reason is not None:
+            dropped[whole.name] = reason
+    encoder.adopt(learnt, dropped, tuple(column.name for column in seen), named, seen[0].rows)
+
+
+def _set_medians(encoder: TableEncoder, out: np.ndarray) -> None:
+    """Put the medians of the features where values are missing, and into what the encoder has learnt."""
+    places: list[tuple[int, int]] = []
+    learnt, at = list(encoder.learnt or ()), 0
+    for i, spec in enumerate(learnt):
+        if isinstance(spec, NumberFeature) and spec.sd is not None:
+            places.append((i, at))
+        at += len(spec.feature_names)
+    for some in _groups(places, max(1, MEDIAN_BYTES // max(1, 4 * len(out)))):
+        for (i, at), values in zip(some, together([out[:, at] for _, at in some]), strict=True):
+            spec = learnt[i]
+            assert isinstance(spec, NumberFeature) and spec.sd is not None
+            missing = np.flatnonzero(out[:, at + 1]) if spec.indicator else np.zeros(0, dtype=np.int64)
+            median = median_of(np.delete(values, missing) if len(missing) else values)
+            out[missing, at] = median
+            learnt[i] = replace(spec, median=spec.mean + spec.sd * median)
+    encoder.learnt = tuple(learnt)
+
+
+def _groups(items: Sequence[Any], size: int) -> list[Sequence[Any]]:
+    return [items[at : at + size] for at in range(0, len(items), size)]
+
+
+def _merged(reports: Sequence[EncodeReport]) -> EncodeReport:
+    """The report on all parts."""
+    unseen, missing, infinite = Counter[str](), Counter[str](), Counter[str]()
+    for report in reports:
+        for counts, more in ((unseen, report.unseen), (missing, report.missing), (infinite, report.infinite)):
+            counts.update(more)
+    rows = sum(report.rows for report in reports)
+    return replace(reports[0], rows=rows, unseen=dict(unseen), missing=dict(missing), infinite=dict(infinite))

@@ -1,0 +1,282 @@
+"""Columns of numbers: what is learnt of them, their features, and weighted sums of these, a few rows at a time.
+
+A table may lie in memory row by row, its columns scattered. So all columns of a few rows are read before the next rows,
+each number once for what is learnt and once for the features, and no copy of the whole table is made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairbound.base.errors import DataError
+from fairbound.tables.columns import MISSING, Column
+
+ROWS_AT_ONCE = 2048  # so that what is read and written stays in the cache
+_FAR = 8.0  # |mean| over sd: above it a weighted number's own rounding is larger than its feature's
+_LEAST_SPREAD = 1e-10  # sd over |mean|: below it the numbers may all be one
+_ORDINARY = (1e-100, 1e90)  # of the root mean square: sums of squares stay in range
+
+
+@dataclass(frozen=True)
+class NumberFeature:
+    """A standardised number and, where training had gaps, a 0/1 column that marks them."""
+
+    name: str
+    kind: str  # "number" or "days"
+    mean: float
+    sd: float | None  # population sd; None where the known values are constant and only the indicator is a feature
+    median: float
+    indicator: bool
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of its features, in order."""
+        return [self.name] * (self.sd is not None) + [f"{self.name}={MISSING}"] * self.indicator
+
+    def fill(self, out: np.ndarray, at: int, values: np.ndarray, missing: np.ndarray | None) -> None:
+        """Write the features of `values` (b,) float64, which is changed, into ``out[:, at:]``, zeros before.
+
+        missing: (b,) bool, None where nothing is missing. A value too far from training becomes infinite.
+        """
+        if self.sd is not None:
+            if missing is not None:
+                values[missing] = self.median
+            values -= self.mean
+            values /= self.sd
+            out[:, at] = values
+            at += 1
+        if self.indicator and missing is not None:
+            out[:, at] = missing
+
+
+@dataclass
+class Tally:
+    """Of one column: rows without a value, infinities among them, and the row of the first of these."""
+
+    missing: int = 0
+    infinite: int = 0
+    first: int = -1
+
+    def of(self, values: np.ndarray, start: int) -> np.ndarray:
+        """Count the values (b,) of the rows from `start` on; returns which are missing, infinities taken for missing."""
+        infinite = np.isinf(values)
+        missing = infinite | np.isnan(values)
+        if infinite.any():
+            self.first = start + int(infinite.argmax()) if self.first < 0 else self.first
+            self.infinite += int(infinite.sum())
+        self.missing += int(missing.sum())
+        return missing
+
+    def add(self, more: Tally) -> None:
+        """Count what was counted of later rows too."""
+        self.missing, self.infinite = self.missing + more.missing, self.infinite + more.infinite
+        self.first = more.first if self.first < 0 else self.first
+
+
+def slices(rows: int, size: int = ROWS_AT_ONCE) -> Iterator[slice]:
+    """Consecutive parts of `rows` rows, of at most `size` each."""
+    return (slice(at, min(at + size, rows)) for at in range(0, rows, size))
+
+
+def fill_numbers(
+    out: np.ndarray, places: Sequence[tuple[NumberFeature, int, np.ndarray]], start: int = 0
+) -> list[Tally]:
+    """Write columns of numbers into the feature matrix, zeros before; of each its place in `out` and its values (n,).
+
+    start: the number of the first row, for messages. Returns what was counted of every column.
+    Raises: DataError where a value is so far from training that the feature is not a finite float.
+    """
+    tallies = [Tally() for _ in places]
+    room = np.empty(ROWS_AT_ONCE)
+    for part in slices(len(out)) if places else ():
+        values = room[: part.stop - part.start]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for (feature, at, column), tally in zip(places, tallies, strict=True):
+                values[:] = column[part]
+                finite = math.isfinite(values.sum())
+                missing = None if finite else tally.of(values, start + part.start)
+                feature.fill(out[part], at, values, missing)
+        if not np.isfinite(out[part]).all():
+            _refuse_far(out[part], [(feature, at, column[part]) for feature, at, column in places], start + part.start)
+    return tallies
+
+
+def _refuse_far(out: np.ndarray, places: Sequence[tuple[NumberFeature, int, np.ndarray]], start: int) -> None:
+    for feature, at, values in places:
+        far = ~np.isfinite(out[:, at])
+        if feature.sd is not None and far.any():
+            row = int(far.argmax())
+            raise DataError(
+                f"column {feature.name!r} has the value {values[row]:g} in row {start + row} (counting from 0), too far from "
+                f"training (mean {feature.mean:g}, sd {feature.sd:g}) for a float. Correct it or leave it empty."
+            )
+
+
+# -- what is learnt --------------------------------------------------------------------------------------------------
+
+
+def learn_number(column: Column) -> tuple[NumberFeature | None, str | None]:
+    """The feature of a column of numbers or days (finite or NaN), and why it or a part of it is dropped."""
+    missing = column.missing
+    gaps = bool(missing.any())
+    known = column.values[~missing] if gaps else column.values
+    if known.size == 0:
+        return None, "no row has a value"
+    low, high = float(known.min()), float(known.max())
+    largest = max(abs(low), abs(high))
+    unit = 1.0 if 1e-100 < largest < 1e100 or largest == 0 else largest  # so that sums of squares stay in range
+    scaled = known if unit == 1.0 else known / unit
+    mean, sd = float(scaled.mean() * unit), float(scaled.std() * unit)
+    if low == high or sd == 0.0:
+        if not gaps:
+            return None, f"constant ({low:g})"
+        reason = f"constant ({low:g}) where known, only its missing indicator is kept"
+        return NumberFeature(column.name, column.kind, low, None, low, True), reason
+    return NumberFeature(column.name, column.kind, mean, sd, float(np.median(scaled) * unit), gaps), None
+
+
+def learn_numbers(columns: Sequence[Column]) -> dict[str, NumberFeature]:
+    """What `learn_number` learns of those columns that have a finite value of ordinary size in every row, and vary.
+
+    The same numbers to the last bit, from a quarter of the columns at a time, so that a quarter of the table is copied.
+    """
+    found = {}
+    size = -(-len(columns) // 4)
+    for first in range(0, len(columns), max(size, 1)):
+        some = columns[first : first + size]
+        for column, values in zip(some, together([c.values for c in some]), strict=True):
+            feature = _learn_ordinary(column, values)
+            if feature is not None:
+                found[column.name] = feature
+    return found
+
+
+def together(columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """A contiguous copy of each of some columns (n,), read a few rows at a time."""
+    sizes = [-(-column.size * column.itemsize // 64) * 64 for column in columns]
+    room = np.empty(sum(sizes), dtype=np.uint8)  # in one piece, which the system takes back at once
+    ends = np.cumsum(sizes)
+    out = [
+        room[end - size :][: c.size * c.itemsize].view(c.dtype)
+        for c, size, end in zip(columns, sizes, ends, strict=True)
+    ]
+    for part in slices(len(columns[0])):
+        for to, column in zip(out, columns, strict=True):
+            to[part] = column[part]
+    return out
+
+
+def _learn_ordinary(column: Column, values: np.ndarray) -> NumberFeature | None:
+    """The feature of a column, None where `learn_number` must see it. values: (n,) a copy, whose order is changed."""
+    n = len(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = _sum(values, None) / n
+        if not math.isfinite(mean):
+            return None
+        sd = math.sqrt(_sum(values, mean) / n)
+        size = math.hypot(mean, sd)
+    if not _ORDINARY[0] < size < _ORDINARY[1] or sd <= _LEAST_SPREAD * abs(mean):
+        return None
+    return NumberFeature(column.name, column.kind, mean, sd, median_of(values), False)
+
+
+def _sum(values: np.ndarray, centre: float | None) -> float:
+    """The sum of values (n,), or of their squares about `centre`, as float64; bit for bit what numpy's sum of the whole is.
+
+    numpy halves a sum until it is short (pairwise summation); so do the parts here.
+    """
+    n = len(values)
+    if n > ROWS_AT_ONCE:
+        half = n // 2 - n // 2 % 8
+        return _sum(values[:half], centre) + _sum(values[half:], centre)
+    part = values.astype(np.float64)
+    if centre is not None:
+        part -= centre
+        part *= part
+    return float(part.sum())
+
+
+def median_of(values: np.ndarray) -> float:
+    """The median of values (n,) without NaN, whose order is changed."""
+    middle = len(values) // 2
+    values.partition(middle)
+    high = float(values[middle])
+    return high if len(values) % 2 else (float(values[:middle].max()) + high) / 2
+
+
+# -- weighted sums ---------------------------------------------------------------------------------------------------
+
+
+def add_weighted(
+    out: np.ndarray, places: Sequence[tuple[NumberFeature, int, np.ndarray]], weight: np.ndarray
+) -> list[Tally]:
+    """Add the columns' features times their weights to out (n, k), in float64 and without making the features.
+
+    places: as in `fill_numbers`. weight: (d, k) of all features.
+    """
+    tallies = [Tally() for _ in places]
+    standard = [place for place in places if place[0].sd is not None]
+    columns = [values for _, _, values in standard]
+    centre = np.array([feature.mean for feature, *_ in standard])
+    slope = np.array([weight[at] / feature.sd for feature, at, _ in standard]).reshape(-1, weight.shape[1])
+    far = np.array([abs(feature.mean) > _FAR * (feature.sd or 0) for feature, *_ in standard], dtype=bool)
+    constant = -(centre[~far] @ slope[~far])  # of the others it is taken off every number, before digits are lost
+    block, known = _block(columns)
+    if block is not None:
+        centre, slope, far = (_spread(part, known, block.shape[1]) for part in (centre, slope, far))
+    off = [(int(j), float(centre[j])) for j in np.flatnonzero(far)]
+    by_row = block is not None and block.strides[1] < block.strides[0]
+    room = np.empty((ROWS_AT_ONCE, len(slope)) if by_row else (len(slope), ROWS_AT_ONCE))
+    for part in slices(len(out)) if places else ():
+        size = part.stop - part.start
+        rows = room[:size] if by_row else room[:, :size].T
+        if block is not None:
+            rows[:] = block[part]
+        else:
+            for row, values in zip(room, columns, strict=True):
+                row[:size] = values[part]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for j, mean in off:
+                rows[:, j] -= mean
+            sums = rows @ slope
+            sums += constant
+        if not np.isfinite(sums).all():
+            sums = _by_features(places, weight, part, tallies)
+        out[part] += sums
+    return tallies
+
+
+def _block(columns: Sequence[np.ndarray]) -> tuple[np.ndarray | None, np.ndarray]:
+    """One array (n, c) of which the columns (n,) are views, and their numbers in it; None where they lie apart."""
+    kinds = {(id(column.base), column.dtype, column.strides) for column in columns}
+    at = np.array([column.__array_interface__["data"][0] for column in columns])
+    steps = np.diff(at)
+    if len(kinds) != 1 or columns[0].base is None or not len(steps) or steps.min() <= 0 or (steps % steps.min()).any():
+        return None, at
+    known = (at - at[0]) // steps.min()
+    if known[-1] >= 2 * len(columns):
+        return None, at
+    shape, strides = (len(columns[0]), int(known[-1]) + 1), (*columns[0].strides, int(steps.min()))
+    return np.lib.stride_tricks.as_strided(columns[0], shape, strides, writeable=False), known
+
+
+def _spread(values: np.ndarray, rows: np.ndarray, size: int) -> np.ndarray:
+    """`values` as the rows numbered `rows` of `size` rows, zeros elsewhere."""
+    out = np.zeros((size, *values.shape[1:]), dtype=values.dtype)
+    out[rows] = values
+    return out
+
+
+def _by_features(
+    places: Sequence[tuple[NumberFeature, int, np.ndarray]], weight: np.ndarray, part: slice, tallies: list[Tally]
+) -> np.ndarray:
+    """The weighted sums of a few rows, some of which lack a value, from their features; counted in `tallies`."""
+    features = np.zeros((part.stop - part.start, len(weight)))
+    found = fill_numbers(features, [(feature, at, column[part]) for feature, at, column in places], part.start)
+    for tally, more in zip(tallies, found, strict=True):
+        tally.add(more)
+    return features @ weight

@@ -1,0 +1,95 @@
+"""Parquet files, and files read in parts: the command line's verdicts are those of the file read whole."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from fairbound.cli import app as cli
+from fairbound.report import schema
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
+PARITY = ["--constraint", "demographic_parity <= 0.2"]
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments: object) -> tuple[int, str]:
+        code = cli.main([str(a) for a in arguments])
+        return code, capsys.readouterr().err
+
+    return call
+
+
+@pytest.fixture
+def files(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 800
+    sex, skill = rng.choice(["F", "M"], n), rng.normal(size=n)
+    pay = np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n) + (sex == "M"))
+    approved = np.where(np.nan_to_num(pay) + 2 * skill > 0.6, "yes", "no")
+    city, likely = rng.choice(["Bath", "Ely", None], n), 1 / (1 + np.exp(-skill))
+    frame = pd.DataFrame({"pay": pay, "skill": skill, "city": city, "sex": sex, "p": likely, "approved": approved})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    return {"csv": tmp_path / "t.csv", "parquet": tmp_path / "t.parquet"}
+
+
+def audit_of(folder):
+    found = json.loads((folder / "audit.json").read_text())
+    schema.validate(found)
+    return found
+
+
+def fit(run, source, out, *more):
+    code, error = run(
+        "fit", "--data", source, "--label", "approved", "--group", "sex", "--drop", "p", "--budget", "300 steps",
+        "--no-baseline", "--out", out, *PARITY, *more,
+    )  # fmt: skip
+    assert code in (0, 1, 3), error
+    return audit_of(out)
+
+
+def test_fit_in_parts_is_fit_of_the_whole_file(run, files, tmp_path):
+    whole = fit(run, files["csv"], tmp_path / "whole")
+    for kind, more in (("parquet", []), ("parquet", ["--chunk-rows", 90]), ("csv", ["--chunk-rows", 300])):
+        found = fit(run, files[kind], tmp_path / f"{kind}{len(more)}", *more)
+        assert found["data"]["train_rows"] == whole["data"]["train_rows"] == 600
+        for mine, other in zip(found["constraints"], whole["constraints"], strict=True):
+            assert mine["groups"] == other["groups"] and mine["value"] == pytest.approx(other["value"], abs=0.02)
+        assert found["metrics"]["auc"] == pytest.approx(whole["metrics"]["auc"], abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_audit_in_parts_is_audit_of_the_whole_file(run, files, tmp_path, kind):
+    fit(run, files["csv"], tmp_path / "fit")
+    for source in (["--score", "p"], ["--model", tmp_path / "fit" / "model"]):
+        found = []
+        for more in ([], ["--chunk-rows", 130]):
+            out = tmp_path / f"{len(more)}"
+            code, error = run(
+                "audit", "--data", files[kind], "--label", "approved", "--group", "sex", "--out", out, *source, *PARITY,
+                *more,
+            )  # fmt: skip
+            assert code in (0, 1, 3), error
+            found.append(audit_of(out))
+        whole, parts = found
+        same = ("constraints", "distributions", "verdict", "exit_code", "data", "model", "title")
+        assert {k: whole[k] for k in same} == {k: parts[k] for k in same}
+        assert whole["metrics"]["accuracy"] == parts["metrics"]["accuracy"] and parts["metrics"]["auc"] is None
+        assert (kind == "csv" and "--model" in source) == any("trained on" in line for line in parts["warnings"])
+
+
+def test_what_cannot_be_read_in_parts_is_said(run, files, tmp_path):
+    code, error = run("fit", "--data", "loanapp", "--chunk-rows", 10, "--out", tmp_path / "o", *PARITY)
+    assert code == 2 and "--chunk-rows is for files" in error
+    code, error = run(
+        "audit", "--data", files["csv"], "--label", "approved", "--group", "sex", "--score", "p", "--chunk-rows", 99,
+        "--constraint", "loss_gap <= 0.1", "--out", tmp_path / "o",
+    )  # fmt: skip
+    assert code == 2 and "cannot be judged from counts" in error

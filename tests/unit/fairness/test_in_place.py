@@ -1,0 +1,92 @@
+"""One copy of the features: problems sorted where their rows lie equal those that copy, and fit makes no second copy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import fairbound as fb
+from fairbound.estimators import classifier as classifier_module
+from fairbound.estimators import full_batch
+from fairbound.fairness.problem import FairProblem
+from fairbound.models.model import model_of
+from fairbound.rows.groups import Groups
+from fairbound.rows.sampling import ranked, reorder
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 1), (500, 3), (300, 50), (40, 3, 5)])
+def test_rows_are_reordered_in_the_memory_they_have(shape):
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    for order in (np.random.default_rng(1).permutation(shape[0]), np.arange(shape[0])):
+        moved = x.clone()
+        place = moved.data_ptr()
+        reorder(moved, order)
+        assert torch.equal(moved, x[torch.as_tensor(order)]) and moved.data_ptr() == place
+
+
+@pytest.mark.parametrize("most", [1, 3, 40, 10**6])
+def test_ranks_are_those_of_sorted_distinct_codes(most):
+    codes = np.random.default_rng(2).integers(0, most, 300)
+    rank, sizes = ranked(codes)
+    _, inverse, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    assert np.array_equal(rank, inverse) and np.array_equal(sizes, counts)
+    assert len(ranked(codes[:0])[1]) == 0
+
+
+def rows(n=2000, d=6):
+    rng = np.random.default_rng(4)
+    return rng.normal(size=(n, d)).astype(np.float32), rng.integers(0, 2, n), Groups.of(rng.choice(["a", "b"], n))
+
+
+def test_a_problem_sorted_in_place_is_the_problem_that_copies():
+    X, y, groups = rows()
+    model, given = model_of("linear", 6), X.copy()
+    copied = FairProblem(model, X, y, groups, "equalized_odds <= 0.1")
+    assert np.array_equal(X, given), "a caller's features were moved"
+    own = FairProblem(model, X, y, groups, "equalized_odds <= 0.1", in_place=True)
+    assert torch.equal(own.features, copied.features) and torch.equal(own.targets, copied.targets)
+    assert own.features.data_ptr() == X.ctypes.data
+    wide = FairProblem(model, given, y, groups, "equalized_odds <= 0.1", dtype=torch.float64, in_place=True)
+    assert np.array_equal(given, rows()[0]) and torch.equal(wide.features.float(), copied.features)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("validation", [0, "auto"])
+@pytest.mark.parametrize("encoded", [False, True])
+def test_training_and_validation_rows_share_one_array_that_is_not_the_callers(monkeypatch, validation, encoded):
+    X, y, groups = rows()
+    seen = []
+    real = classifier_module.train
+    monkeypatch.setattr(classifier_module, "train", lambda *a, **k: seen.append(a) or real(*a, **k))
+    table = fb.tables.Encoded.of(fb.TableEncoder(), X) if encoded else X
+    given = (table.features if encoded else X).copy()
+    fair = fb.FairClassifier("demographic_parity <= 0.9", algorithm="alm", validation=validation, budget="20 steps")
+    fair.fit(table, y, groups)
+    assert np.array_equal(table.features if encoded else X, given)
+    problem, held, build = seen[0]
+    if held is None:
+        assert validation == 0 and problem.rows == len(y)
+        return
+    behind = held.features.data_ptr() == problem.features.data_ptr() + problem.features.nbytes
+    assert held.rows == 400 and (behind or encoded)
+    if validation == "auto":
+        features = torch.from_numpy(fb.TableEncoder().fit_encode(X, np.float32)[0])
+        whole = FairProblem(model_of("linear", 6), features, y, groups, "demographic_parity <= 0.9")
+        assert torch.equal(build().features, whole.features)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("validation", [0, 0.2])
+@pytest.mark.parametrize("algorithm", ["auto", "alm"])
+def test_a_table_and_its_encoding_which_is_not_moved_train_the_same_model(monkeypatch, validation, algorithm):
+    monkeypatch.setattr(full_batch, "PART_ROWS", 300)  # so that a part of the rows begins
+    X, y, groups = rows()
+    y = (X[:, 0] + X[:, 1] + np.random.default_rng(6).normal(size=len(y)) > 0).astype(int)
+    options = {"algorithm": algorithm, "validation": validation, "budget": "30 steps"}
+    own, encoded = (
+        fb.FairClassifier("demographic_parity <= 0.05", **options).fit(table, y, groups)
+        for table in (X, fb.tables.Encoded.of(fb.TableEncoder(), X))
+    )
+    assert torch.equal(own.x_, encoded.x_) and torch.equal(own.solution_.last, encoded.solution_.last)
+    assert own.solution_.last.abs().sum() > 0
