@@ -28,9 +28,9 @@ POPULATION = 1_000_000
 ALPHA = 0.05
 
 
-def law(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores, labels and groups (0, 1) of a population."""
-    group, y = rng.integers(0, 2, POPULATION), (rng.random(POPULATION) < 0.4).astype(int)
+def law(name: str, times: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores, labels and groups (0, 1) of a population, of group 1 `times` as many."""
+    group, y = (rng.random(POPULATION) > 1 / (1 + times)).astype(int), (rng.random(POPULATION) < 0.4).astype(int)
     if name == "exponential":
         return rng.exponential(size=POPULATION) * np.where(y == 1, np.where(group == 0, 6.0, 3.0), 1.0), y, group
     area = {"near 1": (0.99, 0.96), "no difference": (0.8, 0.8)}.get(name, (0.85, 0.75))
@@ -43,7 +43,7 @@ def law(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np
 def false_verdicts(name: str, rows: int, times: int, audits: int) -> dict[str, tuple[float, float, float]]:
     """By kind: shares of audits whose upper bound is below, and whose lower bound is above, the true gap; mean upper - gap."""
     rng = np.random.default_rng(0)
-    s, y, group = law(name, rng)
+    s, y, group = law(name, times, rng)
     places = [np.flatnonzero(group == g) for g in (0, 1)]
     bounds = {kind: fb.constraint(f"auc_parity[{kind}]", bound=0.0) for kind in KINDS}
 

@@ -53,6 +53,11 @@ def test_of_sets_with_rows_in_common_they_are_derivatives_in_the_weights(pairs, 
     np.testing.assert_allclose(found.variances, np.diag(covariance), rtol=close)
     correlation = covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1])
     assert found.correlation(np.array(0), np.array(1)) == pytest.approx(correlation, abs=close)
+    low, high = area_limits(found.estimates, found.variances, found.rows, 0.025)
+    up, down = high[0] - found.estimates[0], found.estimates[1] - low[1]
+    joined = np.sqrt(up**2 + down**2 - 2 * up * down * found.correlation(np.array(0), np.array(1)))
+    expected = found.estimates[0] - found.estimates[1] + joined
+    assert area_bounds(found, TWO, 0.05).uppers[0] == pytest.approx(expected, abs=1e-12)
     assert found.correlation(np.array([0, 1]), np.array([0, 1])).tolist() == [1, 1]
 
 
