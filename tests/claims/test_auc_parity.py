@@ -149,6 +149,30 @@ def test_a_table_of_losses_is_the_double_sum_and_its_slope_a_difference(name, se
                 torch.testing.assert_close(slope[..., i], change, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("sharpness", [1.0, 8.0])
+def test_a_long_batch_on_a_grid_is_the_double_sum(sharpness, monkeypatch):
+    s, W, C = tables(9, 2, 400, 3)
+    s[1, :5] = s[1, 0]
+    loss = Sigmoid(sharpness)
+    table, slope = loss.table(s, W), loss.slope(s, W, C)
+    monkeypatch.setattr("fairbound.fairness.pair_losses.GRID_ROWS", 10)
+    found = loss.table(s, W)
+    torch.testing.assert_close(found, table, rtol=0, atol=5e-6)
+    torch.testing.assert_close(found + found.mT, torch.ones_like(found), rtol=0, atol=1e-12)
+    # the slope is that of the sum on the grid, and near that of the sum over the pairs
+    torch.testing.assert_close(loss.slope(s, W, C), slope, rtol=0.02, atol=0.01 * float(slope.abs().max()))
+    s[:, 0], s[:, 1] = -9.0, 9.0  # the ends of the grid, which then stay where they are
+    mine = loss.slope(s, W, C)
+    for i in range(7, 20):
+        step = torch.zeros_like(s)
+        step[:, i] = 1e-7
+        change = (C * (loss.table(s + step, W) - loss.table(s - step, W))).sum((-1, -2)) / 2e-7
+        torch.testing.assert_close(mine[:, i], change, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(loss.table(0 * s, W), torch.full_like(table, 0.5), rtol=0, atol=1e-12)
+    monkeypatch.setattr("fairbound.fairness.pair_losses.MOST_POINTS", 64)  # scores too far apart: pair by pair
+    torch.testing.assert_close(loss.table(s, W), W @ torch.sigmoid(sharpness * (s[:, None] - s[:, :, None])) @ W.mT)
+
+
 def test_the_quadratic_double_sum_is_the_linear_time_form():
     rng = np.random.default_rng(0)
     s, t = rng.normal(size=40), rng.normal(size=31) + 0.3
