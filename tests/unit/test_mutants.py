@@ -187,6 +187,8 @@ MUTANTS = {
     "pairs: slope of one side": Mutant("fairness/pair_losses.py", "turned = (C.transpose(-1, -2) - C) @ W", "turned = -2 * C @ W", "claims/test_auc_parity.py"),
     "pairs: ramp twice as wide": Mutant("fairness/pair_losses.py", "half = 0.5 / self.sharpness", "half = 1 / self.sharpness", "claims/test_auc_parity.py"),
     "pairs: one variance": Mutant("fairness/pair_losses.py", "of_variance = C.sum(-1) + C.sum(-2)", "of_variance = C.sum(-1)", "claims/test_auc_parity.py"),
+    "pairs: grid's slope of one side": Mutant("fairness/pair_losses.py", "return (turned * grid.slopes(", "return (-2 * (C @ W) * grid.slopes(", "claims/test_auc_parity.py"),
+    "pairs: a row counts at one point": Mutant("fairness/pair_losses.py", "W * (1 - share)).scatter_add_", "W).scatter_add_", "claims/test_auc_parity.py"),
     "moments: merged without the gap": Mutant("rows/moments.py", "self.scatter + other.scatter + between", "self.scatter + other.scatter", "unit/rows/test_moments.py"),
     "quadratics: half the minimiser": Mutant("subproblems/quadratics.py", "y @ self._b[1:]) / -2", "y @ self._b[1:]) / -4", "unit/subproblems/test_quadratics.py"),
     "linear auc: the gap of means left out": Mutant("fairness/linear_auc.py", "+ gap[:, :, None] * gap[:, None, :])", ")", "claims/test_linear_auc.py"),

@@ -29,8 +29,8 @@ from fairbound.base.errors import OptionError
 from fairbound.ranking.wins import cell_wins
 
 PAIRS_AT_ONCE = 1 << 22
-GRID_ROWS = 2048  # longer batches are counted on a grid
-GRID_STEP = 0.01  # largest distance of its points, times sharpness; an error of a loss is then at most 5e-6
+GRID_ROWS = 512  # longer batches are counted on a grid
+GRID_STEP = 0.02  # largest distance of its points, times sharpness; an error of a loss is then at most 1e-5
 MOST_POINTS = 1 << 17
 
 
