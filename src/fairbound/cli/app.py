@@ -120,7 +120,10 @@ Confidence = Annotated[float, _option("--confidence", help="Of all verdicts toge
 Model = Annotated[str, _option("--model", help="linear, or mlp:64,32 for layers of 64 and 32 units.")]
 Algorithm = Annotated[str, _option("--algorithm", help="auto, or a method such as alm or ssl_alm.")]
 Objective = Annotated[
-    str, _option("--objective", help="What is minimised: loss, or largest_group_loss for the worst-off group's.")
+    str,
+    _option(
+        "--objective", help="What is minimised: loss, largest_group_loss (the worst-off group's), or auc for rank."
+    ),
 ]
 Seed = Annotated[int, _option("--seed", help="Decides the split and the training; equal seeds, equal results.", min=0)]
 BudgetText = Annotated[

@@ -98,7 +98,9 @@ def fit(options: FitOptions) -> Outcome:
     bounds = stated_bounds(options.constraint, options.cross)
     check_writable(options.out)
     minimised = objective_of(options.objective)
-    rows = options.rows(needs_groups=minimised is not None or not of_classes_only(bounds))
+    rows = options.rows(
+        needs_groups=(minimised is not None and "groups" in minimised.needs) or not of_classes_only(bounds)
+    )
     split = split_rows(rows, options.test_size, options.seed)
     parts = encoded_parts(rows, split)
     under = " and ".join(b.text for b in bounds) or "no bound"
@@ -164,7 +166,8 @@ def train(options: FitOptions, bounds: list, parts: Parts) -> FairClassifier:
         random_state=options.seed,
         progress=sys.stderr.isatty(),
     )
-    compares = bounds or objective_of(options.objective) is not None
+    minimised = objective_of(options.objective)
+    compares = bounds or (minimised is not None and "groups" in minimised.needs)
     groups = rows.groups.take(numbers) if compares and rows.groups.attributes else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # reader_warnings says it, with more

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from fairbound.base.records import Counts
@@ -18,6 +17,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM
+from fairbound.ranking.wins import auc
 from fairbound.rows.split import stratified_split
 from fairbound.solver.solve import Solution, solve
 from fairbound.subproblems.multipliers import kkt
@@ -68,12 +68,12 @@ def train_full_batch(
 
     begin = method if refined == "no" else replace(quick, sharpness=method.sharpness)
     solution, share = run(None, under(first, 0.0), begin), 0.0
-    least = auc(first, solution.x) - AUC_LOSS if refined == "auto" else 0.0
+    least = area(first, solution.x) - AUC_LOSS if refined == "auto" else 0.0
     for next_share in () if refined == "no" else SHARES:
         if solution.stopped == "interrupted" or not solution.feasible:
             break
         after = run(solution, under(first, next_share), quick)
-        if not after.feasible or auc(first, after.x) < least:
+        if not after.feasible or area(first, after.x) < least:
             solution = replace(solution, stopped=after.stopped)
             break
         solution, share = after, next_share
@@ -84,11 +84,11 @@ def train_full_batch(
     return solution, {**near._asdict(), "multipliers": prices, "error_share": share}
 
 
-def auc(problem: FairProblem, x: Tensor) -> float:
-    """The area under the ROC curve of the problem's rows, ties counted half; 1 where they have one class."""
-    weight = np.ones(problem.rows) if problem.row_weight is None else problem.row_weight.cpu().numpy()
-    y, scores = problem.targets.cpu().numpy()[weight > 0], problem.all_scores(x).cpu().numpy()[weight > 0]
-    return 1.0 if len(np.unique(y)) < 2 else float(roc_auc_score(y, scores, sample_weight=weight[weight > 0]))
+def area(problem: FairProblem, x: Tensor) -> float:
+    """The area under the ROC curve of the problem's rows at x (n,), ties counted half; NaN where they have one class."""
+    y = problem.targets.cpu().numpy()
+    weight = None if problem.row_weight is None else problem.row_weight.cpu().numpy()
+    return auc(problem.all_scores(x).cpu().numpy(), y == 1, y == 0, weight)
 
 
 def joined(before: Solution, after: Solution) -> Solution:

@@ -1,43 +1,10 @@
-"""Exact quantities that need the scores in order: area under the ROC curve and Wasserstein distances, O(n log n)."""
+"""Wasserstein distances between samples on the line, exact, O(n log n)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
-
-
-def group_auc(scores: np.ndarray, y: np.ndarray, codes: np.ndarray, n_groups: int, weight: np.ndarray) -> np.ndarray:
-    """(n_groups,) area under the ROC curve inside each group; NaN where a group lacks positives or negatives.
-
-    The probability that a random positive of the group scores above a random negative of it, ties counted as one half.
-
-    scores: (n,) real, no NaN. y: (n,) of 0 and 1. codes: (n,) integers; rows with a negative code are left out.
-    weight: (n,) non-negative.
-    """
-    known = codes >= 0
-    scores, y, codes, weight = scores[known], y[known], codes[known], weight[known]
-    auc = np.full(n_groups, np.nan)
-    if len(scores) == 0:
-        return auc
-    order = np.lexsort((scores, codes))
-    scores, codes = scores[order], codes[order]
-    positive = np.where(y[order] == 1, weight[order], 0.0)
-    negative = np.where(y[order] == 1, 0.0, weight[order])
-    new_tie = np.ones(len(scores), dtype=bool)
-    new_tie[1:] = (scores[1:] != scores[:-1]) | (codes[1:] != codes[:-1])
-    start = np.flatnonzero(new_tie)
-    tie_codes = codes[start]
-    tie_positive, tie_negative = np.add.reduceat(positive, start), np.add.reduceat(negative, start)
-    before = np.cumsum(tie_negative) - tie_negative
-    first = np.searchsorted(tie_codes, np.arange(n_groups))
-    below = before - before[np.minimum(first, len(before) - 1)][tie_codes]
-    wins = np.bincount(tie_codes, weights=tie_positive * (below + tie_negative / 2), minlength=n_groups)
-    pairs = np.bincount(codes, weights=positive, minlength=n_groups) * np.bincount(
-        codes, weights=negative, minlength=n_groups
-    )
-    np.divide(wins, pairs, out=auc, where=pairs > 0)
-    return auc
 
 
 def wasserstein(

@@ -20,8 +20,10 @@ from fairbound.problems.domain import Domain, Space
 class Statistic(Protocol):
     """`size` numbers of a batch that are no means over cells. unbiased: whether those of a batch are unbiased."""
 
-    size: int
-    unbiased: bool
+    @property
+    def size(self) -> int: ...
+    @property
+    def unbiased(self) -> bool: ...
 
     def value(self, scores: Tensor, z: Tensor, batch: Any, true: bool) -> tuple[Tensor, Any]:
         """q (..., size) of scores (..., B) and auxiliary variables z (..., aux) on a Batch, and a memo for `vjp`.

@@ -54,7 +54,7 @@ class Sets:
 
 def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
     """What a bound compares on the rows, and the groups that have no row to measure. Raises: EmptyGroupError."""
-    values, found, index, coefficient, missing = [], [], [], [], _absent(bound, rows)
+    values, found, index, coefficient, missing = [], [], [], [], absent_groups(bound, rows)
     offset = 0
     for compared, dropped in bound.compared(rows.occurring, empty="drop"):
         missing += dropped
@@ -95,7 +95,7 @@ def _without_overall(made: Differences, totals: np.ndarray, k: int) -> tuple[np.
     return np.where(np.concatenate(c, 1) != 0, np.concatenate(at, 1), 0), np.concatenate(c, 1)
 
 
-def _absent(bound: Any, rows: Scored) -> list[str]:
+def absent_groups(bound: Any, rows: Scored) -> list[str]:
     """Declared groups of the attributes that the bound compares one by one, without a row of positive weight here."""
     occurring = rows.occurring
     if bound.within is not None or bound.attributes == "crossed":
@@ -139,11 +139,11 @@ def _contrast_estimates(bound: Any, sets: Sets) -> np.ndarray:
 
 def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
     """The verdict on a bound between groups, or on a value of every group."""
-    base = _base(bound, rows)
+    base = stated_facts(bound, rows)
     try:
         sets, missing = compared_sets(bound, rows)
     except EmptyGroupError as error:
-        return base | _nothing(str(error))
+        return base | nothing_found(str(error))
     count = sets.joined("rows")
     names = sets.cell_names(bound.tails)
     bounds, method, needed = _bounds(bound, sets, rows, alpha)
@@ -156,7 +156,7 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
         why = f"No held-out row measures {', '.join(missing[:6])}{' ...' if len(missing) > 6 else ''}."
     return (
         base
-        | _measured(bounds, sets.name)
+        | contrast_facts(bounds, sets.name)
         | {
             "verdict": verdict,
             "rows_needed": needed() if verdict == "insufficient" and not missing else None,
@@ -244,11 +244,11 @@ def judge_shares(
     shares: (name, among, hit), the share of the rows `among` (n,) that are `hit` (n,); those of one sum have no row in
     common. index, coefficient: (m, t). name: of the i-th sum.
     """
-    base = _base(bound, rows) | {"groups": {said: int(rows.mass[0][among].sum()) for said, among, _ in shares}}
+    base = stated_facts(bound, rows) | {"groups": {said: int(rows.mass[0][among].sum()) for said, among, _ in shares}}
     if not len(index) or not all(base["groups"].values()):
         empty = [said for said, n in base["groups"].items() if not n]
         why = f"No held-out row measures {', '.join(empty[:6])}." if empty else "There is nothing to compare."
-        return base | _nothing(why) | {"groups": base["groups"]}
+        return base | nothing_found(why) | {"groups": base["groups"]}
     counted = np.array([share_of(hit, among, rows) for _, among, hit in shares], dtype=float)
     successes, trials = counted.T
     sums = Contrasts(index, coefficient)
@@ -262,12 +262,12 @@ def judge_shares(
     weighted = "" if rows.weight is None else WEIGHTED
     return (
         base
-        | _measured(found, name)
+        | contrast_facts(found, name)
         | {"verdict": verdict, "rows_needed": needed, "method": method + weighted, "why": None}
     )
 
 
-def _measured(bounds: GapBounds, name: Callable[[int], str]) -> Finding:
+def contrast_facts(bounds: GapBounds, name: Callable[[int], str]) -> Finding:
     """The numbers of the largest contrast (of ratios, the smallest), and of the contrasts that matter most."""
     return {
         "value": _number(bounds.value),
@@ -288,12 +288,12 @@ def _measured(bounds: GapBounds, name: Callable[[int], str]) -> Finding:
 
 def judge_share(bound: Any, name: str, rows: Scored, among: np.ndarray, hit: np.ndarray, alpha: float) -> Finding:
     """The verdict on one share of the rows `among` (n,): those that are `hit`, with exact binomial bounds."""
-    base = _base(bound, rows) | {"groups": {name: int(rows.mass[0][among].sum())}}
+    base = stated_facts(bound, rows) | {"groups": {name: int(rows.mass[0][among].sum())}}
     successes, trials = (float(v) for v in share_of(hit, among, rows))
     if trials <= 0:
         return (
             base
-            | _nothing(f"No held-out row has the label {name.removeprefix('class ')}.")
+            | nothing_found(f"No held-out row has the label {name.removeprefix('class ')}.")
             | {"groups": base["groups"]}
         )
     alone = Contrasts(np.zeros((1, 1), dtype=np.int64), np.ones((1, 1)))
@@ -319,7 +319,7 @@ def judge_share(bound: Any, name: str, rows: Scored, among: np.ndarray, hit: np.
     )
 
 
-def _base(bound: Any, rows: Scored) -> Finding:
+def stated_facts(bound: Any, rows: Scored) -> Finding:
     return {
         "name": bound.name,
         "text": bound.text,
@@ -329,7 +329,7 @@ def _base(bound: Any, rows: Scored) -> Finding:
     }
 
 
-def _nothing(why: str) -> Finding:
+def nothing_found(why: str) -> Finding:
     """What is found where nothing can be measured."""
     return {
         **dict.fromkeys(("value", "lower", "upper", "rows_needed", "worst")),

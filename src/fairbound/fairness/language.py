@@ -86,12 +86,12 @@ def read_bound(cls: type[Any], text: str, *, bound: float | None = None) -> Any:
         value = bound if sign is None else float(number)
     except ValueError:
         raise OptionError(f"the bound {number!r} in {text!r} is not a number{_percent(number)}.") from None
-    options = _options(cls, inside or "", text)
+    options = read_options(cls, inside or "", text)
     lacking = [f.name for f in fields(cls) if f.default is NO_DEFAULT and f.name not in ("bound", *options)]
     if lacking:
-        raise OptionError(
-            f"cannot read the constraint {text!r}: say {lacking[0]}=... in brackets; {cls.name} needs it."
-        )
+        words = [word for word, o in cls.OPTIONS.items() if isinstance(o, Word) and o.field == lacking[0]]
+        said = f"one of {', '.join(words)}" if words else f"{lacking[0]}=..."
+        raise OptionError(f"cannot read the constraint {text!r}: say {said} in brackets; {cls.name} needs it.")
     return cls(**{"bound": value}, **options)
 
 
@@ -103,7 +103,8 @@ def _percent(number: str) -> str:
         return ""
 
 
-def _options(cls: type[Any], inside: str, text: str) -> dict[str, Any]:
+def read_options(cls: type[Any], inside: str, text: str) -> dict[str, Any]:
+    """The fields that the words `inside` brackets set, by the OPTIONS of `cls`. Raises: OptionError naming text and word."""
     table: Mapping[str, Option] = cls.OPTIONS
     options: dict[str, Any] = {}
     said: dict[str, str] = {}

@@ -13,11 +13,12 @@ import numpy as np
 from scipy.special import expit
 
 from fairbound.base.errors import DataError, EmptyGroupError
-from fairbound.fairness.distances import group_auc, wasserstein
+from fairbound.fairness.distances import wasserstein
 from fairbound.fairness.notions import DemographicParity, EqualizedOdds
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
 from fairbound.fairness.values import rate_values
+from fairbound.ranking import wins as ranking
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import read_targets
 from fairbound.rows.reading import read_weights
@@ -27,7 +28,7 @@ from fairbound.rows.scores import read_scores
 def auc(scores: Any, y: Any, sample_weight: Any = None) -> float:
     """Area under the ROC curve over all rows, in [0, 1], ties as one half, weights exact; NaN without both labels."""
     s, target, w = _read(scores, y, sample_weight)
-    return float(group_auc(s, target, np.zeros(len(s), dtype=np.int64), 1, w)[0])
+    return ranking.auc(s, target == 1, target == 0, None if sample_weight is None else w)
 
 
 def wasserstein_distance(scores: Any, groups: Any, sample_weight: Any = None, *, order: float = 1) -> float:

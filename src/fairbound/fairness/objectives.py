@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.builder import Builder
+from fairbound.fairness.language import option_texts, read_options
+from fairbound.fairness.notions.auc import AUCParity, pair_loss
 from fairbound.fairness.notions.losses import GroupLoss
+from fairbound.fairness.pair_losses import PairLosses
 from fairbound.fairness.statistics import LOSS, RATES, RowFunction, row_table
 from fairbound.rows.groups import label_text
 
@@ -89,18 +92,61 @@ class LargestGroupLoss:
         builder.minimise(numbers, np.ones(len(numbers)).tolist(), "max")
 
 
+@dataclass(frozen=True)
+class AUCLoss:
+    """One minus the area under the ROC curve of all rows; surrogate, sharpness, c1: as in `auc_parity`.
+
+    It says who is ranked above whom, not where positive begins: decisions need a threshold of their own.
+
+    Source: Yao, Lin, Yang (2023), (3); Ying, Wen, Lyu (2016) for the quadratic loss.
+    """
+
+    surrogate: str = "sigmoid"
+    sharpness: float = 1.0
+    c1: float = 0.5
+    name: ClassVar[str] = "auc"
+    needs = frozenset[str]()
+    OPTIONS: ClassVar[Any] = {key: AUCParity.OPTIONS[key] for key in ("surrogate", "sharpness", "c1")}
+
+    def __post_init__(self) -> None:
+        pair_loss(self.surrogate, self.sharpness, self.c1)
+
+    @property
+    def text(self) -> str:
+        options = option_texts(self, self.OPTIONS)
+        return f"auc[{','.join(options)}]" if options else "auc"
+
+    def compile_objective(self, builder: Builder) -> None:
+        if not builder.occurring.of_label(1) or not builder.occurring.of_label(0):
+            raise EmptyGroupError(
+                f"objective={self.text!r} ranks rows of label 1 above rows of label 0, and one is missing."
+            )
+        if not np.isin(builder.occurring.targets, (0, 1)).all():
+            raise OptionError(f"objective={self.text!r} needs two classes, one of them positive.")
+        column = builder.cells(LOSS, (), (0, 1), lambda: [""], ())
+        loss = pair_loss(self.surrogate, self.sharpness, self.c1)
+        pairs = np.array([[[1, 0]]])
+        builder.minimise(
+            builder.statistic(PairLosses(column.offset, np.eye(2, dtype=bool), pairs, loss)).tolist(), [1.0]
+        )
+
+
 def objective_of(stated: Any) -> Any:
-    """The objective that is stated: None or "loss" for the mean loss, "accuracy", "largest_group_loss", with options as in
-    bounds, or an object. Raises: OptionError for anything else."""
+    """The objective that is stated: None or "loss" for the mean loss, "accuracy", "auc" or "largest_group_loss", the last two with
+    options as in bounds, or an object. Raises: OptionError for anything else."""
     if stated is None or stated in ("loss", "auto"):
         return None
     if stated == "accuracy":
         return Accuracy()
     if not isinstance(stated, str):
         return stated
+    if re.fullmatch(r"\s*auc\s*(\[[^\[\]]*\])?\s*", stated):
+        inside = stated.strip()[3:].strip().strip("[]")
+        return AUCLoss(**read_options(AUCLoss, inside, stated))
     if not re.fullmatch(r"\s*largest_group_loss\s*(\[[^\[\]]*\])?\s*", stated):
         raise OptionError(
-            f"unknown objective {stated!r}; known: 'loss', 'accuracy', 'largest_group_loss', and the last with [crossed] or [by=...]."
+            f"unknown objective {stated!r}; known: 'loss', 'accuracy', 'auc' (with [surrogate=...]), and 'largest_group_loss' (with "
+            "[crossed] or [by=...])."
         )
     read = GroupLoss.read(stated.strip().replace("largest_", "", 1), bound=0.0)
     if read != GroupLoss(bound=0.0, attributes=read.attributes):  # type: ignore[arg-type]

@@ -48,7 +48,8 @@ class FairProblem(Verbs, BaseProblem):
     targets: (n_rows,) in {0, 1}; class numbers 0, 1, ... for a model with several outputs.
     groups: Groups of the same rows, or anything Groups.of takes; None without bounds on groups.
     classes: labels of the class numbers, by which bounds on a class name it; None for the numbers themselves.
-    objective: None for the mean loss; "largest_group_loss" for the largest mean loss of a group, as text or object.
+    objective: None for the mean loss; "largest_group_loss" for the largest mean loss of a group, "auc" for one minus the
+        area under the ROC curve, as text or object.
     objective_class: the label whose rows alone make up f, as in Neyman-Pearson classification; None for all rows.
     stated: bounds as text or objects. loss: "logistic", "hinge", "squared", "cross_entropy" or a per-row function.
     sample_weight: (n_rows,) >= 0, or None. dtype: of the arithmetic. plan: bounds already compiled, in place of `stated`.
@@ -164,6 +165,8 @@ class FairProblem(Verbs, BaseProblem):
         """This problem with surrogates of decisions `factor` times as steep. Rows and batches are shared."""
         made = copy(self)
         made._functions = [f.sharpened(factor).trained(self.loss) for f in self.plan.functions]
+        steeper = (s.sharpened(factor) if hasattr(s, "sharpened") else s for s in self.plan.statistics)
+        made.plan = replace(self.plan, statistics=tuple(steeper))
         made._kept = None
         return made
 

@@ -62,10 +62,10 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
 
 
 def refuse_decisions(read_as: str, what: str = "these") -> None:
-    """Raises: DataError where `as_logits` took the scores for decisions, of which no loss can be measured."""
+    """Raises: DataError where `as_logits` took the scores for decisions, of which neither loss nor rank can be measured."""
     if read_as == DECISIONS:
         raise DataError(
-            f"a bound on losses needs scores or probabilities, and {what} are decisions, which have no loss."
+            f"a bound on losses or ranks needs scores or probabilities, and {what} are decisions, which have no loss."
         )
 
 

@@ -158,7 +158,7 @@ def test_several_bounds():
 @pytest.mark.parametrize("name", sorted(set(NOTIONS) - {"recall", "error"}))
 def test_every_notion_writes_what_it_reads(name):
     notion = NOTIONS[name]
-    given = {"given": "dept"} if "given" in notion.OPTIONS else {}
+    given = {"given": "dept"} if "given" in notion.OPTIONS else {"kind": "intra"} if "intra" in notion.OPTIONS else {}
     made = notion(bound=0.25, attributes=("sex", "age group"), empty="drop", **given)
     assert constraint(made.text) == made
     assert constraint(made.statement, bound=0.25) == made

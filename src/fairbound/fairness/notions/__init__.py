@@ -1,6 +1,7 @@
 """The notions: what a person can bound. One file per family; the registry turns text into bounds."""
 
 from fairbound.fairness.bound import Bound
+from fairbound.fairness.notions.auc import AUCParity
 from fairbound.fairness.notions.classes import ClassRisk
 from fairbound.fairness.notions.gaps import (
     ConditionalDemographicParity,
@@ -21,6 +22,7 @@ from fairbound.fairness.notions.registry import NOTIONS, constraint, constraints
 
 __all__ = [
     "NOTIONS",
+    "AUCParity",
     "Bound",
     "ClassRisk",
     "ConditionalDemographicParity",

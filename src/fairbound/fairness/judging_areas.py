@@ -1,0 +1,108 @@
+"""The exact value and the verdict of bounds that compare areas under ROC curves between sets of groups and labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import EmptyGroupError
+from fairbound.confidence.auc import area_bounds, area_rows_needed, measure_areas
+from fairbound.confidence.contrasts import Contrasts
+from fairbound.fairness.areas import Comparisons
+from fairbound.fairness.builder import CONDITION
+from fairbound.fairness.comparing import Compared
+from fairbound.fairness.judging import WEIGHTED, absent_groups, contrast_facts, nothing_found, stated_facts
+from fairbound.fairness.scored import Finding, Scored
+from fairbound.ranking.wins import cell_wins
+from fairbound.rows.groups import cross
+
+METHOD = "DeLong variances with Clopper-Pearson limits of the single areas, joined by MOVER; Bonferroni over contrasts and stated bounds"
+
+
+def cells_of_rows(rows: Scored, compared: Compared) -> np.ndarray:
+    """(n,) the cell of each row, label * G + group; -1 where its group is not known or its weight is 0."""
+    codes = rows.known_groups.codes
+    group = cross([codes[:, a] for a in compared.attributes], compared.sizes)
+    known = group >= 0 if rows.weight is None else (group >= 0) & (np.asarray(rows.weight) > 0)
+    return np.where(known, rows.target * int(np.prod(compared.sizes)) + group, -1)
+
+
+def measured_areas(bound: Any, rows: Scored) -> float:
+    """The largest difference of areas on the rows. Raises: EmptyGroupError as the bound's `differences` does."""
+    values = []
+    for found, _ in bound.differences(rows.occurring):
+        cells = cells_of_rows(rows, found.compared)
+        areas = cell_wins(rows.scores, cells, found.sets.shape[1], rows.weight).between(found.sets)
+        first, second, third, fourth = found.sides.T
+        values.append(float((areas[first, second] - areas[third, fourth]).max()))
+    return max(values)
+
+
+def judge_areas(bound: Any, rows: Scored, alpha: float) -> Finding:
+    """The verdict on the largest difference of areas, of all sets of attributes together."""
+    base = stated_facts(bound, rows)
+    try:
+        made = bound.differences(rows.occurring, "drop")
+    except EmptyGroupError as error:
+        return base | nothing_found(str(error))
+    missing = sorted({*absent_groups(bound, rows), *(name for _, dropped in made for name in dropped)})
+    parts = [_areas(rows, found) for found, _ in made]
+    sizes = np.cumsum([0, *(len(found) for found, _ in made)])
+    level = alpha / sizes[-1]
+    bounds = [area_bounds(areas, contrasts, level * len(contrasts)) for areas, contrasts in parts]
+    worst = int(np.argmax([b.value for b in bounds]))
+
+    def name(i: int) -> str:
+        part = int(np.searchsorted(sizes, i, side="right")) - 1
+        return made[part][0].name(i - int(sizes[part]))
+
+    join = lambda field: np.concatenate([getattr(b, field) for b in bounds])  # noqa: E731
+    joined = type(bounds[0])(
+        bounds[worst].value,
+        max(0.0, *(b.lower for b in bounds)),  # of two opposite differences one is at least 0
+        max(b.upper for b in bounds),
+        int(sizes[worst]) + bounds[worst].worst,
+        join("estimates"),
+        join("lowers"),
+        join("uppers"),
+    )
+    verdict, needed, why = joined.verdict(float(bound.bound)), None, None
+    if missing:
+        verdict = "violated" if verdict == "violated" else "insufficient"
+        why = f"No held-out row measures {', '.join(missing[:6])}{' ...' if len(missing) > 6 else ''}."
+    elif verdict == "insufficient":
+        each = [area_rows_needed(a, c, len(rows), float(bound.bound), level * len(c)) for a, c in parts]
+        needed = None if any(n is None for n in each) else max(n for n in each if n is not None)
+    return (
+        base
+        | contrast_facts(joined, name)
+        | {
+            "verdict": verdict,
+            "rows_needed": needed,
+            "method": METHOD + ("" if rows.weight is None else WEIGHTED),
+            "groups": _counts(rows, made, bound.conditions()),
+            "why": why,
+        }
+    )
+
+
+def _areas(rows: Scored, found: Comparisons) -> tuple[Any, Contrasts]:
+    """The areas that are compared, and the contrasts between them."""
+    pairs, place = np.unique(found.sides.reshape(-1, 2), axis=0, return_inverse=True)
+    contrasts = Contrasts(place.reshape(-1, 2), np.broadcast_to([1.0, -1.0], (len(found), 2)))
+    cells = cells_of_rows(rows, found.compared)
+    return measure_areas(rows.scores, cells, found.sets, pairs, contrasts, rows.weight), contrasts
+
+
+def _counts(
+    rows: Scored, made: list[tuple[Comparisons, list[str]]], conditions: tuple[int | None, ...]
+) -> dict[str, int]:
+    """Rows of each group that are compared, by label where it matters."""
+    out: dict[str, int] = {}
+    for found, _ in made:
+        compared = found.compared
+        for y in conditions:
+            count = rows.occurring.per_group(compared.attributes, y)[compared.codes]
+            out |= {f"{compared.name(g)}{CONDITION[y]}": int(n) for g, n in enumerate(count)}
+    return out

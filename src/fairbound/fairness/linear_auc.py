@@ -1,0 +1,117 @@
+"""The largest area under the ROC curve of a linear score under `auc_parity`, exactly, where both are the quadratic surrogate.
+
+    min over w of L[+, -]    subject to    L[G1', G1] + L[G2, G2'] - 1 <= kappa for every comparison, in both directions,
+    L[a, b] = E c1 (w.x - w.x' - 1)^2 = c1 (w'(S_a + S_b) w + ((m_a - m_b).w - 1)^2)
+
+with m, S the means and covariances of the features in the sets a and b: one pass over the rows, then d variables. The bound is
+on the surrogate; measure the true one of the scores with `fb.measure`.
+
+Source: Yao, Lin, Yang (2023), (6) with the quadratic loss; the exact solution is this library's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.areas import Comparisons
+from fairbound.fairness.notions import constraint
+from fairbound.fairness.notions.auc import AUCParity
+from fairbound.rows.groups import Groups, cross
+from fairbound.rows.labels import read_targets
+from fairbound.rows.moments import Moments
+from fairbound.rows.occurring import Occurring
+from fairbound.subproblems.quadratics import QuadraticProgram, QuadraticSolution
+
+
+@dataclass(frozen=True)
+class LinearScores:
+    """weights: (d,) of the score w.x. loss: L[+, -]. differences: (m,) surrogates of the differences of areas, each at most
+    kappa. multipliers: (m,) >= 0. gap: how far the loss may lie above the optimum."""
+
+    weights: np.ndarray
+    loss: float
+    differences: np.ndarray
+    multipliers: np.ndarray
+    gap: float
+    kappa: float
+
+
+class LinearAUC:
+    """The program of one bound on rows of which only the moments are kept.
+
+    bound: an `auc_parity` over one set of attributes; its surrogate must be quadratic, its c1 is that of the objective too.
+    moments: of cells label * (G + 1) + group, with group G for rows whose group is not known, as `moments_of` gives them.
+    Raises: EmptyGroupError for a group without the rows that the bound needs; OptionError for another bound.
+    """
+
+    def __init__(self, bound: str | AUCParity, occurring: Occurring, moments: Moments):
+        stated = constraint(bound, bound=0.0)
+        found = _comparisons(stated, occurring)
+        G = found.sets.shape[1] // 2
+        sets = np.pad(found.sets.reshape(-1, 2, G), ((0, 0), (0, 0), (0, 1))).reshape(-1, 2 * (G + 1))
+        everyone = np.repeat([[False, True], [True, False]], G + 1, axis=1)  # positives, negatives
+        own = moments.of_sets(np.concatenate([everyone, sets[found.used]]))
+        if not own.weight.all():
+            raise DataError("the moments lack rows of a set that is compared; give those of all rows.")
+        mean, covariance = own.mean, own.covariance
+        place = np.zeros(len(found.sets), dtype=np.int64)
+        place[found.used] = 2 + np.arange(len(found.used))
+        first, second, third, fourth = place[found.sides].T
+        c1, zero = stated.c1, np.zeros(1, dtype=np.int64)
+
+        def loss(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            gap = mean[a] - mean[b]
+            return c1 * (covariance[a] + covariance[b] + gap[:, :, None] * gap[:, None, :]), -2 * c1 * gap
+
+        parts = [loss(zero, zero + 1), loss(second, first), loss(third, fourth)]
+        A = np.concatenate([parts[0][0], parts[1][0] + parts[2][0]])
+        b = np.concatenate([parts[0][1], parts[1][1] + parts[2][1]])
+        self._c = np.r_[c1, np.full(len(found), 2 * c1 - 1)]
+        self.names = [found.name(i) for i in range(len(found))]
+        self._program = QuadraticProgram(A, b, self._c)
+
+    @classmethod
+    def of(
+        cls, bound: str | AUCParity, features: Any, y: Any, sensitive_features: Any, *, sample_weight: Any = None
+    ) -> LinearAUC:
+        """From rows: features (n, d), dense or sparse; y (n,) in {0, 1}; sensitive_features as in `audit`."""
+        groups = Groups.of(sensitive_features)
+        target = read_targets(y, len(groups))
+        if target is None:
+            raise DataError("the labels y are needed.")
+        occurring = Occurring.of(groups, target)
+        moments = moments_of(constraint(bound, bound=0.0), groups, target, features, sample_weight)
+        return cls(bound, occurring, moments)
+
+    def solve(self, kappa: float, start: LinearScores | None = None) -> LinearScores:
+        """The optimum under the surrogate's bound kappa >= 0. start: of another kappa, from whose multipliers Newton's method
+        goes on. Raises: OptionError for kappa below 0; SubproblemError where no linear score meets it."""
+        if not kappa >= 0:
+            raise OptionError(f"kappa must be at least 0, got {kappa}.")
+        found: QuadraticSolution = self._program.solve(
+            self._c - np.r_[0.0, np.full(len(self.names), kappa)], None if start is None else start.multipliers
+        )
+        return LinearScores(found.x, found.f, found.g + kappa, found.multipliers, found.gap, kappa)
+
+
+def moments_of(
+    bound: AUCParity, groups: Groups, target: np.ndarray, features: Any, sample_weight: Any = None
+) -> Moments:
+    """The moments that `LinearAUC` takes, of some rows; those of all rows are merged from them."""
+    compared = _comparisons(bound, Occurring.every(groups.attributes, groups.labels)).compared
+    codes = cross([groups.codes[:, a] for a in compared.attributes], compared.sizes)
+    G = int(np.prod(compared.sizes))
+    return Moments.of(features, target * (G + 1) + np.where(codes < 0, G, codes), 2 * (G + 1), sample_weight)
+
+
+def _comparisons(bound: Any, occurring: Occurring) -> Comparisons:
+    if not isinstance(bound, AUCParity) or bound.surrogate != "quadratic":
+        raise OptionError("the exact solver takes auc_parity[..., surrogate=quadratic].")
+    made = bound.differences(occurring)
+    if len(made) > 1:
+        raise OptionError(f"{bound.text!r} compares {len(made)} attributes apart; name one, by=..., or take crossed.")
+    return made[0][0]

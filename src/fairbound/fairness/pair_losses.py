@@ -1,0 +1,280 @@
+"""Training on areas under ROC curves: sums of mean losses of pairs of rows, as a statistic of a batch.
+
+    L[a, b] = E l(h - h'),    h the score of a row of set a, h' of a row of set b, drawn independently
+
+stands in for Pr(h < h'), so that AUC(G1, G1') - AUC(G2, G2') becomes L[G1', G1] + L[G2, G2'] - 1, with l one of
+
+    sigmoid    1 / (1 + exp(sharpness t)), from all pairs of the batch, in blocks of rows: bounded memory, time O(B^2); of
+               long batches from scores shared out among the points of a fine grid, by fast Fourier transforms: O(B)
+    ramp       clip(1/2 - sharpness t, 0, 1), from the scores in order: memory O(B), time O(B log B)
+    quadratic  c1 (t - 1)^2, from means and variances: O(B)
+
+Sigmoid and ramp have l(t) + l(-t) = 1, as the metric does: a row paired with itself counts 1/2, two sets that are one have
+L = 1/2 whatever the scores, and batches that hold rows of every cell in fixed numbers give unbiased values. Of the
+quadratic loss they do not: the variances of a batch are too small.
+
+Source: Yao, Lin, Yang (2023), (3) to (6); Vogel, Bellet, Clemencon (2021) for sums over sampled pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairbound.base.errors import OptionError
+from fairbound.ranking.wins import cell_wins
+
+PAIRS_AT_ONCE = 1 << 22
+GRID_ROWS = 512  # longer batches are counted on a grid
+GRID_STEP = 0.02  # largest distance of its points, times sharpness; an error of a loss is then at most 1e-5
+MOST_POINTS = 1 << 17
+
+
+class Loss(Protocol):
+    """A loss of pairs. unbiased: whether the table of a balanced batch is."""
+
+    @property
+    def unbiased(self) -> bool: ...
+
+    def sharpened(self, factor: float) -> Loss:
+        """`factor` times as steep, so nearer to the metric."""
+        ...
+
+    def table(self, s: Tensor, W: Tensor) -> Tensor:
+        """L (..., S, S) of scores s (..., B) and the rows' shares W (..., S, B) of each of S sets; 0 where a set is empty."""
+        ...
+
+    def slope(self, s: Tensor, W: Tensor, C: Tensor) -> Tensor:
+        """(..., B) the gradient of (C * L).sum in s; C (..., S, S)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sigmoid:
+    """1 / (1 + exp(sharpness t)) over all pairs, some rows against all at a time, or on a grid."""
+
+    sharpness: float = 1.0
+    unbiased = True
+
+    def sharpened(self, factor: float) -> Sigmoid:
+        return Sigmoid(factor * self.sharpness)
+
+    def table(self, s: Tensor, W: Tensor) -> Tensor:
+        grid = _Grid.of(s, self.sharpness)
+        if grid is not None:
+            mass = grid.shared(W)
+            return (mass @ grid.losses(mass).transpose(-1, -2)).to(s.dtype)
+        out: Any = 0
+        for part, loss in self._blocks(s):
+            out = out + W[..., part] @ (loss @ W.transpose(-1, -2))
+        return out
+
+    def slope(self, s: Tensor, W: Tensor, C: Tensor) -> Tensor:
+        turned = (C.transpose(-1, -2) - C) @ W  # the slope is even in t, so each pair is seen from both sides at once
+        grid = _Grid.of(s, self.sharpness)
+        if grid is not None:
+            return (turned * grid.slopes(grid.losses(grid.shared(W)))).sum(-2).to(s.dtype)
+        out = []
+        for part, loss in self._blocks(s):
+            weight = W[..., part].transpose(-1, -2) @ turned
+            out.append((weight * loss * (1 - loss)).sum(-1))
+        return self.sharpness * torch.cat(out, dim=-1)
+
+    def _blocks(self, s: Tensor) -> Any:
+        """Parts of the rows, and their loss against every row."""
+        length = max(1, PAIRS_AT_ONCE // max(s.numel(), 1))
+        for at in range(0, s.shape[-1], length):
+            part = slice(at, at + length)
+            yield part, torch.sigmoid(self.sharpness * (s.unsqueeze(-2) - s[..., part].unsqueeze(-1)))
+
+
+class _Grid:
+    """H equally spaced points over the scores (..., B); a row counts at the two beside it, by how near they are.
+
+    Sums over the points are those over the rows of a loss that is linear between points: its values and slopes, and l(t) +
+    l(-t) = 1, hold exactly. All in float64.
+    """
+
+    def __init__(self, s: Tensor, sharpness: float, low: Tensor, step: Tensor, points: int):
+        away = (s.double() - low) / step
+        self.left = away.floor().clamp(0, points - 2).long()
+        self.right_share = away - self.left
+        self.step, self.points, self.sharpness = step, points, sharpness
+
+    @classmethod
+    def of(cls, s: Tensor, sharpness: float) -> _Grid | None:
+        """None for short batches, and for scores too far apart."""
+        if s.shape[-1] <= GRID_ROWS:
+            return None
+        low, high = (v.double() for v in s.detach().aminmax(dim=-1, keepdim=True))
+        wide = float((high - low).max()) * sharpness / GRID_STEP
+        if not wide < MOST_POINTS - 1:
+            return None
+        points = max(1 << max(int(wide + 1).bit_length(), 4), 16)
+        return cls(s, sharpness, low, ((high - low) / (points - 1)).clamp_min(GRID_STEP / sharpness / points), points)
+
+    def shared(self, W: Tensor) -> Tensor:
+        """(..., S, H) the shares W (..., S, B) of the rows, moved to the points."""
+        W = W.double()
+        left, right = (at.unsqueeze(-2).expand_as(W) for at in (self.left, self.left + 1))
+        share = self.right_share.unsqueeze(-2)
+        out = W.new_zeros(*W.shape[:-1], self.points)
+        return out.scatter_add_(-1, left, W * (1 - share)).scatter_add_(-1, right, W * share)
+
+    def losses(self, mass: Tensor) -> Tensor:
+        """(..., S, H) the mean loss of a row at each point against each set."""
+        offsets = torch.arange(-self.points, self.points, device=mass.device, dtype=torch.float64)
+        kernel = torch.sigmoid(-self.sharpness * self.step * offsets)  # of a point so many steps above another
+        spectrum = torch.fft.rfft(kernel).unsqueeze(-2) * torch.fft.rfft(mass, n=2 * self.points)
+        return torch.fft.irfft(spectrum, n=2 * self.points)[..., self.points :]
+
+    def slopes(self, losses: Tensor) -> Tensor:
+        """(..., S, B) the derivative of each row's mean loss in its score."""
+        change = losses.diff(dim=-1) / self.step.unsqueeze(-2)
+        return change.gather(-1, self.left.unsqueeze(-2).expand(*change.shape[:-1], -1))
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """clip(1/2 - sharpness t, 0, 1), by sums over the rows below a score and within 1 / (2 sharpness) of it."""
+
+    sharpness: float = 1.0
+    unbiased = True
+
+    def sharpened(self, factor: float) -> Ramp:
+        return Ramp(factor * self.sharpness)
+
+    def _sums(self, s: Tensor, W: Tensor) -> tuple[Tensor, ...]:
+        """Of every row: shares (..., S, B) of each set that lie below and within reach, and the scores of the latter; float64,
+        as they are differences of long sums. Last, the scores s."""
+        s, W = s.double(), W.double()
+        ordered, order = s.sort(dim=-1)
+        moved = W.gather(-1, order.unsqueeze(-2).expand_as(W))
+        zero = torch.zeros_like(W[..., :1])
+        counts = torch.cat([zero, moved.cumsum(-1)], -1)
+        scores = torch.cat([zero, (moved * ordered.unsqueeze(-2)).cumsum(-1)], -1)
+        half = 0.5 / self.sharpness
+        low, high = torch.searchsorted(ordered, s - half), torch.searchsorted(ordered, s + half)
+        low, high = (at.unsqueeze(-2).expand_as(W) for at in (low, high))
+        below = counts.gather(-1, low)
+        return below, counts.gather(-1, high) - below, scores.gather(-1, high) - scores.gather(-1, low), s
+
+    def table(self, s: Tensor, W: Tensor) -> Tensor:
+        below, near, scores, t = self._sums(s, W)
+        won = (
+            below + (0.5 + self.sharpness * t.unsqueeze(-2)) * near - self.sharpness * scores
+        )  # (..., S, B) of row over set
+        total = W.double().sum(-1)
+        double = W.double()
+        return (double.sum(-1).unsqueeze(-1) * total.unsqueeze(-2) - double @ won.transpose(-1, -2)).to(s.dtype)
+
+    def slope(self, s: Tensor, W: Tensor, C: Tensor) -> Tensor:
+        _, near, _, _ = self._sums(s, W)
+        turned = (C - C.transpose(-1, -2)).double().transpose(-1, -2) @ W.double()
+        return -self.sharpness * (turned * near).sum(-2).to(s.dtype)
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """c1 (t - 1)^2: c1 (var + var' + (mean - mean' - 1)^2), linear in the rows."""
+
+    c1: float = 0.5
+    unbiased = False
+
+    def sharpened(self, factor: float) -> Quadratic:
+        """Itself: it is no smoothed step."""
+        return self
+
+    def _moments(self, s: Tensor, W: Tensor) -> tuple[Tensor, Tensor]:
+        mean = (W @ s.unsqueeze(-1)).squeeze(-1)
+        away = s.unsqueeze(-2) - mean.unsqueeze(-1)
+        return mean, away
+
+    def table(self, s: Tensor, W: Tensor) -> Tensor:
+        mean, away = self._moments(s, W)
+        variance = (W * away.square()).sum(-1)
+        gap = mean.unsqueeze(-1) - mean.unsqueeze(-2) - 1
+        return self.c1 * (variance.unsqueeze(-1) + variance.unsqueeze(-2) + gap.square())
+
+    def slope(self, s: Tensor, W: Tensor, C: Tensor) -> Tensor:
+        mean, away = self._moments(s, W)
+        gap = C * (mean.unsqueeze(-1) - mean.unsqueeze(-2) - 1)
+        of_mean = gap.sum(-1) - gap.sum(-2)
+        of_variance = C.sum(-1) + C.sum(-2)
+        return 2 * self.c1 * (W * (of_variance.unsqueeze(-1) * away + of_mean.unsqueeze(-1))).sum(-2)
+
+
+@dataclass(frozen=True, eq=False)
+class PairLosses:
+    """A statistic of a batch: m sums of t mean losses of pairs, plus a constant.
+
+    offset: of the column whose cells are numbered by the sets. sets: (S, k) bool, which cells each set has. pairs: (m, t, 2)
+    sets (a, b), of which a is meant to score higher. The metric counts Pr(h < h') + 1/2 Pr(h = h') for each.
+    A set without a row in the batch has loss 1/2 against any other.
+    """
+
+    offset: int
+    sets: np.ndarray
+    pairs: np.ndarray
+    loss: Loss
+    constant: float = 0.0
+
+    @property
+    def size(self) -> int:
+        return len(self.pairs)
+
+    @property
+    def unbiased(self) -> bool:
+        return self.loss.unbiased
+
+    def sharpened(self, factor: float) -> PairLosses:
+        """With a loss `factor` times as steep."""
+        return PairLosses(self.offset, self.sets, self.pairs, self.loss.sharpened(factor), self.constant)
+
+    def value(self, scores: Tensor, z: Tensor, batch: Any, true: bool) -> tuple[Tensor, Any]:
+        if scores.shape[-1] != batch.targets.shape[-1] or scores.dim() < batch.targets.dim():
+            raise OptionError("areas under ROC curves need one score per row; the model gives one for every class.")
+        cells = batch.cells - self.offset
+        k = self.sets.shape[1]
+        cells = torch.where((cells >= 0) & (cells < k), cells, -1).amax(-1)
+        weight = batch.objective
+        if true:
+            table = self._exact(scores, cells.expand(scores.shape), weight.expand(scores.shape)).to(scores)
+            return self._of_pairs(table), None
+        inside = torch.as_tensor(np.pad(self.sets, ((0, 0), (0, 1))), device=scores.device)
+        share = inside[:, cells].movedim(0, -2) * weight.unsqueeze(-2)
+        total = share.sum(-1, keepdim=True)
+        W = torch.where(total > 0, share / total.clamp_min(1e-300 if share.dtype == torch.float64 else 1e-30), 0.0)
+        W = W.expand(*scores.shape[:-1], *W.shape[-2:])
+        there = (total > 0).squeeze(-1).expand(W.shape[:-1])
+        both = there.unsqueeze(-1) & there.unsqueeze(-2)
+        table = torch.where(both, self.loss.table(scores, W), 0.5)
+        return self._of_pairs(table), (scores, W, both)
+
+    def _of_pairs(self, table: Tensor) -> Tensor:
+        first, second = torch.as_tensor(self.pairs, device=table.device).unbind(-1)
+        return table[..., first, second].sum(-1) + self.constant
+
+    def _exact(self, scores: Tensor, cells: Tensor, weight: Tensor) -> Tensor:
+        """(..., S, S) Pr(h < h') + 1/2 Pr(h = h'), 1/2 where a set is empty; float64 on the CPU."""
+        flat = [part.reshape(-1, part.shape[-1]).cpu().double().numpy() for part in (scores, cells, weight)]
+        found = []
+        for s, c, w in zip(*flat, strict=True):
+            equal = None if (w == w[0]).all() else w
+            wins = cell_wins(s, c.astype(np.int64), self.sets.shape[1], equal)
+            found.append(np.nan_to_num(wins.between(self.sets).T, nan=0.5))
+        return torch.as_tensor(np.stack(found)).reshape(*scores.shape[:-1], *found[0].shape)
+
+    def vjp(self, dq: Tensor, memo: Any) -> tuple[Tensor, Tensor | None]:
+        if memo is None:
+            raise RuntimeError("the exact areas have no slopes; ask for those of the surrogate.")
+        scores, W, both = memo
+        S = W.shape[-2]
+        flat = torch.as_tensor((self.pairs[..., 0] * S + self.pairs[..., 1]).ravel(), device=dq.device)
+        spread = dq.unsqueeze(-1).expand(*dq.shape, self.pairs.shape[1]).flatten(-2)
+        C = dq.new_zeros(*dq.shape[:-1], S * S).index_add(-1, flat, spread).unflatten(-1, (S, S))
+        return self.loss.slope(scores, W, torch.where(both, C, 0.0)), None

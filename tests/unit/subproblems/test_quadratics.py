@@ -1,0 +1,54 @@
+"""Quadratics under quadratic bounds: optimal by their own certificate, infeasible ones found so."""
+
+import numpy as np
+import pytest
+
+from fairbound.base.errors import DataError
+from fairbound.subproblems import SubproblemError
+from fairbound.subproblems.quadratics import QuadraticProgram
+
+
+def program(seed, d=5, m=3, rank=4):
+    """Random, with 0 strictly feasible; column 0 is a copy of column 1, along whose difference nothing moves."""
+    rng = np.random.default_rng(seed)
+    same = np.eye(d)
+    same[0] = same[1]
+    A = np.stack([(B := rng.normal(size=(d, d if i == 0 else rank))) @ B.T for i in range(1 + m)])
+    A, b = same.T @ A @ same, rng.normal(size=(1 + m, d)) @ same
+    return A, 3 * b, np.r_[rng.normal(), -rng.random(m) * 0.2 - 0.01]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_it_is_optimal_by_its_certificate(seed):
+    A, b, c = program(seed, d=4 + seed % 5, m=1 + seed % 4)
+    made = QuadraticProgram(A, b, c)
+    found = made.solve()
+    value = lambda i, x: x @ A[i] @ x + b[i] @ x + c[i]  # noqa: E731
+    x, y = found.x, found.multipliers
+    assert found.f == pytest.approx(value(0, x), abs=1e-9)
+    np.testing.assert_allclose(found.g, [value(i, x) for i in range(1, len(A))], atol=1e-9)
+    assert found.g.max() <= 1e-10 and (y >= 0).all() and abs(found.gap) <= 1e-9
+    H, gradient = A[0] + np.tensordot(y, A[1:], 1), b[0] + y @ b[1:]
+    np.testing.assert_allclose(2 * H @ x + gradient, 0, atol=1e-7 * (1 + y.sum()))
+    looser = c - np.r_[0.0, np.full(len(y), 0.3)]
+    assert made.solve(looser, start=y).f == pytest.approx(made.solve(looser).f, abs=1e-9)
+
+
+def test_bounds_that_do_not_bind_leave_the_least_value():
+    A, b, c = program(1)
+    c[1:] = -1e6
+    found = QuadraticProgram(A, b, c).solve()
+    assert found.steps == 0 and not found.multipliers.any()
+    least = c[0] - b[0] @ np.linalg.pinv(A[0]) @ b[0] / 4
+    assert found.f == pytest.approx(least, rel=1e-9)
+
+
+def test_contradictions_and_wrong_numbers_are_said():
+    A, b = np.stack([np.eye(2)] * 3), np.array([[0.0, 0.0], [-4.0, 0.0], [4.0, 0.0]])
+    with pytest.raises(SubproblemError, match="no point meets all constraints"):
+        QuadraticProgram(A, b, np.array([0.0, 3.9, 3.9])).solve()
+    with pytest.raises(DataError, match="not finite"):
+        QuadraticProgram(A * np.nan, b, np.zeros(3))
+    A[0, 1, 1] = 0.0
+    with pytest.raises(DataError, match="in which the objective is constant"):
+        QuadraticProgram(A, b, np.zeros(3))
