@@ -149,7 +149,12 @@ def rule(constraints: Sequence[dict[str, Any]]) -> str:
 
 
 def summary(audit: dict[str, Any]) -> str:
-    """One sentence under the verdict: how many constraints hold, and what the verdict means."""
+    """What stands under the verdict: how many constraints hold, what the verdict means, and whether the model is constant."""
+    constant = audit["metrics"].get("selection_rate") in (0.0, 1.0)
+    return _what_holds(audit) + (" The model is constant: it gives every row the same decision." if constant else "")
+
+
+def _what_holds(audit: dict[str, Any]) -> str:
     constraints = audit["constraints"]
     if not constraints:
         return "No constraint was given, so this page reports what was measured and judges nothing."

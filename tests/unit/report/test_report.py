@@ -11,8 +11,10 @@ from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import fairbound as fb
 import report_examples as examples
 from fairbound import report
 from fairbound.report import plots, render, schema, words
@@ -446,3 +448,15 @@ def test_a_frontier_s_chart_writes_each_bound_with_its_sign(sense, sign, monkeyp
     means = [{"bound": b, "value": v, "accuracy": v} for b, v in ((0.9, 0.88), (0.8, 0.83), (None, 0.7))]
     frontier_chart({"notion": "x", "sense": sense, "points": means, "summary": means})
     assert said == [f"{sign} 0.9", f"{sign} 0.8", "no bound"]
+
+
+@pytest.mark.parametrize(("score", "said"), [(-1.0, True), (1.0, True), (None, False)])
+def test_the_verdict_s_line_says_that_a_model_is_constant(score, said):
+    """A model that gives every row the same decision meets every bound on rates, which is no achievement."""
+    rng = np.random.default_rng(0)
+    y, group = rng.integers(0, 2, 400), rng.choice(["a", "b"], 400)
+    scores = rng.normal(size=400) if score is None else np.full(400, score)
+    found = fb.audit(scores, y, group, "demographic_parity <= 0.3", threshold=0)
+    assert found["verdict"] == "met"
+    assert ("The model is constant" in words.summary(found)) == said
+    assert ("The model is constant" in fb.report.table(found)) == said
