@@ -122,7 +122,9 @@ Algorithm = Annotated[str, _option("--algorithm", help="auto, or a method such a
 Objective = Annotated[
     str,
     _option(
-        "--objective", help="What is minimised: loss, largest_group_loss (the worst-off group's), or auc for rank."
+        "--objective",
+        help="What is minimised: loss; accuracy; auto (as much of the latter as keeps the scores in order); "
+        "largest_group_loss (the worst-off group's); auc for rank.",
     ),
 ]
 Seed = Annotated[int, _option("--seed", help="Decides the split and the training; equal seeds, equal results.", min=0)]
@@ -168,7 +170,7 @@ def _fit(
     constraint: Constraints = None,
     model: Model = "linear",
     algorithm: Algorithm = "auto",
-    objective: Objective = "loss",
+    objective: Objective = "auto",
     seed: Seed = 0,
     budget: BudgetText = None,
     positive: Positive = None,

@@ -48,7 +48,7 @@ class FitOptions:
     out: Path
     model: str = "linear"
     algorithm: str = "auto"
-    objective: str = "loss"
+    objective: str = "auto"
     seed: int = 0
     budget: str | None = None
     positive: str | None = None
