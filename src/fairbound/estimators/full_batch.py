@@ -1,7 +1,7 @@
 """A linear model trained on all rows at once: the lowest loss first, from there towards accuracy, both under the bounds.
 
 The share of the error rate in the objective rises in steps, each begun at the point before. With objective "auto" it rises
-as long as the area under the ROC curve stays near that of the lowest loss, so that scores keep their order.
+only where the area under the ROC curve stays near that of the lowest loss, so that scores keep their order.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from fairbound.rows.split import stratified_split
 from fairbound.solver.solve import Solution, solve
 from fairbound.subproblems.multipliers import kkt
 
-SHARES = (0.3, 0.65, 0.9)
-"""Shares of the error rate in the objective, in turn."""
+LESS, MIDDLE, MORE = 0.3, 0.65, 0.9
+"""Shares of the error rate in the objective: the middle one is tried first, then the one beside it."""
 
 AUC_LOSS = 0.002
 """By how much "auto" lets the area under the ROC curve fall."""
@@ -69,14 +69,12 @@ def train_full_batch(
     begin = method if refined == "no" else replace(quick, sharpness=method.sharpness)
     solution, share = run(None, under(first, 0.0), begin), 0.0
     least = area(first, solution.x) - AUC_LOSS if refined == "auto" else 0.0
-    for next_share in () if refined == "no" else SHARES:
-        if solution.stopped == "interrupted" or not solution.feasible:
-            break
-        after = run(solution, under(first, next_share), quick)
-        if not after.feasible or area(first, after.x) < least:
-            solution = replace(solution, stopped=after.stopped)
-            break
-        solution, share = after, next_share
+    tried = None if refined == "no" else MIDDLE
+    while tried is not None and solution.feasible and solution.stopped != "interrupted":
+        after = run(solution, under(first, tried), quick)
+        kept = bool(after.feasible) and not area(first, after.x) < least
+        solution, share = (after, tried) if kept else (replace(solution, stopped=after.stopped), share)
+        tried = (MORE if kept else LESS) if tried == MIDDLE else None
     if part is not None and solution.stopped != "interrupted":
         solution = run(solution, under(problem, share), quick)
     near = kkt(under(problem, share).sharpened(method.sharpness[-1]), solution.x)

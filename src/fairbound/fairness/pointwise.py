@@ -21,6 +21,7 @@ class Pointwise:
     """name; value: (scores, targets (..., B)) -> (..., B); slope: the same arguments -> a tensor shaped like scores.
 
     lipschitz: the largest |slope|. per_class: scores are (..., B, c), one for each of c classes; else (..., B).
+    odd: whether value(-s) = 1 - value(s), as of a share of decisions.
     A plan's column may average one as it is, trained and exact.
     """
 
@@ -29,6 +30,7 @@ class Pointwise:
     slope: Callable[[Tensor, Tensor], Tensor]
     lipschitz: float = 1.0
     per_class: bool = False
+    odd: bool = False
 
     def sharpened(self, factor: float) -> Pointwise:
         return self
@@ -83,7 +85,7 @@ def _sigmoid(sharpness: float) -> Pointwise:
         p = torch.sigmoid(sharpness * s if sharpness != 1 else s)
         return (p - p * p) * sharpness
 
-    return Pointwise("sigmoid", lambda s, y: torch.sigmoid(sharpness * s), slope, sharpness / 4)
+    return Pointwise("sigmoid", lambda s, y: torch.sigmoid(sharpness * s), slope, sharpness / 4, odd=True)
 
 
 def _hinge_rate(sharpness: float) -> Pointwise:

@@ -151,7 +151,9 @@ class RowFunction:
 
 LOSS = RowFunction(None, "loss")
 
-DECISION = Pointwise("decision", lambda s, y: (s > 0).to(s.dtype), lambda s, y: torch.zeros_like(s))
+DECISION = Pointwise(
+    "decision", lambda s, y: (s > 0).to(s.dtype), lambda s, y: torch.zeros_like(s), odd=True
+)  # a score of 0 is one decision, not two
 
 
 def _at_most(loss: Pointwise, largest: float) -> Pointwise:
@@ -170,16 +172,19 @@ def _weighted(table: Table, rate: Pointwise) -> Pointwise:
         return rate
     negative, positive = [torch.tensor(column, dtype=torch.float64) for column in zip(*table, strict=True)]
 
-    def of(weights: Tensor, y: Tensor, like: Tensor) -> Tensor:
-        w = weights.to(like)
-        return w[0] + (w[1] - w[0]) * y
+    def of(weights: Tensor, y: Tensor, like: Tensor) -> Tensor | float:
+        first, second = weights.tolist()
+        return first if first == second else first + (second - first) * y
 
     def value(s: Tensor, y: Tensor) -> Tensor:
-        # one minus "positive" where the decision itself is asked for: a score of 0 is one decision, not two
-        no = 1 - rate.value(s, y) if rate is DECISION else rate.value(-s, y)
-        return of(positive, y, s) * rate.value(s, y) + of(negative, y, s) * no
+        yes = rate.value(s, y)
+        if rate.odd:
+            return of(negative, y, s) + of(positive - negative, y, s) * yes
+        return of(positive, y, s) * yes + of(negative, y, s) * rate.value(-s, y)
 
     def slope(s: Tensor, y: Tensor) -> Tensor:
+        if rate.odd:
+            return of(positive - negative, y, s) * rate.slope(s, y)
         return of(positive, y, s) * rate.slope(s, y) - of(negative, y, s) * rate.slope(-s, y)
 
     lipschitz = rate.lipschitz * float((positive - negative).abs().max())
