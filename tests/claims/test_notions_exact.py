@@ -292,3 +292,20 @@ def test_every_notion_has_a_definition_here():
         "group_loss",
         "auc_parity",  # test_auc_parity.py
     }
+
+
+@pytest.mark.parametrize("stated", ["predictive_parity <= 0.1", "f1_parity <= 0.1", "treatment_equality <= 0.5"])
+@pytest.mark.parametrize("options", [{"objective": "accuracy"}, {"objective_class": 1}])
+def test_a_ratio_is_the_same_number_whatever_is_minimised(stated, options):
+    """Another objective adds quantities before the ratios; the bounds must not read these in their place."""
+    rng = np.random.default_rng(0)
+    X, y, group = rng.normal(size=(300, 3)), rng.integers(0, 2, 300), rng.choice(["a", "b", "c"], 300)
+    x = torch.tensor([0.5, -1.0, 0.3, 0.1], dtype=torch.float64)
+
+    def problem(**more):
+        return fb.FairProblem(MLP(3), X, y, group, stated, dtype=torch.float64, **more)
+
+    plain, other = problem(), problem(**options)
+    for true in (False, True):
+        assert torch.allclose(plain.values(x, plain.full(), true).g, other.values(x, other.full(), true).g, atol=1e-12)
+    assert torch.allclose(plain.jacobian(x, plain.full())[1][1:], other.jacobian(x, other.full())[1][1:], atol=1e-12)

@@ -175,6 +175,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             made.all_rows if self.validation == "auto" else None,
             method=choice.method,
             last_layer=choice.last_layer,
+            rival=isinstance(self.algorithm, str) and self.algorithm == "auto",
             margins=MARGINS if isinstance(self.algorithm, str) and hasattr(choice.method, "margin") else (),
             part=made.part,
             refined=refined,

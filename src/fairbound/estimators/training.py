@@ -1,4 +1,5 @@
-"""A model trained under stated bounds. By a method that takes all rows at once: see `full_batch`. By a method of random
+"""A model trained under stated bounds. By a method that takes all rows at once: see `full_batch`; under "auto" the better of it
+and of random batches, where it meets no bound or where ratios of rates are bounded. By a method of random
 batches it is chosen on rows held back, in up to three runs, each of the same budget:
 
 1. on the training rows, choosing the iterate that meets every bound on the rows held back too;
@@ -118,6 +119,7 @@ def train(
     part: FairProblem | None = None,
     refined: Literal["no", "auto", "yes"] = "no",
     margins: Sequence[float] = (),
+    rival: bool = False,
     budget: str | float | Budget | None,
     batch_size: int,
     sampling: str,
@@ -128,22 +130,9 @@ def train(
 
     held: rows held back, or None. all_rows: makes the problem of the third run; None leaves it out. last_layer: whether
     `finished` follows. part, refined: as in `train_full_batch`. margins: of the runs made again; none keep the method's own.
+    rival: whether a method of all rows that meets no bound, or has ratios to bound, is compared with random batches.
     budget: as in FairClassifier. The other arguments are those of `solve`.
     """
-    if isinstance(method, FullBatchALM):
-        limit = AT_ONCE if budget is None else Budget.of(budget)
-        solution, optimality = train_full_batch(
-            problem,
-            part,
-            method,
-            refined=refined,
-            budget=limit,
-            sampling=sampling,
-            seed=seed,
-            validation=held,
-            progress=progress,
-        )
-        return Trained(problem, held, solution, method, limit, [], [], optimality)
     steps = max(LEAST_STEPS, math.ceil(EPOCHS * problem.rows / batch_size))
     limit = Budget.of(budget) if budget is not None else Budget(steps=steps)
     run = partial(
@@ -156,12 +145,38 @@ def train(
         patience=PATIENCE if budget is None else 1.0,
         progress=progress,
     )
+    if isinstance(method, FullBatchALM):
+        rounds = AT_ONCE if budget is None else limit
+        options: dict[str, Any] = {"budget": rounds, "sampling": sampling, "seed": seed, "progress": progress}
+        solution, optimality = train_full_batch(problem, part, method, refined=refined, validation=held, **options)
+        trained = Trained(problem, held, solution, method, rounds, [], [], optimality)
+        if not rival or (solution.feasible and not len(problem.plan.ratios)) or solution.stopped == "interrupted":
+            return trained
+        return _better(
+            trained, _on_batches(problem, held, None, partial(run, algorithm=ALM()), ALM(), (), limit), refined
+        )
     trained = _on_batches(problem, held, all_rows, run, method, margins, limit)
     if not last_layer or trained.solution.stopped == "interrupted":
         return trained
-    options = {"budget": AT_ONCE, "progress": progress}
-    solution, optimality = finished(trained.problem, trained.held, trained.solution, refined=refined, **options)
+    solution, optimality = finished(
+        trained.problem, trained.held, trained.solution, refined=refined, budget=AT_ONCE, progress=progress
+    )
     return trained._replace(solution=solution, optimality=optimality)
+
+
+def _better(at_once: Trained, on_batches: Trained, refined: Literal["no", "auto", "yes"]) -> Trained:
+    """The one of two that meets every bound; where both do, that of higher accuracy, or of lower loss where accuracy is not asked
+    for; where neither does, that of the smaller excess."""
+
+    def rank(trained: Trained) -> tuple[bool, float, float]:
+        solution, measured = trained.solution, trained.problem.evaluate(trained.solution.x)
+        found = _found(solution)
+        aim = measured.f if refined == "no" or "accuracy" not in measured.extra else -measured.extra["accuracy"]
+        return not found, 0.0 if found else float(solution.violation), float(aim)
+
+    if rank(at_once) <= rank(on_batches):
+        return at_once._replace(solution=replace(at_once.solution, stopped=on_batches.solution.stopped))
+    return on_batches._replace(notes=[*on_batches.notes, "Random batches (alm) gave the better model, which is taken."])
 
 
 def _on_batches(

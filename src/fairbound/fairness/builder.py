@@ -211,7 +211,9 @@ class Builder:
             tuple(self._cell_names),
             np.concatenate([np.zeros(0, dtype=np.int64), *self._owner, *self._late_owner]),
             np.concatenate([np.zeros(0), *self._spare, np.zeros(extra)]),
+            best=tuple(self._best),
             dropped=tuple(self._dropped),
+            ratios=np.array(list(self._ratios), dtype=np.int64).reshape(-1, 2),
             statistics=tuple(self._statistics),
             auxiliaries=tuple(self._auxiliaries),
             combinations=tuple(c for c, _ in self._late),
@@ -231,12 +233,11 @@ class Builder:
             starts = np.array([0, cells, first_auxiliary, first_ratio])
             return starts[at // _LATER] + at % _LATER
 
-        ratios = np.array(list(self._ratios), dtype=np.int64).reshape(-1, 2)
         objective = plan.objective
         return replace(
             plan,
             index=final(plan.index),
-            ratios=final(ratios),
-            best=tuple(replace(b, quantities=tuple(final(b.quantities).tolist())) for b in self._best),
+            ratios=final(plan.ratios),
+            best=tuple(replace(b, quantities=tuple(final(b.quantities).tolist())) for b in plan.best),
             objective=None if objective is None else replace(objective, index=tuple(final(objective.index).tolist())),
         )
