@@ -191,6 +191,17 @@ def test_wrong_options_name_themselves(options, said):
         Accuracy(1.5)
 
 
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_curvature_is_the_second_moment_of_the_features_dense_or_sparse(bias):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 4)) * (rng.random((200, 4)) < 0.5), rng.integers(0, 2, 200)
+    rows = np.column_stack([X, np.ones(200)]) if bias else X
+    for features in (X, sparse.csr_matrix(X)):
+        problem = fb.FairProblem(MLP(4, bias=bias), features, y, dtype=torch.float64)
+        assert np.allclose(problem.curvature(), rows.T @ rows / 200, atol=1e-12)
+    assert fb.FairProblem(MLP(4, (3,)), X, y).curvature() is None
+
+
 # -- the last layer of a network ------------------------------------------------------------------------------
 
 

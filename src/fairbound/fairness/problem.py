@@ -182,16 +182,23 @@ class FairProblem(Verbs, BaseProblem):
         return made
 
     def curvature(self) -> Tensor | None:
-        """(n, n) second moments of the features of at most CURVATURE_ROWS rows, for a dense linear model of one score."""
+        """(n, n) second moments of the features of at most CURVATURE_ROWS rows, for a linear model of one score."""
         model, features = self.model, self.features
-        if not isinstance(model, MLP) or model.hidden or model.outputs > 1 or not isinstance(features, Tensor):
+        if not isinstance(model, MLP) or model.hidden or model.outputs > 1:
             return None
         if model.n != self.n or model.n > MOST_CURVED:
             return None
         if self._curvature is None:
-            rows = features[:: -(-len(features) // CURVATURE_ROWS)]
-            rows = torch.cat([rows, torch.ones_like(rows[:, :1])], dim=1) if model.bias else rows
-            self._curvature = rows.mT @ rows / len(rows)
+            step = -(-self.rows // CURVATURE_ROWS)
+            rows = (
+                features.double().matrices[0][::step]
+                if isinstance(features, SparseRows)
+                else features[::step].cpu().numpy()
+            )
+            second, mean = rows.T @ rows / rows.shape[0], np.asarray(rows.mean(axis=0, dtype=np.float64)).reshape(1, -1)
+            second = second.toarray() if isinstance(features, SparseRows) else second
+            whole = np.block([[second, mean.T], [mean, np.ones((1, 1))]]) if model.bias else second
+            self._curvature = torch.as_tensor(whole, dtype=torch.float64)
         return self._curvature
 
     # -- measuring ----------------------------------------------------------------------------------------------

@@ -192,7 +192,7 @@ def _minimised(value_and_slope: Any, x: Tensor, curvature: Tensor | None, iterat
     """A point of lower value than x (n,), by L-BFGS in the coordinates z = L' x, where L L' is the curvature (n, n)."""
     factor = back = None
     if curvature is not None:
-        ridge = RIDGE * curvature.diagonal().mean() * torch.eye(len(curvature), dtype=torch.float64)
+        ridge = RIDGE * curvature.diagonal().mean().clamp_min(RIDGE) * torch.eye(len(curvature), dtype=torch.float64)
         factor = np.linalg.cholesky((curvature.double().cpu() + ridge).numpy())
         back = np.linalg.inv(factor)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-LATEST = 8
+LATEST = 4
 """Iterates that are kept to land between."""
 
 TOWARDS, BISECTIONS = 2, 7
@@ -21,8 +21,8 @@ class Best:
     """The best iterate so far: feasible before infeasible; then the lower objective; then the smaller violation.
 
     x: (..., n); f, violation: (...,) of the rows it was chosen on; step: (...,) where it was met; met: (...,) the last step
-    at which any iterate met the bounds, -1 for none. recent_x: (LATEST, ..., n), recent_f, recent_violation: (LATEST, ...)
-    of the latest iterates, for `land`.
+    at which any iterate met the bounds, -1 for none. recent_x: (k, ..., n), recent_f, recent_violation: (k, ...)
+    of the k latest iterates, for `land`.
     """
 
     x: Tensor
@@ -35,13 +35,14 @@ class Best:
     recent_violation: Tensor
 
     @classmethod
-    def none(cls, x: Tensor) -> Best:
-        """Nothing yet but the start x (..., n), which any point with a finite violation beats."""
+    def none(cls, x: Tensor, latest: int = LATEST) -> Best:
+        """Nothing yet but the start x (..., n), which any point with a finite violation beats. latest: iterates that are kept for
+        `land`, 0 where it is not to be called."""
         lead = x.shape[:-1]
         far = torch.full(lead, math.inf, dtype=torch.float64)
         never = torch.full(lead, -1, dtype=torch.int64)
-        latest = far.expand(LATEST, *lead)
-        return cls(x.clone(), far, far.clone(), never, never.clone(), x.expand(LATEST, *x.shape), latest, latest)
+        kept = far.expand(latest, *lead)
+        return cls(x.clone(), far, far.clone(), never, never.clone(), x.expand(latest, *x.shape), kept, kept)
 
     @property
     def found(self) -> bool:
@@ -52,9 +53,10 @@ class Best:
         """Take x (..., n) with objective f (...,) and violation (...,) >= 0 where it is better, run by run: one that meets
         the bounds before one that does not, then the lower f, or the smaller violation where neither does."""
         f, violation = f.double().cpu(), violation.double().cpu()
-        self.recent_x = torch.cat([self.recent_x[1:], x.unsqueeze(0)])
-        self.recent_f = torch.cat([self.recent_f[1:], f.unsqueeze(0)])
-        self.recent_violation = torch.cat([self.recent_violation[1:], violation.unsqueeze(0)])
+        if len(self.recent_x):
+            self.recent_x = torch.cat([self.recent_x[1:], x.unsqueeze(0)])
+            self.recent_f = torch.cat([self.recent_f[1:], f.unsqueeze(0)])
+            self.recent_violation = torch.cat([self.recent_violation[1:], violation.unsqueeze(0)])
         self._take(x, f, violation, step)
 
     def _take(self, x: Tensor, f: Tensor, violation: Tensor, step: int) -> None:

@@ -22,7 +22,7 @@ from fairbound.methods.method import Method, State, described
 from fairbound.problems.problem import Draws, Measured, Problem
 from fairbound.problems.wrappers import Counted
 from fairbound.solver import checkpoint as store
-from fairbound.solver.best import Best
+from fairbound.solver.best import LATEST, Best
 from fairbound.solver.budget import Budget
 
 AVERAGE_EVERY = 10
@@ -104,7 +104,9 @@ class Run:
             )
         self.mean = self.state.point.clone() if settings.average else None
         self.problem.counts = Counts()
-        self.best, self.recorder, self.clock = Best.none(x), Recorder(Path(records) if records else None), Clock()
+        self.lands = self.state.outer is None and problem.m > 0
+        self.best = Best.none(x, LATEST if self.lands else 0)
+        self.recorder, self.clock = Recorder(Path(records) if records else None), Clock()
         self.next_record: float = 0
         if settings.checkpoint is not None:
             check_writable(settings.checkpoint.parent)
@@ -142,7 +144,7 @@ class Run:
                 if not self.recorder.rows or self.recorder.rows[-1]["step"] != self.state.k:
                     self._record()
                 self._save()
-                if self.state.outer is None and self.problem.m and not interrupts.seen:
+                if self.lands and not interrupts.seen:
                     self.best.land(lambda x: self._judged(x)[:2], self.state.k)
         if self.settings.progress:
             print(file=sys.stderr)
