@@ -238,7 +238,8 @@ def test_an_infeasible_bound_is_said_with_the_smallest_value(run, csv, tmp_path)
 
 
 def test_a_model_that_never_left_the_start_is_a_warning(run, csv, tmp_path):
-    fit(run, csv, tmp_path / "o", "--constraint", "demographic_parity <= 0.001", "--budget", "60 steps")
+    bound = ["--constraint", "demographic_parity <= 0.001"]
+    fit(run, csv, tmp_path / "o", *bound, "--algorithm", "sgd", "--budget", "60 steps")
     said, _ = warnings_of(tmp_path / "o")
     assert "it has learnt nothing" in said
 
