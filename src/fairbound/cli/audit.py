@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,14 +98,7 @@ def run_audit(options: AuditOptions) -> Outcome:
         sensitive_features=groups,
         constraint=bounds,
         confidence=options.confidence,
-        title=f"{label}: {Path(options.data).name}",
-        data={
-            "name": Path(options.data).name,
-            "checksum": checksum,
-            "label": label,
-            "positive": str(classes[1]) if len(classes) == 2 else None,
-            "split": "all rows of the file, taken as held out",
-        },
+        **_file_facts(options, label, checksum, classes),
         model=model,
         warnings=warnings,
         notes=notes,
@@ -165,19 +159,25 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int) -> Outcome:
         bounds,
         classes=classes,
         confidence=options.confidence,
-        title=f"{label}: {Path(options.data).name}",
-        data={
-            "name": Path(options.data).name,
-            "checksum": checksum,
-            "label": label,
-            "positive": str(classes[1]),
-            "split": "all rows of the file, taken as held out",
-        },
+        **_file_facts(options, label, checksum, classes),
         model=_score_facts(options) if classifier is None else _model_facts(classifier, options),
         warnings=[*dict.fromkeys(warnings), *([_OWN_FILE] if trained else [])],
         notes=[merged.read_as] if classifier is None else [],
     )
     return _written(said, options)
+
+
+def _file_facts(options: AuditOptions, label: str, checksum: str | None, classes: Sequence[Any]) -> dict[str, Any]:
+    """Title and data of the report on a file, as `audit` takes them; classes: the labels, the positive one last of two."""
+    name = Path(options.data).name
+    data = {
+        "name": name,
+        "checksum": checksum,
+        "label": label,
+        "positive": str(classes[1]) if len(classes) == 2 else None,
+        "split": "all rows of the file, taken as held out",
+    }
+    return {"title": f"{label}: {name}", "data": data}
 
 
 def _written(found: dict[str, Any], options: AuditOptions) -> Outcome:

@@ -44,7 +44,7 @@ def finished(
     beside = None if held is None else last_layer(held, x, refined, own.plan)
     options |= {"validation": beside, "x0": x[-own.n :]}
     after, facts = train_full_batch(own, None, FullBatchALM(), refined=refined, **options)
-    if after.stopped == "interrupted" or (solution.feasible and int(solution.best_step) > 0 and not after.feasible):
+    if after.stopped == "interrupted" or (solution.found and not after.feasible):
         return replace(solution, stopped=after.stopped), {}
     before = x[: -own.n]
     whole = replace(after, x=torch.cat([before, after.x]), last=torch.cat([before, after.last]))

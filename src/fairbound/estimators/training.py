@@ -170,7 +170,7 @@ def _better(at_once: Trained, on_batches: Trained, refined: Literal["no", "auto"
 
     def rank(trained: Trained) -> tuple[bool, float, float]:
         solution, measured = trained.solution, trained.problem.evaluate(trained.solution.x)
-        found = _found(solution)
+        found = solution.found
         aim = measured.f if refined == "no" or "accuracy" not in measured.extra else -measured.extra["accuracy"]
         return not found, 0.0 if found else float(solution.violation), float(aim)
 
@@ -197,11 +197,11 @@ def _on_batches(
     followed = False  # whether the multipliers of the solution are of the validation rows
     if held is not None and bounds_classes and method.name == "alm" and _unfinished(solution):
         again = run(problem.with_dual_rows(held), validation=held)
-        if _found(again) or again.violation < solution.violation:
+        if again.found or again.violation < solution.violation:
             solution, followed = again, True
         elif again.stopped == "interrupted":
             solution = replace(solution, stopped="interrupted")
-    missed = [] if held is None or _found(solution) else missed_beyond_chance(problem, held, solution.x)
+    missed = [] if held is None or solution.found else missed_beyond_chance(problem, held, solution.x)
     if missed:
         cautions.append(
             f"On the rows held back for validation {missed[0]!r} is missed by more than chance explains: the model fits its "
@@ -236,17 +236,12 @@ def _with_room(
         if not _unfinished(solution):
             break
         again = run(problem, validation=held, algorithm=replace(method, margin=margin))  # type: ignore[type-var]
-        if _found(again):
+        if again.found:
             notes.append(f"Trained again with {margin:.0%} of each bound kept as margin: with less none was met.")
-        solution = again if _found(again) or again.stopped == "interrupted" else solution
+        solution = again if again.found or again.stopped == "interrupted" else solution
     return solution
-
-
-def _found(solution: Solution) -> bool:
-    """Whether a model other than the start met every bound."""
-    return bool(solution.feasible) and int(solution.best_step) > 0
 
 
 def _unfinished(solution: Solution) -> bool:
     """Whether no model other than the start met every bound, and nobody stopped the run."""
-    return not _found(solution) and solution.stopped != "interrupted"
+    return not solution.found and solution.stopped != "interrupted"

@@ -174,6 +174,7 @@ class FairProblem(Verbs, BaseProblem):
         """This problem, whose objective is an Accuracy, with another share of the error rate. Rows are shared."""
         plan = self.plan
         assert plan.objective is not None
+        self.curvature()  # taken once: the copies share it
         made = copy(self)
         plan = replace(plan, objective=replace(plan.objective, coefficient=objective.coefficients))
         Verbs.__init__(

@@ -41,6 +41,11 @@ class Solution:
     stopped: Stopped
     message: str
 
+    @property
+    def found(self) -> bool:
+        """Whether a point other than the start met every bound, of a single run."""
+        return bool(self.feasible) and int(self.best_step) > 0
+
     def __repr__(self) -> str:
         last = self.records[-1]["train"]["f"] if self.records else None
         return (
