@@ -165,8 +165,9 @@ class FairProblem(Verbs, BaseProblem):
         """This problem with surrogates of decisions `factor` times as steep. Rows and batches are shared."""
         made = copy(self)
         made._functions = [f.sharpened(factor).trained(self.loss) for f in self.plan.functions]
-        steeper = (s.sharpened(factor) if hasattr(s, "sharpened") else s for s in self.plan.statistics)
-        made.plan = replace(self.plan, statistics=tuple(steeper))
+        if self.plan.statistics:  # else the plan, and what it has computed, is shared
+            steeper = (s.sharpened(factor) if hasattr(s, "sharpened") else s for s in self.plan.statistics)
+            made.plan = replace(self.plan, statistics=tuple(steeper))
         made._kept = None
         return made
 
