@@ -12,16 +12,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fairbound.base.interrupts import INTERRUPTED
+from fairbound.cli.options import (
+    Algorithm,
+    BatchSize,
+    BudgetText,
+    ChunkRows,
+    Confidence,
+    Constraints,
+    Cross,
+    Data,
+    DataDir,
+    Debug,
+    Drop,
+    Group,
+    Json,
+    KeepSensitive,
+    Label,
+    Model,
+    Objective,
+    Out,
+    Positive,
+    Seed,
+    TestSize,
+    option,
+    typer,
+)
 
 if TYPE_CHECKING:
     from fairbound.cli.outcome import Outcome
 
 WRONG_USE = 2
-
-try:
-    import typer
-except ImportError:  # the extra `cli` is not installed; main() says so
-    typer = None  # type: ignore[assignment]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,58 +113,6 @@ def _app() -> typer.Typer:
     return app
 
 
-def _option(*names: str, help: str, **more: Any) -> Any:
-    return None if typer is None else typer.Option(*names, help=help, **more)
-
-
-Json = Annotated[bool, _option("--json", help="Print one JSON object and nothing else on standard output.")]
-Debug = Annotated[bool, _option("--debug", help="Show where in the program an error arose.")]
-Out = Annotated[Path, _option("--out", help="Folder to write; made where missing.")]
-DataDir = Annotated[str | None, _option("--data-dir", help="Folder of data files; FAIRBOUND_DATA by default.")]
-Data = Annotated[str, _option("--data", help="A CSV or Parquet file, or the name of a data set.")]
-Label = Annotated[
-    str | None, _option("--label", help="Column to predict; two values, or more where only classes are bounded.")
-]
-Group = Annotated[str | None, _option("--group", help="Sensitive columns, separated by commas.")]
-Positive = Annotated[
-    str | None, _option("--positive", help="The label's value that counts as positive; the greater one by default.")
-]
-Constraints = Annotated[
-    list[str] | None,
-    _option(
-        "--constraint", help="A bound, 'demographic_parity <= 0.02' or 'recall of class b >= 0.9'; may be repeated."
-    ),
-]
-Cross = Annotated[bool, _option("--cross", help="Compare combinations of the sensitive columns (race x sex).")]
-Confidence = Annotated[float, _option("--confidence", help="Of all verdicts together, between 0.5 and 1.")]
-Model = Annotated[str, _option("--model", help="linear, or mlp:64,32 for layers of 64 and 32 units.")]
-Algorithm = Annotated[str, _option("--algorithm", help="auto, or a method such as alm or ssl_alm.")]
-Objective = Annotated[
-    str,
-    _option(
-        "--objective",
-        help="What is minimised: loss; accuracy; auto (as much of the latter as keeps the scores in order); "
-        "largest_group_loss (the worst-off group's); auc for rank.",
-    ),
-]
-Seed = Annotated[int, _option("--seed", help="Decides the split and the training; equal seeds, equal results.", min=0)]
-BudgetText = Annotated[
-    str | None, _option("--budget", help="'30s', '5000 steps' or '10 epochs'; by the rows if absent.")
-]
-TestSize = Annotated[
-    float | None,
-    _option("--test-size", help="Share of rows held out; the published split or 0.25 by default."),
-]
-BatchSize = Annotated[int, _option("--batch-size", help="Rows per training step.", min=1)]
-KeepSensitive = Annotated[
-    bool, _option("--keep-sensitive/--drop-sensitive", help="Whether the sensitive columns are features too.")
-]
-ChunkRows = Annotated[
-    int | None, _option("--chunk-rows", help="Read the file this many rows at a time, to bound memory.", min=1)
-]
-Drop = Annotated[str | None, _option("--drop", help="Columns that are no features, separated by commas.")]
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
         from fairbound import __version__
@@ -155,7 +123,7 @@ def _print_version(wanted: bool) -> None:
 
 def _root(
     version: Annotated[
-        bool, _option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+        bool, option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
     debug: Debug = False,
 ) -> None:
@@ -179,12 +147,12 @@ def _fit(
     keep_sensitive: KeepSensitive = False,
     drop: Drop = None,
     baseline: Annotated[
-        bool, _option("--baseline/--no-baseline", help="Train an unconstrained model too, for comparison.")
+        bool, option("--baseline/--no-baseline", help="Train an unconstrained model too, for comparison.")
     ] = True,
     cross: Cross = False,
     use_groups_at_prediction: Annotated[
         bool,
-        _option(
+        option(
             "--use-groups-at-prediction",
             help="Give every group the threshold that meets the bounds; decisions then need the group.",
         ),
@@ -225,18 +193,18 @@ def _fit(
 
 
 def _audit(
-    data: Annotated[str, _option("--data", help="A CSV or Parquet file of rows not used in training.")],
-    label: Annotated[str, _option("--label", help="Column of true outcomes.")],
+    data: Annotated[str, option("--data", help="A CSV or Parquet file of rows not used in training.")],
+    label: Annotated[str, option("--label", help="Column of true outcomes.")],
     out: Out,
     group: Group = None,
     score: Annotated[
         str | None,
-        _option("--score", help="Column of decisions (0/1), probabilities, real scores or predicted labels."),
+        option("--score", help="Column of decisions (0/1), probabilities, real scores or predicted labels."),
     ] = None,
-    model: Annotated[Path | None, _option("--model", help="Folder of a saved model, such as OUT/model of fit.")] = None,
+    model: Annotated[Path | None, option("--model", help="Folder of a saved model, such as OUT/model of fit.")] = None,
     positive: Positive = None,
     threshold: Annotated[
-        float | None, _option("--threshold", help="Positive where the score is above it; 0.5 or 0 by default.")
+        float | None, option("--threshold", help="Positive where the score is above it; 0.5 or 0 by default.")
     ] = None,
     constraint: Constraints = None,
     cross: Cross = False,
@@ -268,11 +236,11 @@ def _audit(
 def _frontier(
     data: Data,
     out: Out,
-    constraint: Annotated[str, _option("--constraint", help="A notion without its bound: demographic_parity.")],
+    constraint: Annotated[str, option("--constraint", help="A notion without its bound: demographic_parity.")],
     bounds: Annotated[
-        str, _option("--bounds", help="Bounds to train under, separated by commas.")
+        str, option("--bounds", help="Bounds to train under, separated by commas.")
     ] = "0.01,0.02,0.05,0.1",
-    seeds: Annotated[int, _option("--seeds", help="Models per bound, with seeds SEED, SEED+1, ...", min=1)] = 3,
+    seeds: Annotated[int, option("--seeds", help="Models per bound, with seeds SEED, SEED+1, ...", min=1)] = 3,
     label: Label = None,
     group: Group = None,
     model: Model = "linear",
@@ -326,19 +294,19 @@ def _reproduce(
         str, typer.Argument(help="deep-benchmark, level-set, or a TOML file of a study.") if typer else None
     ],
     out: Out,
-    quick: Annotated[bool, _option("--quick", help="The study's short form: minutes on two cores.")] = False,
-    only: Annotated[str | None, _option("--only", help="Items of the study, separated by commas.")] = None,
+    quick: Annotated[bool, option("--quick", help="The study's short form: minutes on two cores.")] = False,
+    only: Annotated[str | None, option("--only", help="Items of the study, separated by commas.")] = None,
     tune: Annotated[
-        bool, _option("--tune", help="Also tune every method on validation rows, with equal budgets.")
+        bool, option("--tune", help="Also tune every method on validation rows, with equal budgets.")
     ] = False,
     seeds: Annotated[
-        int | None, _option("--seeds", help="Runs of every method; the study's own by default.", min=1)
+        int | None, option("--seeds", help="Runs of every method; the study's own by default.", min=1)
     ] = None,
     budget: Annotated[
-        str | None, _option("--budget", help="Of every run, such as 30s; the study's own by default.")
+        str | None, option("--budget", help="Of every run, such as 30s; the study's own by default.")
     ] = None,
-    jobs: Annotated[int, _option("--jobs", help="Runs at once, each in its own process and thread.", min=1)] = 1,
-    backend: Annotated[str, _option("--backend", help="loky, threading, ray or dask.")] = "loky",
+    jobs: Annotated[int, option("--jobs", help="Runs at once, each in its own process and thread.", min=1)] = 1,
+    backend: Annotated[str, option("--backend", help="loky, threading, ray or dask.")] = "loky",
     data_dir: DataDir = None,
     as_json: Json = False,
     debug: Debug = False,
@@ -374,8 +342,8 @@ def _datasets_info(
 def _datasets_fetch(
     name: Annotated[str, typer.Argument(help="Name of a data set.") if typer else None],
     data_dir: DataDir = None,
-    state: Annotated[str | None, _option("--state", help="acs-income only: states such as OK,TX.")] = None,
-    year: Annotated[int | None, _option("--year", help="acs-income only: year of the survey.")] = None,
+    state: Annotated[str | None, option("--state", help="acs-income only: states such as OK,TX.")] = None,
+    year: Annotated[int | None, option("--year", help="acs-income only: year of the survey.")] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> int:

@@ -35,7 +35,8 @@ def label_text(value: Any) -> str | None:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _columns_of(sensitive_features: Any) -> dict[str, Any]:
+def columns_of(sensitive_features: Any) -> dict[str, Any]:
+    """The columns of sensitive features as `Groups.of` takes them, by attribute. Raises: DataError for other shapes."""
     if isinstance(sensitive_features, dict):
         return {str(k): v for k, v in sensitive_features.items()}
     frame = frame_of(sensitive_features)
@@ -79,7 +80,7 @@ class Groups:
         if isinstance(sensitive_features, Groups):
             return sensitive_features
         codes, names = [], []
-        columns = _columns_of(sensitive_features)
+        columns = columns_of(sensitive_features)
         for attribute, column in columns.items():
             coded, texts = _coded_texts(column)
             known = sorted({v for v in texts if v is not None}, key=natural_order)
@@ -101,7 +102,7 @@ class Groups:
 
         A group never seen becomes MISSING: no bound was stated for it.
         """
-        columns = _columns_of(sensitive_features)
+        columns = columns_of(sensitive_features)
         if len(columns) == len(self.attributes) and set(columns) != set(self.attributes) and len(columns) == 1:
             columns = {self.attributes[0]: next(iter(columns.values()))}
         absent = [a for a in self.attributes if a not in columns]
