@@ -28,9 +28,9 @@ class Mutant(NamedTuple):
 
 MUTANTS = {
     # methods
-    "alm: multipliers descend": Mutant("methods/alm.py", "(state.multipliers + (self.dual_step_size", "(state.multipliers - (self.dual_step_size", "claims/test_alm.py"),
+    "alm: multipliers descend": Mutant("methods/alm.py", "(before + (self.dual_step_size", "(before - (self.dual_step_size", "claims/test_alm.py"),
     "alm: no penalty in the weights": Mutant("methods/alm.py", "w = (y + self.penalty * scale * inner)", "w = (y + 0 * scale * inner)", "claims/test_alm.py"),
-    "alm: margin gives bounds away": Mutant("methods/alm.py", "measured.g + self.margin * problem.bounds", "measured.g - self.margin * problem.bounds", "claims/test_alm.py"),
+    "alm: margin gives bounds away": Mutant("methods/alm.py", "measured.g + self.margin * measured.of(", "measured.g - self.margin * measured.of(", "claims/test_alm.py"),
     "full_batch: offsets the wrong way": Mutant("methods/full_batch_alm.py", '"offset": e.g - trained.g', '"offset": trained.g - e.g', "claims/test_full_batch.py"),
     "full_batch: multipliers descend": Mutant("methods/full_batch_alm.py", "(y + rho * (e.g + margin)).clamp(", "(y - rho * (e.g + margin)).clamp(", "claims/test_full_batch.py"),
     "full_batch: slope of the objective forgotten at first": Mutant("subproblems/multipliers.py", "nnls(jacobian[1:].T, -jacobian[0])", "nnls(jacobian[1:].T, jacobian[0])", "unit/subproblems/test_multipliers.py"),
@@ -43,7 +43,7 @@ MUTANTS = {
     "switching: the smallest constraint is tested": Mutant("methods/switching_subgradient.py", "_masked(problem.values(x, test)).amax(-1)", "_masked(problem.values(x, test)).amin(-1)", "claims/test_switching.py"),
     "ghost: halves not averaged": Mutant("methods/stochastic_ghost.py", "(d_odd + d_even) / 2) /", "(d_odd + d_even)) /", "claims/test_ghost.py"),
     "ghost: kappa without the violation": Mutant("methods/stochastic_ghost.py", "return (1 - config.weight) * worst + config", "return config", "claims/test_ghost.py"),
-    "ynw: queues without the move": Mutant("methods/ynw.py", "(queues + e.g + along(moved - x))", "(queues + e.g)", "claims/test_level_set_baselines.py"),
+    "ynw: queues without the move": Mutant("methods/ynw.py", "(e.of(queues) + e.g + along(moved - x))", "(e.of(queues) + e.g)", "claims/test_level_set_baselines.py"),
     "ynw: half as far": Mutant("methods/ynw.py", "direction / (2 * self.alpha)", "direction / (4 * self.alpha)", "claims/test_level_set_baselines.py"),
     "dfls: level moved whole": Mutant("methods/dfls.py", "state.level + upper / 2)", "state.level + upper)", "claims/test_level_set_baselines.py"),
     "dfls: error without the steps": Mutant("methods/dfls.py", "(x - state.origin).square().sum(-1) + state.spread)", "(x - state.origin).square().sum(-1))", "claims/test_level_set_baselines.py"),

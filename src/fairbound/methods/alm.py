@@ -78,6 +78,7 @@ class ALM(Method[ALMState]):
     decay_steps: float = 1000.0
 
     name: ClassVar[str] = "alm"
+    partial: ClassVar[bool] = True
     presets: ClassVar[dict[str, dict]] = {}
 
     def __post_init__(self) -> None:
@@ -124,9 +125,10 @@ class ALM(Method[ALMState]):
         size = min(8 * draws.batch_size, 1024) if self.dual_rows is None else self.dual_rows
         rows = draws("dual", state.k // self.dual_every, size=size, sampling=None if size else "full")
         measured = problem.values(state.x, rows, true=self.dual_values == "true")
-        scale, inner = problem.dual_scale, measured.g + self.margin * problem.bounds
-        y = (state.multipliers + (self.dual_step_size * slower) * scale * inner).clamp_(0, self.multiplier_bound)
+        scale, before = measured.of(problem.dual_scale), measured.of(state.multipliers)
+        inner = measured.g + self.margin * measured.of(problem.bounds)
+        y = (before + (self.dual_step_size * slower) * scale * inner).clamp_(0, self.multiplier_bound)
         w = (y + self.penalty * scale * inner).clamp_(0, self.multiplier_bound)
         if measured.seen is not None:
-            y, w = torch.where(measured.seen, y, state.multipliers), torch.where(measured.seen, w, state.w)
-        return replace(state, multipliers=y, w=w)
+            y, w = torch.where(measured.seen, y, before), torch.where(measured.seen, w, measured.of(state.w))
+        return replace(state, multipliers=measured.put(state.multipliers, y), w=measured.put(state.w, w))

@@ -74,11 +74,13 @@ class Method(Protocol[S]):
     """A published algorithm with its options, on states of class S. Subclass it as a frozen dataclass, which checks its options at construction.
 
     name: a short word. presets: name -> options, as in "sfls:inventory". needs: what it takes for granted of a problem, of the
-    words in NEEDS; `solve` refuses a problem that lacks one before it trains. A number `record_every` besides is
+    words in NEEDS; `solve` refuses a problem that lacks one before it trains. partial: whether it works on evaluations of some
+    constraints (`Evaluation.subset`), by `Evaluation.of` and `put`. A number `record_every` besides is
     the steps between records at first, where `solve` is not told; 50 without it.
     """
 
     name: ClassVar[str]
+    partial: ClassVar[bool] = False
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     needs: ClassVar[frozenset[str]] = frozenset()
 
@@ -118,6 +120,11 @@ NEEDS: dict[str, tuple[Callable[[Problem], bool], str, str]] = {
 
 def check_needs(method: Method[Any], problem: Problem) -> None:
     """Raises: OptionError that names what `problem` lacks of what `method` needs."""
+    if problem.partial and not method.partial:
+        raise OptionError(
+            f"{method.name} needs all constraints at every step, and this problem's batches speak of some of its {problem.m:,} only. "
+            "Take a method that works on some, such as alm, ynw, switching_subgradient or sgd."
+        )
     for need in sorted(method.needs):
         if need not in NEEDS:
             raise OptionError(f"{method.name} needs {need!r}, which is not one of {', '.join(NEEDS)}.")

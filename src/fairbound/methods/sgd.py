@@ -46,6 +46,7 @@ class SGD(Method[SGDState]):
     decay_steps: float = 1000.0
 
     name: ClassVar[str] = "sgd"
+    partial: ClassVar[bool] = True
     presets: ClassVar[dict[str, dict]] = {}
 
     def __post_init__(self) -> None:

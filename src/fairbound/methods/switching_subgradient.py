@@ -56,6 +56,7 @@ class SwitchingSubgradient(Method[SwitchingState]):
     record_from: int = 0
 
     name: ClassVar[str] = "switching_subgradient"
+    partial: ClassVar[bool] = True
     presets: ClassVar[dict[str, dict]] = {"paper": {}, "paper-equal": {"objective_step": 0.02, "constraint_step": 0.02}}
 
     def __post_init__(self) -> None:

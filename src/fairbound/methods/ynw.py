@@ -56,6 +56,7 @@ class YNW(Method[YNWState]):
     output: Literal["last", "average"] = "last"
 
     name: ClassVar[str] = "ynw"
+    partial: ClassVar[bool] = True
     presets: ClassVar[dict[str, dict]] = {"paper": {}}
 
     def __post_init__(self) -> None:
@@ -83,15 +84,15 @@ class YNW(Method[YNWState]):
         weight = x.new_full((*x.shape[:-1], 1), self.V)
         if problem.m <= JACOBIAN_UP_TO:
             e, slopes = problem.jacobian(x, batch)
-            direction = weight * slopes[..., 0, :] + (queues.unsqueeze(-1) * slopes[..., 1:, :]).sum(-2)
+            direction = weight * slopes[..., 0, :] + (e.of(queues).unsqueeze(-1) * slopes[..., 1:, :]).sum(-2)
             along = lambda change: (slopes[..., 1:, :] * change.unsqueeze(-2)).sum(-1)  # noqa: E731
         else:
-            seen, direction = problem.gradient(x, batch, lambda _: (weight, queues))
+            seen, direction = problem.gradient(x, batch, lambda e: (weight, e.of(queues)))
             assert seen is not None
             e = seen
             along = lambda change: problem.jvp(x, batch, change)[..., 1:]  # noqa: E731
         moved = problem.domain.project(x - direction / (2 * self.alpha))
-        queues = (queues + e.g + along(moved - x)).clamp_min(0)
+        queues = e.put(queues, (e.of(queues) + e.g + along(moved - x)).clamp_min(0))
         x.copy_(moved)
         mean = x if self.output == "last" else state.mean + (x - state.mean) / (k + 2)
         return state.next(multipliers=queues, mean=mean)

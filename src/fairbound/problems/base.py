@@ -53,6 +53,7 @@ class BaseProblem(ABC):
     bounds: Tensor | float = 0.0
     convex: bool = False
     unbiased: bool = True
+    partial: bool = False
     strata: Strata | None = None
     blocks: Mapping[str, int] = {}
     plus: Problem | None = None

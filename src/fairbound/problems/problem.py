@@ -26,11 +26,27 @@ from fairbound.rows.sampling import Strata, check_kind
 
 class Evaluation(NamedTuple):
     """f: (...,) objective; g: (..., m) constraints, feasible means g <= 0; seen: (..., m) False where the batch lacks a
-    group of the constraint, whose g is then 0 and carries no information; None where all were seen."""
+    group of the constraint, whose g is then 0 and carries no information; None where all were seen.
+
+    subset: None, or of a `partial` problem (k,) int64, the different numbers of the constraints that the batch speaks of: g and seen
+    are then (k,), in this order.
+    """
 
     f: Tensor
     g: Tensor
     seen: Tensor | None = None
+    subset: Tensor | None = None
+
+    def of(self, numbers: Any) -> Any:
+        """Of a number for each of all constraints, (..., m), those of the constraints in g; one number for all stays as it is."""
+        if self.subset is None or not isinstance(numbers, Tensor) or not numbers.dim():
+            return numbers
+        return numbers[self.subset]
+
+    def put(self, numbers: Tensor, new: Tensor) -> Tensor:
+        """`numbers` (..., m) with `new`, shaped like g, in their places: `new` itself where g speaks of all constraints, else
+        `numbers`, changed in place."""
+        return new if self.subset is None else numbers.index_copy_(0, self.subset, new)
 
 
 class Ranges(NamedTuple):
@@ -42,7 +58,8 @@ class Ranges(NamedTuple):
 
 
 Weights = tuple[float | Tensor, Tensor | None]
-"""(w0, w): weight () or (R, 1) of the objective and (..., m) of the constraints; None leaves the constraints out."""
+"""(w0, w): weight () or (R, 1) of the objective and (..., m) of the constraints; None leaves the constraints out. What a function
+of an evaluation gives is shaped like its g."""
 
 
 @runtime_checkable
@@ -57,6 +74,8 @@ class Problem(Protocol):
     stated bounds inside g, in the metric's units, of which a method may keep a share as margin; 0 where there is none.
     convex: a promise that f and every g_i are convex in x. unbiased: whether f, g and their gradients on a random batch have
     those of all rows as their mean.
+    partial: whether evaluations, and rows of jvp and jacobian, may speak of some constraints only (`Evaluation.subset`), as is
+    fit where there are very many; runs are then not stacked. `evaluate` speaks of all of them.
     strata: the groups of rows of which a balanced batch takes equally many, None where there are none; blocks: name -> rows
     of the blocks over which means are taken, empty where there are none.
     plus, minus: two problems with the same n, m, names and batches whose functions have these as their difference, each
@@ -80,6 +99,8 @@ class Problem(Protocol):
     def convex(self) -> bool: ...
     @property
     def unbiased(self) -> bool: ...
+    @property
+    def partial(self) -> bool: ...
     @property
     def strata(self) -> Strata | None: ...
     @property

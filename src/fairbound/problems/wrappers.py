@@ -34,6 +34,7 @@ class Wrapper(BaseProblem):
         self.n, self.m, self.rows, self.domain = inner.n, inner.m, inner.rows, inner.domain
         self.dual_set, self.dual_scale, self.bounds = inner.dual_set, inner.dual_scale, inner.bounds
         self.names, self.convex, self.unbiased = inner.names, inner.convex, inner.unbiased
+        self.partial = inner.partial
         self.strata, self.blocks, self.plus, self.minus = inner.strata, inner.blocks, inner.plus, inner.minus
 
     def __getattr__(self, name: str) -> Any:
@@ -223,7 +224,7 @@ class Rebounded(Wrapper):
         return Rebounded(inner, self.own if self.own.dim() == 1 else self.own[r])
 
     def _moved(self, e: Evaluation) -> Evaluation:
-        g = e.g + self.shift
+        g = e.g + e.of(self.shift)
         return e._replace(g=g if e.seen is None else g * e.seen)
 
 
