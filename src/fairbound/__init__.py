@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fairbound.methods import (
         ALM,
         DFLS,
+        PLADA,
         SFLS,
         SGD,
         SSLALM,
@@ -63,6 +64,7 @@ _WHERE = {
     "FullBatchALM": "fairbound.methods",
     "Groups": "fairbound.rows.groups",
     "LossGap": "fairbound.fairness.notions",
+    "PLADA": "fairbound.methods",
     "PostProcessor": "fairbound.postprocessing.processor",
     "PredictiveEquality": "fairbound.fairness.notions",
     "SFLS": "fairbound.methods",
@@ -99,6 +101,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "ALM",
     "DFLS",
+    "PLADA",
     "SFLS",
     "SGD",
     "SSLALM",

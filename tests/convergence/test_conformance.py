@@ -18,6 +18,7 @@ from fairbound.methods import (
     ALM,
     DFLS,
     METHODS,
+    PLADA,
     SFLS,
     SGD,
     SSLALM,
@@ -108,6 +109,7 @@ CASES = {
         solves=("inactive",),
         optimum={"steps": 40},
     ),
+    "plada": Case(PLADA(decay_steps=100.0), 1.0 / (1 + STEPS / 100) ** 0.5),
     "ynw": Case(YNW(horizon=300), 0.5 / 300**0.5),
 }
 

@@ -17,6 +17,7 @@ from fairbound.methods.certified_level_set import CertifiedLevelSet
 from fairbound.methods.dfls import DFLS
 from fairbound.methods.full_batch_alm import FullBatchALM
 from fairbound.methods.method import Method, State
+from fairbound.methods.plada import PLADA
 from fairbound.methods.sfls import SFLS
 from fairbound.methods.sgd import SGD
 from fairbound.methods.sgd_fairret import SGDFairret
@@ -29,6 +30,7 @@ __all__ = [
     "ALM",
     "DFLS",
     "METHODS",
+    "PLADA",
     "SFLS",
     "SGD",
     "SSLALM",
@@ -57,6 +59,7 @@ METHODS: dict[str, type[Any]] = {
         YNW,
         CertifiedLevelSet,
         FullBatchALM,
+        PLADA,
     )
 }
 """Short names. A method that is not here is named by its class: "package.module:Class"."""

@@ -1,0 +1,54 @@
+"""Lipschitz constants that step sizes are made of, estimated at a point by power iterations on gradients alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fairbound.problems.problem import Problem
+
+ITERATIONS = 12
+"""Of the power method: enough for a tenth of the largest eigenvalue where it is not isolated, and better where it is."""
+
+MOVE = 1e-2
+"""How far apart the two gradients of a difference quotient are taken."""
+
+
+def gradient_lipschitz(problem: Problem, x: Tensor, batch: Any) -> Tensor:
+    """(..., 1) an estimate of L_F, the largest eigenvalue in size of the Hessian of f, at x (..., n) on the batch.
+
+    Where f has a kink within MOVE of x it is the change of a subgradient over that distance, so large.
+    """
+    _, here = problem.gradient(x, batch, (1.0, None))
+    v, size = _first(x), x.new_zeros(*x.shape[:-1], 1)
+    for _ in range(ITERATIONS):
+        _, there = problem.gradient(x + MOVE * v, batch, (1.0, None))
+        change = (there - here) / MOVE
+        size = change.norm(dim=-1, keepdim=True)
+        v = torch.where(size > 0, change / size.clamp_min(torch.finfo(x.dtype).tiny), v)
+    return size
+
+
+def constraint_slope(problem: Problem, x: Tensor, batch: Any, scale: Tensor | float = 1.0) -> Tensor:
+    """(..., 1) an estimate of M_G, the largest singular value of the Jacobian (m, n) of g, at x (..., n) on the batch.
+
+    scale: (m,) or a number by the roots of which the rows are multiplied.
+    """
+    v, size = _first(x), x.new_zeros(*x.shape[:-1], 1)
+    if problem.m == 0:
+        return size
+    for _ in range(ITERATIONS):
+        along = problem.jvp(x, batch, v)[..., 1:]
+        _, back = problem.gradient(x, batch, (0.0, scale * along))
+        size = (scale * along.square()).sum(-1, keepdim=True).sqrt()
+        length = back.norm(dim=-1, keepdim=True)
+        v = torch.where(length > 0, back / length.clamp_min(torch.finfo(x.dtype).tiny), v)
+    return size
+
+
+def _first(x: Tensor) -> Tensor:
+    """A direction (..., n) of norm 1 that no structure of the problem is likely to be orthogonal to, the same for all runs."""
+    v = torch.randn(x.shape[-1], generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(x)
+    return (v / v.norm()).expand_as(x).clone()

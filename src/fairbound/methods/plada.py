@@ -1,0 +1,233 @@
+"""PLADA: a proximal-perturbed Lagrangian whose multipliers stay bounded without being clipped, one set a constraint.
+
+With rho = alpha / (1 + alpha beta) and slacks u, 0 <= u <= u_max, step k at theta_k is
+
+    lambda_k = mu_k + rho (G(theta_k) + u_k)                                                                (12)
+    z_k      = (lambda_k - mu_k) / alpha                                                                    (13)
+    theta_k+ ~ argmin_X <grad F(theta_k), theta> + <lambda_k, G(theta)> + |theta - theta_k|^2 / (2 eta)      (9)
+    u_k+     = clip(u_k - tau lambda_k, 0, u_max)                                                          (10)
+    mu_k+    = mu_k + gamma_k (lambda_k - mu_k) / rho                                                      (11)
+               gamma_k = min(gamma_0, rho delta_k / (|lambda_k - mu_k|^2 + 1)),   delta_k = kappa / (k + 1)
+
+mu moves by at most delta_k / 2 a step and lambda stays within rho |G + u| of it, whatever the problem.
+
+Source: "A modified proximal-perturbed Lagrangian for non-convex non-smooth representatives of fairness constraints",
+    Algorithm 1 and equations (6) to (13).
+Departs: lines 6 and 7 of a step stand at the head of the next, where G(theta) is at hand, so that a step is one pass; the
+    iterates are the same, and the first lambda follows (12). (9), which has no closed form, is solved by `inner_steps`
+    projected subgradient steps of lengths 2 eta / (j + 2), those of a (1/eta)-strongly convex function; the first is
+    theta_k - eta (grad F + lambda . dG). u starts at [-G]_+; u_max is the largest |G_i| so far, as the paper gives no B_G.
+    On batches, G comes from rows of its own and eta decays. By default alpha, 1/beta, tau and the steps of mu are scaled
+    so that steep constraints move as flat ones do; G is of the stated metric; a share of each bound is kept as margin, and
+    gradients are clipped. The presets "paper" and "paper-network" have the paper's numbers (Table 2) and none of these.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from fairbound.base.errors import OptionError
+from fairbound.methods.constants import constraint_slope, gradient_lipschitz
+from fairbound.methods.method import Method, State, no_multipliers
+from fairbound.methods.primal import clipped, decayed, nonnegative, positive, share
+from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
+
+INSIDE = 0.9
+"""Share of the largest step sizes that the theory allows, which it excludes."""
+
+LONGEST = 10.0
+"""No step size is taken longer than this, where f and g look flat."""
+
+PAPER: dict[str, Any] = {
+    "step_size": 1e-3,
+    "slack_step": 0.1,
+    "alpha": 10.0,
+    "beta": 0.1,
+    "dual_step": 0.1,
+    "kappa": 1.0,
+    "dual_values": "surrogate",
+    "scaled": False,
+    "margin": 0.0,
+    "clip": math.inf,
+    "decay": 0.0,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PLADAState(State):
+    """x: (..., n) theta. multipliers: lambda (..., m), of the step before. mu, u, z: (..., m). eta: (..., 1) step size of
+    theta before it decays. reach: (..., m) the largest |G_i| seen, which bounds u."""
+
+    mu: Tensor
+    u: Tensor
+    z: Tensor
+    eta: Tensor
+    reach: Tensor
+
+    @property
+    def shown(self) -> dict[str, Tensor]:
+        """|lambda - mu|, which goes to 0, and the largest lambda and mu; (...,) each."""
+        lam, mu = self.multipliers, self.mu
+        if not lam.shape[-1]:
+            return {}
+        return {
+            "apart": (lam - mu).norm(dim=-1),
+            "largest_lambda": lam.abs().amax(-1),
+            "largest_mu": mu.abs().amax(-1),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PLADA(Method[PLADAState]):
+    """Options of PLADA.
+
+    alpha > 0, beta > 0: the penalty on z and the proximal term between lambda and mu; rho = alpha / (1 + alpha beta). The
+        paper has alpha > 1 and beta < 1.
+    step_size: eta; None for the largest that the theory allows, 1 / (L_F + 3 rho M_G^2), with both constants estimated at the
+        start. slack_step: tau; None for the largest that the theory allows, 1 / (3 rho).
+    dual_step: gamma_0 in (0, 1]. kappa: of delta_k = kappa / (k + 1); a larger one keeps gamma_0 for longer.
+    inner_steps: subgradient steps on the proximal problem of theta.
+    dual_values: "true" takes G of the stated metric, "surrogate" of what training differentiates.
+    margin: share of each stated bound to stay below it by, in [0, 1).
+    scaled: whether rho is multiplied, and tau divided, by `Problem.dual_scale`: 1 for rates by a sigmoid, 1/4 for losses.
+    clip: largest norm of a step's direction, inf for none. decay, decay_steps: on batches, eta is divided by (1 + k / decay_steps)^decay.
+    constraint_rows: rows of each G on batches; None for eight batches, at most 1,024.
+    """
+
+    alpha: float = 2.0
+    beta: float = 0.1
+    step_size: float | None = None
+    slack_step: float | None = None
+    dual_step: float = 1.0
+    kappa: float = 50.0
+    inner_steps: int = 1
+    dual_values: Literal["true", "surrogate"] = "true"
+    margin: float = 0.05
+    scaled: bool = True
+    clip: float = 10.0
+    decay: float = 0.5
+    decay_steps: float = 1000.0
+    constraint_rows: int | None = None
+
+    name: ClassVar[str] = "plada"
+    presets: ClassVar[dict[str, dict]] = {
+        "paper": PAPER,
+        "paper-network": {**PAPER, "step_size": 0.1, "slack_step": 0.01, "beta": 0.5},
+    }
+
+    def __post_init__(self) -> None:
+        positive(
+            alpha=self.alpha,
+            beta=self.beta,
+            step_size=1.0 if self.step_size is None else self.step_size,
+            slack_step=1.0 if self.slack_step is None else self.slack_step,
+            dual_step=self.dual_step,
+            kappa=self.kappa,
+            inner_steps=self.inner_steps,
+            clip=self.clip,
+            decay_steps=self.decay_steps,
+            constraint_rows=1 if self.constraint_rows is None else self.constraint_rows,
+        )
+        nonnegative(decay=self.decay)
+        share(margin=self.margin)
+        if self.dual_step > 1:
+            raise OptionError(f"dual_step is gamma_0 and must lie in (0, 1], got {self.dual_step!r}.")
+        if self.dual_values not in ("true", "surrogate"):
+            raise OptionError(f"dual_values must be 'true' or 'surrogate', got {self.dual_values!r}.")
+
+    @property
+    def rho(self) -> float:
+        """alpha / (1 + alpha beta)."""
+        return self.alpha / (1 + self.alpha * self.beta)
+
+    @property
+    def tau(self) -> float:
+        """The step size of the slacks."""
+        return INSIDE / (3 * self.rho) if self.slack_step is None else self.slack_step
+
+    def init(self, problem: Problem, x: Tensor, draws: Draws) -> PLADAState:
+        """At x (..., n), with mu = 0; the first step sets u, eta and lambda."""
+        zero = no_multipliers(problem, x)
+        mu, u, z, reach = (zero.clone() for _ in range(4))
+        eta = x.new_zeros(*x.shape[:-1], 1)
+        return PLADAState(x=x, k=0, multipliers=zero, mu=mu, u=u, z=z, eta=eta, reach=reach)
+
+    def step(self, state: PLADAState, problem: Problem, draws: Draws) -> PLADAState:
+        """Lines 6, 7 and 3 to 5 of Algorithm 1, in this order."""
+        full, x = draws.sampling == "full", state.x
+        batch = draws("primal", state.k)
+        if state.k == 0:
+            state = replace(state, eta=self.largest_step(problem, x, draws))
+        if full and self.inner_steps == 1 and self.dual_values == "surrogate" and problem.m:
+            moved: dict[str, Tensor] = {}
+
+            def weights(e: Evaluation) -> Weights:
+                moved.update(self._dual(state, problem, e))
+                return 1.0, moved["multipliers"]
+
+            _, slope = problem.gradient(x, batch, weights)
+        else:
+            moved = {}
+            if problem.m:
+                rows = batch if full else draws("dual", state.k, self._rows(draws))
+                moved = self._dual(state, problem, problem.values(x, rows, true=self.dual_values == "true"))
+            slope = self._direction(state, problem, batch, moved.get("multipliers"))
+        eta = state.eta if full else state.eta * decayed(state.k, self.decay_steps, self.decay)
+        slope = slope if math.isinf(self.clip) else clipped(slope, self.clip)
+        x.copy_(problem.domain.project(x - eta * slope))
+        return state.next(**moved)
+
+    def largest_step(self, problem: Problem, x: Tensor, draws: Draws) -> Tensor:
+        """(..., 1) eta as it was given, or the largest that the theory allows by constants estimated at x (..., n)."""
+        if self.step_size is not None:
+            return x.new_full((*x.shape[:-1], 1), self.step_size)
+        batch = draws("constants", 0, self._rows(draws))
+        curvature, steep = (
+            gradient_lipschitz(problem, x, batch),
+            constraint_slope(problem, x, batch, self._scale(problem)),
+        )
+        return INSIDE / (curvature + 3 * self.rho * steep.square()).clamp_min(INSIDE / LONGEST)
+
+    def _dual(self, state: PLADAState, problem: Problem, e: Evaluation) -> dict[str, Tensor]:
+        """(12), (13), (10) and (11) from G at theta_k: the fields of the state that they change."""
+        scale, mu, rho = self._scale(problem), state.mu, self.rho
+        G = e.g + self.margin * problem.bounds
+        reach = torch.maximum(state.reach, G.abs())
+        u = (-G).clamp_min(0) if state.k == 0 else state.u
+        lam = mu + rho * scale * (G + u)
+        apart = lam - mu
+        gamma = (rho * self.kappa / (state.k + 1) / (apart.square().sum(-1, keepdim=True) + 1)).clamp_max(
+            self.dual_step
+        )
+        changed = {
+            "multipliers": lam,
+            "z": apart / (self.alpha * scale),
+            "u": torch.minimum((u - self.tau / scale * lam).clamp_min(0), reach),
+            "mu": mu + gamma / rho * apart,
+            "reach": reach,
+        }
+        if e.seen is None:
+            return changed
+        return {name: torch.where(e.seen, value, getattr(state, name)) for name, value in changed.items()}
+
+    def _direction(self, state: PLADAState, problem: Problem, batch: Any, lam: Tensor | None) -> Tensor:
+        """(..., n) what theta moves along by eta: (theta_k - theta_k+) / eta before the last projection."""
+        if self.inner_steps == 1 or lam is None:
+            return problem.gradient(state.x, batch, (1.0, lam))[1]
+        x, eta = state.x, state.eta
+        of_f, at = problem.gradient(x, batch, (1.0, None))[1], x
+        for j in range(self.inner_steps):
+            slope = of_f + problem.gradient(at, batch, (0.0, lam))[1] + (at - x) / eta
+            at = problem.domain.project(at - 2 * eta / (j + 2) * slope)
+        return (x - at) / eta
+
+    def _rows(self, draws: Draws) -> int:
+        return self.constraint_rows or max(draws.batch_size, min(8 * draws.batch_size, 1024))
+
+    def _scale(self, problem: Problem) -> Tensor | float:
+        return problem.dual_scale if self.scaled else 1.0

@@ -1,0 +1,261 @@
+"""PLADA against the paper: its equations as identities, Lemmas 3 and 4, Theorems 1 and 2, and optima whose multipliers are known."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+
+import fairbound as fb
+from fairbound.base.errors import OptionError
+from fairbound.methods import algorithm
+from fairbound.methods.constants import constraint_slope, gradient_lipschitz
+from fairbound.methods.plada import PLADA
+from fairbound.models.mlp import MLP
+from fairbound.problems.problem import Draws
+from fairbound.testing import PROBLEMS, run
+
+EXACT = {"dual_values": "surrogate", "margin": 0.0, "clip": math.inf, "scaled": False}
+SMOOTH = ("active", "inactive", "two_sided", "box", "ball", "simplex")
+
+
+def states(config, problem, steps, seed=0):
+    """The states after 0, 1, ..., `steps` steps on all rows."""
+    draws = Draws(problem, (seed,), 8, "full")
+    state = config.init(problem, problem.start((seed,)), draws)
+    out = []
+    for _ in range(steps):
+        before = replace(state, x=state.x.clone())
+        state = config.step(state, problem, draws)
+        out.append((before, replace(state, x=state.x.clone())))
+    return out
+
+
+def lagrangian(config, f, g, u, z, lam, mu):
+    """(6)."""
+    apart = lam - mu
+    return f + lam @ (g + u - z) + mu @ z + config.alpha / 2 * z @ z - config.beta / 2 * apart @ apart
+
+
+def test_the_iterates_are_those_of_algorithm_1():
+    """Lines 3 to 7 in the paper's order, written out by hand with the same start, on a problem with linear constraints and a box."""
+    problem, config = PROBLEMS["box"](), PLADA(**EXACT, alpha=3.0, beta=0.2, step_size=0.1, slack_step=0.05, kappa=2.0)
+    batch = problem.sample((0,), "full", 0, 1, "full")
+    rho = 3.0 / (1 + 3.0 * 0.2)
+    theta = problem.start((0,))
+    g = problem.values(theta, batch).g
+    u, mu, reach = (-g).clamp_min(0), torch.zeros_like(g), g.abs()
+    lam = mu + rho * (g + u)
+    for k, (_, after) in enumerate(states(config, problem, 60)):
+        assert torch.allclose(after.multipliers, lam, atol=1e-12)
+        slopes = problem.jacobian(theta, batch)[1]
+        theta = problem.domain.project(theta - 0.1 * (slopes[0] + lam @ slopes[1:]))  # line 3, G being linear
+        u = torch.minimum((u - 0.05 * lam).clamp_min(0), reach)  # line 4
+        gamma = min(1.0, rho * 2.0 / (k + 1) / float((lam - mu) @ (lam - mu) + 1))
+        mu = mu + gamma * (lam - mu) / rho  # line 5
+        assert (
+            torch.allclose(after.x, theta, atol=1e-12) and torch.allclose(after.u, u) and torch.allclose(after.mu, mu)
+        )
+        g = problem.values(theta, batch).g
+        reach = torch.maximum(reach, g.abs())
+        lam = mu + rho * (g + u)  # line 6
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_equations_7_8_12_and_13(seed):
+    """The state solves (8) and (13): lambda maximises the reduced Lagrangian (7), and z minimises (6)."""
+    problem, config = PROBLEMS["two_sided"](), PLADA(**EXACT, alpha=2.5, beta=0.3)
+    batch = problem.sample((0,), "full", 0, 1, "full")
+    generator = torch.Generator().manual_seed(seed)
+    assert config.rho == pytest.approx(2.5 / 1.75)
+    for before, after in states(config, problem, 20, seed)[::5]:
+        e = problem.values(before.x, batch)
+        u = (-e.g).clamp_min(0) if before.k == 0 else before.u
+        lam, mu, z = after.multipliers, before.mu, after.z
+        assert torch.allclose(lam, mu + config.rho * (e.g + u), atol=1e-12)  # (12)
+        assert torch.allclose(z, (lam - mu) / config.alpha, atol=1e-12)  # (13)
+        value = lagrangian(config, e.f, e.g, u, z, lam, mu)
+        apart = lam - mu
+        assert float(value) == pytest.approx(float(e.f + lam @ (e.g + u) - apart @ apart / (2 * config.rho)), abs=1e-12)
+        for _ in range(5):
+            d = torch.randn(2, generator=generator, dtype=torch.float64)
+            assert lagrangian(config, e.f, e.g, u, z + 0.1 * d, lam, mu) >= value
+            other = lam + 0.1 * d
+            assert lagrangian(config, e.f, e.g, u, (other - mu) / config.alpha, other, mu) <= value + 1e-12
+
+
+@pytest.mark.parametrize("name", ["active", "two_sided", "weakly_convex_constraint", "infeasible"])
+def test_lemma_3_and_bounded_multipliers(name):
+    """(19a) with its sharper constant, |mu+ - mu| <= delta / 2; (19b); and so |mu| grows like a logarithm even where no point is
+    feasible, with lambda within rho |G + u| of it."""
+    problem, config = PROBLEMS[name](), PLADA(**EXACT, kappa=3.0)
+    batch = problem.sample((0,), "full", 0, 1, "full")
+    most = 0.0
+    for k, (before, after) in enumerate(states(config, problem, 500)):
+        delta, apart = config.kappa / (k + 1), after.multipliers - before.mu
+        moved = after.mu - before.mu
+        gamma = min(config.dual_step, config.rho * delta / (float(apart @ apart) + 1))
+        assert float(moved.norm()) <= delta / 2 + 1e-12
+        assert torch.allclose(moved, gamma / config.rho * apart, atol=1e-12)
+        assert torch.allclose(after.multipliers - after.mu, (1 - gamma / config.rho) * apart, atol=1e-12)
+        most += delta / 2
+        u = (-problem.values(before.x, batch).g).clamp_min(0) if k == 0 else before.u
+        reach = config.rho * float((problem.values(before.x, batch).g + u).norm())
+        assert float(after.mu.norm()) <= most + 1e-12
+        assert float(after.multipliers.norm()) <= most + reach + 1e-12
+
+
+@pytest.mark.parametrize("name", ["active", "two_sided", "simplex"])
+def test_lemma_4_the_lagrangian_falls(name):
+    """(20) with the step sizes of the theory: L_F = 1, constraints are linear, so that one step solves (9)."""
+    problem, config = PROBLEMS[name](), PLADA(**EXACT, kappa=1.0)
+    batch = problem.sample((0,), "full", 0, 1, "full")
+    slopes = problem.jacobian(problem.start((0,)), batch)[1][1:]
+    M = float(torch.linalg.matrix_norm(slopes, 2))
+    made = states(config, problem, 300)
+    for k, ((now, after), (_, later)) in enumerate(zip(made[:-1], made[1:], strict=True)):
+        e, following = problem.values(now.x, batch), problem.values(after.x, batch)
+        u = (-e.g).clamp_min(0) if k == 0 else now.u
+        before = lagrangian(config, e.f, e.g, u, after.z, after.multipliers, now.mu)
+        behind = lagrangian(config, following.f, following.g, after.u, later.z, later.multipliers, after.mu)
+        eta, delta = float(after.eta), config.kappa / (k + 1)
+        C1, C2 = 0.5 * (1 / eta - 1 - 3 * config.rho * M**2), 0.5 * (1 / config.tau - 3 * config.rho)
+        assert C1 > 0 and C2 > 0
+        fall = C1 * float((after.x - now.x).square().sum()) + C2 * float((after.u - u).square().sum())
+        assert float(behind - before) <= -fall + (2 * delta**2 + delta) / config.rho + 1e-12
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("seed", range(3))
+def test_known_multipliers_are_found(name, seed):
+    """Theorem 2, |lambda - mu| -> 0, and the conditions (4) hold at the end with the multipliers of the certificate.
+
+    |lambda - mu| = rho |G + u| falls like k^-kappa while gamma_0 does not bind; after 1,000 steps 1e-4 leaves room.
+    """
+    problem = PROBLEMS[name]()
+    end = states(PLADA(**EXACT), problem, 1000, seed)[-1][1]
+    assert float((end.multipliers - end.mu).norm()) < 1e-4
+    assert torch.allclose(end.multipliers, problem.optimum.multipliers, atol=1e-3)
+    assert float((end.x - problem.optimum.x).norm()) < 1e-3
+    batch = problem.sample((0,), "full", 0, 1, "full")
+    slopes = problem.jacobian(end.x, batch)[1]
+    step = end.x - problem.domain.project(end.x - (slopes[0] + end.multipliers @ slopes[1:]))
+    assert float(step.norm()) < 1e-3 and float(problem.values(end.x, batch).g.max()) < 1e-4
+
+
+def residuals(config, problem, steps):
+    """|G_p^{k+1}|^2 of (28) and of the projected gradient in u, of each step; (28) for a problem without a domain."""
+    batch = problem.sample((0,), "full", 0, 1, "full")
+    out = []
+    made = states(config, problem, steps + 1)
+    for (now, after), (_, later) in zip(made[:-1], made[1:], strict=True):
+        first, second = (problem.jacobian(s.x, batch)[1] for s in (now, after))
+        of_theta = (
+            second[0] - first[0] + (later.multipliers @ second[1:] - after.multipliers @ first[1:])
+            - (after.x - now.x) / after.eta
+        )  # fmt: skip
+        of_u = after.u - torch.minimum((after.u - later.multipliers).clamp_min(0), after.reach)
+        out.append(float(of_theta.square().sum() + of_u.square().sum()))
+    return np.array(out)
+
+
+@pytest.mark.parametrize("name", ["active", "two_sided"])
+def test_theorem_1_the_averaged_residual_falls(name):
+    """As O(log T / T): between T = 100 and 1,600 it falls at least by their ratio."""
+    found = residuals(PLADA(**EXACT, kappa=1.0), PROBLEMS[name](), 1600)
+    average = found.cumsum() / np.arange(1, len(found) + 1)
+    at = [100, 200, 400, 800, 1600]
+    falls = [average[T - 1] for T in at]
+    assert all(a > b for a, b in zip(falls[:-1], falls[1:], strict=True))
+    rate = [math.log(T) / T for T in at]
+    assert falls[-1] <= falls[0] * rate[-1] / rate[0]
+
+
+def test_the_inner_steps_solve_the_proximal_problem():
+    """(9) with a quadratic G, by a general solver: 300 inner steps come to it, one is the explicit step."""
+    problem = PROBLEMS["weakly_convex_constraint"]()
+    batch = problem.sample((0,), "full", 0, 1, "full")
+    x, lam, eta = torch.tensor([0.4, -0.3], dtype=torch.float64), torch.tensor([0.7], dtype=torch.float64), 0.3
+    slope = problem.gradient(x, batch, (1.0, None))[1]
+
+    def inside(at):
+        theta = torch.tensor(at, dtype=torch.float64)
+        away = theta - x
+        return float(slope @ theta + lam @ problem.values(theta, batch).g + away @ away / (2 * eta))
+
+    best = minimize(inside, x.numpy(), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 4000}).x
+    for steps, close in ((1, None), (300, 5e-3)):
+        config = PLADA(**EXACT, inner_steps=steps, step_size=eta)
+        draws = Draws(problem, (0,), 8, "full")
+        state = replace(config.init(problem, x.clone(), draws), eta=x.new_full((1,), eta))
+        found = x - eta * config._direction(state, problem, batch, lam)
+        if close is None:
+            assert torch.allclose(found, x - eta * problem.gradient(x, batch, (1.0, lam))[1])
+        else:
+            assert np.abs(found.numpy() - best).max() < close
+
+
+def fair(dtype=torch.float64, rows=300):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(rows, 4)) * [1.0, 2.0, 0.5, 1.0]
+    race = rng.integers(0, 3, rows)
+    y = (X[:, 0] + 0.8 * (race == 1) + rng.normal(size=rows) > 0).astype(int)
+    return fb.FairProblem(MLP(4), X, y, {"race": race.astype(str)}, "demographic_parity <= 0.05", dtype=dtype), X
+
+
+def test_the_constants_are_those_of_the_matrices():
+    """At 0 the Hessian of the mean logistic loss is the second moment over 4; M_G is the largest singular value of the Jacobian.
+    The power method comes from below; a tenth is what ITERATIONS promises."""
+    problem, X = fair()
+    x, batch = torch.zeros(5, dtype=torch.float64), problem.sample((0,), "full", 0, 1, "full")
+    whole = np.column_stack([X, np.ones(len(X))])
+    largest = np.linalg.eigvalsh(whole.T @ whole / len(X) / 4)[-1]
+    assert 0.9 * largest <= float(gradient_lipschitz(problem, x, batch)) <= 1.001 * largest
+    slopes = problem.jacobian(x, batch)[1][1:]
+    largest = float(torch.linalg.matrix_norm(slopes, 2))
+    assert 0.9 * largest <= float(constraint_slope(problem, x, batch)) <= 1.001 * largest
+    weights = torch.linspace(0.2, 3.0, problem.m, dtype=torch.float64)
+    largest = float(torch.linalg.matrix_norm(weights.sqrt().unsqueeze(1) * slopes, 2))
+    assert 0.9 * largest <= float(constraint_slope(problem, x, batch, weights)) <= 1.001 * largest
+
+
+def test_default_steps_are_those_of_the_theory():
+    problem, _ = fair()
+    state = run(PLADA(), problem, 1, sampling="full")
+    config, x = PLADA(), torch.zeros(5, dtype=torch.float64)
+    batch = problem.sample((0,), "full", 0, 1, "full")
+    L = float(gradient_lipschitz(problem, x, batch))
+    M = float(constraint_slope(problem, x, batch, problem.dual_scale))
+    assert float(state.eta) == pytest.approx(0.9 / (L + 3 * config.rho * M**2))
+    assert config.tau == pytest.approx(0.9 / (3 * config.rho)) and config.rho == pytest.approx(2 / 1.2)
+
+
+@pytest.mark.parametrize("sampling", ["full", "balanced", "shuffled"])
+def test_the_default_meets_true_bounds_and_lowers_the_loss(sampling):
+    problem, _ = fair()
+    start = float(problem.evaluate(problem.start((0,))).f)
+    for seed in range(3):
+        solution = fb.solve(problem, "plada", budget="400 steps", sampling=sampling, seed=seed)
+        assert solution.found and float(problem.evaluate(solution.x).f) < start - 0.05
+
+
+def test_presets_are_table_2():
+    for name, values in (
+        ("paper", (1e-3, 0.1, 10.0, 0.1, 0.1)),
+        ("paper-network", (0.1, 0.01, 10.0, 0.5, 0.1)),
+    ):
+        made = algorithm(f"plada:{name}")
+        assert (made.step_size, made.tau, made.alpha, made.beta, made.dual_step) == values
+        assert made.margin == 0 and not made.scaled and made.dual_values == "surrogate"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"alpha": 0.0}, {"beta": -1.0}, {"dual_step": 1.5}, {"margin": 1.0}, {"step_size": 0.0}, {"inner_steps": 0},
+     {"dual_values": "both"}, {"kappa": math.nan}, {"constraint_rows": 0}],
+)  # fmt: skip
+def test_wrong_options(options):
+    with pytest.raises(OptionError):
+        PLADA(**options)
