@@ -1,5 +1,6 @@
 """PLADA against the paper: its equations as identities, Lemmas 3 and 4, Theorems 1 and 2, and optima whose multipliers are known."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -115,7 +116,7 @@ def test_lemma_4_the_lagrangian_falls(name):
     slopes = problem.jacobian(problem.start((0,)), batch)[1][1:]
     M = float(torch.linalg.matrix_norm(slopes, 2))
     made = states(config, problem, 300)
-    for k, ((now, after), (_, later)) in enumerate(zip(made[:-1], made[1:], strict=True)):
+    for k, ((now, after), (_, later)) in enumerate(itertools.pairwise(made)):
         e, following = problem.values(now.x, batch), problem.values(after.x, batch)
         u = (-e.g).clamp_min(0) if k == 0 else now.u
         before = lagrangian(config, e.f, e.g, u, after.z, after.multipliers, now.mu)
@@ -150,7 +151,7 @@ def residuals(config, problem, steps):
     batch = problem.sample((0,), "full", 0, 1, "full")
     out = []
     made = states(config, problem, steps + 1)
-    for (now, after), (_, later) in zip(made[:-1], made[1:], strict=True):
+    for (now, after), (_, later) in itertools.pairwise(made):
         first, second = (problem.jacobian(s.x, batch)[1] for s in (now, after))
         of_theta = (
             second[0] - first[0] + (later.multipliers @ second[1:] - after.multipliers @ first[1:])
@@ -168,7 +169,7 @@ def test_theorem_1_the_averaged_residual_falls(name):
     average = found.cumsum() / np.arange(1, len(found) + 1)
     at = [100, 200, 400, 800, 1600]
     falls = [average[T - 1] for T in at]
-    assert all(a > b for a, b in zip(falls[:-1], falls[1:], strict=True))
+    assert all(a > b for a, b in itertools.pairwise(falls))
     rate = [math.log(T) / T for T in at]
     assert falls[-1] <= falls[0] * rate[-1] / rate[0]
 
