@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairbound.audits.classes import class_facts, read_predictions
+from fairbound.audits.classes import class_facts
 from fairbound.audits.groups import group_facts
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.records import versions
 from fairbound.base.verdicts import AUDIT_SCHEMA, EXIT_CODES, worst_verdict
 from fairbound.fairness.notions import Bound, constraints
+from fairbound.fairness.predictions import read_predictions
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups, label_text, no_groups
 from fairbound.rows.labels import read_targets
@@ -53,7 +54,8 @@ def audit(
 
     scores: (n,) decisions, probabilities or real scores, read by `as_logits`; threshold: where a positive decision begins,
         in the units of the scores (0 for logits). y: (n,) in {0, 1}. With more than two classes, or other labels: scores
-        are the predicted labels (n,) or scores (n, k), y the labels (n,), and only bounds on classes can be judged.
+        are the predicted labels (n,) or scores (n, k), y the labels (n,), and only bounds on classes or on the rates of every
+        class can be judged.
     classes: the k labels, in the order of the scores' columns; for y in {0, 1} the labels that 0 and 1 mean.
     sensitive_features: None without bounds on groups; else anything `Groups.of` takes; pass the training Groups' `encode` of the held-out rows to have a
         group without any held-out row reported. constraint: stated bounds; None measures groups only.
@@ -121,16 +123,35 @@ class Given(NamedTuple):
 
 def _class_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]) -> dict[str, Any]:
     """The facts of an audit of predicted labels, or of a score per class."""
-    rows = read_predictions(given.scores, given.y, given.classes)
-    w = None if given.sample_weight is None else read_weights(given.sample_weight, len(rows))
-    rows = replace(rows, weight=w, confidence=given.confidence)
-    others = {
-        name: replace(read_predictions(other, given.y, given.classes), weight=w, confidence=given.confidence)
-        for name, other in given.compare.items()
-    }
-    about = facts_of_data(None, len(rows), {"positive": None, **data, "classes": list(rows.classes)})
+    for bound in bounds:
+        if bound.needs & {"two classes", "scores"}:
+            raise OptionError(f"{bound.text!r} cannot be judged beside bounds on every class; audit it by itself.")
+    n = len(given.y)
+    w = None if given.sample_weight is None else read_weights(given.sample_weight, n)
+    groups = compared_groups(given, bounds, n)
+
+    def scored(scores: Any) -> Scored:
+        rows = read_predictions(scores, given.y, given.classes)
+        return replace(rows, weight=w, confidence=given.confidence, groups=groups)
+
+    rows = scored(given.scores)
+    others = {name: scored(other) for name, other in given.compare.items()}
+    about = facts_of_data(groups, len(rows), {"positive": None, **data, "classes": list(rows.classes)})
     label = about["label"] if about["label"] != "y" else "class"
     return {"data": about, **class_facts(rows, others, bounds, alpha, label)}
+
+
+def compared_groups(given: Given, bounds: Sequence[Any], n: int) -> Groups | None:
+    """The groups of the n rows, None where none are given. Raises: DataError where a bound compares them, or n differs."""
+    compared = [b.text for b in bounds if "groups" in b.needs]
+    if compared and given.sensitive_features is None:
+        raise DataError(f"the bound {compared[0]!r} compares groups; pass sensitive_features.")
+    if given.sensitive_features is None:
+        return None
+    groups = Groups.of(given.sensitive_features)
+    if len(groups) != n:
+        raise DataError(f"{n} scores but {len(groups)} rows of sensitive features.")
+    return groups
 
 
 def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,12 +162,7 @@ def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
     if target is None:
         raise DataError("an audit needs the labels y.")
     w = None if given.sample_weight is None else read_weights(given.sample_weight, n)
-    compared = [b.text for b in bounds if "groups" in b.needs]
-    if compared and given.sensitive_features is None:
-        raise DataError(f"the bound {compared[0]!r} compares groups; pass sensitive_features.")
-    groups = no_groups(n) if given.sensitive_features is None else Groups.of(given.sensitive_features)
-    if len(groups) != n:
-        raise DataError(f"{n} scores but {len(groups)} rows of sensitive features.")
+    groups = compared_groups(given, bounds, n) or no_groups(n)
     on_losses = any("scores" in b.needs for b in bounds)
     if on_losses:
         refuse_decisions(words)
@@ -166,6 +182,8 @@ def _of_classes(
     scores: Any, y: Any, classes: Sequence[Any] | None, sensitive_features: Any, bounds: Sequence[Bound]
 ) -> bool:
     """Whether this is an audit of labels or of a score per class, rather than of one score that says 1 or 0."""
+    if any("classes" in b.needs for b in bounds):
+        return True
     if any("groups" in b.needs for b in bounds):
         return False
     if (classes is not None and len(classes) > 2) or (np.ndim(scores) == 2 and np.shape(scores)[1] > 2):

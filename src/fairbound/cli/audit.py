@@ -14,7 +14,7 @@ from fairbound.audits.counts import AuditCounts
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.cli.fit import TRAINED_ON
-from fairbound.cli.outcome import Outcome, of_classes_only, stated_bounds, verdict_summary, verdict_text
+from fairbound.cli.outcome import Outcome, by_class, of_classes_only, stated_bounds, verdict_summary, verdict_text
 from fairbound.cli.rows import file_checksum, file_columns, listed, narrow_columns, one_column, pandas_part
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import load_folder
@@ -77,12 +77,14 @@ def run_audit(options: AuditOptions) -> Outcome:
             groups = _known_groups(classifier, groups, frame, warnings)
         if load_folder(str(options.model)).extras.get(TRAINED_ON) == checksum:
             warnings.append(_OWN_FILE)
-        measured = _of_model(classifier, encoded, frame, label, options, groups)
+        measured = _of_model(classifier, encoded, frame, label, options, groups, bounds)
         model = _model_facts(classifier, options)
     else:
         column = one_column(options.score, columns, "--score")
         model = _score_facts(options)
-        if of_classes_only(bounds) and set(texts_of(frame[column])) <= set(texts_of(frame[label])):
+        if (of_classes_only(bounds) or by_class(bounds)) and set(texts_of(frame[column])) <= set(
+            texts_of(frame[label])
+        ):
             measured, notes = {"scores": frame[column], "y": frame[label]}, [f"The predictions are labels of {label}."]
         else:
             scores = _numbers(frame, column)
@@ -189,10 +191,16 @@ def _written(found: dict[str, Any], options: AuditOptions) -> Outcome:
 
 
 def _of_model(
-    classifier: FairClassifier, encoded: Encoded, frame: Any, label: str, options: AuditOptions, groups: Groups | None
+    classifier: FairClassifier,
+    encoded: Encoded,
+    frame: Any,
+    label: str,
+    options: AuditOptions,
+    groups: Groups | None,
+    bounds: Sequence[Any],
 ) -> dict[str, Any]:
-    """Scores and labels for `audit`: with more than two classes the predicted labels."""
-    if len(classifier.classes_) > 2:
+    """Scores and labels for `audit`: with more than two classes, or bounds on every class, the predicted labels."""
+    if len(classifier.classes_) > 2 or by_class(bounds):
         if options.positive is not None:
             raise OptionError(
                 f"the model has {len(classifier.classes_)} classes, none of them positive; leave --positive out."

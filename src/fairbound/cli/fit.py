@@ -18,8 +18,10 @@ from fairbound.base.files import atomic_write_text, check_writable
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.cli.outcome import (
     Outcome,
+    by_class,
     json_lines,
     of_classes_only,
+    of_two_classes,
     say,
     stated_bounds,
     verdict_summary,
@@ -78,8 +80,8 @@ class FitOptions:
         if not 0.5 < self.confidence < 1:
             raise OptionError(f"--confidence must lie in (0.5, 1), got {self.confidence}.")
 
-    def rows(self, needs_groups: bool = True) -> InputRows:
-        """The rows these options name; needs_groups as in `read_rows`."""
+    def rows(self, needs_groups: bool = True, two_classes: bool = True) -> InputRows:
+        """The rows these options name; needs_groups and two_classes as in `read_rows`."""
         return read_rows(
             self.data,
             label=self.label,
@@ -89,6 +91,7 @@ class FitOptions:
             drop=self.drop,
             data_dir=self.data_dir,
             needs_groups=needs_groups,
+            two_classes=two_classes,
             chunk_rows=self.chunk_rows,
         )
 
@@ -98,8 +101,9 @@ def fit(options: FitOptions) -> Outcome:
     bounds = stated_bounds(options.constraint, options.cross)
     check_writable(options.out)
     minimised = objective_of(options.objective)
+    grouped = minimised is not None and "groups" in minimised.needs
     rows = options.rows(
-        needs_groups=(minimised is not None and "groups" in minimised.needs) or not of_classes_only(bounds)
+        needs_groups=grouped or not of_classes_only(bounds), two_classes=grouped or of_two_classes(bounds)
     )
     split = split_rows(rows, options.test_size, options.seed)
     parts = encoded_parts(rows, split)
@@ -140,7 +144,11 @@ def interrupted(classifier: FairClassifier) -> bool:
 
 def _in_training(bounds: list, parts: Parts, classifier: FairClassifier, baseline: FairClassifier | None) -> list[str]:
     """The exact value of every bound on the training rows, with and without it: what training did, beside its verdict."""
-    measured = None if baseline is None else judged_rows(baseline, parts.rows, parts.train, parts.split.train)
+    measured = (
+        None
+        if baseline is None
+        else judged_rows(baseline, parts.rows, parts.train, parts.split.train, by_class(bounds))
+    )
     out = []
     for i, bound in enumerate(bounds):
         line = f"{bound.text}: {classifier.fit_report_['constraints'][i]['train_value']:.4f} on the training rows"
@@ -174,17 +182,20 @@ def train(options: FitOptions, bounds: list, parts: Parts) -> FairClassifier:
         return classifier.fit(parts.train, rows.y[numbers], sensitive_features=groups)
 
 
-def judged_rows(classifier: FairClassifier, rows: InputRows, encoded: Encoded, numbers: np.ndarray) -> dict[str, Any]:
-    """What `audit` needs of the rows `numbers`: predicted labels where there are more than two classes, else scores."""
-    if len(rows.classes) > 2:
-        return {"scores": classifier.predict(encoded), "y": rows.y[numbers], "classes": rows.classes}
-    groups = rows.groups.take(numbers)
+def judged_rows(
+    classifier: FairClassifier, rows: InputRows, encoded: Encoded, numbers: np.ndarray, by_class: bool = False
+) -> dict[str, Any]:
+    """What `audit` needs of the rows `numbers`: predicted labels where there are more than two classes or `by_class` says so,
+    else scores."""
+    groups = rows.groups.take(numbers) if rows.groups.attributes else None
+    facts: dict[str, Any] = {"sensitive_features": groups, "classes": rows.classes}
+    if len(rows.classes) > 2 or by_class:
+        return {"scores": classifier.predict(encoded), "y": rows.y[numbers], **facts}
     return {
-        "scores": classifier.decision_function(encoded, groups if groups.attributes else None),
+        "scores": classifier.decision_function(encoded, groups),
         "y": rows.target[numbers],
-        "sensitive_features": groups if groups.attributes else None,
-        "classes": rows.classes,
         "threshold": 0.0,
+        **facts,
     }
 
 
@@ -195,7 +206,7 @@ def judge(
     rows, split, encoding = parts.rows, parts.split, parts.held.report
     compare = {}
     if baseline is not None:
-        compare["unconstrained"] = judged_rows(baseline, rows, parts.held, split.test)["scores"]
+        compare["unconstrained"] = judged_rows(baseline, rows, parts.held, split.test, by_class(bounds))["scores"]
     facts = classifier.fit_report_
     notes = [*rows.notes, *facts["notes"]]
     notes += [
@@ -203,7 +214,7 @@ def judge(
         for name, count in encoding.unseen.items()
     ]
     found = audit(
-        **judged_rows(classifier, rows, parts.held, split.test),
+        **judged_rows(classifier, rows, parts.held, split.test, by_class(bounds)),
         constraint=bounds,
         confidence=options.confidence,
         title=f"{rows.label}: {rows.name}",

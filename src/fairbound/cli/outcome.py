@@ -59,6 +59,16 @@ def of_classes_only(bounds: Sequence[Bound]) -> bool:
     return bool(bounds) and all("groups" not in b.needs for b in bounds)
 
 
+def of_two_classes(bounds: Sequence[Bound]) -> bool:
+    """Whether y must have two classes: where nothing is stated, or a bound speaks of a positive one."""
+    return not bounds or any("two classes" in b.needs for b in bounds)
+
+
+def by_class(bounds: Sequence[Bound]) -> bool:
+    """Whether a bound speaks of the rates of every class."""
+    return any("classes" in b.needs for b in bounds)
+
+
 def stated_bounds(texts: list[str], cross: bool = False, bound: float | None = None) -> list[Bound]:
     """The bounds of `--constraint`, over the crossed groups where `cross` says so and the text says nothing else.
 

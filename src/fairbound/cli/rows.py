@@ -67,26 +67,28 @@ def read_rows(
     drop: str | None = None,
     data_dir: str | None = None,
     needs_groups: bool = True,
+    two_classes: bool = True,
     chunk_rows: int | None = None,
 ) -> InputRows:
     """The rows of `source`, a CSV or Parquet file or the name of a data set.
 
     label, group: column names (several groups separated by commas); a named data set has its own defaults.
-    needs_groups: whether a group must be named; else there may be none, and y may have more than two classes.
+    needs_groups: whether a group must be named; else there may be none. two_classes: whether y must have two, as it must where
+    a positive one is named.
     chunk_rows: rows of a file to read at a time; None reads it whole.
     Raises: DataError or OptionError saying what is wrong with the file or the options; OSError for a wrong path.
     """
     if is_file(source):
-        return _from_file(source, label, group, positive, keep_sensitive, drop, needs_groups, chunk_rows)
+        return _from_file(source, label, group, positive, keep_sensitive, drop, needs_groups, two_classes, chunk_rows)
     if chunk_rows is not None:
         raise OptionError("--chunk-rows is for files; a named data set is read whole.")
-    return _from_name(source, label, group, positive, keep_sensitive, drop, data_dir, needs_groups)
+    return _from_name(source, label, group, positive, keep_sensitive, drop, data_dir, needs_groups, two_classes)
 
 
-def read_labels(y: Any, positive: str | None, needs_groups: bool) -> tuple[np.ndarray, tuple[Any, ...]]:
-    """(n,) class numbers and the labels: two where groups are compared or a positive one is named, else two or more."""
+def read_labels(y: Any, positive: str | None, two_classes: bool) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """(n,) class numbers and the labels: two where `two_classes` says so or a positive one is named, else two or more."""
     codes, classes = class_labels(y)
-    if len(classes) > 2 and not needs_groups and positive is None:
+    if len(classes) > 2 and not two_classes and positive is None:
         return codes, classes
     return positive_last(codes, classes, positive)
 
@@ -125,6 +127,7 @@ def _from_file(
     keep_sensitive: bool,
     drop: str | None,
     needs_groups: bool,
+    two_classes: bool,
     chunk_rows: int | None,
 ) -> InputRows:
     frame = read_table(path) if chunk_rows is None else None
@@ -139,7 +142,7 @@ def _from_file(
     if frame is None:
         frame = narrow_columns(path, [label, *attributes], chunk_rows)
     try:
-        target, classes = read_labels(frame[label], positive, needs_groups)
+        target, classes = read_labels(frame[label], positive, two_classes)
     except DataError as error:
         raise DataError(f"{path}, label column {label!r}: {error}") from None
     away = {label, *dropped, *(() if keep_sensitive else attributes)}
@@ -196,6 +199,7 @@ def _from_name(
     drop: str | None,
     data_dir: str | None,
     needs_groups: bool,
+    two_classes: bool,
 ) -> InputRows:
     if name not in data.names() and not is_own(name):
         near = difflib.get_close_matches(name, data.names(), n=1)
@@ -224,7 +228,7 @@ def _from_name(
         )
     if extra:
         notes.append(f"Columns left out by --drop: {', '.join(extra)}.")
-    target, classes = read_labels(dataset.y, None, needs_groups)
+    target, classes = read_labels(dataset.y, None, two_classes)
     sums = [f"sha256:{file.sha256}" for file in entry.files]
     published = dataset.splits if {"train", "test"} <= set(dataset.splits) else {}
     groups = Groups.of({a: dataset.group(a) for a in attributes}) if attributes else no_groups(len(dataset))

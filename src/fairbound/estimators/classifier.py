@@ -51,7 +51,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     """A linear model, MLP or `nn.Module` trained to the lowest loss under stated bounds; deterministic predictions.
 
     constraint: bounds as text ("demographic_parity <= 0.02", "recall of class b >= 0.95"), objects, a list of them, or
-        None. Bounds on groups need two classes, bounds on a class any number.
+        None. Bounds on rates of positive decisions need two classes; those on the rates of every class
+        (`class_recall_parity`, ...), on mean losses and on one class any number.
     model: "linear", "mlp:64,32", or a torch.nn.Module that maps (B, d) features to (B,) or (B, 1) logits, with k > 2
         classes to (B, k). An nn.Module gets numeric X as it is; the others a TableEncoder's features (standardised numbers, one-hot categories).
     algorithm: a method's name, a configuration such as fb.ALM(step_size=0.05), or "auto": for linear models of two classes
@@ -140,7 +141,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         asking = compared or ([minimised.text] if grouped else [])
         if asking and sensitive_features is None:
             raise DataError(f"{asking[0]!r} needs fit(X, y, sensitive_features=...).")
-        codes, classes = class_codes(checked_labels(X, y), self.positive, self.loss, compared)
+        two = [b.text for b in stated if "two classes" in b.needs]
+        codes, classes = class_codes(checked_labels(X, y), self.positive, self.loss, two)
         trained_under = without_rule(stated, classes) if self.use_groups_at_prediction else stated
         groups = None if sensitive_features is None else Groups.of(sensitive_features)
         notes: list[str] = []

@@ -38,7 +38,7 @@ def checked_labels(X: Any, y: Any) -> Any:
 
 
 def class_codes(y: Any, positive: Any, loss: str, compared: Sequence[str]) -> tuple[np.ndarray, tuple[Any, ...]]:
-    """(n,) class numbers and the labels; of two, the positive one is last. compared: bounds on groups.
+    """(n,) class numbers and the labels; of two, the positive one is last. compared: bounds that need two classes.
 
     positive: of two classes the positive label, None for the greater one. loss: as in FairClassifier.
     Raises: DataError or OptionError where bounds, positive or loss need two classes and y has more.
@@ -51,7 +51,8 @@ def class_codes(y: Any, positive: Any, loss: str, compared: Sequence[str]) -> tu
         raise DataError(
             f"{what} needs two classes, a positive and a negative one, but y has {len(classes)} values, "
             f"{', '.join(map(repr, classes[:6]))}{', ...' if len(classes) > 6 else ''}. Choose one class against the rest, "
-            "or bound the recall of a class."
+            "or bound the rates of every class (class_demographic_parity, class_recall_parity, class_equalized_odds, "
+            "class_error_parity), or the recall of a class."
         )
     if loss not in ("logistic", "cross_entropy"):
         raise OptionError(f"loss={loss!r} is for two classes; y has {len(classes)}. Take 'logistic'.")

@@ -12,8 +12,7 @@ import numpy as np
 from fairbound.base.errors import OptionError
 from fairbound.fairness.forms import Auxiliary, Combination, Statistic
 from fairbound.fairness.plan import BestOff, CellColumn, Names, Objective, Plan
-from fairbound.fairness.pointwise import Pointwise
-from fairbound.fairness.statistics import RowFunction
+from fairbound.fairness.statistics import Function
 from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.occurring import Occurring
 
@@ -96,7 +95,7 @@ class Builder:
 
     def cells(
         self,
-        function: RowFunction | Pointwise,
+        function: Function,
         attributes: tuple[int, ...],
         conditions: tuple[int | None, ...],
         names: Callable[[], Sequence[str]],
@@ -117,7 +116,7 @@ class Builder:
         column = CellColumn(*wanted, len(self._cell_names), function)
         self._columns.append(column)
         labels = names()
-        self._cell_names += [f"{name}{CONDITION.get(c, '')}" for c in conditions for name in labels]
+        self._cell_names += [f"{name}{CONDITION.get(c, f' | class {c}')}" for c in conditions for name in labels]
         return column
 
     def name_cells(self, names: dict[int, str]) -> None:

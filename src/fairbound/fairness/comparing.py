@@ -23,7 +23,7 @@ Against = Literal["pairwise", "overall", "best", "none"]
 def attribute_sets(
     attributes: str | tuple[str, ...], names: Sequence[str], text: str, given: str | None = None
 ) -> list[tuple[int, ...]]:
-    """Numbers of the attributes that are compared together: each by itself, all crossed, or those named.
+    """Numbers of the attributes that are compared together: each by itself, all crossed, both, or those named.
 
     given: an attribute within whose groups the others are compared; it comes first in every set.
     Raises: OptionError where the data lack one of them.
@@ -39,8 +39,9 @@ def attribute_sets(
     first = () if given is None else (list(names).index(given),)
     if given is not None and (given in wanted or not others):
         raise OptionError(f"{text!r} needs an attribute to compare within the groups of {given!r}; add another one.")
-    if attributes == "each":
-        return [(*first, a) for a in others]
+    if attributes in ("each", "both"):
+        alone = [(*first, a) for a in others]
+        return [*alone, (*first, *others)] if attributes == "both" and len(others) > 1 else alone
     chosen = tuple(others) if attributes == "crossed" else tuple(list(names).index(a) for a in wanted)
     return [(*first, *chosen)]
 
@@ -116,6 +117,7 @@ class Differences:
     """The contrasts of R values between groups: index (m, t) units and coefficient (m, t), and their names.
 
     tails: what is said after a name, for each value. summed: both values under one bound. a, b: (p,) groups compared.
+    An average of values counts as one value.
     """
 
     compared: Compared
@@ -164,9 +166,16 @@ def singles(compared: Compared, tails: tuple[str, ...]) -> Singles:
 
 
 def differences(
-    compared: Compared, against: Against, tails: tuple[str, ...], *, summed: bool = False, ratio: float | None = None
+    compared: Compared,
+    against: Against,
+    tails: tuple[str, ...],
+    *,
+    summed: bool = False,
+    averaged: bool = False,
+    ratio: float | None = None,
 ) -> Differences:
-    """Both directions of every comparison of every value; `summed` joins the two values of a pair under one bound.
+    """Both directions of every comparison of every value; `summed` joins the two values of a pair under one bound, and
+    `averaged` compares the mean of all values of a group.
 
     ratio: for values at least this share of those they are compared with, ratio * q_b - q_a <= 0.
     """
@@ -179,6 +188,10 @@ def differences(
         signs = np.array([[s, -s, t, -t] for s in (1.0, -1.0) for t in (1.0, -1.0)])
         index = np.repeat(index, 4, axis=0)
         return Differences(compared, index, np.tile(signs, (len(a), 1)), tails, True, a, b)
+    if averaged:
+        index = np.stack([np.hstack([one, two]), np.hstack([two, one])], axis=1).reshape(-1, 2 * values)
+        share = np.repeat([1.0, -1.0], values) / values
+        return Differences(compared, index, np.broadcast_to(share, index.shape), (", mean",), False, a, b)
     if ratio is not None:  # the first of each pair of rows speaks of a / b, as its name does
         index = np.stack([np.stack([two, one], -1), np.stack([one, two], -1)], axis=2).reshape(-1, 2)
         coefficient = np.broadcast_to(np.array([ratio, -1.0]), index.shape)

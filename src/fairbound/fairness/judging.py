@@ -66,7 +66,9 @@ def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
         else:
             against: Any = "pairwise" if bound.against == "best" else bound.against
             ratio = bound.bound if bound.compares == "ratios" else None
-            made = differences(compared, against, bound.tails, summed=bound.summed, ratio=ratio)
+            made = differences(
+                compared, against, bound.tails, summed=bound.summed, averaged=bound.averaged, ratio=ratio
+            )
             at, c = _without_overall(made, of.totals, k) if against == "overall" else (made.index, made.coefficient)
         at = at - at // (k + 1)  # units without the overall ones are the cells in order
         values.append((compared, of))
@@ -102,7 +104,7 @@ def absent_groups(bound: Any, rows: Scored) -> list[str]:
         return []
     if not isinstance(bound.attributes, str) and len(bound.attributes) > 1:
         return []
-    named = occurring.attributes if bound.attributes == "each" else bound.attributes
+    named = occurring.attributes if bound.attributes in ("each", "both") else bound.attributes
     return [
         group
         for a, (name, groups) in enumerate(zip(occurring.attributes, occurring.labels, strict=True))

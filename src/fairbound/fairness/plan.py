@@ -17,8 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fairbound.fairness.forms import Auxiliary, Combination, Statistic
-from fairbound.fairness.pointwise import Pointwise
-from fairbound.fairness.statistics import RowFunction
+from fairbound.fairness.statistics import Function
 from fairbound.rows.groups import cross
 
 
@@ -36,7 +35,7 @@ class CellColumn:
     sizes: tuple[int, ...]
     conditions: tuple[int | None, ...]
     offset: int
-    function: RowFunction | Pointwise
+    function: Function
 
     @property
     def groups(self) -> int:
@@ -140,7 +139,7 @@ class Plan:
         return len(self.cell_names)
 
     @property
-    def functions(self) -> tuple[RowFunction | Pointwise, ...]:
+    def functions(self) -> tuple[Function, ...]:
         """The distinct row functions that the columns average."""
         return tuple(dict.fromkeys(c.function for c in self.columns))
 

@@ -156,6 +156,30 @@ def class_error(surrogate: str, sharpness: float, loss: Pointwise) -> Pointwise:
     )
 
 
+def class_share(code: int, surrogate: str, sharpness: float, loss: Pointwise) -> Pointwise:
+    """The differentiable surrogate of "predicted as class `code`", for models as in `class_error`.
+
+    With "sigmoid" it is the probability of the class, by the logistic function or softmax of the scores times sharpness.
+    """
+    rate = SURROGATES[surrogate](sharpness)
+    name = f"{surrogate}, class {code}"
+    if not loss.per_class:
+        sign = 1.0 if code == 1 else -1.0
+        return Pointwise(
+            name, lambda s, y: rate.value(sign * s, y), lambda s, y: sign * rate.slope(sign * s, y), rate.lipschitz
+        )
+    smooth = sharpness if surrogate == "sigmoid" else None
+
+    def behind(s: Tensor) -> tuple[Tensor, Tensor]:
+        return _deficit(s, s.new_full(s.shape[:-1], code), smooth)
+
+    def slope(s: Tensor, y: Tensor) -> Tensor:
+        deficit, along = behind(s)
+        return -rate.slope(-deficit, y).unsqueeze(-1) * along
+
+    return Pointwise(name, lambda s, y: rate.value(-behind(s)[0], y), slope, rate.lipschitz, per_class=True)
+
+
 def custom_loss(loss: Callable[[Tensor, Tensor], Tensor], outputs: int = 1) -> Pointwise:
     """A user's per-row loss `loss(scores (B,), targets (B,)) -> (B,)`; its slope comes from autograd.
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
-from fairbound.fairness.pointwise import SURROGATES, WRONG_CLASS, Pointwise, class_error
+from fairbound.fairness.pointwise import SURROGATES, WRONG_CLASS, Pointwise, class_error, class_share
 
 Table = tuple[tuple[float, float], tuple[float, float]]
 """A weight for each label (rows) and decision (columns): [[TN, FP], [FN, TP]]."""
@@ -148,6 +148,36 @@ class RowFunction:
             return _weighted(self.table, DECISION)
         return loss if self.largest is None else _at_most(loss, self.largest)
 
+
+@dataclass(frozen=True)
+class ClassShare:
+    """Whether a row is predicted as the class number `code`, exactly and as training differentiates it.
+
+    surrogate, sharpness: what replaces the decision in training, as in RowFunction; "sigmoid" is the probability of the class.
+    """
+
+    code: int
+    surrogate: str = "sigmoid"
+    sharpness: float = 1.0
+
+    def sharpened(self, factor: float) -> ClassShare:
+        """With a surrogate that is `factor` times as steep."""
+        return replace(self, sharpness=self.sharpness * factor)
+
+    def trained(self, loss: Pointwise) -> Pointwise:
+        """The differentiable function; `loss`: the problem's."""
+        return class_share(self.code, self.surrogate, self.sharpness, loss)
+
+    def exact(self, loss: Pointwise) -> Pointwise:
+        """The function that the stated metric averages."""
+        if loss.per_class:
+            chosen = lambda s, y: (s.argmax(-1) == self.code).to(s.dtype)  # noqa: E731
+            return Pointwise(f"class {self.code}", chosen, lambda s, y: torch.zeros_like(s), per_class=True)
+        return _weighted(((0, 1), (0, 1)) if self.code == 1 else ((1, 0), (1, 0)), DECISION)
+
+
+Function = RowFunction | ClassShare | Pointwise
+"""What a cell may average: its `trained` and `exact` forms are functions of one row's scores and label."""
 
 LOSS = RowFunction(None, "loss")
 

@@ -47,16 +47,25 @@ class Values:
         )
 
 
-def rate_values(rate: Rate, rows: Scored, group: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
-    """(k,) successes, trials, rows and weight of a rate in each group; group: (n,), -1 for none."""
+def share_values(hit: np.ndarray, among: np.ndarray, rows: Scored, group: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
+    """(k,) successes, trials, rows and weight of the share of the rows `among` (n,) that are `hit` (n,), in each group.
+
+    group: (n,), -1 for none.
+    """
     each, w, square = rows.mass
-    hit = np.array(rate.successes, dtype=bool)[rows.target, rows.predicted]
-    trial = (hit | np.array(rate.failures, dtype=bool)[rows.target, rows.predicted]) & (group >= 0)
+    trial = among & (group >= 0)
     of, w, square = group[trial], w[trial], square[trial]
     hit = hit[trial]
     sums = [np.bincount(of, weights=part, minlength=k) for part in (w * hit, w, square * hit, square)]
     successes, trials = effective_trials(*sums)
     return successes, trials, np.bincount(of, weights=each[trial], minlength=k).astype(np.int64), sums[1]
+
+
+def rate_values(rate: Rate, rows: Scored, group: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
+    """(k,) successes, trials, rows and weight of a rate in each group; group: (n,), -1 for none."""
+    hit = np.array(rate.successes, dtype=bool)[rows.target, rows.predicted]
+    among = hit | np.array(rate.failures, dtype=bool)[rows.target, rows.predicted]
+    return share_values(hit, among, rows, group, k)
 
 
 def loss_values(

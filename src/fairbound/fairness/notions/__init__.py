@@ -2,6 +2,12 @@
 
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions.auc import AUCParity
+from fairbound.fairness.notions.class_rates import (
+    ClassDemographicParity,
+    ClassEqualizedOdds,
+    ClassErrorParity,
+    ClassRecallParity,
+)
 from fairbound.fairness.notions.classes import ClassRisk
 from fairbound.fairness.notions.gaps import (
     ConditionalDemographicParity,
@@ -24,6 +30,10 @@ __all__ = [
     "NOTIONS",
     "AUCParity",
     "Bound",
+    "ClassDemographicParity",
+    "ClassEqualizedOdds",
+    "ClassErrorParity",
+    "ClassRecallParity",
     "ClassRisk",
     "ConditionalDemographicParity",
     "DemographicParity",

@@ -23,7 +23,7 @@ from fairbound.fairness.comparing import Compared, attribute_sets, differences, 
 from fairbound.fairness.judging import judge_groups, measured_groups
 from fairbound.fairness.language import Key, Word, number_text
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.fairness.statistics import LOSS, Rate, RowFunction, row_table
+from fairbound.fairness.statistics import LOSS, Function, Rate, RowFunction, row_table
 from fairbound.fairness.values import Values, loss_values, rate_values
 from fairbound.rows.occurring import Occurring
 
@@ -37,13 +37,14 @@ class GroupBound(Bound):
     bound: in the metric's units, from 0 to `most`; of ratios, from 0 to 1.
     against: "pairwise" every two groups; "overall" each group and all rows whose group is known; "best" each group
         and the best-off one.
-    attributes: "each" sensitive attribute by itself, "crossed" for their combinations, or a tuple of names.
+    attributes: "each" sensitive attribute by itself, "crossed" for their combinations, "both" for each and crossed, or a
+        tuple of names to cross.
     empty: a group without a row to measure "raise"s EmptyGroupError, or is "drop"ped from the bound and reported.
     """
 
     bound: float
     against: Literal["pairwise", "overall", "best"] = "pairwise"
-    attributes: Literal["each", "crossed"] | tuple[str, ...] = "each"
+    attributes: Literal["each", "crossed", "both"] | tuple[str, ...] = "each"
     empty: Literal["raise", "drop"] = "raise"
 
     needs = frozenset({"groups"})
@@ -55,6 +56,7 @@ class GroupBound(Bound):
         "best": Word("against", "best"),
         "each": Word("attributes", "each"),
         "crossed": Word("attributes", "crossed"),
+        "both": Word("attributes", "both"),
         "by": Key("attributes", lambda text: tuple(text.split("+")), "+".join),
         "empty": Key("empty"),
     }
@@ -70,10 +72,12 @@ class GroupBound(Bound):
         for option, allowed in (("against", ("pairwise", "overall", "best")), ("empty", ("raise", "drop"))):
             if getattr(self, option) not in allowed:
                 raise OptionError(f"{option} must be one of {allowed}, got {getattr(self, option)!r}.")
-        if self.attributes not in ("each", "crossed"):
+        if self.attributes not in ("each", "crossed", "both"):
             names = (self.attributes,) if isinstance(self.attributes, str) else tuple(self.attributes)
             if not names or not all(names) or len(set(names)) < len(names):
-                raise OptionError(f"attributes must be 'each', 'crossed' or different names, got {self.attributes!r}.")
+                raise OptionError(
+                    f"attributes must be 'each', 'crossed', 'both' or different names, got {self.attributes!r}."
+                )
             object.__setattr__(self, "attributes", names)
 
     @property
@@ -83,6 +87,11 @@ class GroupBound(Bound):
     @property
     def summed(self) -> bool:
         """Whether the differences of two values are added under one bound."""
+        return False
+
+    @property
+    def averaged(self) -> bool:
+        """Whether the mean of all values of a group is compared."""
         return False
 
     @property
@@ -109,6 +118,10 @@ class GroupBound(Bound):
         """For each of the values, the label of the rows it needs; None for any."""
         raise NotImplementedError
 
+    def row_words(self, condition: int | None) -> str:
+        """A row of the label `condition`, in words."""
+        return ROWS.get(condition, "row")
+
     def quantities(self, builder: Builder, compared: Compared) -> np.ndarray:
         """(R, k + 1) numbers of the quantities that train each value of each group, and of all rows."""
         raise NotImplementedError
@@ -126,7 +139,7 @@ class GroupBound(Bound):
             rows = np.stack([occurring.per_group(attributes, c)[found.codes] for c in self.conditions()])
             if (rows == 0).any() and (empty or self.empty) == "raise":
                 g = int(np.flatnonzero((rows == 0).any(0))[0])
-                what = ROWS.get(self.conditions()[int(np.flatnonzero(rows[:, g] == 0)[0])], "row")
+                what = self.row_words(self.conditions()[int(np.flatnonzero(rows[:, g] == 0)[0])])
                 raise EmptyGroupError(
                     f"{self.text!r}: the group {found.name(g)!r} has no {what}, so its part of the bound is undefined. Merge "
                     "the group with another, mark its value missing, or state the bound with empty=drop."
@@ -155,7 +168,9 @@ class GroupBound(Bound):
                 self._compile_best(builder, compared, numbers)
             else:
                 ratio = self.bound if self.compares == "ratios" else None
-                found = differences(compared, self.against, self.tails, summed=self.summed, ratio=ratio)
+                found = differences(
+                    compared, self.against, self.tails, summed=self.summed, averaged=self.averaged, ratio=ratio
+                )
                 index = numbers.ravel()[found.index]
                 bound = None if ratio is None else 0.0
                 builder.contrasts(index, found.coefficient, found.name, bound, self._spare(builder.occurring))
@@ -182,7 +197,11 @@ class GroupBound(Bound):
     @property
     def against_everyone(self) -> bool:
         """Whether differences from all rows are bounded one by one."""
-        return self.against == "overall" and self.compares == "differences" and not self.summed and not self.within
+        return (
+            self.against == "overall"
+            and self.compares == "differences"
+            and not (self.summed or self.averaged or self.within)
+        )
 
     # -- measuring ----------------------------------------------------------------------------------------------
 
@@ -347,7 +366,7 @@ class LossBound(GroupBound):
 def cell_numbers(
     builder: Builder,
     compared: Compared,
-    function: RowFunction,
+    function: Function,
     conditions: tuple[int | None, ...],
     condition: int | None,
     overall: bool,

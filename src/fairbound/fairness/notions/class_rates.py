@@ -1,0 +1,206 @@
+"""Notions that compare groups by the rates of every class, for labels of two or more values.
+
+Of two groups, the largest difference over all classes is bounded ("worst"); of recalls also the difference of their means
+over the classes ("macro"), which is the difference of balanced accuracies.
+
+Source: Denis, Elie, Hebiri, Hu (2024), Fairness guarantees in multi-class classification, for demographic parity of every
+class; Putzel, Lee (2022), Blackbox post-processing for multiclass fairness, for equalised odds over the whole table of labels
+and decisions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.builder import Builder
+from fairbound.fairness.comparing import Compared
+from fairbound.fairness.judging import judge_groups, measured_groups
+from fairbound.fairness.language import Key, Word
+from fairbound.fairness.notions.groups import GroupBound, cell_numbers
+from fairbound.fairness.notions.registry import register
+from fairbound.fairness.scored import Finding, Scored
+from fairbound.fairness.statistics import ClassShare, Function, RowFunction
+from fairbound.fairness.values import Values, share_values
+from fairbound.rows.groups import label_text
+
+SURROGATES = ("sigmoid", "hinge", "clipped")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassRateBound(GroupBound):
+    """Rates of every class, compared between groups. A notion below it says which by `rates`.
+
+    surrogate: what training differentiates in place of the decision: "sigmoid" (the softmax probability), "hinge" or
+    "clipped" (of the margin to the best other class). sharpness: multiplies the scores inside the surrogate.
+    classes: the labels, filled in where the data are known.
+    """
+
+    surrogate: Literal["sigmoid", "hinge", "clipped"] = "sigmoid"
+    sharpness: float = 1.0
+    classes: tuple[str, ...] = field(default=(), repr=False, compare=False)
+
+    needs = frozenset({"groups", "classes"})
+    of_counts = True
+    OPTIONS: ClassVar[Any] = {
+        **GroupBound.OPTIONS,
+        "surrogate": Key("surrogate"),
+        "sharpness": Key("sharpness", float, repr),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.surrogate not in SURROGATES:
+            raise OptionError(f"surrogate must be one of {SURROGATES}, got {self.surrogate!r}.")
+        if not 0 < self.sharpness < math.inf:
+            raise OptionError(f"sharpness must be positive and finite, got {self.sharpness}.")
+
+    def rates(self) -> list[tuple[int | None, int | None]]:
+        """For each value (predicted, label): the share predicted as the class of the number `predicted`, among the rows of the
+        class `label` (None for all rows). None for `predicted` is a share predicted as another class than their own."""
+        raise NotImplementedError
+
+    def of_classes(self, classes: Any) -> ClassRateBound:
+        """The same bound on rows with these labels."""
+        return replace(self, classes=tuple(str(label_text(c)) for c in classes))
+
+    @property
+    def decided(self) -> range:
+        """The class numbers whose shares are compared: of two classes the second alone, the other's being its rest."""
+        k = len(self.classes)
+        return range(1, 2) if k == 2 else range(k)
+
+    @property
+    def tails(self) -> tuple[str, ...]:
+        def said(predicted: int | None, label: int | None) -> str:
+            which = "" if predicted is None else f", predicted {self.classes[predicted]}"
+            return which + ("" if label is None else f" | y={self.classes[label]}")
+
+        return tuple(said(*rate) for rate in self.rates())
+
+    @property
+    def higher_is_better(self) -> tuple[bool, ...]:
+        return tuple(predicted is not None for predicted, _ in self.rates())
+
+    def conditions(self) -> tuple[int | None, ...]:
+        return tuple(label for _, label in self.rates())
+
+    def row_words(self, condition: int | None) -> str:
+        return "row" if condition is None else f"row of the class {self.classes[condition]!r}"
+
+    # -- training -----------------------------------------------------------------------------------------------
+
+    def compile(self, builder: Builder) -> None:
+        largest = int(builder.occurring.targets.max(initial=1))
+        classes = range(largest + 1) if builder.classes is None else builder.classes
+        own = self.of_classes(classes)
+        super(ClassRateBound, own).compile(builder)
+
+    def quantities(self, builder: Builder, compared: Compared) -> np.ndarray:
+        out, overall = [], self.against == "overall"
+        for predicted, label in self.rates():
+            conditions = tuple(dict.fromkeys(given for other, given in self.rates() if other == predicted))
+            function = self._function(predicted)
+            numbers = cell_numbers(builder, compared, function, conditions, label, overall)
+            out.append(numbers)
+            if label is not None:
+                said = f" | y={self.classes[label]}"
+                names = dict(zip(numbers[:-1].tolist(), map(compared.name, range(len(compared))), strict=True))
+                builder.name_cells({cell: name + said for cell, name in names.items()})
+        return np.stack(out)
+
+    def _function(self, predicted: int | None) -> Function:
+        if predicted is None:
+            return RowFunction(None, self.surrogate, self.sharpness, per_class=True)
+        return ClassShare(predicted, self.surrogate, self.sharpness)
+
+    def check_model(self, outputs: int, y: np.ndarray) -> None:
+        if outputs == 1 and not np.isin(y, (0, 1)).all():
+            raise DataError(
+                f"{self.text!r} needs labels 0 and 1, or a model with a score for every class; got "
+                f"{np.unique(y)[:5].tolist()}."
+            )
+
+    # -- measuring ----------------------------------------------------------------------------------------------
+
+    def judge(self, rows: Scored, alpha: float) -> Finding:
+        return judge_groups(self.of_classes(rows.classes), rows, alpha)
+
+    def measure(self, rows: Scored) -> float:
+        return measured_groups(self.of_classes(rows.classes), rows)
+
+    def values(self, rows: Scored, compared: Compared) -> Values:
+        group, made = compared.of_rows(rows.known_groups), []
+        for predicted, label in self.rates():
+            among = np.full(len(rows), True) if label is None else rows.target == label
+            hit = rows.wrong if predicted is None else rows.predicted == predicted
+            made.append(share_values(hit, among, rows, group, len(compared)))
+        successes, trials, counts, totals = (np.stack(part) for part in zip(*made, strict=True))
+        return Values(successes, trials, counts, totals)
+
+
+@register()
+@dataclass(frozen=True, kw_only=True)
+class ClassDemographicParity(ClassRateBound):
+    """Shares of the groups predicted as each class differ by at most `bound`, for the worst class."""
+
+    name = "class_demographic_parity"
+
+    def rates(self) -> list[tuple[int | None, int | None]]:
+        return [(c, None) for c in self.decided]
+
+
+@register()
+@dataclass(frozen=True, kw_only=True)
+class ClassRecallParity(ClassRateBound):
+    """Recalls of the groups differ by at most `bound`: for the worst class ("worst"), or on average over the classes
+    ("macro": balanced accuracies differ by at most the bound)."""
+
+    over_classes: Literal["worst", "macro"] = "worst"
+
+    name = "class_recall_parity"
+    OPTIONS: ClassVar[Any] = {
+        **ClassRateBound.OPTIONS, "worst": Word("over_classes", "worst"), "macro": Word("over_classes", "macro")
+    }  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.over_classes not in ("worst", "macro"):
+            raise OptionError(f"over_classes must be 'worst' or 'macro', got {self.over_classes!r}.")
+        if self.against == "best" and self.averaged:
+            raise OptionError(
+                f"against='best' needs one best-off group for each class; {self.name}[macro] averages them."
+            )
+
+    @property
+    def averaged(self) -> bool:
+        return self.over_classes == "macro"
+
+    def rates(self) -> list[tuple[int | None, int | None]]:
+        return [(None, c) for c in range(len(self.classes))]
+
+
+@register()
+@dataclass(frozen=True, kw_only=True)
+class ClassEqualizedOdds(ClassRateBound):
+    """Among the rows of every label, shares of the groups predicted as each class differ by at most `bound`."""
+
+    name = "class_equalized_odds"
+
+    def rates(self) -> list[tuple[int | None, int | None]]:
+        return [(c, label) for c in self.decided for label in range(len(self.classes))]
+
+
+@register()
+@dataclass(frozen=True, kw_only=True)
+class ClassErrorParity(ClassRateBound):
+    """Shares of the groups predicted as another class than their own differ by at most `bound`."""
+
+    name = "class_error_parity"
+
+    def rates(self) -> list[tuple[int | None, int | None]]:
+        return [(None, None)]

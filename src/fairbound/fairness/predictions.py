@@ -1,0 +1,56 @@
+"""What a model of two or more classes says of rows, read: predicted labels, or a score for every class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.scored import Scored
+from fairbound.rows.groups import natural_order, texts_of
+
+
+def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = None) -> Scored:
+    """Predicted labels (n,) or scores (n, k), and true labels (n,), as class numbers.
+
+    classes: the k labels in the order of the scores' columns; needed for scores. A label of y that is not among them is
+    a class of its own, which no score can name. Without it the classes are the labels that occur.
+    Raises: DataError for rows without a label, lengths that differ, scores that are not finite, or numbers that are no
+        labels; OptionError where scores and classes do not fit each other.
+    """
+    truth = texts_of(y)
+    gone = sum(v is None for v in truth)
+    if gone:
+        raise DataError(f"the label is missing in {gone} of {len(truth)} rows; drop these rows.")
+    if not len(truth):
+        raise DataError("there are no rows.")
+    given = predictions.detach().cpu().numpy() if hasattr(predictions, "detach") else np.asarray(predictions)
+    if len(given) != len(truth):
+        raise DataError(f"there are {len(given)} rows of predictions and {len(truth)} labels.")
+    known = [] if classes is None else [str(v) for v in texts_of(np.asarray(classes, dtype=object))]
+    if given.ndim == 2:
+        if given.shape[1] != len(known):
+            raise OptionError(
+                f"the scores have {given.shape[1]} columns; name the class of each with classes= (a classifier's "
+                f"classes_), got {len(known)}. Or pass the predicted labels."
+            )
+        scores = given.astype(np.float64)
+        if not np.isfinite(scores).all():
+            raise DataError(f"the scores are missing or infinite in {int((~np.isfinite(scores)).any(1).sum())} rows.")
+        guess = np.array(known, dtype=object)[scores.argmax(axis=1)]
+    else:
+        if (
+            given.dtype.kind == "f"
+            and not np.equal(np.mod(given, 1), 0).all()
+            and not set(texts_of(given)) <= set(truth)
+        ):
+            raise DataError("the predictions are fractions, which are no labels of y; pass the predicted labels.")
+        guess = texts_of(given)
+        if any(v is None for v in guess):
+            raise DataError(f"the prediction is missing in {sum(v is None for v in guess)} of {len(guess)} rows.")
+    known += sorted({*truth, *guess} - set(known), key=natural_order)
+    place = {label: i for i, label in enumerate(known)}
+    number = lambda labels: np.array([place[v] for v in labels], dtype=np.int64)  # noqa: E731
+    return Scored(number(truth), number(guess), tuple(known))
