@@ -185,7 +185,7 @@ def test_rows_needed_for_guaranteed_bounds_are_about_the_rows_that_decide():
         x = np.where(cell == 0, np.arange(rows) // 2 % 10 == 0, np.arange(rows) // 2 % 10 == 5)
         assert mean_bounds(x, cell, 2, PAIR, low=0, high=1).verdict(0.05) == said
     constant = mean_rows_needed(rate, [0.0, 0.0], shares, PAIR, 0.05, low=0, high=3)
-    assert constant == np.ceil(2 * 3 * np.log(4 / 0.05) / (3 * 0.5 * 0.05))  # two cells of half the rows, four sides
+    assert constant == np.ceil(2 * 3 * np.log(2 / 0.05) / (3 * 0.5 * 0.05))  # two cells of half the rows
 
 
 # ---- weights

@@ -25,3 +25,11 @@ class NonFiniteError(FairboundError, ArithmeticError):
 
 class CheckpointError(FairboundError):
     """A checkpoint cannot be read, or belongs to another problem or method."""
+
+
+class CertificateError(FairboundError):
+    """No model could be certified to meet its bounds, and such a model was refused."""
+
+
+class CertificateWarning(UserWarning):
+    """A model is returned that could not be certified to meet its bounds."""

@@ -133,26 +133,30 @@ class _Rows:
         return estimate, parts
 
 
-def area_bounds(areas: Areas, contrasts: Contrasts, alpha: float = 0.05) -> GapBounds:
+def area_bounds(areas: Areas, contrasts: Contrasts, alpha: float = 0.05, whole: float | None = None) -> GapBounds:
     """Bounds of the largest contrast of areas; lower and upper hold with probability 1 - alpha each, asymptotically.
 
-    Bonferroni over the contrasts. A contrast that uses an area without rows has estimate NaN and trivial bounds.
+    whole: the error of the upper bound, where these are a part of more contrasts that share the lower bound's; alpha if None.
+    Bonferroni over the contrasts, but for the upper bound (`largest`). A contrast that uses an area without rows has estimate NaN
+    and trivial bounds.
     """
     level = check_level(alpha) / len(contrasts)
     upper, lower = _upper(areas, contrasts, level), -_upper(areas, -contrasts, level)
-    return largest(contrasts, contrasts.of(areas.estimates), lower, upper)
+    return largest(contrasts, contrasts.of(areas.estimates), lower, upper, _upper(areas, contrasts, whole or alpha))
 
 
-def area_rows_needed(areas: Areas, contrasts: Contrasts, rows: int, bound: float, alpha: float = 0.05) -> int | None:
+def area_rows_needed(
+    areas: Areas, contrasts: Contrasts, rows: int, bound: float, alpha: float = 0.05, whole: float | None = None
+) -> int | None:
     """Fewest rows that would decide "the largest contrast <= bound" if estimates, and shares of rows, stayed as observed on
-    `rows` rows; None if none would."""
+    `rows` rows; None if none would. whole: as in `area_bounds`."""
     if np.isnan(areas.estimates).any():
         return None
-    level = check_level(alpha) / len(contrasts)
+    check_level(alpha)
 
-    def upper(which: Contrasts, n: int) -> np.ndarray:
+    def upper(which: Contrasts, n: int, together: int) -> np.ndarray:
         grown = replace(areas, variances=areas.variances * rows / n, rows=areas.rows * n / rows)
-        return _upper(grown, which, level)
+        return _upper(grown, which, (whole or alpha) if together == 1 else alpha / together)
 
     return fewest_rows(contrasts, contrasts.of(areas.estimates), bound, upper)
 

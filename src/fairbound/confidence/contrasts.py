@@ -107,7 +107,8 @@ class GapBounds:
 
     value, lower, upper: in the metric's units; lower and upper hold with probability 1 - alpha each. lower is at least 0
     where the contrasts add up to zero, as a gap's do. worst: the contrast with the largest estimate (smallest ratio).
-    estimates, lowers, uppers: (m,), NaN and infinite or trivial where a contrast uses an empty cell.
+    estimates: (m,); lowers, uppers: (m,) hold for all contrasts at once. NaN and infinite or trivial where a contrast uses
+    an empty cell. upper (of ratios, lower) may lie inside the largest of uppers: see `largest`.
     """
 
     value: float
@@ -133,27 +134,36 @@ def verdict(lower: float, upper: float, bound: float) -> Verdict:
     return "violated" if lower > bound else "insufficient"
 
 
-def largest(contrasts: Contrasts, estimates: np.ndarray, lowers: np.ndarray, uppers: np.ndarray) -> GapBounds:
-    """The bounds of the largest contrast from simultaneous ones (m,) of each."""
+def largest(
+    contrasts: Contrasts, estimates: np.ndarray, lowers: np.ndarray, uppers: np.ndarray, singles: np.ndarray
+) -> GapBounds:
+    """The bounds of the largest contrast from simultaneous ones (m,) of each.
+
+    singles: (m,) upper bounds, each of which alone holds with probability 1 - alpha. The largest of them holds for the largest
+    contrast with the same probability, however many there are: it is too low only where the bound of that very contrast is.
+
+    Source: Berger (1982), Technometrics 24, 295-300 (intersection-union tests).
+    """
     known = ~np.isnan(estimates)
     worst = int(np.argmax(np.where(known, estimates, -np.inf))) if known.any() else 0
     lower = float(lowers.max())
     if contrasts.add_up_to_zero():
         lower = max(lower, 0.0)
     value = float(estimates[worst])
-    return GapBounds(value, lower, float(uppers.max()), worst, estimates, lowers, uppers)
+    return GapBounds(value, lower, float(singles.max()), worst, estimates, lowers, uppers)
 
 
 def fewest_rows(
     contrasts: Contrasts,
     estimates: np.ndarray,
     bound: float,
-    upper: Callable[[Contrasts, int], np.ndarray],
+    upper: Callable[[Contrasts, int, int], np.ndarray],
 ) -> int | None:
     """Fewest rows n that decide "the largest contrast <= bound", found by bisection; None beyond 10^12 rows.
 
-    upper: of contrasts (m',) and n, their upper bounds (m',), never below their estimates. So estimates above the bound
-    can only be found "violated" (some lower bound above it), others only "met" (every upper bound within it).
+    upper: of contrasts (m',), n and the number of contrasts that share the error, their upper bounds (m',), never below their
+    estimates. So estimates above the bound can only be found "violated" (some lower bound above it, all sharing the error),
+    others only "met" (every upper bound within it, each with the whole error, as in `largest`).
 
     Bisection looks at a few contrasts, the witnesses; all are then looked at once. If those not looked at do not change
     the decision there, the answer is that of all: "met" by all at n, and not by the witnesses at n - 1; or "violated" by
@@ -165,7 +175,7 @@ def fewest_rows(
     breaks = value > bound
 
     def excess(which: Contrasts, n: int) -> np.ndarray:
-        return (-upper(-which, n) if breaks else upper(which, n)) - bound
+        return (-upper(-which, n, len(contrasts)) if breaks else upper(which, n, 1)) - bound
 
     def decided(n: int) -> bool:
         return bool((excess(seen, n) > 0).any()) is breaks

@@ -1,7 +1,7 @@
 """Confidence bounds for contrasts of means, and the rows that would decide a bound on them.
 
 "guaranteed": betting limits of the single means (``fairbound.confidence.betting``) at the level alpha / (number of cells,
-counted twice where a cell is used with both signs), united. They hold for values in a stated range, for every number of
+counted twice where a cell is used with both signs), united; for the largest contrast's upper bound, of the cells of one. They hold for values in a stated range, for every number of
 rows and every distribution. "asymptotic": Welch's t, Bonferroni over contrasts, for values without a range. It breaks
 its promise for few, skewed values, so a contrast that uses a cell of fewer than ASYMPTOTIC_ROWS rows gets infinite bounds.
 Values that are rarely very large break it at any number of rows. docs/intervals.md has the measured errors.
@@ -67,12 +67,22 @@ def mean_bounds(
     Lower and upper hold with probability 1 - alpha each. With weights and no ``largest_weight``, see ``mean_limits``.
     """
     contrasts.check(cells)
-    level = check_level(alpha) / max(int(contrasts.sides(cells).sum()), 1)
-    limits = mean_limits(values, cell_of_value, cells, level, low, high, weights, largest_weight)
     mean = moments(values, cell_of_value, cells, weights)[0]
     c, index = contrasts.coefficient, contrasts.index
-    lower, upper = ((c * np.where((c > 0) == up, limits[1][index], limits[0][index])).sum(-1) for up in (False, True))
-    return largest(contrasts, contrasts.of(mean), lower, upper)
+
+    def ends(sharing: int) -> list[np.ndarray]:
+        level = check_level(alpha) / max(sharing, 1)
+        limits = mean_limits(values, cell_of_value, cells, level, low, high, weights, largest_weight)
+        return [(c * np.where((c > 0) == up, limits[1][index], limits[0][index])).sum(-1) for up in (False, True)]
+
+    lower, upper = ends(int(contrasts.sides(cells).sum()))
+    singles = ends(_terms(contrasts))[1]
+    return largest(contrasts, contrasts.of(mean), lower, upper, singles)
+
+
+def _terms(contrasts: Contrasts) -> int:
+    """The most cells that one contrast uses."""
+    return int((contrasts.coefficient != 0).sum(-1).max())
 
 
 def welch_bounds(
@@ -88,11 +98,11 @@ def welch_bounds(
     Infinite where a contrast uses a cell with fewer than ``least_rows`` (at least 2) rows.
     """
     m, v, n = _samples(means, variances, counts, contrasts)
-    level = check_level(alpha) / len(contrasts)
-    width = _welch_width(v, n, contrasts, level, least_rows)
+    width = _welch_width(v, n, contrasts, check_level(alpha) / len(contrasts), least_rows)
+    single = _welch_width(v, n, contrasts, alpha, least_rows)
     estimates = contrasts.of(np.where(n > 0, m, np.nan))
     centre = np.where(np.isnan(estimates), 0.0, estimates)
-    return largest(contrasts, estimates, centre - width, centre + width)
+    return largest(contrasts, estimates, centre - width, centre + width, centre + single)
 
 
 def _welch_width(v: np.ndarray, n: np.ndarray, contrasts: Contrasts, level: float, least_rows: float) -> np.ndarray:
@@ -129,12 +139,13 @@ def mean_rows_needed(
         return None
     if (low is None) != (high is None) or (low is not None and high is not None and not low < high):
         raise OptionError(f"the range of the values needs low < high, got low={low}, high={high}.")
-    level = check_level(alpha) / len(contrasts)
-    log = float(np.log(max(int(contrasts.sides(len(m)).sum()), 1) / alpha))
+    check_level(alpha)
+    sides = max(int(contrasts.sides(len(m)).sum()), 1)
 
-    def upper(which: Contrasts, n: int) -> np.ndarray:
+    def upper(which: Contrasts, n: int, together: int) -> np.ndarray:
         if low is None or high is None:
-            return which.of(m) + _welch_width(v, n * s, which, level, least_rows)
+            return which.of(m) + _welch_width(v, n * s, which, alpha / together, least_rows)
+        log = float(np.log((_terms(contrasts) if together == 1 else sides) / alpha))
         single = np.sqrt(2 * v * log / (n * s)) + (high - low) * log / (3 * n * s)
         return which.of(m) + (np.abs(which.coefficient) * single[which.index]).sum(-1)
 

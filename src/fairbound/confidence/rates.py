@@ -50,8 +50,17 @@ def rate_bounds(
     x, n = check_trials(successes, trials)
     upper = rate_upper_bounds(x, n, contrasts, alpha, method, transform)
     lower = -rate_upper_bounds(x, n, -contrasts, alpha, method, transform)
+    singles = _upper(x, n, contrasts, alpha / _sharing(contrasts, 1, method), method, transform)
     p = np.divide(x, n, out=np.full_like(x, np.nan), where=n > 0)
-    return largest(contrasts, contrasts.of(_image(p, transform)), lower, upper)
+    return largest(contrasts, contrasts.of(_image(p, transform)), lower, upper, singles)
+
+
+def _sharing(contrasts: Contrasts, together: int, method: RateMethod) -> int:
+    """How many limits share the error of `together` of the contrasts: one each, or by "exact" those of all cells that are used."""
+    if method == "mover":
+        return together
+    used = contrasts.coefficient != 0
+    return max(int(used.sum(-1).max() if together == 1 else contrasts.sides(int(contrasts.index.max()) + 1).sum()), 1)
 
 
 def rate_upper_bounds(
@@ -69,8 +78,8 @@ def rate_upper_bounds(
     check_choice("method", method, ("mover", "exact"))
     x, n = np.broadcast_arrays(*check_trials(successes, trials))
     contrasts.check(x.shape[-1])
-    share = len(contrasts) if method == "mover" else int(contrasts.sides(x.shape[-1]).sum())
-    return _upper(x, n, contrasts, check_level(alpha) / max(share, 1), method, transform)
+    share = _sharing(contrasts, len(contrasts), method)
+    return _upper(x, n, contrasts, check_level(alpha) / share, method, transform)
 
 
 def _upper(
@@ -119,7 +128,8 @@ def _image(p: np.ndarray, transform: Transform | None) -> np.ndarray:
 def ratio_bounds(successes: Any, trials: Any, pairs: Any, alpha: float = 0.05) -> GapBounds:
     """Bounds of the smallest ratio p_a / p_b over pairs (P, 2) of cells (a, b), sense "at least"; in [0, inf].
 
-    Inverts the contrasts ``tau p_b - p_a``, each at level alpha / P: the lower bound of a ratio is the largest tau whose
+    Inverts the contrasts ``tau p_b - p_a``, each at level alpha / P for the bounds of all ratios at once, and at level alpha for
+    the lower bound of the smallest, as in `largest`: the lower bound of a ratio is the largest tau whose
     contrast's upper bound is at most 0, its upper bound the smallest tau whose contrast's lower bound is above 0. So the
     verdict is that of ``rate_bounds`` on these contrasts with tau the stated bound. The upper bound of a contrast grows
     with tau. Its lower bound is concave in tau, negative at 0, and below tau times (b's lower limit less half a row);
@@ -133,20 +143,25 @@ def ratio_bounds(successes: Any, trials: Any, pairs: Any, alpha: float = 0.05) -
         raise DataError(f"pairs must be integers (P, 2) with P >= 1, got {ab.dtype} {ab.shape}.")
     if ab.min() < 0 or ab.max() >= len(x):
         raise DataError(f"pairs must name cells from 0 to {len(x) - 1}, got {int(ab.min())} to {int(ab.max())}.")
-    low, high = rate_limits(x, n, check_level(alpha) / len(ab))
     some = n > 0
     p = np.divide(x, n, out=np.zeros_like(x), where=some)
     half = np.divide(0.5, n, out=np.zeros_like(x), where=some)
     a, b = ab.T
     useless = ~(some[a] & some[b])
-    down, up = p - low, high - p
-    least = np.minimum(
-        _tau_within(p[a], p[b] + half[b], down[a], up[b]), _tau_within(p[a] - half[a], p[b], down[a], up[b])
-    )
-    most = np.maximum(
-        _tau_beyond(p[a], p[b] - half[b], up[a], down[b]), _tau_beyond(p[a] + half[a], p[b], up[a], down[b])
-    )
-    lowers, uppers = np.where(useless, 0.0, least), np.where(useless, np.inf, most)
+
+    def ends(level: float) -> tuple[np.ndarray, np.ndarray]:
+        low, high = rate_limits(x, n, level)
+        down, up = p - low, high - p
+        least = np.minimum(
+            _tau_within(p[a], p[b] + half[b], down[a], up[b]), _tau_within(p[a] - half[a], p[b], down[a], up[b])
+        )
+        most = np.maximum(
+            _tau_beyond(p[a], p[b] - half[b], up[a], down[b]), _tau_beyond(p[a] + half[a], p[b], up[a], down[b])
+        )
+        return np.where(useless, 0.0, least), np.where(useless, np.inf, most)
+
+    lowers, uppers = ends(check_level(alpha) / len(ab))
+    lower = float(ends(alpha)[0].min())
     with np.errstate(divide="ignore", invalid="ignore"):
         estimates = np.where(useless, np.nan, p[a] / p[b])
     known = ~np.isnan(estimates)
@@ -154,7 +169,7 @@ def ratio_bounds(successes: Any, trials: Any, pairs: Any, alpha: float = 0.05) -
     upper = float(uppers.min())
     if np.isin(a * len(x) + b, b * len(x) + a).all():
         upper = min(upper, 1.0)
-    return GapBounds(float(estimates[worst]), float(lowers.min()), upper, worst, estimates, lowers, uppers, "at least")
+    return GapBounds(float(estimates[worst]), lower, upper, worst, estimates, lowers, uppers, "at least")
 
 
 def _tau_within(a: np.ndarray, b: np.ndarray, v: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -194,10 +209,10 @@ def rate_rows_needed(
     contrasts.check(len(p))
     if (s <= 0).any():
         return None
-    share = len(contrasts) if method == "mover" else int(contrasts.sides(len(p)).sum())
-    level = check_level(alpha) / max(share, 1)
+    check_level(alpha)
 
-    def upper(which: Contrasts, n: int) -> np.ndarray:
+    def upper(which: Contrasts, n: int, together: int) -> np.ndarray:
+        level = alpha / _sharing(contrasts, together, method)
         return _upper(p * (n * s), n * s, which, level, method, transform)
 
     return fewest_rows(contrasts, contrasts.of(_image(p, transform)), bound, upper)

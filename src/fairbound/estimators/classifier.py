@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
 from fairbound.estimators.group_rule import fit_group_rule, without_rule
@@ -33,7 +34,7 @@ from fairbound.estimators.training_rows import (
     without,
 )
 from fairbound.estimators.trajectory import trajectory
-from fairbound.estimators.validation import automatic_share
+from fairbound.estimators.validation import held_share
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.objectives import Accuracy, objective_of
 from fairbound.fairness.problem import FairProblem
@@ -72,6 +73,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         "auc" for the largest area under the ROC curve; where positive begins is then left open.
     objective_class: None, or a label for the lowest loss over the rows of that class, as in Neyman-Pearson classification.
     positive: of two classes, the label that counts as positive; None for the greater one.
+    certify: True, or a confidence such as 0.99, to return the least costly model whose bounds rows kept apart confirm
+        (docs/certificates.md); fit_report_["certificate"] has the verdict. on_insufficient: "warn" returns a model that they
+        do not confirm, with a warning; "raise" refuses it with CertificateError.
     use_groups_at_prediction: train without the bounds and give every group the threshold that decides best under them
         (docs/postprocessing.md); `predict` and `decision_function` then need the groups, `predict_proba` stays the model's.
     options: a TableOptions for the encoder. random_state: integer seed. progress: a line on standard error.
@@ -95,6 +99,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         objective: Any = "auto",
         objective_class: Any = None,
         positive: Any = None,
+        certify: bool | float = False,
+        on_insufficient: Literal["warn", "raise"] = "warn",
         use_groups_at_prediction: bool = False,
         options: TableOptions | None = None,
         random_state: int | None = 0,
@@ -112,6 +118,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.objective = objective
         self.objective_class = objective_class
         self.positive = positive
+        self.certify = certify
+        self.on_insufficient = on_insufficient
         self.use_groups_at_prediction = use_groups_at_prediction
         self.options = options
         self.random_state = random_state
@@ -134,6 +142,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         Raises: DataError or OptionError that says what to change.
         Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound.
         """
+        if self.certify:
+            return fit_certified(self, X, y, sensitive_features, sample_weight)
+        return self._fit(X, y, sensitive_features, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, x0: Any = None) -> FairClassifier:
+        """`fit` without a certificate; x0: parameters to begin at."""
         stated = self._checked_bounds()
         compared = [b.text for b in stated if b.about == "group"]
         minimised = objective_of(self.objective)
@@ -166,7 +180,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         )
         notes += [choice.why] if choice.why else []
         at_once, refined = choice.at_once, choice.refined(self.objective)
-        share = self._validation_share(at_once, trained_under, groups, codes, notes)
+        share = held_share(self.validation, at_once, trained_under, groups, codes, self.classes_, notes)
         own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)
         own = own and not self.use_groups_at_prediction  # a rule is fitted to the rows in their first order
         build = self._builder(codes, groups, trained_under, sample_weight, choice)
@@ -186,6 +200,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             sampling=self.sampling,
             seed=self._seed,
             progress=self.progress,
+            x0=x0,
         )
         self.solution_ = trained.solution
         self.x_ = self.solution_.x
@@ -248,17 +263,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             )
 
         return build
-
-    def _validation_share(
-        self, at_once: bool, stated: tuple[Bound, ...], groups: Groups | None, y: np.ndarray, notes: list[str]
-    ) -> float:
-        """The share of rows to hold back; "auto" holds none back for a method of all rows, which needs no choice of iterate."""
-        if self.validation == "auto":
-            return 0.0 if at_once else automatic_share(stated, groups, y, self.classes_, notes)
-        share = float(self.validation)
-        if not 0 <= share < 1:
-            raise OptionError(f"validation must be 'auto' or a share in [0, 1), got {self.validation!r}.")
-        return share
 
     @property
     def _seed(self) -> int:

@@ -23,6 +23,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+from torch import Tensor
+
 from fairbound.estimators.full_batch import train_full_batch
 from fairbound.estimators.last_layer import finished
 from fairbound.estimators.validation import missed_beyond_chance
@@ -125,13 +127,14 @@ def train(
     sampling: str,
     seed: int,
     progress: bool,
+    x0: Tensor | None = None,
 ) -> Trained:
     """The runs that the head of this module lists.
 
     held: rows held back, or None. all_rows: makes the problem of the third run; None leaves it out. last_layer: whether
     `finished` follows. part, refined: as in `train_full_batch`. margins: of the runs made again; none keep the method's own.
     rival: whether a method of all rows that meets no bound, or has ratios to bound, is compared with random batches.
-    budget: as in FairClassifier. The other arguments are those of `solve`.
+    budget: as in FairClassifier. The other arguments are those of `solve`; x0: where the first run of each kind begins.
     """
     steps = max(LEAST_STEPS, math.ceil(EPOCHS * problem.rows / batch_size))
     limit = Budget.of(budget) if budget is not None else Budget(steps=steps)
@@ -144,10 +147,11 @@ def train(
         seed=seed,
         patience=PATIENCE if budget is None else 1.0,
         progress=progress,
+        x0=x0,
     )
     if isinstance(method, FullBatchALM):
         rounds = AT_ONCE if budget is None else limit
-        options: dict[str, Any] = {"budget": rounds, "sampling": sampling, "seed": seed, "progress": progress}
+        options: dict[str, Any] = {"budget": rounds, "sampling": sampling, "seed": seed, "progress": progress, "x0": x0}
         solution, optimality = train_full_batch(problem, part, method, refined=refined, validation=held, **options)
         trained = Trained(problem, held, solution, method, rounds, [], [], optimality)
         if not rival or (solution.feasible and not len(problem.plan.ratios)) or solution.stopped == "interrupted":

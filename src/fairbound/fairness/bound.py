@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -58,6 +59,10 @@ class Bound(ABC):
     def read(cls, text: str, *, bound: float | None = None) -> Self:
         """The bound that `text` states, or with `bound` one that states none. Raises: OptionError."""
         return read_bound(cls, text, bound=bound)
+
+    def at(self, stated: float) -> Self:
+        """The same bound with another number, in the units that it is stated in."""
+        return replace(self, bound=stated)  # type: ignore[type-var]
 
     def over(self, attributes: str) -> Self:
         """The same bound over "each" attribute or the "crossed" ones, where it compares groups and does not say which."""

@@ -188,7 +188,7 @@ def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBoun
     needed = lambda: rate_rows_needed(  # noqa: E731
         share, shares, contrasts, 0.0 if ratios else float(bound.bound), alpha, transform=one.transform
     )
-    method = "MOVER: Clopper-Pearson limits of the single rates joined for their {}; Bonferroni over contrasts and stated bounds"
+    method = "MOVER: Clopper-Pearson limits of the single rates joined for their {}; Bonferroni over contrasts (lower bound) and stated bounds"
     if ratios:
         found = ratio_bounds(successes, trials, sets.index[:, ::-1], alpha)
         estimates = _contrast_estimates(bound, sets)  # two rates of 0 are alike
@@ -204,7 +204,7 @@ def _loss_bounds(
 ) -> tuple[GapBounds, str, Callable[[], int | None]]:
     mean, variance, largest = sets.joined("means"), sets.joined("variances"), sets.values[0][1].largest
     if largest is None:
-        method = "Welch's t for differences of mean losses (asymptotic), Bonferroni over contrasts and stated bounds"
+        method = "Welch's t for differences of mean losses (asymptotic), Bonferroni over contrasts (lower bound) and stated bounds"
         found = welch_bounds(mean, variance, sets.joined("trials"), contrasts, alpha)
         return found, method, lambda: mean_rows_needed(mean, variance, shares, contrasts, float(bound.bound), alpha)
     cells, losses, weights, offset = [], [], [], 0
@@ -225,7 +225,7 @@ def _loss_bounds(
         high=largest,
         weights=None if rows.weight is None else np.concatenate(weights),
     )
-    method = f"betting bounds of mean losses up to {largest:g} (guaranteed), Bonferroni over groups and stated bounds"
+    method = f"betting bounds of mean losses up to {largest:g} (guaranteed), Bonferroni over groups (lower bound) and stated bounds"
     needed = lambda: mean_rows_needed(  # noqa: E731
         mean, variance, shares, contrasts, float(bound.bound), alpha, low=0.0, high=largest
     )
@@ -260,7 +260,7 @@ def judge_shares(
     if verdict == "insufficient":
         share = np.divide(successes, trials, out=np.zeros_like(trials), where=trials > 0)
         needed = rate_rows_needed(share, trials / rows.total, sums, float(bound.bound), alpha)
-    method = "MOVER: Clopper-Pearson limits of the single rates joined for their sums; Bonferroni over sums and stated bounds"
+    method = "MOVER: Clopper-Pearson limits of the single rates joined for their sums; Bonferroni over sums (lower bound) and stated bounds"
     weighted = "" if rows.weight is None else WEIGHTED
     return (
         base

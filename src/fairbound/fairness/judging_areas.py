@@ -17,7 +17,7 @@ from fairbound.fairness.scored import Finding, Scored
 from fairbound.ranking.wins import cell_wins
 from fairbound.rows.groups import cross
 
-METHOD = "DeLong variances with Clopper-Pearson limits of the single areas, joined by MOVER; Bonferroni over contrasts and stated bounds"
+METHOD = "DeLong variances with Clopper-Pearson limits of the single areas, joined by MOVER; Bonferroni over contrasts (lower bound) and stated bounds"
 
 
 def cells_of_rows(rows: Scored, compared: Compared) -> np.ndarray:
@@ -50,7 +50,7 @@ def judge_areas(bound: Any, rows: Scored, alpha: float) -> Finding:
     parts = [_areas(rows, found) for found, _ in made]
     sizes = np.cumsum([0, *(len(found) for found, _ in made)])
     level = alpha / sizes[-1]
-    bounds = [area_bounds(areas, contrasts, level * len(contrasts)) for areas, contrasts in parts]
+    bounds = [area_bounds(areas, contrasts, level * len(contrasts), alpha) for areas, contrasts in parts]
     worst = int(np.argmax([b.value for b in bounds]))
 
     def name(i: int) -> str:
@@ -72,7 +72,7 @@ def judge_areas(bound: Any, rows: Scored, alpha: float) -> Finding:
         verdict = "violated" if verdict == "violated" else "insufficient"
         why = f"No held-out row measures {', '.join(missing[:6])}{' ...' if len(missing) > 6 else ''}."
     elif verdict == "insufficient":
-        each = [area_rows_needed(a, c, len(rows), float(bound.bound), level * len(c)) for a, c in parts]
+        each = [area_rows_needed(a, c, len(rows), float(bound.bound), level * len(c), alpha) for a, c in parts]
         needed = None if any(n is None for n in each) else max(n for n in each if n is not None)
     return (
         base

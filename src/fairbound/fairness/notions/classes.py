@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -98,6 +98,10 @@ class ClassRisk(Bound):
     def bound(self) -> float:
         """The largest error of the class that the bound allows; 1 - 0.95 is 0.05 to the last bit."""
         return float(self.stated) if self.recall is None else round(1 - float(self.stated), 15)
+
+    def at(self, stated: float) -> ClassRisk:
+        """The same bound with another recall, or another error."""
+        return replace(self, **{self.name: stated})
 
     def value_of(self, raw: Any, terms: Any) -> Any:
         error = raw.amax(-1)

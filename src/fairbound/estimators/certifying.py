@@ -1,0 +1,310 @@
+"""`FairClassifier(certify=True)`: a model whose bounds are confirmed by rows that took no part in making it.
+
+    divide the rows at random into three parts: train, choose, certify
+    train without the bounds, then under the stated ones, then under tighter and tighter ones
+    on the rows to train and to choose: order the models by their excess over the stated bounds, from the lowest, and leave
+        out those that are no less costly than one before them
+    on the rows to certify: test "some stated bound is broken" for one model after another, each at the whole level,
+        until it is first not rejected
+    return the last model for which it was
+
+The order is settled before the rows to certify are looked at, and a model is tested only if the hypotheses before it were all
+rejected. So the first true hypothesis of the order is rejected with probability at most 1 - confidence, whatever the number of
+models: choosing costs nothing. The bounds of one model need no share of the level each: "one of them is broken" is rejected
+only where each of them is (Berger 1982).
+
+Source: Angelopoulos, Bates, Candes, Jordan, Lei (2021), Learn then test, section 3.2 (fixed sequence testing); Laufer-Goldshtein,
+    Fisch, Barzilay, Jaakkola (2023), Efficiently controlling multiple risks with Pareto testing, for the order; Berger (1982),
+    Technometrics 24, 295-300, for several bounds at once.
+Departs: how far the tighter bounds lie inside the stated ones is measured in half-widths of the interval that the rows to
+    certify will give, estimated on the other rows.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fairbound.base.errors import CertificateError, CertificateWarning, OptionError
+from fairbound.base.seeds import seed_for
+from fairbound.estimators.frontier import LabelledRows, accuracy, cost, frontier
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.notions import constraints
+from fairbound.fairness.scored import Finding, Scored
+from fairbound.rows.groups import no_groups
+from fairbound.rows.split import stratified_split
+
+CHOOSE = 0.1
+"""Share of the rows to choose on."""
+
+LEAST, MOST = 0.25, 0.5
+"""Smallest and largest share of the rows to certify on."""
+
+ENOUGH = 90
+"""Times a bound's `fewest_rows` that the smallest group should have to certify: a half-width of about a quarter of the bound."""
+
+INSIDE = (0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
+"""Half-widths by which the candidates' bounds lie inside the stated ones."""
+
+LEFT = 0.1
+"""The share of a stated bound that its tightest candidate keeps at least."""
+
+
+class Judged(NamedTuple):
+    """A model, what was found of each stated bound on some rows, and its cost and accuracy there."""
+
+    model: Any
+    findings: list[Finding]
+    cost: float
+    accuracy: float
+
+    @property
+    def verdict(self) -> str:
+        """On all bounds together."""
+        verdicts = [found["verdict"] for found in self.findings]
+        if "violated" in verdicts:
+            return "violated"
+        return "met" if all(v == "met" for v in verdicts) else "insufficient"
+
+
+def fit_certified(classifier: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Any:
+    """`classifier`, fitted to the least costly model that the rows confirm; arguments as in `FairClassifier.fit`.
+
+    Adds certify_rows_, the numbers of the rows that took no part in making the model, and fit_report_["certificate"].
+    Raises: OptionError where there is no bound, or one without a valid interval; CertificateError where the bounds are not
+    confirmed and on_insufficient is "raise". Warns: CertificateWarning where it is "warn".
+    """
+    stated, alpha = _checked(classifier)
+    rows = LabelledRows.of(classifier, X, y, sensitive_features, sample_weight)
+    seed = 0 if classifier.random_state is None else int(classifier.random_state)
+    numbers = divided(stated, rows, seed)
+    train, choose, certify = (rows.take(part) for part in numbers)
+    tried = candidates(classifier, stated, train, choose, len(certify), alpha)
+    order = pareto(tried, stated)
+    tested = []
+    for candidate in order:
+        tested.append(judged(candidate.model, [certify], stated, alpha, classifier.objective))
+        if tested[-1].verdict != "met":
+            break
+    passed = [one for one in tested if one.verdict == "met"]
+    taken = passed[-1] if passed else tested[0]
+    free = judged(tried[0].model, [certify], stated, alpha, classifier.objective)
+    keep = classifier.get_params(deep=False)
+    classifier.__dict__.update(taken.model.__dict__)
+    classifier.set_params(**keep)
+    classifier.certify_rows_, classifier.groups_ = numbers[2], rows.groups
+    sizes = dict(zip(("train", "choose", "certify"), map(len, numbers), strict=True))
+    certificate = certificate_of(taken, free, tested, stated, alpha, sizes)
+    classifier.fit_report_ = _report(classifier.fit_report_, stated, certificate)
+    if not passed:
+        if classifier.on_insufficient == "raise":
+            raise CertificateError(certificate["said"])
+        warnings.warn(certificate["said"], CertificateWarning, stacklevel=3)
+    return classifier
+
+
+def _checked(classifier: Any) -> tuple[tuple[Bound, ...], float]:
+    """The stated bounds and the error probability of the certificate."""
+    stated = constraints(classifier.constraint)
+    if not stated:
+        raise OptionError("certify=True needs a bound, as in 'demographic_parity <= 0.05'.")
+    if classifier.on_insufficient not in ("warn", "raise"):
+        raise OptionError(f"on_insufficient must be 'warn' or 'raise', got {classifier.on_insufficient!r}.")
+    confidence = 0.95 if classifier.certify is True else float(classifier.certify)
+    if not 0.5 < confidence < 1:
+        raise OptionError(f"certify must be True or a confidence in (0.5, 1), got {classifier.certify!r}.")
+    for bound in stated:
+        if getattr(bound, "largest", 0.0) is None:
+            inside = bound.statement.partition("[")[2].rstrip("]")
+            asked = f"{bound.name}[{inside + ',' if inside else ''}largest=5]"
+            raise OptionError(
+                f"{bound.text!r} cannot be certified: a mean loss without a largest value has no interval that holds for "
+                f"certain. Say what the largest loss counts as, as in {asked!r}."
+            )
+    return stated, 1 - confidence
+
+
+def divided(stated: Sequence[Bound], rows: LabelledRows, seed: int) -> list[np.ndarray]:
+    """Numbers of the rows to train, to choose and to certify on, each with the same share of every label and group.
+
+    A quarter to a half of the rows certify: as many as make the half-width of the smallest group or class about a quarter
+    of the bound.
+    """
+    known = no_groups(len(rows)) if rows.groups is None else rows.groups
+    wanted = LEAST
+    for bound in stated:
+        plan = compile_plan((bound,), known, rows.codes, list(rows.classes))
+        sizes = np.bincount(plan.cells(known.codes, rows.codes).ravel(), minlength=plan.n_cells + 1)[:-1]
+        used = sizes[plan.used_cells(plan.rows_of(0))]
+        wanted = max(wanted, ENOUGH * bound.fewest_rows / max(int(used.min(initial=len(rows))), 1))
+    strata = np.column_stack([rows.codes, known.codes])
+    train, choose, certify = stratified_split(strata, [CHOOSE, min(wanted, MOST)], seed_for("certify", root=seed))
+    return [train, choose, certify]
+
+
+def judged(model: Any, parts: Sequence[LabelledRows], stated: Sequence[Bound], alpha: float, objective: Any) -> Judged:
+    """What the rows of `parts` together say of a model."""
+    each = [part.scored(model, 1 - alpha) for part in parts]
+    rows = each[0] if len(each) == 1 else _together(each)
+    return Judged(model, [b.judge(rows, alpha) for b in stated], cost(rows, objective), accuracy(rows))
+
+
+def _together(parts: Sequence[Scored]) -> Scored:
+    """The rows of all parts, which have the same classes and names of groups."""
+    first = parts[0]
+    groups = first.groups and type(first.groups)(
+        np.concatenate([part.known_groups.codes for part in parts]), first.groups.attributes, first.groups.labels
+    )
+
+    def joined(name: str) -> Any:
+        return None if getattr(first, name) is None else np.concatenate([getattr(part, name) for part in parts])
+
+    return Scored(
+        joined("target"), joined("predicted"), first.classes, joined("scores"), groups, joined("weight"), first.confidence
+    )
+
+
+def candidates(
+    classifier: Any, stated: Sequence[Bound], train: LabelledRows, choose: LabelledRows, certify: int, alpha: float
+) -> list[Judged]:
+    """The models without bounds, under the stated bounds, and under tighter ones, judged on the rows to train and choose.
+
+    certify: number of rows to certify on, which with what the second model shows decides how much tighter.
+    """
+    def judge(model: Any) -> Judged:
+        return judged(model, [train, choose], stated, alpha, classifier.objective)
+
+    out = [judge(model) for model in frontier(classifier, train, [(), stated])]
+    scale = math.sqrt((len(train) + len(choose)) / max(certify, 1))
+    widths = [half_width(found) * scale for found in out[-1].findings]
+    stages, texts = [], {tuple(b.text for b in stated)}
+    for inside in INSIDE[1:]:
+        stage = tuple(tightened(b, inside * width) for b, width in zip(stated, widths, strict=True))
+        if (said := tuple(b.text for b in stage)) not in texts:
+            stages.append(stage)
+            texts.add(said)
+    if out[-1].model.solution_.stopped != "interrupted":
+        out += [judge(model) for model in frontier(classifier, train, stages, out[-1].model)]
+    return out
+
+
+def half_width(found: Finding) -> float:
+    """How far the confidence bound that decides "met" lies from the value; 0 where the value is not known."""
+    ends = ("value", "lower") if found["sense"] == "at least" else ("upper", "value")
+    high, low = (found[name] for name in ends)
+    return 0.0 if high is None or low is None else float(high - low)
+
+
+def tightened(bound: Bound, by: float) -> Bound:
+    """The bound tightened, but never so far that less than LEFT of what it leaves free is left."""
+    if bound.sense == "at least":
+        return bound.at(round(min(bound.stated + by, 1 - LEFT * (1 - bound.stated)), 5))
+    return bound.at(round(max(bound.stated - by, LEFT * bound.stated), 5))
+
+
+def excess(one: Judged, stated: Sequence[Bound]) -> float:
+    """The largest excess over a stated bound, in units of what it leaves free; infinite where one is not measured."""
+    out = []
+    for found, bound in zip(one.findings, stated, strict=True):
+        if found["value"] is None:
+            return math.inf
+        over = found["value"] - bound.stated
+        least = bound.sense == "at least"
+        out.append((-over if least else over) / max(1 - bound.stated if least else bound.stated, 1e-12))
+    return max(out)
+
+
+def pareto(tried: Sequence[Judged], stated: Sequence[Bound]) -> list[Judged]:
+    """The models from the lowest excess on, each less costly than all before it."""
+    out: list[Judged] = []
+    for one in sorted(tried, key=lambda one: (excess(one, stated), one.cost)):
+        if not out or one.cost < out[-1].cost:
+            out.append(one)
+    return out
+
+
+def certificate_of(
+    taken: Judged, free: Judged, tested: Sequence[Judged], stated: Sequence[Bound], alpha: float, sizes: dict[str, int]
+) -> dict[str, Any]:
+    """The certificate as plain data; docs/certificates.md names its fields."""
+    verdict, confidence = taken.verdict, round(1 - alpha, 12)
+    facts = [
+        {name: found[name] for name in ("text", "sense", "bound", "value", "verdict", "rows_needed", "method", "why")}
+        | {"upper": _limit(found)}
+        for found in taken.findings
+    ]
+    uppers = [fact["upper"] for fact in facts]
+    needed = [fact["rows_needed"] for fact in facts if fact["verdict"] == "insufficient"]
+    total = sum(sizes.values())
+    rows_needed = None
+    if verdict == "insufficient" and needed and all(needed):
+        rows_needed = math.ceil(max(needed) * total / sizes["certify"])
+    return {
+        "verdict": verdict,
+        "text": " and ".join(b.text for b in stated),
+        "bound": stated[0].stated if len(stated) == 1 else [b.stated for b in stated],
+        "upper": uppers[0] if len(stated) == 1 else uppers,
+        "confidence": confidence,
+        "rows": sizes,
+        "rows_needed": rows_needed,
+        "candidates": [_candidate(one) for one in tested],
+        "price": free.accuracy - taken.accuracy,
+        "accuracy": taken.accuracy,
+        "unconstrained": {
+            "accuracy": free.accuracy,
+            "verdict": free.verdict,
+            "values": [found["value"] for found in free.findings],
+        },
+        "constraints": facts,
+        "said": _said(verdict, facts, confidence, sizes, rows_needed),
+    }
+
+
+def _limit(found: Finding) -> float | None:
+    """The confidence bound that decides "met": the upper one, of "at least" the lower one."""
+    return found["lower"] if found["sense"] == "at least" else found["upper"]  # type: ignore[no-any-return]
+
+
+def _candidate(one: Judged) -> dict[str, Any]:
+    return {
+        "trained_under": [c["text"] for c in one.model.fit_report_["constraints"]],
+        "accuracy": one.accuracy,
+        "values": [found["value"] for found in one.findings],
+        "uppers": [_limit(found) for found in one.findings],
+        "verdict": one.verdict,
+    }
+
+
+def _said(
+    verdict: str, facts: Sequence[dict[str, Any]], confidence: float, sizes: dict[str, int], rows_needed: int | None
+) -> str:
+    """The certificate in one or two sentences."""
+    text, rows = " and ".join(fact["text"] for fact in facts), f"{sizes['certify']:,} rows that took no part in training"
+    limits = ", ".join("unknown" if fact["upper"] is None else f"{fact['upper']:.4f}" for fact in facts)
+    if verdict == "met":
+        return f"{text} is met with {100 * confidence:g} % confidence on {rows}: the confidence bound is {limits}."
+    if verdict == "violated":
+        return f"{text} is violated on {rows} by the most cautious model found. Loosen the bound, or take another model."
+    more = "" if rows_needed is None else f" About {rows_needed:,} rows in all would decide."
+    return f"{text} cannot be certified: {rows} leave the confidence bound at {limits}.{more}"
+
+
+def _report(facts: dict[str, Any], stated: Sequence[Bound], certificate: dict[str, Any]) -> dict[str, Any]:
+    """The report of the model taken, which speaks of the stated bounds and says what it was trained under."""
+    under = facts["constraints"]
+    trained = [*under, *({"text": None, "train_value": None} for _ in stated[len(under) :])]
+    constraints = [
+        {"text": b.text, "sense": b.sense, "bound": b.stated, "train_value": t["train_value"], "trained_under": t["text"]}
+        for b, t in zip(stated, trained, strict=True)
+    ]
+    sizes = certificate["rows"]
+    note = (
+        f"Rows: {sizes['train']:,} to train, {sizes['choose']:,} to choose, {sizes['certify']:,} to certify "
+        f"({sizes['certify'] / sum(sizes.values()):.0%}: by the size of the smallest group beside the bound)."
+    )
+    return {"certificate": certificate, **facts, "constraints": constraints, "notes": [*facts["notes"], note]}
