@@ -157,6 +157,13 @@ def _fit(
             help="Give every group the threshold that meets the bounds; decisions then need the group.",
         ),
     ] = False,
+    certify: Annotated[
+        bool, _option("--certify", help="Return the least costly model whose bounds rows kept apart confirm.")
+    ] = False,
+    on_insufficient: Annotated[
+        str,
+        _option("--on-insufficient", help="With --certify: warn, or raise to refuse a model that is not confirmed."),
+    ] = "warn",
     confidence: Confidence = 0.95,
     data_dir: DataDir = None,
     chunk_rows: ChunkRows = None,
@@ -185,6 +192,8 @@ def _fit(
         baseline=baseline,
         cross=cross,
         use_groups_at_prediction=use_groups_at_prediction,
+        certify=certify,
+        on_insufficient=on_insufficient,
         confidence=confidence,
         data_dir=data_dir,
         chunk_rows=chunk_rows,

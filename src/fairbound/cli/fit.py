@@ -13,9 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
 from fairbound.audits.classes import compared_model
-from fairbound.base.errors import OptionError
+from fairbound.base.errors import CertificateWarning, OptionError
 from fairbound.base.files import atomic_write_text, check_writable
 from fairbound.base.interrupts import INTERRUPTED
+from fairbound.base.verdicts import EXIT_CODES
 from fairbound.cli.outcome import (
     Outcome,
     by_class,
@@ -29,6 +30,7 @@ from fairbound.cli.outcome import (
 )
 from fairbound.cli.rows import InputRows, Parts, Split, encoded_parts, group_warnings, read_rows, split_rows
 from fairbound.estimators.classifier import FairClassifier
+from fairbound.estimators.frontier import taken
 from fairbound.fairness.objectives import objective_of
 from fairbound.methods import algorithm as algorithm_named
 from fairbound.models.model import model_of
@@ -61,6 +63,8 @@ class FitOptions:
     baseline: bool = True
     cross: bool = False
     use_groups_at_prediction: bool = False
+    certify: bool = False
+    on_insufficient: str = "warn"
     confidence: float = 0.95
     data_dir: str | None = None
     chunk_rows: int | None = None
@@ -75,6 +79,10 @@ class FitOptions:
             Budget.of(self.budget)
         if self.use_groups_at_prediction and not self.constraint:
             raise OptionError("--use-groups-at-prediction needs a bound: state one with --constraint.")
+        if self.certify and not self.constraint:
+            raise OptionError("--certify needs a bound: state one with --constraint.")
+        if self.certify and self.test_size is not None:
+            raise OptionError("--certify decides itself how many rows are held out; leave --test-size out.")
         if self.test_size is not None and not 0 < self.test_size < 1:
             raise OptionError(f"--test-size must be a share of the rows between 0 and 1, got {self.test_size}.")
         if not 0.5 < self.confidence < 1:
@@ -105,15 +113,20 @@ def fit(options: FitOptions) -> Outcome:
     rows = options.rows(
         needs_groups=grouped or not of_classes_only(bounds), two_classes=grouped or of_two_classes(bounds)
     )
-    split = split_rows(rows, options.test_size, options.seed)
-    parts = encoded_parts(rows, split)
     under = " and ".join(b.text for b in bounds) or "no bound"
-    say(f"{rows.name}: training on {len(split.train):,} rows under {under}; {len(split.test):,} rows are held out.")
-    classifier = train(options, bounds, parts)
-    stopped = interrupted(classifier)
-    baseline = train(options, [], parts) if bounds and options.baseline and not stopped else None
-    if baseline is not None and interrupted(baseline):
-        stopped, baseline = True, None
+    if options.certify:
+        say(f"{rows.name}: training on a part of {len(rows.target):,} rows until another part confirms {under}.")
+        parts, classifier = train_certified(options, bounds, rows)
+        stopped, baseline = interrupted(classifier), classifier.unconstrained_ if options.baseline else None
+    else:
+        split = split_rows(rows, options.test_size, options.seed)
+        parts = encoded_parts(rows, split)
+        say(f"{rows.name}: training on {len(split.train):,} rows under {under}; {len(split.test):,} rows are held out.")
+        classifier = train(options, bounds, parts)
+        stopped = interrupted(classifier)
+        baseline = train(options, [], parts) if bounds and options.baseline and not stopped else None
+        if baseline is not None and interrupted(baseline):
+            stopped, baseline = True, None
     found = judge(options, bounds, parts, classifier, baseline)
     out = options.out
     classifier.save(out / "model", extras={TRAINED_ON: rows.checksum} if rows.checksum else None)
@@ -130,11 +143,31 @@ def fit(options: FitOptions) -> Outcome:
     )
     seconds = classifier.fit_report_["seconds"]
     summary = verdict_summary(found, seconds=seconds, seed=options.seed, out=out)
-    trained = "".join(f"\n{line}" for line in _in_training(bounds, parts, classifier, baseline))
-    text = f"{verdict_text(found)}{trained}\n\n{written}"
+    if options.certify:
+        summary["certificate"] = found["certificate"]
+        text = f"{verdict_text(found)}\n\n{written}"
+    else:
+        trained = "".join(f"\n{line}" for line in _in_training(bounds, parts, classifier, baseline))
+        text = f"{verdict_text(found)}{trained}\n\n{written}"
     if stopped:
         return Outcome(summary, f"Interrupted; the best model so far was judged and saved.\n\n{text}", INTERRUPTED)
     return Outcome(summary, text, found["exit_code"])
+
+
+def train_certified(options: FitOptions, bounds: list, rows: InputRows) -> tuple[Parts, FairClassifier]:
+    """The classifier with its certificate, and the rows that confirm it as those held out, read by its encoder."""
+    classifier = of_options(options, bounds, rows).set_params(
+        certify=options.confidence, on_insufficient=options.on_insufficient
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CertificateWarning)  # the verdict says it
+        classifier.fit(rows.X, rows.y, sensitive_features=rows.groups if rows.groups.attributes else None)
+    held = classifier.certify_rows_
+    made = np.setdiff1d(np.arange(len(rows.target)), held)
+    assert classifier.encoder_ is not None
+    words = f"{len(held) / len(rows.target):.0%} of the rows, kept apart to certify, seed {options.seed}"
+    encoded = Encoded.of(classifier.encoder_, taken(rows.X, held))
+    return Parts(rows, Split(made, held, words), encoded, encoded), classifier
 
 
 def interrupted(classifier: FairClassifier) -> bool:
@@ -162,7 +195,18 @@ def _in_training(bounds: list, parts: Parts, classifier: FairClassifier, baselin
 def train(options: FitOptions, bounds: list, parts: Parts) -> FairClassifier:
     """The classifier of these options on the training rows; without bounds, the unconstrained one."""
     rows, numbers = parts.rows, parts.split.train
-    classifier = FairClassifier(
+    classifier = of_options(options, bounds, rows)
+    minimised = objective_of(options.objective)
+    compares = bounds or (minimised is not None and "groups" in minimised.needs)
+    groups = rows.groups.take(numbers) if compares and rows.groups.attributes else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # reader_warnings says it, with more
+        return classifier.fit(parts.train, rows.y[numbers], sensitive_features=groups)
+
+
+def of_options(options: FitOptions, bounds: list, rows: InputRows) -> FairClassifier:
+    """The classifier that the options name, not fitted yet."""
+    return FairClassifier(
         bounds or None,
         model=options.model,
         algorithm=options.algorithm,
@@ -174,12 +218,6 @@ def train(options: FitOptions, bounds: list, parts: Parts) -> FairClassifier:
         random_state=options.seed,
         progress=sys.stderr.isatty(),
     )
-    minimised = objective_of(options.objective)
-    compares = bounds or (minimised is not None and "groups" in minimised.needs)
-    groups = rows.groups.take(numbers) if compares and rows.groups.attributes else None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # reader_warnings says it, with more
-        return classifier.fit(parts.train, rows.y[numbers], sensitive_features=groups)
 
 
 def judged_rows(
@@ -244,6 +282,10 @@ def judge(
         metrics = found["metrics"]
         own = compared_model("constrained", metrics["accuracy"], metrics.get("auc"), found["constraints"])
         found["comparison"].insert(0, own)
+    if "certificate" in facts:
+        found["certificate"] = facts["certificate"]
+        found["verdict"] = found["certificate"]["verdict"]
+        found["exit_code"] = EXIT_CODES[found["verdict"]]
     return found
 
 

@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
 from fairbound.base.errors import CertificateError, CertificateWarning, OptionError
 from fairbound.base.seeds import seed_for
@@ -36,6 +37,7 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.scored import Finding, Scored
+from fairbound.methods import FullBatchALM
 from fairbound.rows.groups import no_groups
 from fairbound.rows.split import stratified_split
 
@@ -45,11 +47,14 @@ CHOOSE = 0.1
 LEAST, MOST = 0.25, 0.5
 """Smallest and largest share of the rows to certify on."""
 
-ENOUGH = 90
-"""Times a bound's `fewest_rows` that the smallest group should have to certify: a half-width of about a quarter of the bound."""
+ENOUGH = 60
+"""Times a bound's `fewest_rows` that the smallest group should have to certify: a half-width of about a third of the bound, or less."""
 
-INSIDE = (0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
-"""Half-widths by which the candidates' bounds lie inside the stated ones."""
+INSIDE = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
+"""Half-widths by which the bounds of further candidates lie inside the stated ones."""
+
+INSIDE_FEW = (1.0, 2.0, 3.0)
+"""The same for methods of random batches, each of whose runs takes its whole budget."""
 
 LEFT = 0.1
 """The share of a stated bound that its tightest candidate keeps at least."""
@@ -75,7 +80,8 @@ class Judged(NamedTuple):
 def fit_certified(classifier: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Any:
     """`classifier`, fitted to the least costly model that the rows confirm; arguments as in `FairClassifier.fit`.
 
-    Adds certify_rows_, the numbers of the rows that took no part in making the model, and fit_report_["certificate"].
+    Adds certify_rows_, the numbers of the rows that took no part in making the model, unconstrained_, the model of the same rows
+    without bounds, and fit_report_["certificate"].
     Raises: OptionError where there is no bound, or one without a valid interval; CertificateError where the bounds are not
     confirmed and on_insufficient is "raise". Warns: CertificateWarning where it is "warn".
     """
@@ -98,6 +104,7 @@ def fit_certified(classifier: Any, X: Any, y: Any, sensitive_features: Any, samp
     classifier.__dict__.update(taken.model.__dict__)
     classifier.set_params(**keep)
     classifier.certify_rows_, classifier.groups_ = numbers[2], rows.groups
+    classifier.unconstrained_ = tried[0].model
     sizes = dict(zip(("train", "choose", "certify"), map(len, numbers), strict=True))
     certificate = certificate_of(taken, free, tested, stated, alpha, sizes)
     classifier.fit_report_ = _report(classifier.fit_report_, stated, certificate)
@@ -132,8 +139,8 @@ def _checked(classifier: Any) -> tuple[tuple[Bound, ...], float]:
 def divided(stated: Sequence[Bound], rows: LabelledRows, seed: int) -> list[np.ndarray]:
     """Numbers of the rows to train, to choose and to certify on, each with the same share of every label and group.
 
-    A quarter to a half of the rows certify: as many as make the half-width of the smallest group or class about a quarter
-    of the bound.
+    A quarter to a half of the rows certify: as many as give the smallest group or class ENOUGH times the rows that the bound
+    asks for.
     """
     known = no_groups(len(rows)) if rows.groups is None else rows.groups
     wanted = LEAST
@@ -165,7 +172,13 @@ def _together(parts: Sequence[Scored]) -> Scored:
         return None if getattr(first, name) is None else np.concatenate([getattr(part, name) for part in parts])
 
     return Scored(
-        joined("target"), joined("predicted"), first.classes, joined("scores"), groups, joined("weight"), first.confidence
+        joined("target"),
+        joined("predicted"),
+        first.classes,
+        joined("scores"),
+        groups,
+        joined("weight"),
+        first.confidence,
     )
 
 
@@ -176,6 +189,7 @@ def candidates(
 
     certify: number of rows to certify on, which with what the second model shows decides how much tighter.
     """
+
     def judge(model: Any) -> Judged:
         return judged(model, [train, choose], stated, alpha, classifier.objective)
 
@@ -183,11 +197,14 @@ def candidates(
     scale = math.sqrt((len(train) + len(choose)) / max(certify, 1))
     widths = [half_width(found) * scale for found in out[-1].findings]
     stages, texts = [], {tuple(b.text for b in stated)}
-    for inside in INSIDE[1:]:
+    at_once = out[-1].model.fit_report_["algorithm"] == FullBatchALM.name
+    for inside in INSIDE if at_once else INSIDE_FEW:
         stage = tuple(tightened(b, inside * width) for b, width in zip(stated, widths, strict=True))
         if (said := tuple(b.text for b in stage)) not in texts:
             stages.append(stage)
             texts.add(said)
+    if at_once and classifier.algorithm == "auto":  # random batches were tried under the stated bounds, if at all
+        classifier = clone(classifier).set_params(algorithm=FullBatchALM())
     if out[-1].model.solution_.stopped != "interrupted":
         out += [judge(model) for model in frontier(classifier, train, stages, out[-1].model)]
     return out
@@ -284,12 +301,17 @@ def _said(
     verdict: str, facts: Sequence[dict[str, Any]], confidence: float, sizes: dict[str, int], rows_needed: int | None
 ) -> str:
     """The certificate in one or two sentences."""
-    text, rows = " and ".join(fact["text"] for fact in facts), f"{sizes['certify']:,} rows that took no part in training"
+    text, rows = (
+        " and ".join(fact["text"] for fact in facts),
+        f"{sizes['certify']:,} rows that took no part in training",
+    )
     limits = ", ".join("unknown" if fact["upper"] is None else f"{fact['upper']:.4f}" for fact in facts)
     if verdict == "met":
         return f"{text} is met with {100 * confidence:g} % confidence on {rows}: the confidence bound is {limits}."
     if verdict == "violated":
-        return f"{text} is violated on {rows} by the most cautious model found. Loosen the bound, or take another model."
+        return (
+            f"{text} is violated on {rows} by the most cautious model found. Loosen the bound, or take another model."
+        )
     more = "" if rows_needed is None else f" About {rows_needed:,} rows in all would decide."
     return f"{text} cannot be certified: {rows} leave the confidence bound at {limits}.{more}"
 
@@ -299,7 +321,13 @@ def _report(facts: dict[str, Any], stated: Sequence[Bound], certificate: dict[st
     under = facts["constraints"]
     trained = [*under, *({"text": None, "train_value": None} for _ in stated[len(under) :])]
     constraints = [
-        {"text": b.text, "sense": b.sense, "bound": b.stated, "train_value": t["train_value"], "trained_under": t["text"]}
+        {
+            "text": b.text,
+            "sense": b.sense,
+            "bound": b.stated,
+            "train_value": t["train_value"],
+            "trained_under": t["text"],
+        }
         for b, t in zip(stated, trained, strict=True)
     ]
     sizes = certificate["rows"]

@@ -49,7 +49,9 @@ class LabelledRows:
         weight = None if sample_weight is None else read_weights(sample_weight, len(codes))
         n = len(X) if not hasattr(X, "shape") else X.shape[0]
         if n != len(codes) or (groups is not None and len(groups) != n):
-            raise DataError(f"X has {n} rows, y {len(codes)}" + (f", sensitive_features {len(groups)}." if groups else "."))
+            raise DataError(
+                f"X has {n} rows, y {len(codes)}" + (f", sensitive_features {len(groups)}." if groups else ".")
+            )
         return cls(X, plain_array(labels).reshape(-1), codes, classes, groups, weight)
 
     def __len__(self) -> int:

@@ -64,6 +64,10 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
     if audit["data"]["positive"] not in (None, "1"):
         metrics += f". Positive is {printable(audit['data']['label'])} = {printable(audit['data']['positive'])}"
     parts = [f"{words.VERDICTS[audit['verdict']]}: {words.summary(audit)}", metrics]
+    if "certificate" in audit:
+        made = audit["certificate"]
+        free = f"The same model without the bound: {words.VERDICTS[made['unconstrained']['verdict']].lower()}."
+        parts.insert(0, f"Certificate: {printable(made['said'])}\n{free} {words.certified_price(made)}")
     if audit["constraints"]:
         heads = ("constraint", "bound", "measured", "at least", "at most", "verdict")
         cells = [(c["text"], words.bound(c["bound"]), *_numbers(c), _verdict(c)) for c in audit["constraints"]]

@@ -148,6 +148,15 @@ def rule(constraints: Sequence[dict[str, Any]]) -> str:
     return "; ".join(rules)
 
 
+def certified_price(made: dict[str, Any]) -> str:
+    """What the unconstrained model reaches, and what the certified one costs beside it; made: the audit's certificate."""
+    free = made["unconstrained"]
+    values = ", ".join("undefined" if v is None else number(v) for v in free["values"])
+    lost = round(100 * made["price"], 2)
+    price = f"{lost:g} percentage points" if lost > 0 else "no"
+    return f"It measures {values} at an accuracy of {number(free['accuracy'])}. The bound costs {price} of accuracy."
+
+
 def summary(audit: dict[str, Any]) -> str:
     """What stands under the verdict: how many constraints hold, what the verdict means, and whether the model is constant."""
     constant = audit["metrics"].get("selection_rate") in (0.0, 1.0)

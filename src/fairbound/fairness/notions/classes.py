@@ -101,7 +101,7 @@ class ClassRisk(Bound):
 
     def at(self, stated: float) -> ClassRisk:
         """The same bound with another recall, or another error."""
-        return replace(self, **{self.name: stated})
+        return replace(self, error=stated) if self.recall is None else replace(self, recall=stated)
 
     def value_of(self, raw: Any, terms: Any) -> Any:
         error = raw.amax(-1)

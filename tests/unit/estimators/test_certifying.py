@@ -1,0 +1,210 @@
+"""FairClassifier(certify=True): the certificate says what an audit of the rows kept apart says, and those rows make nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import fairbound as fb
+from fairbound.base.errors import CertificateError, CertificateWarning, OptionError
+from fairbound.cli import app as cli
+from fairbound.estimators.certifying import Judged, excess, half_width, pareto, tightened
+from fairbound.estimators.frontier import LabelledRows
+from fairbound.report import schema
+
+BOUND = "demographic_parity <= 0.1"
+
+
+def people(n=6000, seed=0):
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["F", "M"], n)
+    pay, skill = rng.normal(size=n) + 0.8 * (sex == "M"), rng.normal(size=n)
+    y = np.where(pay + skill + rng.normal(size=n) > 0.5, "yes", "no")
+    return pd.DataFrame({"pay": pay, "skill": skill}), y, sex
+
+
+@pytest.fixture(scope="module")
+def certified():
+    X, y, sex = people()
+    return fb.FairClassifier(BOUND, certify=True).fit(X, y, sensitive_features=sex)
+
+
+def test_the_certificate_is_the_audit_of_the_rows_kept_apart(certified, tmp_path):
+    X, y, sex = people()
+    made, held = certified.fit_report_["certificate"], certified.certify_rows_
+    scores = certified.decision_function(X.iloc[held])
+    audit = fb.audit(scores, (y[held] == "yes").astype(int), sex[held], BOUND, threshold=0)
+    (found,) = audit["constraints"]
+    assert made["verdict"] == audit["verdict"] == "met"
+    assert made["upper"] == found["upper"] <= made["bound"] == 0.1
+    assert made["accuracy"] == pytest.approx(audit["metrics"]["accuracy"])
+    assert made["rows"] == {"train": 6000 - 600 - len(held), "choose": 600, "certify": len(held)}
+    free = certified.unconstrained_.predict(X.iloc[held])
+    assert made["price"] == pytest.approx((free == y[held]).mean() - made["accuracy"])
+    assert made["unconstrained"]["verdict"] == "violated"
+    (facts,) = certified.fit_report_["constraints"]
+    assert facts["text"] == BOUND and facts["trained_under"] == made["candidates"][-2]["trained_under"][0]
+    json.dumps(certified.fit_report_, allow_nan=False)
+    certified.save(tmp_path / "model")
+    loaded = fb.FairClassifier.load(tmp_path / "model")
+    assert loaded.fit_report_["certificate"] == made and loaded.constraint == BOUND
+    assert (loaded.predict(X) == certified.predict(X)).all()
+
+
+def test_models_are_tested_in_order_until_the_first_that_is_not_confirmed(certified):
+    tested = certified.fit_report_["certificate"]["candidates"]
+    assert [one["verdict"] for one in tested[:-1]] == ["met"] * (len(tested) - 1) and tested[-1]["verdict"] != "met"
+    assert len(tested) > 2
+    taken = tested[-2]
+    assert taken["uppers"][0] == certified.fit_report_["certificate"]["upper"] <= 0.1 < tested[-1]["uppers"][0]
+
+
+def test_the_rows_that_certify_make_nothing(certified):
+    """With other features and labels in them the same models are tried; only the certificate may differ."""
+    X, y, sex = people()
+    held = certified.certify_rows_
+    X.iloc[held] = X.iloc[held].to_numpy()[::-1] * 3.0
+    again = fb.FairClassifier(BOUND, certify=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CertificateWarning)
+        again.fit(X, y, sensitive_features=sex)
+    assert (again.certify_rows_ == held).all()
+    assert torch.equal(again.unconstrained_.x_, certified.unconstrained_.x_)
+    first, other = (c.fit_report_["certificate"]["candidates"][0]["trained_under"] for c in (certified, again))
+    assert first == other
+
+
+def test_too_few_rows_are_said_or_refused():
+    X, y, sex = people(400)
+    with pytest.warns(CertificateWarning, match="cannot be certified.*rows in all would decide"):
+        fair = fb.FairClassifier("demographic_parity <= 0.05", certify=True).fit(X, y, sensitive_features=sex)
+    made = fair.fit_report_["certificate"]
+    assert made["verdict"] == "insufficient" and made["rows_needed"] > 400 and made["rows"]["certify"] == 200
+    refused = fb.FairClassifier("demographic_parity <= 0.05", certify=True, on_insufficient="raise")
+    with pytest.raises(CertificateError, match="cannot be certified"):
+        refused.fit(X, y, sensitive_features=sex)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "options"),
+    [
+        (["demographic_parity <= 0.25", "error_rate_parity <= 0.25"], {}),
+        ("demographic_parity[crossed] <= 0.5", {}),
+        ("demographic_parity_ratio >= 0.5", {}),
+        ("auc_parity[intra] <= 0.3", {"objective": "loss"}),
+        ("loss_gap[largest=3] <= 0.9", {"objective": "loss"}),
+        ("recall of class yes >= 0.6", {"budget": "200 steps"}),
+        ("demographic_parity <= 0.2", {"use_groups_at_prediction": True}),
+        ("demographic_parity <= 0.2", {"model": "mlp:2", "budget": "60 steps"}),
+    ],
+    ids=lambda v: str(v)[:40],
+)
+def test_every_bound_with_a_valid_interval_is_certified(constraint, options):
+    X, y, sex = people(1000)
+    groups = pd.DataFrame({"sex": sex, "old": np.where(np.arange(1000) % 2 == 0, "old", "young")})
+    fair = fb.FairClassifier(constraint, certify=True, **options).fit(X, y, sensitive_features=groups)
+    made = fair.fit_report_["certificate"]
+    assert made["verdict"] == "met", made["said"]
+    stated = [constraint] if isinstance(constraint, str) else constraint
+    rows = LabelledRows.of(fair, X, y, groups, None).take(fair.certify_rows_).scored(fair, 0.95)
+    for text, fact in zip(stated, made["constraints"], strict=True):
+        found = fb.constraint(text).judge(rows, 0.05)  # each bound at the whole level
+        limit = found["lower" if found["sense"] == "at least" else "upper"]
+        assert (fact["value"], fact["upper"]) == pytest.approx((found["value"], limit), abs=1e-9)
+
+
+def test_more_classes_modules_lists_and_weights():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 2))
+    y = np.array(["a", "b", "c"])[np.clip(np.round(X[:, 0] + 0.3 * rng.normal(size=1200)) + 1, 0, 2).astype(int)]
+    many = fb.FairClassifier("recall of class b >= 0.5", certify=True, budget="200 steps").fit(X, y)
+    assert many.fit_report_["certificate"]["verdict"] == "met"
+    table, labels, sex = people(1500)
+    plain = table.to_numpy()
+    options = {"certify": True, "budget": "60 steps"}
+    module = fb.FairClassifier("demographic_parity <= 0.5", model=torch.nn.Linear(2, 1), **options)
+    module.fit(plain.astype(np.float32), labels, sensitive_features=sex, sample_weight=rng.uniform(0.5, 1.5, 1500))
+    assert module.fit_report_["certificate"]["verdict"] == "met"
+    listed = fb.FairClassifier("demographic_parity <= 0.6", certify=True).fit(
+        plain[:300].tolist(), labels[:300], sex[:300]
+    )
+    assert len(listed.certify_rows_) == listed.fit_report_["certificate"]["rows"]["certify"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"constraint": None}, "needs a bound"),
+        ({"constraint": "loss_gap <= 0.1"}, r"loss_gap\[largest=5\]"),
+        ({"certify": 1.5}, "confidence in"),
+        ({"on_insufficient": "ignore"}, "'warn' or 'raise'"),
+    ],
+)
+def test_what_cannot_be_certified_is_refused_before_training(options, says):
+    X, y, sex = people(200)
+    with pytest.raises(OptionError, match=says):
+        fb.FairClassifier(**{"constraint": BOUND, "certify": True, **options}).fit(X, y, sensitive_features=sex)
+
+
+def found(value, upper, sense="at most"):
+    return {"value": value, "upper": upper, "lower": upper, "sense": sense, "verdict": "met"}
+
+
+def test_tighter_bounds_the_order_and_the_models_left_out():
+    parity, ratio = fb.constraint("demographic_parity <= 0.1"), fb.constraint("demographic_parity_ratio >= 0.8")
+    recall = fb.constraint("recall of class b >= 0.9")
+    assert [tightened(parity, by).bound for by in (0.03, 0.5)] == [0.07, 0.01]
+    assert [tightened(ratio, by).bound for by in (0.05, 0.5)] == [0.85, 0.98]
+    assert tightened(recall, 0.04).recall == 0.94 and tightened(recall, 1.0).recall == 0.99
+    assert half_width(found(0.04, 0.06)) == pytest.approx(0.02)
+    assert half_width(found(0.9, 0.85, "at least")) == pytest.approx(0.05)
+    made = [
+        Judged(SimpleNamespace(), [found(v, 0.0)], c, 0.0)
+        for v, c in [(0.1, 3.0), (0.05, 4.0), (0.02, 4.0), (0.15, 2.0), (0.12, 5.0)]
+    ]
+    assert [excess(one, [parity]) for one in made[:2]] == pytest.approx([0.0, -0.5])
+    assert excess(Judged(None, [found(None, None)], 0.0, 0.0), [parity]) == math.inf
+    assert excess(Judged(None, [found(0.05, 0), found(0.7, 0)], 0.0, 0.0), [parity, ratio]) == pytest.approx(0.5)
+    assert [(one.findings[0]["value"], one.cost) for one in pareto(made, [parity])] == [
+        (0.02, 4.0),
+        (0.1, 3.0),
+        (0.15, 2.0),
+    ]
+
+
+def test_the_command_writes_the_certificate_first(tmp_path, capsys):
+    pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+    X, y, sex = people(3000)
+    X.assign(sex=sex, y=y).to_csv(tmp_path / "people.csv", index=False)
+    call = [
+        "fit",
+        "--data",
+        tmp_path / "people.csv",
+        "--label",
+        "y",
+        "--group",
+        "sex",
+        "--out",
+        tmp_path / "out",
+        "--certify",
+    ]
+    code = cli.main([str(a) for a in [*call, "--constraint", "demographic_parity <= 0.15"]])
+    text = capsys.readouterr().out
+    audit = json.loads((tmp_path / "out" / "audit.json").read_text())
+    schema.validate(audit)
+    assert code == 0 and text.startswith("Certificate: demographic_parity <= 0.15 is met with 95 % confidence")
+    assert audit["certificate"]["upper"] == audit["constraints"][0]["upper"] <= 0.15
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert 0 < page.index("Certificate: bound met") < page.index('aria-label="Verdict"')
+    assert [m["name"] for m in audit["comparison"]] == ["constrained", "unconstrained"]
+    assert audit["comparison"][1]["constraints"][0]["verdict"] == audit["certificate"]["unconstrained"]["verdict"]
+    strict = [*call, "--on-insufficient", "raise", "--constraint", "demographic_parity <= 0.005"]
+    assert cli.main([str(a) for a in strict]) == 2 and "cannot be certified" in capsys.readouterr().err
+    assert cli.main([str(a) for a in [*call, "--test-size", "0.3", "--constraint", BOUND]]) == 2
