@@ -158,11 +158,11 @@ def _fit(
         ),
     ] = False,
     certify: Annotated[
-        bool, _option("--certify", help="Return the least costly model whose bounds rows kept apart confirm.")
+        bool, option("--certify", help="Return the least costly model whose bounds rows kept apart confirm.")
     ] = False,
     on_insufficient: Annotated[
         str,
-        _option("--on-insufficient", help="With --certify: warn, or raise to refuse a model that is not confirmed."),
+        option("--on-insufficient", help="With --certify: warn, or raise to refuse a model that is not confirmed."),
     ] = "warn",
     confidence: Confidence = 0.95,
     data_dir: DataDir = None,
