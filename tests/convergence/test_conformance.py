@@ -24,7 +24,10 @@ from fairbound.methods import (
     SSLALM,
     YNW,
     CertifiedLevelSet,
+    ConEx,
     FullBatchALM,
+    MultiplierModel,
+    ProximalPoint,
     SGDFairret,
     StochasticGhost,
     SwitchingSubgradient,
@@ -110,6 +113,18 @@ CASES = {
         optimum={"steps": 40},
     ),
     "plada": Case(PLADA(decay_steps=100.0), 1.0 / (1 + STEPS / 100) ** 0.5),
+    "conex": Case(ConEx(step_size=0.05, dual_step=0.3), 0.05),
+    # outer centres: the inner steps are those of a strongly convex problem
+    "proximal_point": Case(
+        ProximalPoint(inner=ConEx(step_size=0.2, modulus=0.2, dual_step=0.03, average=True), rho=0.2, inner_steps=100),
+        0.2,
+        claims_no_optimum=("infeasible",),
+    ),
+    "multiplier_model": Case(
+        MultiplierModel(hidden=(16,), dual_step=0.01, decay_steps=100.0),
+        0.1 / (1 + STEPS / 100) ** 0.5,
+        claims_no_optimum=("infeasible",),
+    ),
     "ynw": Case(YNW(horizon=300), 0.5 / 300**0.5),
 }
 

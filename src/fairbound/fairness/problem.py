@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -202,6 +203,27 @@ class FairProblem(Verbs, BaseProblem):
             whole = np.block([[second, mean.T], [mean, np.ones((1, 1))]]) if model.bias else second
             self._curvature = torch.as_tensor(whole, dtype=torch.float64)
         return self._curvature
+
+    @cached_property
+    def descriptions(self) -> Tensor | None:
+        """(m, d) a row for each constraint, that tells it from others: the contrast of its cells' mean features, each column over
+        its largest size; None for sparse or unflattened rows, and for constraints that are no contrasts of cell means."""
+        features, plan = self.features, self.plan
+        if (
+            isinstance(features, SparseRows)
+            or features.dim() != 2
+            or plan.beyond_means
+            or len(plan.ratios)
+            or not self.m
+        ):
+            return None
+        sums = features.new_zeros(plan.n_cells + 1, features.shape[1])
+        weight = torch.ones_like(self.targets) if self.row_weight is None else self.row_weight
+        for column in self.cells.unbind(1):
+            sums.index_add_(0, column, weight.unsqueeze(1) * features)
+        means = sums / self.totals().clamp_min(torch.finfo(self.dtype).tiny).unsqueeze(1)
+        found = (means[self.contrasts.index] * self.contrasts.coefficient.unsqueeze(-1)).sum(1)
+        return found / found.abs().amax(0).clamp_min(torch.finfo(self.dtype).tiny)
 
     # -- measuring ----------------------------------------------------------------------------------------------
 

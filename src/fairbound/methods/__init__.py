@@ -14,10 +14,13 @@ from fairbound.base.errors import OptionError
 from fairbound.base.own import own_module
 from fairbound.methods.alm import ALM
 from fairbound.methods.certified_level_set import CertifiedLevelSet
+from fairbound.methods.conex import ConEx
 from fairbound.methods.dfls import DFLS
 from fairbound.methods.full_batch_alm import FullBatchALM
 from fairbound.methods.method import Method, State
+from fairbound.methods.multiplier_model import MultiplierModel
 from fairbound.methods.plada import PLADA
+from fairbound.methods.proximal_point import ProximalPoint
 from fairbound.methods.sfls import SFLS
 from fairbound.methods.sgd import SGD
 from fairbound.methods.sgd_fairret import SGDFairret
@@ -36,8 +39,11 @@ __all__ = [
     "SSLALM",
     "YNW",
     "CertifiedLevelSet",
+    "ConEx",
     "FullBatchALM",
     "Method",
+    "MultiplierModel",
+    "ProximalPoint",
     "SGDFairret",
     "State",
     "StochasticGhost",
@@ -60,6 +66,9 @@ METHODS: dict[str, type[Any]] = {
         CertifiedLevelSet,
         FullBatchALM,
         PLADA,
+        ConEx,
+        ProximalPoint,
+        MultiplierModel,
     )
 }
 """Short names. A method that is not here is named by its class: "package.module:Class"."""

@@ -1,6 +1,9 @@
 """Stochastic switching subgradient (SSw): step on the objective while the constraints hold, else on the worst of them.
 
-Source: Kliachkin et al. (2025), section 3.4, Algorithm 3; Huang and Lin (2023).
+Source: Kliachkin et al. (2025), section 3.4, Algorithm 3; Huang and Lin (2023), whose single-loop method (SSG) this is on
+    all rows: rules "constant" and "diminishing" with tolerance_power = 1/2, and "adaptive". The rule "strongly-convex" is that
+    of the inner method of their IPP-SSG: steps 2 / (modulus (k + 2)), but none above objective_step or constraint_step, and the
+    mean of the points from which a step was taken on the objective, the k-th weighted k + 1, as its output.
 Departs: with several constraints c is their largest, max_i c_i, and S^c a gradient of the one that is largest on the
     fresh sample. The random output, `SwitchingState.output`, is drawn by reservoir sampling, which gives the same law,
     P(tau = k) = eta_k / sum over the recorded steps of both kinds.
@@ -24,15 +27,27 @@ from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.methods.primal import nonnegative, positive
 from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
+RULES = ("constant", "diminishing", "adaptive", "strongly-convex")
+
 
 @dataclass(frozen=True, kw_only=True)
 class SwitchingState(State):
     """x: (..., n); output: (..., n) the random output so far; weight: (...,) sum of recorded steps; objective_steps: (...,)
-    int64, steps taken on the objective; multipliers: zero, as the method has none."""
+    int64, steps taken on the objective; multipliers: zero, as the method has none. mean: (..., n), mean_weight: (...,) of
+    the points of the rule "strongly-convex" and their weights so far, None under the others."""
 
     output: Tensor
     weight: Tensor
     objective_steps: Tensor
+    mean: Tensor | None = None
+    mean_weight: Tensor | None = None
+
+    @property
+    def point(self) -> Tensor:
+        """(..., n) x; under the rule "strongly-convex" the mean, once there is one."""
+        if self.mean is None or self.mean_weight is None:
+            return self.x
+        return torch.where(self.mean_weight.unsqueeze(-1) > 0, self.mean, self.x)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,15 +55,20 @@ class SwitchingSubgradient(Method[SwitchingState]):
     """Options of the switching subgradient method.
 
     objective_step, constraint_step: eta_f, eta_c. rule: "constant"; "diminishing", eta / sqrt(k + 1); "adaptive",
-        eta times (tolerance on an objective step, the violation on a constraint step) / |subgradient|^2.
-    tolerance: eps_k before `tolerance_from`; then times `tolerance_factor` every `tolerance_every` steps.
+        eta times (tolerance on an objective step, the violation on a constraint step) / |subgradient|^2; "strongly-convex",
+        2 / (modulus (k + 2)), at most eta.
+    modulus: of strong convexity, for the rule of that name.
+    tolerance: eps_k before `tolerance_from`; then times `tolerance_factor` every `tolerance_every` steps; and in any case over
+        (k + 1)^tolerance_power.
     constraint_batch_size: J rows for the test c <= eps; 0 for the run's batch size. record_from: k0.
     """
 
     objective_step: float = 0.5
     constraint_step: float = 0.05
-    rule: Literal["constant", "diminishing", "adaptive"] = "constant"
+    rule: Literal["constant", "diminishing", "adaptive", "strongly-convex"] = "constant"
+    modulus: float = 1.0
     tolerance: float = 1e-4
+    tolerance_power: float = 0.0
     tolerance_factor: float = 0.97
     tolerance_from: int = 500
     tolerance_every: int = 224
@@ -57,7 +77,12 @@ class SwitchingSubgradient(Method[SwitchingState]):
 
     name: ClassVar[str] = "switching_subgradient"
     partial: ClassVar[bool] = True
-    presets: ClassVar[dict[str, dict]] = {"paper": {}, "paper-equal": {"objective_step": 0.02, "constraint_step": 0.02}}
+    presets: ClassVar[dict[str, dict]] = {
+        "paper": {},
+        "paper-equal": {"objective_step": 0.02, "constraint_step": 0.02},
+        "ssg": {"rule": "diminishing", "tolerance_factor": 1.0, "tolerance_power": 0.5},
+        "strongly-convex": {"rule": "strongly-convex", "tolerance": 0.0, "constraint_step": 0.5},
+    }
 
     def __post_init__(self) -> None:
         positive(
@@ -65,15 +90,17 @@ class SwitchingSubgradient(Method[SwitchingState]):
             constraint_step=self.constraint_step,
             tolerance_every=self.tolerance_every,
             tolerance_factor=self.tolerance_factor,
+            modulus=self.modulus,
         )
         nonnegative(
+            tolerance_power=self.tolerance_power,
             tolerance=self.tolerance,
             tolerance_from=self.tolerance_from,
             record_from=self.record_from,
             constraint_batch_size=self.constraint_batch_size,
         )
-        if self.rule not in ("constant", "diminishing", "adaptive"):
-            raise OptionError(f"rule must be 'constant', 'diminishing' or 'adaptive', got {self.rule!r}.")
+        if self.rule not in RULES:
+            raise OptionError(f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}.")
         if self.rule == "adaptive" and not self.tolerance > 0:
             raise OptionError("the adaptive rule takes steps of length tolerance / |s|, so tolerance must be positive.")
 
@@ -87,6 +114,8 @@ class SwitchingSubgradient(Method[SwitchingState]):
             output=x.clone(),
             weight=x.new_zeros(lead),
             objective_steps=torch.zeros(lead, dtype=torch.int64, device=x.device),
+            mean=x.clone() if self.rule == "strongly-convex" else None,
+            mean_weight=x.new_zeros(lead) if self.rule == "strongly-convex" else None,
         )
 
     def step(self, state: SwitchingState, problem: Problem, draws: Draws) -> SwitchingState:
@@ -109,13 +138,18 @@ class SwitchingSubgradient(Method[SwitchingState]):
         if k >= self.record_from:
             weight = weight + size
             output = torch.where((_picks(draws, k, x) * weight < size).unsqueeze(-1), x, output)
+        mean, total = state.mean, state.mean_weight
+        if mean is not None and total is not None:
+            total = total + (k + 1) * feasible
+            mean = mean + ((k + 1) * feasible / total.clamp_min(1)).unsqueeze(-1) * (x - mean)
         x.copy_(problem.domain.project(x - size.unsqueeze(-1) * gradient))
-        return state.next(output=output, weight=weight, objective_steps=state.objective_steps + feasible)
+        count = state.objective_steps + feasible
+        return state.next(output=output, weight=weight, objective_steps=count, mean=mean, mean_weight=total)
 
     def tolerance_at(self, k: int) -> float:
         """eps_k."""
         epochs = 0 if k < self.tolerance_from else 1 + (k - self.tolerance_from) // self.tolerance_every
-        return self.tolerance * self.tolerance_factor**epochs
+        return self.tolerance * self.tolerance_factor**epochs / (k + 1) ** self.tolerance_power
 
     def _sizes(self, k: int, eps: float, worst: Tensor, feasible: Tensor, gradient: Tensor) -> Tensor:
         """(...,) step size of each run."""
@@ -124,6 +158,8 @@ class SwitchingSubgradient(Method[SwitchingState]):
         )
         if self.rule == "diminishing":
             return base / (k + 1) ** 0.5
+        if self.rule == "strongly-convex":
+            return base.clamp_max(2 / (self.modulus * (k + 2)))
         if self.rule == "adaptive":
             length, square = torch.where(feasible, torch.full_like(worst, eps), worst), gradient.square().sum(-1)
             return torch.where(square >= torch.finfo(square.dtype).tiny, base * length / square, 0.0)

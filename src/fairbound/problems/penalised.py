@@ -1,4 +1,4 @@
-"""Wrappers that add a term to the objective: a penalty, or the squared distance to a point."""
+"""Wrappers that add a term to the objective, and to the constraints where asked: a penalty, or the squared distance to a point."""
 
 from __future__ import annotations
 
@@ -25,19 +25,27 @@ class Penalty(Protocol):
 
 
 class Penalised(Wrapper):
-    """The problem with f + strength * penalty as its objective.
+    """The problem with f + strength * penalty as its objective, and g_i + on_constraints * penalty as its constraints.
 
-    penalty: see `Penalty`. strength: >= 0, a number. convex, unbiased: of the sum, which are the inner problem's and the
+    penalty: see `Penalty`. strength, on_constraints: >= 0, numbers. convex, unbiased: of the sum, which are the inner problem's and the
     penalty's together; False unless stated.
     """
 
     def __init__(
-        self, inner: Problem, penalty: Penalty, strength: float = 1.0, *, convex: bool = False, unbiased: bool = False
+        self,
+        inner: Problem,
+        penalty: Penalty,
+        strength: float = 1.0,
+        *,
+        on_constraints: float = 0.0,
+        convex: bool = False,
+        unbiased: bool = False,
     ):
         super().__init__(inner)
-        if not strength >= 0:
-            raise OptionError(f"strength must not be negative, got {strength!r}.")
-        self.penalty, self.strength = penalty, strength
+        for name, value in (("strength", strength), ("on_constraints", on_constraints)):
+            if not value >= 0:
+                raise OptionError(f"{name} must not be negative, got {value!r}.")
+        self.penalty, self.strength, self.on_constraints = penalty, strength, on_constraints
         self.convex, self.unbiased = inner.convex and convex, inner.unbiased and unbiased
         self.plus = self.minus = None
 
@@ -49,9 +57,10 @@ class Penalised(Wrapper):
     ) -> tuple[Evaluation | None, Tensor]:
         if not callable(weights):
             evaluation, gradient = self.inner.gradient(x, batch, weights)
-            if isinstance(weights[0], float) and weights[0] == 0.0:
+            factor = self._factor(weights)
+            if isinstance(factor, float) and factor == 0.0:
                 return evaluation, gradient
-            return evaluation, gradient + weights[0] * self.strength * self.penalty.gradient(x, batch)[1]
+            return evaluation, gradient + factor * self.penalty.gradient(x, batch)[1]
         value, slope = self.penalty.gradient(x, batch)
         chosen: Weights = (0.0, None)
 
@@ -62,11 +71,14 @@ class Penalised(Wrapper):
 
         evaluation, gradient = self.inner.gradient(x, batch, seen)
         assert evaluation is not None
-        return self._added(evaluation, value), gradient + chosen[0] * self.strength * slope
+        return self._added(evaluation, value), gradient + self._factor(chosen) * slope
 
     def jvp(self, x: Tensor, batch: Any, dx: Tensor) -> Tensor:
         along = self.inner.jvp(x, batch, dx).clone()
-        along[..., 0] += self.strength * (self.penalty.gradient(x, batch)[1] * dx).sum(-1)
+        added = (self.penalty.gradient(x, batch)[1] * dx).sum(-1, keepdim=True)
+        along[..., :1] += self.strength * added
+        if self.on_constraints:
+            along[..., 1:] += self.on_constraints * added
         return along
 
     def jacobian(self, x: Tensor, batch: Any, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
@@ -74,8 +86,9 @@ class Penalised(Wrapper):
         value, slope = self.penalty.gradient(x, batch)
         jacobian = jacobian.clone()
         for place, i in enumerate(range(1 + self.m) if which is None else which):
-            if i == 0:
-                jacobian[..., place, :] += self.strength * slope
+            factor = self.strength if i == 0 else self.on_constraints
+            if factor:
+                jacobian[..., place, :] += factor * slope
         return self._added(evaluation, value), jacobian
 
     def ranges(self, x: Tensor | None = None) -> Ranges | None:
@@ -92,8 +105,20 @@ class Penalised(Wrapper):
             made.__dict__ |= {name: self.__dict__[name] for name in ("convex", "unbiased", "plus", "minus")}
         return made
 
+    def _factor(self, weights: Weights) -> float | Tensor:
+        """By what the penalty's gradient counts in that of w0 f + w . g."""
+        w0, w = weights
+        factor = w0 * self.strength
+        return (
+            factor if w is None or not self.on_constraints else factor + self.on_constraints * w.sum(-1, keepdim=True)
+        )
+
     def _added(self, e: Evaluation, value: Tensor) -> Evaluation:
-        return e._replace(f=e.f + self.strength * value)
+        g = e.g
+        if self.on_constraints:
+            g = g + self.on_constraints * value.unsqueeze(-1)
+            g = g if e.seen is None else g * e.seen
+        return e._replace(f=e.f + self.strength * value, g=g)
 
 
 class Distance:
@@ -114,17 +139,19 @@ class Distance:
 class Proximal(Penalised):
     """The problem with f + rho/2 |x - centre|^2 as its objective, as proximal-point methods solve it.
 
-    centre: (n,) or (R, n); rho: > 0. Convexity and unbiased batches are the inner problem's.
+    centre: (n,) or (R, n); rho: > 0. on_constraints: whether g_i + rho/2 |x - centre|^2 <= 0 are the constraints, as where these
+        are weakly convex. Convexity and unbiased batches are the inner problem's.
     """
 
-    def __init__(self, inner: Problem, centre: Tensor, rho: float):
+    def __init__(self, inner: Problem, centre: Tensor, rho: float, *, on_constraints: bool = False):
         if not rho > 0:
             raise OptionError(f"rho must be positive, got {rho!r}.")
-        super().__init__(inner, Distance(centre), rho, convex=True, unbiased=True)
+        more = rho if on_constraints else 0.0
+        super().__init__(inner, Distance(centre), rho, on_constraints=more, convex=True, unbiased=True)
 
     def of_run(self, r: int) -> Problem:
         """Around the inner problem of run r, with the centre of that run."""
         centre, inner = self.penalty.centre, self.inner.of_run(r)  # type: ignore[attr-defined]
         if centre.dim() == 1:
             return self.around(inner)
-        return Proximal(inner, centre[r], self.strength)
+        return Proximal(inner, centre[r], self.strength, on_constraints=self.on_constraints > 0)

@@ -181,16 +181,24 @@ class Measured:
 class Draws:
     """A run's source of batches: `draws("zeta", k)` is a pure function of (seeds, name, k), so nothing random is state.
 
-    seeds: one for a run (n,), R for a stack (R, n). sampling: "balanced", "uniform", "shuffled" or "full".
+    seeds: one for a run (n,), R for a stack (R, n). sampling: "balanced", "uniform", "shuffled" or "full". first: the number
+    of the batch that is asked for as the 0-th, for a method that begins another anew.
     """
 
-    def __init__(self, problem: Problem, seeds: Sequence[int], batch_size: int, sampling: str = "balanced"):
+    def __init__(
+        self, problem: Problem, seeds: Sequence[int], batch_size: int, sampling: str = "balanced", first: int = 0
+    ):
         check_kind(sampling)
         self.problem, self.seeds, self.batch_size, self.sampling = problem, tuple(seeds), batch_size, sampling
+        self.first = first
+
+    def since(self, first: int) -> Draws:
+        """The same batches, numbered from the `first` on."""
+        return Draws(self.problem, self.seeds, self.batch_size, self.sampling, self.first + first)
 
     def __call__(self, name: str, k: int, size: int | None = None, sampling: str | None = None) -> Any:
         """The k-th batch of the stream `name`; size and sampling: the run's where they are not given."""
-        return self.problem.sample(self.seeds, name, k, size or self.batch_size, sampling or self.sampling)
+        return self.problem.sample(self.seeds, name, self.first + k, size or self.batch_size, sampling or self.sampling)
 
 
 def check_finite(value: Tensor, explain: Callable[[], str]) -> None:

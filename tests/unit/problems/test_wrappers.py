@@ -25,6 +25,7 @@ WRAPPED = {
     "dual rows": lambda p: DualRows(p, two_sided()),
     "penalised": lambda p: Penalised(p, Distance(CENTRE), 0.7),
     "proximal": lambda p: Proximal(p, CENTRE, 3.0),
+    "proximal constraints": lambda p: Proximal(p, CENTRE, 3.0, on_constraints=True),
     "watched": lambda p: Watched(p, lambda x, measured: {"norm": x.norm(dim=-1)}),
     "nested": lambda p: Counted(Rebounded(Proximal(Watched(p, lambda x, measured: {}), CENTRE, 2.0), [0.0, 0.3])),
 }

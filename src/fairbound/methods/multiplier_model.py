@@ -1,0 +1,157 @@
+"""Multiplier model: a network maps the description of each constraint to its multiplier, so that many share few parameters.
+
+    lambda_i = softplus(h(d_i; w) + shift)          d_i the description of constraint i, h a small ReLU network
+    x <- Proj_X(x - step_size (grad f + sum_i lambda_i grad g_i)),   w <- w + dual_step grad_w sum_i lambda_i(w) g_i / m
+
+Both steps use the same multipliers; the second is Adam's by default.
+
+Source: Narasimhan, Cotter, Zhou, Wang, Guo (2020), Approximate heavily-constrained learning with Lagrange multiplier models.
+Departs: all constraints enter every step, where the source samples some; descriptions are those of the problem
+    (`FairProblem.descriptions`), or given; `shift` makes multipliers small at first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from fairbound.base.errors import OptionError
+from fairbound.base.seeds import seed_for
+from fairbound.methods.method import Method, State
+from fairbound.methods.primal import (
+    check_optimizer,
+    clipped,
+    decayed,
+    make_optimizer,
+    move,
+    nonnegative,
+    positive,
+    share,
+)
+from fairbound.models.mlp import MLP
+from fairbound.problems.problem import Draws, Problem
+
+MOST_NAMED = 1024
+"""Constraints that are told apart by their number alone, where the problem does not describe them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkState:
+    """x: (..., p) the network's parameters, moved in place. optimizer: what moves them, None for plain steps."""
+
+    x: Tensor
+    optimizer: torch.optim.Optimizer | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiplierModelState(State):
+    """x: (..., n); multipliers: (..., m) lambda. optimizer: what moves x, None for plain steps. network: the multipliers'."""
+
+    optimizer: torch.optim.Optimizer | None
+    network: NetworkState
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiplierModel(Method[MultiplierModelState]):
+    """Options of the multiplier model.
+
+    hidden: widths of the network's layers. shift: added to its outputs. step_size, optimizer: of x, as in SGD; decay,
+        decay_steps: its step is divided by (1 + k / decay_steps)^decay. dual_step, dual_optimizer: of the network.
+    descriptions: (m, p) a row for each constraint, as nested tuples; None for the problem's own.
+    dual_values: "true" raises multipliers by the stated metric, "surrogate" by what training differentiates. margin: share of each
+        stated bound to stay below it by, in [0, 1). clip: largest norm of a gradient in x.
+    """
+
+    hidden: tuple[int, ...] = (64, 64, 64)
+    shift: float = -2.0
+    step_size: float = 0.1
+    dual_step: float = 0.003
+    optimizer: str = "sgd"
+    dual_optimizer: str = "adam"
+    descriptions: tuple[tuple[float, ...], ...] | None = None
+    dual_values: Literal["true", "surrogate"] = "true"
+    margin: float = 0.05
+    clip: float = 10.0
+    decay: float = 0.5
+    decay_steps: float = 1000.0
+
+    name: ClassVar[str] = "multiplier_model"
+    presets: ClassVar[dict[str, dict]] = {}
+
+    def __post_init__(self) -> None:
+        positive(step_size=self.step_size, dual_step=self.dual_step, clip=self.clip, decay_steps=self.decay_steps)
+        nonnegative(decay=self.decay)
+        share(margin=self.margin)
+        for name in (self.optimizer, self.dual_optimizer):
+            check_optimizer(name)
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        if self.dual_values not in ("true", "surrogate"):
+            raise OptionError(f"dual_values must be 'true' or 'surrogate', got {self.dual_values!r}.")
+
+    def init(self, problem: Problem, x: Tensor, draws: Draws) -> MultiplierModelState:
+        """At x (..., n), with the network at a start of its own for every seed."""
+        described = self.described(problem, x)
+        net = self._network(described)
+        starts = [
+            net.start(torch.Generator().manual_seed(seed_for("multiplier model", root=s)), x.dtype).to(x.device)
+            for s in draws.seeds
+        ]
+        w = (starts[0] if x.dim() == 1 else torch.stack(starts)).clone()
+        lam = torch.nn.functional.softplus(net.scores(w, described) + self.shift)
+        network = NetworkState(x=w, optimizer=make_optimizer(self.dual_optimizer, w, self.dual_step))
+        optimizer = make_optimizer(self.optimizer, x, self.step_size)
+        return MultiplierModelState(x=x, k=0, multipliers=lam, optimizer=optimizer, network=network)
+
+    def step(self, state: MultiplierModelState, problem: Problem, draws: Draws) -> MultiplierModelState:
+        """x from one batch, then the network from rows of its own (on all rows, from the same)."""
+        x, w, full = state.x, state.network.x, draws.sampling == "full"
+        batch = draws("primal", state.k)
+        described = self.described(problem, x)
+        net = self._network(described)
+        scores, tape = net.forward(w, described)
+        lam = torch.nn.functional.softplus(scores + self.shift)
+        if problem.m:
+            rows = batch if full else draws("dual", state.k, max(draws.batch_size, min(8 * draws.batch_size, 1024)))
+            e = problem.values(x, rows, true=self.dual_values == "true")
+            g = e.g + self.margin * problem.bounds
+            g = g if e.seen is None else g * e.seen
+            climb = tape.vjp(g / problem.m * torch.sigmoid(scores + self.shift))
+            move(w, -climb, state.network.optimizer, self.dual_step)
+        _, slope = problem.gradient(x, batch, (1.0, lam if problem.m else None))
+        move(
+            x,
+            clipped(slope, self.clip),
+            state.optimizer,
+            self.step_size,
+            decayed(state.k, self.decay_steps, self.decay),
+        )
+        x.copy_(problem.domain.project(x))
+        return state.next(multipliers=lam)
+
+    def described(self, problem: Problem, like: Tensor) -> Tensor:
+        """(m, p) the descriptions: given, the problem's, or the constraints' numbers as unit vectors.
+
+        Raises: OptionError where there are none and too many constraints, or not m of them.
+        """
+        if self.descriptions is not None:
+            given = torch.tensor(self.descriptions, dtype=like.dtype, device=like.device)
+            if given.dim() != 2 or len(given) != problem.m:
+                raise OptionError(
+                    f"descriptions must be ({problem.m}, p), a row a constraint; got {tuple(given.shape)}."
+                )
+            return given
+        own = getattr(problem, "descriptions", None)
+        if own is not None:
+            return own.to(like)
+        if problem.m > MOST_NAMED:
+            raise OptionError(
+                f"the problem does not describe its {problem.m:,} constraints, and above {MOST_NAMED:,} they are not told apart by "
+                "number alone; give descriptions, a row of numbers for each."
+            )
+        return torch.eye(max(problem.m, 1), dtype=like.dtype, device=like.device)[: problem.m]
+
+    def _network(self, described: Tensor) -> MLP:
+        return MLP(described.shape[-1], self.hidden)
