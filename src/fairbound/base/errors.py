@@ -33,3 +33,7 @@ class CertificateError(FairboundError):
 
 class CertificateWarning(UserWarning):
     """A model is returned that could not be certified to meet its bounds."""
+
+
+class DataWarning(UserWarning):
+    """Columns or groups were left out, or a group is too small for what is stated of it."""

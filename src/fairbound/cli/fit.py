@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
 from fairbound.audits.classes import compared_model
-from fairbound.base.errors import CertificateWarning, OptionError
+from fairbound.base.errors import CertificateWarning, DataWarning, OptionError
 from fairbound.base.files import atomic_write_text, check_writable
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.verdicts import EXIT_CODES
@@ -160,7 +160,8 @@ def train_certified(options: FitOptions, bounds: list, rows: InputRows) -> tuple
         certify=options.confidence, on_insufficient=options.on_insufficient
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CertificateWarning)  # the verdict says it
+        for said_by_the_verdict in (CertificateWarning, DataWarning):
+            warnings.simplefilter("ignore", said_by_the_verdict)
         classifier.fit(rows.X, rows.y, sensitive_features=rows.groups if rows.groups.attributes else None)
     held = classifier.certify_rows_
     made = np.setdiff1d(np.arange(len(rows.target)), held)
@@ -200,7 +201,8 @@ def train(options: FitOptions, bounds: list, parts: Parts) -> FairClassifier:
     compares = bounds or (minimised is not None and "groups" in minimised.needs)
     groups = rows.groups.take(numbers) if compares and rows.groups.attributes else None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # reader_warnings says it, with more
+        for said_by_reader_warnings in (ConvergenceWarning, DataWarning):
+            warnings.simplefilter("ignore", said_by_reader_warnings)
         return classifier.fit(parts.train, rows.y[numbers], sensitive_features=groups)
 
 

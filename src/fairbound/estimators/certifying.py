@@ -32,6 +32,7 @@ from sklearn.base import clone
 
 from fairbound.base.errors import CertificateError, CertificateWarning, OptionError
 from fairbound.base.seeds import seed_for
+from fairbound.estimators.conventions import seed_of
 from fairbound.estimators.frontier import LabelledRows, accuracy, cost, frontier
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
@@ -87,7 +88,7 @@ def fit_certified(classifier: Any, X: Any, y: Any, sensitive_features: Any, samp
     """
     stated, alpha = _checked(classifier)
     rows = LabelledRows.of(classifier, X, y, sensitive_features, sample_weight)
-    seed = 0 if classifier.random_state is None else int(classifier.random_state)
+    seed = seed_of(classifier.random_state)
     numbers = divided(stated, rows, seed)
     train, choose, certify = (rows.take(part) for part in numbers)
     tried = candidates(classifier, stated, train, choose, len(certify), alpha)

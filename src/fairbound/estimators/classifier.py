@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -11,16 +10,24 @@ import numpy as np
 import torch
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.certifying import fit_certified
+from fairbound.estimators.conventions import (
+    linear_parts,
+    named_features,
+    seed_of,
+    warn_of_fit,
+    warn_of_names,
+    weighed,
+)
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
 from fairbound.estimators.group_rule import fit_group_rule, without_rule
 from fairbound.estimators.problems import problems_of
+from fairbound.estimators.saved import arguments_of, groups_of, manifest_of
 from fairbound.estimators.training import MARGINS, Chosen, chosen, train
 from fairbound.estimators.training_rows import (
     checked_labels,
@@ -38,8 +45,9 @@ from fairbound.estimators.validation import held_share
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.objectives import Accuracy, objective_of
 from fairbound.fairness.problem import FairProblem
+from fairbound.methods import algorithm as algorithm_named
 from fairbound.models.model import model_of
-from fairbound.models.scoring import predicted_scores
+from fairbound.models.scoring import predicted_scores, refuse_overflow
 from fairbound.postprocessing import GroupRule
 from fairbound.rows.groups import Groups
 from fairbound.rows.reading import read_weights
@@ -78,10 +86,14 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         do not confirm, with a warning; "raise" refuses it with CertificateError.
     use_groups_at_prediction: train without the bounds and give every group the threshold that decides best under them
         (docs/postprocessing.md); `predict` and `decision_function` then need the groups, `predict_proba` stays the model's.
-    options: a TableOptions for the encoder. random_state: integer seed. progress: a line on standard error.
+    options: a TableOptions for the encoder. class_weight: None, "balanced" or {label: weight >= 0}: how much a row of each class
+        counts in the loss; bounds stay those of the rows as they are.
+    random_state: a seed; None, a RandomState or a Generator draw one, which `fit_report_["seed"]` says.
+    progress, or verbose >= 1: lines on standard error.
 
-    After fit: classes_, encoder_, groups_, n_features_in_, solution_, and as plain data fit_report_ (facts of the problem)
-    and trajectory_ (loss, bounds and multipliers over training, as in docs/audit-schema.md).
+    After fit: classes_, encoder_, groups_, n_features_in_, solution_, of linear models coef_ and intercept_ in the units of
+    the table (for the features `encoder_.feature_names`), and as plain data fit_report_ (facts of the problem) and trajectory_
+    (loss, bounds and multipliers over training, as in docs/audit-schema.md).
     """
 
     def __init__(
@@ -103,8 +115,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         on_insufficient: Literal["warn", "raise"] = "warn",
         use_groups_at_prediction: bool = False,
         options: TableOptions | None = None,
-        random_state: int | None = 0,
+        class_weight: Any = None,
+        random_state: Any = 0,
         progress: bool = False,
+        verbose: int = 0,
     ):
         self.constraint = constraint
         self.model = model
@@ -122,8 +136,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.on_insufficient = on_insufficient
         self.use_groups_at_prediction = use_groups_at_prediction
         self.options = options
+        self.class_weight = class_weight
         self.random_state = random_state
         self.progress = progress
+        self.verbose = verbose
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -137,11 +153,13 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
         X: DataFrame (pandas, polars, pyarrow, ...), numpy array, scipy sparse matrix, torch tensor or list of rows; or
             `tables.Encoded`, where several models are trained on one table; or `tables.Chunks`, a table larger than memory. y: two or more values.
-        sensitive_features: (n,) or (n, a) array, Series, DataFrame or dict of columns; missing values are constrained
-            only where known. Bounds on classes need none. sample_weight: (n,) >= 0.
+        sensitive_features: (n,) or (n, a) array, Series, DataFrame or dict of columns, or a name or list of names of columns of
+            X; missing values are constrained only where known. Bounds on classes need none. sample_weight: (n,) >= 0.
         Raises: DataError or OptionError that says what to change.
-        Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound.
+        Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound; DataWarning of columns and
+            groups that were left out, and of groups too small for a bound.
         """
+        sensitive_features = named_features(X, sensitive_features)
         if self.certify:
             return fit_certified(self, X, y, sensitive_features, sample_weight)
         return self._fit(X, y, sensitive_features, sample_weight)
@@ -149,6 +167,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, x0: Any = None) -> FairClassifier:
         """`fit` without a certificate; x0: parameters to begin at."""
         stated = self._checked_bounds()
+        seed = seed_of(self.random_state)
         compared = [b.text for b in stated if b.about == "group"]
         minimised = objective_of(self.objective)
         grouped = minimised is not None and "groups" in minimised.needs
@@ -161,7 +180,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         groups = None if sensitive_features is None else Groups.of(sensitive_features)
         notes: list[str] = []
         self.dropped_columns_ = columns_to_drop(X, groups, self.sensitive_columns, notes)
-        features = self._fit_features(without(X, self.dropped_columns_))
+        table = without(X, self.dropped_columns_)
+        features = self._fit_features(table)
         n = len(codes)
         if features.shape[0] != n or (groups is not None and len(groups) != n):
             raise DataError(
@@ -169,22 +189,26 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             )
         self.classes_ = np.array(classes)
         self.groups_ = groups
+        if names := column_names(table):
+            self.feature_names_in_ = np.array(names, dtype=object)
         self.model_ = model_of(self.model, features.shape[1], 1 if len(classes) == 2 else len(classes))
+        weight = None if sample_weight is None else read_weights(sample_weight, n)
+        objective = weighed(self.objective, self.objective_class, self.class_weight, classes, codes, weight)
         choice = chosen(
             self.algorithm,
             self.model_,
             loss=self.loss,
-            objective=self.objective,
+            objective=objective,
             objective_class=self.objective_class,
             stated=trained_under,
         )
         notes += [choice.why] if choice.why else []
-        at_once, refined = choice.at_once, choice.refined(self.objective)
+        at_once, refined = choice.at_once, choice.refined(objective)
         share = held_share(self.validation, at_once, trained_under, groups, codes, self.classes_, notes)
         own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)
         own = own and not self.use_groups_at_prediction  # a rule is fitted to the rows in their first order
-        build = self._builder(codes, groups, trained_under, sample_weight, choice)
-        made = problems_of(build, features, codes, groups, share=share, seed=self._seed, own=own, begins=at_once)
+        build = self._builder(codes, groups, trained_under, weight, objective, choice)
+        made = problems_of(build, features, codes, groups, share=share, seed=seed, own=own, begins=at_once)
         trained = train(
             made.problem,
             made.held,
@@ -198,21 +222,18 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             budget=self.budget,
             batch_size=self.batch_size,
             sampling=self.sampling,
-            seed=self._seed,
-            progress=self.progress,
+            seed=seed,
+            progress=bool(self.progress or self.verbose),
             x0=x0,
         )
         self.solution_ = trained.solution
         self.x_ = self.solution_.x
         self.trajectory_ = trajectory(self.solution_.records, trained.problem.plan)
-        self.fit_report_ = fit_report(trained, self._seed, self.encoder_report_, notes)
+        self.fit_report_ = fit_report(trained, seed, self.encoder_report_, notes)
         self.rule_ = None
         if self.use_groups_at_prediction:
-            self.rule_, self.fit_report_ = fit_group_rule(self, features, codes, groups, stated, sample_weight)
-        if trained_under and not (self.fit_report_["feasible"] and self.fit_report_["best_step"] > 0):
-            warnings.warn(self.solution_.message, ConvergenceWarning, stacklevel=2)
-        elif trained_under and self.fit_report_["no_better_than_constant"]:
-            warnings.warn(self.fit_report_["warnings"][-1], ConvergenceWarning, stacklevel=2)
+            self.rule_, self.fit_report_ = fit_group_rule(self, features, codes, groups, stated, weight)
+        warn_of_fit(self.fit_report_, trained_under)
         return self
 
     def _checked_bounds(self) -> tuple[Bound, ...]:
@@ -221,6 +242,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             raise OptionError(f"sensitive_columns must be 'keep' or 'drop', got {self.sensitive_columns!r}.")
         if self.batch_size < 1:
             raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
+        if self.budget is not None:
+            Budget.of(self.budget)
+        if self.algorithm != "auto":
+            algorithm_named(self.algorithm)
+        if isinstance(self.model, str):
+            model_of(self.model, 1)
         return constraints(self.constraint)
 
     def _fit_features(self, X: Any) -> Any:
@@ -232,17 +259,19 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         rows = encoded_rows(X, self.options)
         self.encoder_, self.encoder_report_ = rows.encoder, rows.report
         self.n_features_in_ = len(self.encoder_.columns)
-        if names := column_names(X):
-            self.feature_names_in_ = np.array(names, dtype=object)
         return rows.features
 
     def _builder(
-        self, y: np.ndarray, groups: Groups | None, stated: tuple[Bound, ...], sample_weight: Any, choice: Chosen
+        self,
+        y: np.ndarray,
+        groups: Groups | None,
+        stated: tuple[Bound, ...],
+        weights: np.ndarray | None,
+        objective: Any,
+        choice: Chosen,
     ) -> Callable[..., FairProblem]:
         """What makes the problem of features and the rows that they are of, under a compiled plan (None to compile it on them);
         in_place: as in FairProblem."""
-        weights = None if sample_weight is None else read_weights(sample_weight, len(y))
-        objective = self.objective
         if choice.refined(objective) != "no":
             objective = Accuracy(0.0) if choice.at_once else "loss"
 
@@ -265,8 +294,16 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return build
 
     @property
-    def _seed(self) -> int:
-        return 0 if self.random_state is None else int(self.random_state)
+    def coef_(self) -> np.ndarray:
+        """(1, d), or (k, d) of k > 2 classes: the weights of a linear model, in the units of the table."""
+        check_is_fitted(self)
+        return linear_parts(self.model_, self.x_, self.encoder_)[0]
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """(1,) or (k,): what a linear model adds."""
+        check_is_fitted(self)
+        return linear_parts(self.model_, self.x_, self.encoder_)[1]
 
     # -- predicting ---------------------------------------------------------------------------------------------
 
@@ -289,16 +326,18 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         scores = self._logits(X)
         if self.rule_ is None:
             return scores
-        return self.rule_.margins(scores, self.rule_.groups_of(sensitive_features, len(scores)))
+        return self.rule_.margins(scores, self.rule_.groups_of(named_features(X, sensitive_features), len(scores)))
 
     def _logits(self, X: Any) -> np.ndarray:
-        """The scores of the model alone."""
+        """The scores of the model alone. Raises: DataError where one is no finite number."""
         check_is_fitted(self)
-        scores = table_scores(self.model_, self.x_, self.encoder_, X, self.dropped_columns_)
-        if scores is not None:
-            return scores
-        features, _ = self.encode(X)
-        return predicted_scores(self.model_, self.x_, features).numpy()
+        warn_of_names(getattr(self, "feature_names_in_", None), X, type(self).__name__)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = table_scores(self.model_, self.x_, self.encoder_, X, self.dropped_columns_)
+        if scores is None:
+            scores = predicted_scores(self.model_, self.x_, self.encode(X)[0]).numpy()
+        refuse_overflow(scores)
+        return scores
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, k) probabilities of classes_, by the logistic function or the softmax of the scores."""
@@ -318,24 +357,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str], extras: dict[str, str] | None = None) -> None:
         """Write the fitted model as a folder of JSON and arrays; loading it executes no code."""
         check_is_fitted(self)
-        minimised = objective_of(self.objective)
-        groups = (
-            None
-            if self.groups_ is None
-            else {"attributes": list(self.groups_.attributes), "labels": [list(v) for v in self.groups_.labels]}
-        )
-        manifest = {
-            "model": self.model_.spec(),
-            "classes": [c.item() if hasattr(c, "item") else c for c in self.classes_],
-            "constraints": [c.text for c in constraints(self.constraint)],
-            "groups": groups,
-            "loss": self.loss,
-            "objective": self.objective if minimised is None else minimised.text,
-            "dropped_columns": self.dropped_columns_,
-            "features": int(self.n_features_in_),
-            "rule": None if self.rule_ is None else self.rule_.to_dict(),
-            "fit": self.fit_report_,
-        }
+        manifest = manifest_of(self)
         save_folder(path, manifest=manifest, tensors={"x": self.x_}, encoder=self.encoder_, extras=extras)
 
     @classmethod
@@ -345,30 +367,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         module: needed where the model was an nn.Module: the same architecture, whose weights are replaced.
         """
         folder = load_folder(path)
-        manifest = folder.manifest
+        manifest, where = folder.manifest, repr(str(path))
+        self = cls(**arguments_of(manifest, module, where))
+        self.rule_ = None if manifest.get("rule") is None else GroupRule.from_dict(manifest["rule"])
         spec = manifest["model"]
-        if spec["kind"] == "module" and module is None:
-            raise ModelFolderError(
-                f"the model in {str(path)!r} is a torch module ({spec['class']}); no code is stored with it. Pass "
-                "module=, built with the same architecture."
-            )
-        made: str | nn.Module = (
-            module
-            if spec["kind"] == "module" and module is not None
-            else ("linear" if not spec["hidden"] else "mlp:" + ",".join(map(str, spec["hidden"])))
-        )
-        stated = manifest["constraints"]
-        self = cls(
-            stated[0] if len(stated) == 1 else stated or None,
-            model=made,
-            loss=manifest["loss"],
-            objective=manifest.get("objective", "loss"),  # folders written before there was a choice
-            use_groups_at_prediction=manifest.get("rule") is not None,
-        )
-        self.rule_ = GroupRule.from_dict(manifest["rule"]) if self.use_groups_at_prediction else None
-        width = spec.get("features", manifest["features"])
-        self.model_ = model_of(made, width, spec.get("outputs", 1))
-        self.x_ = folder.tensors["x"]
+        self.model_ = model_of(self.model, spec.get("features", manifest["features"]), spec.get("outputs", 1))
+        self.x_ = folder.tensors.get("x", torch.empty(0))
         if self.x_.shape != (self.model_.n,):
             raise ModelFolderError(
                 f"the weights in {str(path)!r} have shape {tuple(self.x_.shape)}, the model has {self.model_.n} "
@@ -377,16 +381,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = np.array(manifest["classes"])
         self.encoder_, self.dropped_columns_ = folder.encoder, manifest["dropped_columns"]
         self.n_features_in_ = manifest["features"]
-        g = manifest["groups"]
-        self.groups_ = (
-            None
-            if g is None
-            else Groups(
-                np.zeros((0, len(g["attributes"])), dtype=np.int64),
-                tuple(g["attributes"]),
-                tuple(map(tuple, g["labels"])),
-            )
-        )
+        named = folder.encoder.columns if folder.encoder is not None and folder.encoder.named else None
+        if names := manifest.get("feature_names", named):
+            self.feature_names_in_ = np.array(names, dtype=object)
+        self.groups_ = groups_of(manifest)
         self.fit_report_ = manifest["fit"]
         return self
 

@@ -20,7 +20,8 @@ def fit_report(trained: Trained, seed: int, encoding: EncodeReport | None, notes
     problem, held, solution = trained.problem, trained.held, trained.solution
     measured = problem.evaluate(solution.x)
     values = problem.stated_values(measured)
-    cautions = [*trained.warnings, *_coarse_groups(problem.plan, problem.counts_of_cells())]
+    small = _coarse_groups(problem.plan, problem.counts_of_cells())
+    cautions = [*trained.warnings, *small]
     constant = _no_better_than_constant(problem, measured)
     if constant:
         cautions.append(
@@ -48,6 +49,7 @@ def fit_report(trained: Trained, seed: int, encoding: EncodeReport | None, notes
         "optimality": trained.optimality,
         "no_better_than_constant": constant,
         "dropped_groups": list(problem.plan.dropped),
+        "small_groups": small,
         "encoding": None if encoding is None else encoding.to_dict(),
         "notes": [*notes, *trained.notes],
         "warnings": cautions,

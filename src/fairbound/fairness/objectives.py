@@ -38,6 +38,23 @@ class ClassLoss:
 
 
 @dataclass(frozen=True)
+class ClassLosses:
+    """A weighted sum of the mean losses of the classes. coefficients: one >= 0 for each class number."""
+
+    coefficients: tuple[float, ...]
+    needs = frozenset[str]()
+
+    @property
+    def text(self) -> str:
+        return "loss with class weights"
+
+    def compile_objective(self, builder: Builder) -> None:
+        used = tuple(code for code, c in enumerate(self.coefficients) if c > 0)
+        column = builder.cells(LOSS, (), used, lambda: ["all rows"], ())
+        builder.minimise([column.offset + i for i in range(len(used))], [self.coefficients[code] for code in used])
+
+
+@dataclass(frozen=True)
 class Accuracy:
     """The share of wrong decisions, with a share of the mean loss that keeps scores in order and probabilities in scale.
 

@@ -218,7 +218,9 @@ def _load_forward_mode() -> None:
         torch.func.jvp(torch.sigmoid, (torch.zeros(()),), (torch.ones(()),))
 
 
-_MLP = re.compile(r"^mlp:(\d+(?:,\d+)*)$")
+_MLP = re.compile(r"^mlp:([0-9]+(?:,[0-9]+)*)$")
+MOST_PARAMETERS = 1 << 28
+"""Of a built-in model: 1 GiB of float32 for each copy that training keeps."""
 
 
 def model_of(model: str | nn.Module | Model, features: int, outputs: int = 1) -> Model:
@@ -232,4 +234,14 @@ def model_of(model: str | nn.Module | Model, features: int, outputs: int = 1) ->
     match = _MLP.match(model.replace(" ", ""))
     if not match:
         raise OptionError(f"unknown model {model!r}; give 'linear', 'mlp:64,32' (hidden widths) or a torch.nn.Module.")
-    return MLP(features, tuple(int(w) for w in match[1].split(",")), outputs)
+    if any(len(w) > 10 for w in match[1].split(",")):
+        raise OptionError(
+            f"{model[:60]!r} has a hidden layer of more than ten thousand million units. Take smaller ones."
+        )
+    made = MLP(features, tuple(int(w) for w in match[1].split(",")), outputs)
+    if made.n > MOST_PARAMETERS:
+        raise OptionError(
+            f"{model!r} on {features} features has {made.n:,} parameters; built-in models have at most {MOST_PARAMETERS:,}. "
+            "Take smaller layers."
+        )
+    return made

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from fairbound.base.errors import DataError
 from fairbound.models.model import Model
 from fairbound.rows.sparse import SparseRows
 
@@ -60,3 +62,14 @@ def predicted_scores(model: Model, x: Tensor, features: Tensor | SparseRows) -> 
         return scores_of_rows(model, x, features).double()
     wide = x.double()
     return torch.cat([scores_of_rows(model, wide, part.double()) for part in features.split(ROWS_AT_ONCE)], x.dim() - 1)
+
+
+def refuse_overflow(scores: np.ndarray) -> None:
+    """Raises: DataError where a score (n,) or (n, k) is NaN, which no decision can be made of."""
+    bad = np.isnan(scores)
+    if bad.any():
+        row = int(np.argwhere(bad)[0][0])
+        raise DataError(
+            f"the score of {int(bad.any(axis=-1).sum()) if bad.ndim > 1 else int(bad.sum())} of {len(scores)} rows is NaN, the first "
+            f"in row {row} (counting from 0): a value there is too large for a float. Correct it or leave it empty."
+        )

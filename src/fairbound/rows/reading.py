@@ -131,7 +131,7 @@ def is_missing(value: object) -> bool:
 
 
 def read_weights(sample_weight: Any, n: int) -> np.ndarray:
-    """(n,) float64 weights >= 0, ones for None.
+    """(n,) float64 weights >= 0, ones for None; in units of the largest where that is so large or small that sums overflow.
 
     Raises: DataError for another length, and for weights that are negative, not finite or all zero.
     """
@@ -140,4 +140,4 @@ def read_weights(sample_weight: Any, n: int) -> np.ndarray:
     column = column_array("sample_weight", sample_weight, n).astype(np.float64)
     if not np.isfinite(column).all() or (column < 0).any() or column.sum() == 0:
         raise DataError("sample_weight must be finite, non-negative and not all zero.")
-    return column
+    return column if 1e-100 < column.max() < 1e100 else column / column.max()

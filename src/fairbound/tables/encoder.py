@@ -65,19 +65,19 @@ class TableEncoder:
         self.last_report: EncodeReport | None = None
         self.dropped: dict[str, str] = {}
         self.learnt: tuple[Feature, ...] | None = None  # of a dense table, in order
-        self._scale: np.ndarray | None = None  # sparse tables: (d,) divisor of each column
+        self.scale: np.ndarray | None = None  # sparse tables: (d,) divisor of each column
         self._inputs: tuple[str, ...] = ()  # all training columns in order, dropped ones too
         self._named = False
 
     @property
     def fitted(self) -> bool:
         """Whether ``fit`` was called."""
-        return self.learnt is not None or self._scale is not None
+        return self.learnt is not None or self.scale is not None
 
     @property
     def sparse(self) -> bool:
         """Whether it was fitted on a sparse table, so that ``transform`` returns one."""
-        return self._scale is not None
+        return self.scale is not None
 
     @property
     def named(self) -> bool:
@@ -122,8 +122,8 @@ class TableEncoder:
         Raises: DataError for a missing column, text in a column of numbers, infinities (unless ``infinite="missing"``),
         or no rows.
         """
-        if self._scale is not None:
-            features = scaled(table, self._scale)
+        if self.scale is not None:
+            features = scaled(table, self.scale)
             self.last_report = EncodeReport(*features.shape)
             return features, self.last_report
         read, positional, given = self._read(table)
@@ -172,7 +172,7 @@ class TableEncoder:
         if not learnt:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in dropped.items())
             raise DataError(f"no column is left to learn from (n_samples={rows}): {reasons}. Add columns that vary.")
-        self.learnt, self._scale, self.dropped = tuple(learnt), None, dropped
+        self.learnt, self.scale, self.dropped = tuple(learnt), None, dropped
         self._inputs, self._named = inputs, named
 
     def _filled(
@@ -263,7 +263,7 @@ class TableEncoder:
             "named": self._named,
             "dropped": self.dropped,
             "learnt": None if self.learnt is None else [asdict(spec) for spec in self.learnt],
-            "scale": None if self._scale is None else self._scale.tolist(),
+            "scale": None if self.scale is None else self.scale.tolist(),
         }
         return json.dumps(state, indent=1, allow_nan=False)
 
@@ -291,7 +291,7 @@ class TableEncoder:
             if state["learnt"] is not None:
                 encoder.learnt = tuple(load_feature(spec) for spec in state["learnt"])
             else:
-                encoder._scale = np.array(state["scale"], dtype=np.float64)
+                encoder.scale = np.array(state["scale"], dtype=np.float64)
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(
                 f"the encoder's JSON lacks a part or has a wrong one ({error}). Save the model again."
@@ -379,7 +379,7 @@ class TableEncoder:
 
     def _fit_sparse(self, table: Any) -> None:
         scale = learn_scale(table, self.options)
-        self.learnt, self._scale, self.dropped, self._named = None, scale, {}, False
+        self.learnt, self.scale, self.dropped, self._named = None, scale, {}, False
         self._inputs = tuple(f"x{place}" for place in range(len(scale)))
         self.last_report = EncodeReport(table.shape[0], len(scale))
 

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fairbound as fb
-from fairbound.base.errors import DataError, EmptyGroupError, OptionError
+from fairbound.base.errors import DataError, DataWarning, EmptyGroupError, OptionError
 from fairbound.estimators import training_rows
 from fairbound.estimators.folder import ModelFolderError
 from fairbound.tables import Encoded
@@ -373,12 +373,14 @@ def test_a_group_of_one_is_trained_on_without_error():
     X, y, sex = table()
     sex = sex.astype(object)
     sex[0] = "X"
-    fair = fb.FairClassifier("demographic_parity <= 0.2", budget=QUICK).fit(X, y, sex)
+    with pytest.warns(DataWarning, match=r"'X' \(1\)"):
+        fair = fb.FairClassifier("demographic_parity <= 0.2", budget=QUICK).fit(X, y, sex)
     assert fair.groups_.counts()["group"]["X"] == 1
     assert fair.fit_report_["validation_rows"] == 0  # too few rows of "X" to hold any back
     with pytest.raises(EmptyGroupError, match=r"'X' has no (positive|negative) row"):
         fb.FairClassifier("equalized_odds <= 0.2", budget=QUICK).fit(X, y, sex)
-    dropped = fb.FairClassifier("equalized_odds[empty=drop] <= 0.2", budget=QUICK).fit(X, y, sex)
+    with pytest.warns(DataWarning, match="want of rows: X"):
+        dropped = fb.FairClassifier("equalized_odds[empty=drop] <= 0.2", budget=QUICK).fit(X, y, sex)
     assert dropped.fit_report_["dropped_groups"] == ["X"]
 
 
@@ -429,8 +431,9 @@ def test_bad_tables_are_errors_that_name_the_column(X, said):
 def test_a_constant_and_an_all_nan_column_are_dropped_and_reported():
     _, y, sex = table()
     X = spoil(same=1, gone=np.nan)
-    fair = fb.FairClassifier("demographic_parity <= 0.2", budget=QUICK).fit(X, y, sex)
-    assert set(fair.fit_report_["encoding"]["dropped"]) == {"same", "gone"}
+    with pytest.warns(DataWarning, match="column '(gone|same)' was dropped") as said:
+        fair = fb.FairClassifier("demographic_parity <= 0.2", budget=QUICK).fit(X, y, sex)
+    assert set(fair.fit_report_["encoding"]["dropped"]) == {"same", "gone"} and len(said) == 2
 
 
 @pytest.mark.parametrize(
@@ -523,6 +526,7 @@ def test_a_bound_finer_than_a_group_can_show_is_said():
     group = np.r_[np.repeat(["a", "b"], 300), np.repeat("tiny", 9)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", DataWarning)
         fine = fb.FairClassifier("demographic_parity <= 0.05", budget="100 steps").fit(X, y, sensitive_features=group)
         coarse = fb.FairClassifier("demographic_parity <= 0.2", budget="100 steps").fit(X, y, sensitive_features=group)
     said = [w for w in fine.fit_report_["warnings"] if "too few training rows" in w]

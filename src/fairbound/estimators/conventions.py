@@ -1,0 +1,160 @@
+"""scikit-learn's habits: random states, columns named as sensitive features, class weights, coefficients, feature names."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from fairbound.base.errors import DataError, DataWarning, OptionError
+from fairbound.estimators.training_rows import column_names
+from fairbound.fairness.builder import class_number
+from fairbound.fairness.objectives import ClassLosses
+from fairbound.models.mlp import MLP
+from fairbound.rows.reading import frame_of
+from fairbound.tables import TableEncoder
+from fairbound.tables.numbers import NumberFeature
+
+LARGEST_SEED = 2**31 - 1
+MOST_NAMED = 5
+
+
+def seed_of(random_state: Any) -> int:
+    """The seed that `random_state` gives: an integer >= 0 itself; None, a RandomState or a Generator a fresh one drawn from
+    it, numpy's global one for None. Raises: OptionError."""
+    if isinstance(random_state, numbers.Integral) and random_state >= 0:
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(LARGEST_SEED))
+    if random_state is None or isinstance(random_state, np.random.RandomState):
+        return int(check_random_state(random_state).randint(LARGEST_SEED))
+    raise OptionError(
+        f"random_state must be an integer >= 0, None, a RandomState or a Generator of numpy; got {random_state!r}."
+    )
+
+
+def named_features(X: Any, sensitive_features: Any) -> Any:
+    """The columns of X that `sensitive_features` names, where it is a name or a list of names; else itself.
+
+    A list is one of names where all of it are different columns of X, and it is no value for every row.
+    Raises: DataError where X has no such column.
+    """
+    if isinstance(sensitive_features, str):
+        wanted = [sensitive_features]
+    elif isinstance(sensitive_features, list | tuple) and all(isinstance(v, str) for v in sensitive_features):
+        wanted = list(sensitive_features)
+    else:
+        return sensitive_features
+    columns, frame = column_names(X), frame_of(X)
+    if not isinstance(sensitive_features, str):
+        named = len(set(wanted)) == len(wanted) > 0 and set(wanted) <= set(columns or ())
+        if not named or (frame is not None and len(frame) == len(wanted)):
+            return sensitive_features
+    if frame is None:
+        raise DataError(
+            f"sensitive_features={sensitive_features!r} names columns, but X is no data frame with columns in memory. Pass the "
+            "values, (n,) or a dict of columns."
+        )
+    absent = [name for name in wanted if name not in (columns or ())]
+    if absent:
+        raise DataError(f"sensitive_features names {absent[0]!r}, which is no column of X. It has {columns}.")
+    native = {str(name): name for name in frame.columns}
+    return {name: frame.get_column(native[name]) for name in wanted}
+
+
+def warn_of_names(names: Sequence[str] | None, X: Any, estimator: str) -> None:
+    """Warns: UserWarning, in scikit-learn's words, where one of training and X has column names and the other none.
+
+    names: of the training columns, None where they had none.
+    """
+    given = column_names(X) is not None
+    if given and names is None:
+        said = f"X has feature names, but {estimator} was fitted without feature names"
+    elif not given and names is not None:
+        said = f"X does not have valid feature names, but {estimator} was fitted with feature names"
+    else:
+        return
+    warnings.warn(said, UserWarning, stacklevel=4)
+
+
+def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
+    """Warns: DataWarning of columns and groups that were left out, and of groups that are too small for a bound;
+    ConvergenceWarning where no model that has learnt something met every bound of `trained_under`.
+
+    facts: a `fit_report_`.
+    """
+    dropped = (facts["encoding"] or {}).get("dropped", {})
+    said = [f"column {name!r} was dropped: {reason}." for name, reason in list(dropped.items())[:MOST_NAMED]]
+    if len(dropped) > MOST_NAMED:
+        said.append(f"{len(dropped) - MOST_NAMED} further columns were dropped; fit_report_['encoding'] has them all.")
+    if facts["dropped_groups"]:
+        said.append(f"groups left out of the bounds for want of rows: {', '.join(facts['dropped_groups'])}.")
+    for text in [*said, *facts["small_groups"]]:
+        warnings.warn(text, DataWarning, stacklevel=4)
+    if trained_under and not (facts["feasible"] and facts["best_step"] > 0):
+        warnings.warn(facts["message"], ConvergenceWarning, stacklevel=4)
+    elif trained_under and facts["no_better_than_constant"]:
+        warnings.warn(facts["warnings"][-1], ConvergenceWarning, stacklevel=4)
+
+
+def weighed(
+    objective: Any,
+    objective_class: Any,
+    class_weight: Any,
+    classes: Sequence[Any],
+    codes: np.ndarray,
+    weight: np.ndarray | None,
+) -> Any:
+    """The objective, or where there are class weights the mean loss in which every row counts with the weight w_c of its
+    class: the share of class c in it is w_c n_c / sum_c w_c n_c.
+
+    class_weight: None, "balanced" (w_c = 1 / n_c up to a factor), or a mapping of labels to weights >= 0, 1 for a label it
+    lacks. codes: (n,) class numbers. weight: (n,) >= 0, or None.
+    Raises: OptionError.
+    """
+    if class_weight is None:
+        return objective
+    if objective not in ("auto", "loss") or objective_class is not None:
+        raise OptionError("class_weight weighs the loss; leave objective and objective_class out beside it.")
+    factor, share = np.ones(len(classes)), np.bincount(codes, weights=weight, minlength=len(classes))
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        factor = np.divide(1.0, share, out=np.zeros(len(classes)), where=share > 0)
+    elif not isinstance(class_weight, Mapping):
+        raise OptionError(
+            f"class_weight must be None, 'balanced' or a dict of labels to weights, got {class_weight!r}."
+        )
+    else:
+        for label, value in class_weight.items():
+            if not isinstance(value, numbers.Real) or not 0 <= float(value) < np.inf:
+                raise OptionError(f"class_weight[{label!r}] must be a number >= 0, got {value!r}.")
+            factor[class_number(label, codes, classes)] = float(value)
+    share = share * factor
+    if not share.sum() > 0:
+        raise OptionError("class_weight gives every row the weight 0.")
+    return ClassLosses(tuple((share / share.sum()).tolist()))
+
+
+def linear_parts(model: Any, x: Any, encoder: TableEncoder | None) -> tuple[np.ndarray, np.ndarray]:
+    """(k, d) weights and (k,) intercepts of a linear model in the units of the table: a number's weight is per unit of its column.
+
+    k: 1, or the number of classes. Column j belongs to `encoder.feature_names[j]`; missing numbers take the median.
+    Raises: AttributeError for a model that is not linear.
+    """
+    if not isinstance(model, MLP) or model.hidden:
+        raise AttributeError("coef_ and intercept_ are of linear models; this one is not.")
+    weight, bias = (part.double().numpy().copy() for part in model.layers.split(x))
+    if encoder is None or encoder.learnt is None:
+        scale = np.ones(weight.shape[1]) if encoder is None else encoder.scale
+        return weight / scale, bias
+    at = 0
+    for spec in encoder.learnt:
+        if isinstance(spec, NumberFeature) and spec.sd is not None:
+            weight[:, at] /= spec.sd
+            bias -= weight[:, at] * spec.mean
+        at += len(spec.feature_names)
+    return weight, bias

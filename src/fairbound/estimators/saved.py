@@ -1,0 +1,238 @@
+"""A `FairClassifier` as a manifest of plain data, and back: every field is checked before it is used."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from fairbound.base.errors import FairboundError
+from fairbound.estimators.folder import ModelFolderError
+from fairbound.fairness.notions import constraints
+from fairbound.fairness.objectives import objective_of
+from fairbound.methods import Method
+from fairbound.methods import algorithm as algorithm_named
+from fairbound.rows.groups import Groups
+from fairbound.solver.budget import Budget
+from fairbound.tables import TableOptions
+
+PLAIN = (
+    "batch_size",
+    "sampling",
+    "validation",
+    "sensitive_columns",
+    "objective_class",
+    "positive",
+    "certify",
+    "on_insufficient",
+    "progress",
+    "verbose",
+)
+"""Parameters that are kept as they are."""
+
+
+def manifest_of(classifier: Any) -> dict[str, Any]:
+    """What a model folder says of a fitted classifier; its weights and its encoder are kept beside it."""
+    minimised, known = objective_of(classifier.objective), classifier.groups_
+    return {
+        "model": classifier.model_.spec(),
+        "classes": [_scalar(c) for c in classifier.classes_],
+        "constraints": [c.text for c in constraints(classifier.constraint)],
+        "groups": None
+        if known is None
+        else {"attributes": list(known.attributes), "labels": [list(v) for v in known.labels]},
+        "loss": classifier.loss,
+        "objective": classifier.objective if minimised is None else minimised.text,
+        "dropped_columns": classifier.dropped_columns_,
+        "features": int(classifier.n_features_in_),
+        "feature_names": list(map(str, getattr(classifier, "feature_names_in_", ()))) or None,
+        "rule": None if classifier.rule_ is None else classifier.rule_.to_dict(),
+        "fit": classifier.fit_report_,
+        "parameters": _parameters(classifier),
+    }
+
+
+def _parameters(classifier: Any) -> dict[str, Any]:
+    """The constructor's other arguments as plain data; the seed is the one that was used. An algorithm or a model that plain
+    data cannot give back is left out."""
+    out: dict[str, Any] = {name: _scalar(getattr(classifier, name)) for name in PLAIN}
+    budget, weight, options = classifier.budget, classifier.class_weight, classifier.options
+    out["random_state"] = classifier.fit_report_["seed"]
+    out["budget"] = budget.text if isinstance(budget, Budget) else _scalar(budget)
+    out["options"] = None if options is None else asdict(options)
+    out["class_weight"] = (
+        [[_scalar(label), float(value)] for label, value in weight.items()] if isinstance(weight, Mapping) else weight
+    )
+    if (method := _method(classifier.algorithm)) is not None:
+        out["algorithm"] = method
+    return out
+
+
+def _scalar(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def _method(algorithm: Any) -> Any:
+    """An algorithm as its name, or as {"name": ..., options}; None for one that plain data cannot give back."""
+    if isinstance(algorithm, str):
+        return algorithm
+    options: dict[str, Any] = {}
+    for field in fields(algorithm):
+        value = getattr(algorithm, field.name)
+        value = _method(value) if is_dataclass(value) and isinstance(value, Method) else value
+        if not isinstance(value, str | numbers.Real | tuple | dict | None):
+            return None
+        options[field.name] = list(value) if isinstance(value, tuple) else value
+    kind = type(algorithm)
+    return {"name": f"{kind.__module__}:{kind.__qualname__}", **options}
+
+
+def arguments_of(manifest: Mapping[str, Any], module: nn.Module | None, where: str) -> dict[str, Any]:
+    """The constructor's arguments that a manifest gives. module: the model, where it is an nn.Module.
+
+    Raises: ModelFolderError naming the field that is missing or wrong.
+    """
+    check_manifest(manifest, where)
+    spec, stated = manifest["model"], manifest["constraints"]
+    if spec["kind"] == "module" and module is None:
+        raise ModelFolderError(
+            f"the model in {where} is a torch module ({spec['class']}); no code is stored with it. Pass "
+            "module=, built with the same architecture."
+        )
+    hidden = spec.get("hidden")
+    built_in = "mlp:" + ",".join(map(str, hidden)) if hidden else "linear"
+    out = {
+        "constraint": stated[0] if len(stated) == 1 else stated or None,
+        "model": module if spec["kind"] == "module" else built_in,
+        "loss": manifest["loss"],
+        "objective": manifest.get("objective", "loss"),  # folders written before there was a choice
+        "use_groups_at_prediction": manifest.get("rule") is not None,
+    }
+    if out["objective"] == "loss with class weights":
+        out["objective"] = "loss"
+    try:
+        return out | _read_parameters(manifest.get("parameters", {}))
+    except (FairboundError, TypeError, ValueError, KeyError, AttributeError) as error:
+        raise _wrong(where, "parameters", str(error)) from error
+
+
+def _read_parameters(saved: Mapping[str, Any]) -> dict[str, Any]:
+    known = {*PLAIN, "random_state", "budget", "options", "class_weight", "algorithm"}
+    if unknown := sorted(set(saved) - known):
+        raise ValueError(f"unknown {unknown}")
+    out = {name: saved[name] for name in saved if name not in ("options", "class_weight", "algorithm")}
+    if saved.get("options") is not None:
+        out["options"] = TableOptions(**saved["options"])
+    weight = saved.get("class_weight")
+    out["class_weight"] = weight if weight is None or isinstance(weight, str) else {k: float(v) for k, v in weight}
+    method = saved.get("algorithm", "auto")
+    own = isinstance(method, dict) and not str(method.get("name")).startswith("fairbound.methods.")
+    if isinstance(method, dict) and not own:  # a class of one's own is code, which loading never imports
+        out["algorithm"] = algorithm_named(**_tuples(method))
+    elif isinstance(method, str):
+        out["algorithm"] = method
+    return out
+
+
+def _tuples(method: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a method with tuples for lists."""
+    return {
+        key: _tuples(value) if isinstance(value, dict) else tuple(value) if isinstance(value, list) else value
+        for key, value in method.items()
+    }
+
+
+def groups_of(manifest: Mapping[str, Any]) -> Groups | None:
+    """The groups that the model was trained under, without rows."""
+    saved = manifest["groups"]
+    if saved is None:
+        return None
+    names = tuple(saved["attributes"])
+    no_rows = np.zeros((0, len(names)), dtype=np.int64)
+    return Groups(no_rows, names, tuple(map(tuple, saved["labels"])))
+
+
+# -- checks ----------------------------------------------------------------------------------------------------------
+
+_Check = Callable[[Any], bool]
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(v, str) for v in value)
+
+
+def _count(value: Any, least: int = 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _model(value: Any) -> bool:
+    if not isinstance(value, dict) or value.get("kind") not in ("linear", "mlp", "module"):
+        return False
+    if not _count(value.get("outputs", 1)):
+        return False
+    if value["kind"] == "module":
+        return isinstance(value.get("class"), str)
+    hidden = value.get("hidden")
+    return _count(value.get("features")) and isinstance(hidden, list) and all(_count(h) for h in hidden)
+
+
+def _classes(value: Any) -> bool:
+    if not isinstance(value, list) or len(value) < 2 or len({(type(v), v) for v in value if _is_label(v)}) < len(value):
+        return False
+    return len({isinstance(v, str) for v in value}) == 1
+
+
+def _is_label(value: Any) -> bool:
+    return isinstance(value, str | bool | int | float)
+
+
+def _groups(value: Any) -> bool:
+    if value is None:
+        return True
+    if not isinstance(value, dict) or set(value) != {"attributes", "labels"} or not _texts(value["attributes"]):
+        return False
+    labels = value["labels"]
+    return isinstance(labels, list) and len(labels) == len(value["attributes"]) and all(map(_texts, labels))
+
+
+_FACTS = {"algorithm", "seed", "budget", "steps", "seconds", "feasible", "constraints", "model"}
+
+FIELDS: dict[str, _Check] = {
+    "model": _model,
+    "classes": _classes,
+    "constraints": _texts,
+    "groups": _groups,
+    "loss": lambda v: isinstance(v, str),
+    "dropped_columns": _texts,
+    "features": _count,
+    "fit": lambda v: isinstance(v, dict) and set(v) >= _FACTS and isinstance(v["model"], dict),
+}
+"""What a manifest must have, each with what it must be."""
+
+OTHERS: dict[str, _Check] = {
+    "feature_names": lambda v: v is None or _texts(v),
+    "objective": lambda v: v is None or isinstance(v, str),
+    "rule": lambda v: v is None or isinstance(v, dict),
+    "parameters": lambda v: isinstance(v, dict),
+}
+"""What it may have."""
+
+
+def check_manifest(manifest: Mapping[str, Any], where: str) -> None:
+    """Raises: ModelFolderError naming the field that is missing or wrong."""
+    for name, good in {**FIELDS, **OTHERS}.items():
+        if name not in manifest:
+            if name in FIELDS:
+                raise _wrong(where, name, "it is missing")
+        elif not good(manifest[name]):
+            raise _wrong(where, name, f"got {str(manifest[name])[:80]}")
+
+
+def _wrong(where: str, field: str, why: str) -> ModelFolderError:
+    return ModelFolderError(
+        f"model.json in {where} cannot be used: its {field!r} is not what was saved there ({why}). Save the model again."
+    )
