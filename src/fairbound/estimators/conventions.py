@@ -27,7 +27,7 @@ MOST_NAMED = 5
 def seed_of(random_state: Any) -> int:
     """The seed that `random_state` gives: an integer >= 0 itself; None, a RandomState or a Generator a fresh one drawn from
     it, numpy's global one for None. Raises: OptionError."""
-    if isinstance(random_state, numbers.Integral) and random_state >= 0:
+    if isinstance(random_state, int | np.integer) and random_state >= 0:
         return int(random_state)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(LARGEST_SEED))
@@ -133,10 +133,10 @@ def weighed(
             if not isinstance(value, numbers.Real) or not 0 <= float(value) < np.inf:
                 raise OptionError(f"class_weight[{label!r}] must be a number >= 0, got {value!r}.")
             factor[class_number(label, codes, classes)] = float(value)
-    share = share * factor
-    if not share.sum() > 0:
+    weighed_share = share * factor
+    if not weighed_share.sum() > 0:
         raise OptionError("class_weight gives every row the weight 0.")
-    return ClassLosses(tuple((share / share.sum()).tolist()))
+    return ClassLosses(tuple((weighed_share / weighed_share.sum()).tolist()))
 
 
 def linear_parts(model: Any, x: Any, encoder: TableEncoder | None) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
-from fairbound.base.errors import DataError
+from fairbound.base.errors import DataError, DataWarning
 from fairbound.estimators.training_rows import checked_labels, class_codes, without
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraints
@@ -100,7 +100,8 @@ def frontier(
         if not bounds:
             made.set_params(use_groups_at_prediction=False)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+            for category in (ConvergenceWarning, DataWarning):  # the report of each model says it
+                warnings.simplefilter("ignore", category)
             start = None if before is None else before.x_
             made._fit(table, rows.y, rows.groups, rows.weight, x0=start)
         if before is None:
