@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         StochasticGhost,
         SwitchingSubgradient,
     )
+    from fairbound.monitoring.monitor import Monitor
     from fairbound.postprocessing.processor import PostProcessor
     from fairbound.rows.groups import Groups
     from fairbound.solver.budget import Budget
@@ -64,6 +65,7 @@ _WHERE = {
     "FullBatchALM": "fairbound.methods",
     "Groups": "fairbound.rows.groups",
     "LossGap": "fairbound.fairness.notions",
+    "Monitor": "fairbound.monitoring.monitor",
     "PLADA": "fairbound.methods",
     "PostProcessor": "fairbound.postprocessing.processor",
     "PredictiveEquality": "fairbound.fairness.notions",
@@ -119,6 +121,7 @@ __all__ = [
     "FullBatchALM",
     "Groups",
     "LossGap",
+    "Monitor",
     "PostProcessor",
     "PredictiveEquality",
     "SGDFairret",

@@ -79,6 +79,12 @@ MUTANTS = {
     "switching: mean over all points": Mutant("methods/switching_subgradient.py", "total = total + (k + 1) * feasible", "total = total + (k + 1)", "claims/test_proximal_point.py"),
     "multiplier model: the network descends": Mutant("methods/multiplier_model.py", "move(w, -climb,", "move(w, climb,", "claims/test_proximal_point.py"),
     # confidence
+    "sequences: forecasts that start with a hit": Mutant("confidence/sequences.py", "betaln(self.successes + 0.5, f + 0.5)", "betaln(self.successes + 1.5, f + 0.5)", "unit/confidence/test_sequences.py"),
+    "sequences: every forecaster at the whole error": Mutant("confidence/sequences.py", "room - weight + lost.sum(-1))", "room + lost.sum(-1))", "unit/confidence/test_sequences.py"),
+    "sequences: the other root": Mutant("confidence/sequences.py", "(a - 1 + root) / (2", "(a - 1 - root) / (2", "unit/confidence/test_sequences.py"),
+    "sequences: ratio from one cell alone": Mutant("confidence/sequences.py", "4 * (n + m) * r * hits", "4 * n * r * hits", "unit/confidence/test_sequences.py"),
+    "monitor: late sets each with a share that does not shrink": Mutant("monitoring/judging.py", "LATE / (i * (i + 1))", "LATE / i", "unit/monitoring/test_monitor.py"),
+    "monitor: an alarm that does not stay": Mutant("monitoring/monitor.py", 'finding |= {"verdict": "violated", end: kept', 'finding |= {end: kept', "unit/monitoring/test_monitor.py"),
     "Clopper-Pearson: lower limit without its row": Mutant("confidence/single.py", "n - x + 1, level), 0.0)", "n - x, level), 0.0)", "claims/test_intervals.py"),
     "Clopper-Pearson: the other side": Mutant("confidence/single.py", 'if side == "upper":', 'if side == "lower":', "claims/test_intervals.py"),
     "Clopper-Pearson: both sides at the whole level": Mutant("confidence/single.py", '/ (2 if side == "two-sided" else 1)', "/ 1", "claims/test_intervals.py"),

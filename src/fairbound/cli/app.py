@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fairbound.base.interrupts import INTERRUPTED
+from fairbound.cli.evidence import add_commands
 from fairbound.cli.options import (
     Algorithm,
     BatchSize,
@@ -104,6 +105,7 @@ def _app() -> typer.Typer:
     app.command("fit")(_fit)
     app.command("audit")(_audit)
     app.command("frontier")(_frontier)
+    add_commands(app, _finish)
     app.command("reproduce")(_reproduce)
     sets = typer.Typer(help="List, describe and download the named data sets.")
     sets.command("list")(_datasets_list)

@@ -64,7 +64,7 @@ def run_audit(options: AuditOptions) -> Outcome:
     checksum = file_checksum(options.data)
     classifier = None if options.model is None else FairClassifier.load(options.model)
     if classifier is not None and not options.constraint:
-        bounds = stated_bounds(_saved_bounds(classifier), options.cross)
+        bounds = stated_bounds(saved_bounds(classifier), options.cross)
     decides_by_groups = classifier is not None and classifier.rule_ is not None
     if groups is None and (decides_by_groups or not of_classes_only(bounds)):
         one_column(None, columns, "--group")
@@ -136,7 +136,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int) -> Outcome:
     classifier = None if options.model is None else FairClassifier.load(options.model)
     score = None if classifier is not None else one_column(options.score, columns, "--score")
     if classifier is not None and not options.constraint:
-        bounds = stated_bounds(_saved_bounds(classifier), options.cross)
+        bounds = stated_bounds(saved_bounds(classifier), options.cross)
     if not attributes and (not of_classes_only(bounds) or (classifier is not None and classifier.rule_ is not None)):
         one_column(None, columns, "--group")
     positive = options.positive if classifier is None else str(classifier.classes_[1])
@@ -231,7 +231,8 @@ def _numbers(frame: Any, column: str) -> np.ndarray:
         raise DataError(f"the score column {column!r} holds values that are no numbers ({error}).") from None
 
 
-def _saved_bounds(classifier: FairClassifier) -> list[str]:
+def saved_bounds(classifier: FairClassifier) -> list[str]:
+    """The bounds that a saved model was trained under."""
     stated: Any = classifier.constraint
     return [] if stated is None else [stated] if isinstance(stated, str) else list(stated)
 

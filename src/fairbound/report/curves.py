@@ -61,6 +61,42 @@ def trajectory(audit: dict[str, Any], uids: Iterator[str]) -> list[dict[str, Any
     return charts
 
 
+def over_time(audit: dict[str, Any], uids: Iterator[str]) -> list[dict[str, Any]]:
+    """A chart of each bound over the looks of a monitor, in the form of :func:`distributions`, with its ``text`` and the rows
+    at its ``alarm``, None without one; none where the audit is of no monitor."""
+    found = audit.get("monitoring")
+    if not found or not found["looks"]:
+        return []
+    charts = []
+    names = {"value": "measured", "lower": "at least", "upper": "at most"}
+    for c in audit["constraints"]:
+        series = found["bounds"][c["text"]]
+        last = {said: series[key][-1] for key, said in names.items()}
+        ends = ", ".join(f"{said} {v:.4g}" for said, v in last.items() if v is not None)
+        alarm = found["alarms"].get(c["text"])
+        alt = f"{c['text']} over {found['looks'][-1]:,} decisions. At the last look {ends or 'nothing was known'}"
+        svg = plots.lines(
+            found["looks"],
+            [None] * len(found["looks"]),
+            [series[k] for k in names],
+            c["bound"],
+            next(uids),
+            alt,
+            "decisions",
+        )
+        line = f"bound {words.bound(c['bound'])}"
+        charts.append(
+            {
+                "text": c["text"],
+                "svg": drawing(svg),
+                "series": [(said, "") for said in names.values()],
+                "line": line,
+                "alarm": alarm,
+            }
+        )
+    return charts
+
+
 def _over_steps(
     t: dict[str, Any],
     title: str,

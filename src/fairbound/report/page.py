@@ -35,6 +35,7 @@ def audit_page(audit: dict[str, Any]) -> str:
         compared=tables.compared(audit),
         distributions=curves.distributions(audit, uids),
         trajectory=curves.trajectory(audit, uids),
+        over_time=curves.over_time(audit, uids),
         spent=_spent(audit["model"]),
         methods=_by_method(constraints),
     )

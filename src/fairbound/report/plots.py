@@ -201,10 +201,11 @@ def lines(
     limit: float | None,
     uid: str,
     alt: str,
+    across: str = "steps",
 ) -> str:
     """Up to 6 series over the steps, a null as a gap, and their common bound, if any, as a dashed line.
 
-    steps: (t,) increasing. seconds: (t,) shown under the step ticks where known. series: each (t,).
+    steps: (t,) increasing. seconds: (t,) shown under the step ticks where known. series: each (t,). across: what steps are.
     """
     t = np.asarray(steps, dtype=float)
     clock = np.array([np.nan if s is None else s for s in seconds], dtype=float)
@@ -227,7 +228,7 @@ def lines(
         known = np.isfinite(clock)
         muted: dict[str, Any] = {"color": INKS["muted"]}
         if not known.any():
-            axes.set_xlabel("steps", labelpad=3, **muted)
+            axes.set_xlabel(across, labelpad=3, **muted)
             return
         axes.set_xlabel("steps, and seconds of training", labelpad=15, **muted)
         for v in ticks:

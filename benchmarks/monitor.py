@@ -1,0 +1,160 @@
+"""How often a monitor alarms wrongly, how soon it detects, and how many decisions it counts in a second.
+
+    python benchmarks/monitor.py            # about 6 minutes on one core
+
+False alarms: streams of 100,000 decisions whose gap is exactly the bound, looked at every 100 rows. Detection: a gap of 0.08
+against a bound of 0.05, looked at every 100 rows, beside the rows that a test with 90 % power needs that is made once: the
+one-sided z-test at 5 %, and the audit of this library. Counts are drawn for many streams at once and judged by the function that the monitor
+calls; the first streams are judged by `fb.Monitor` too and must agree. Seeds 0 and 1; nothing was tuned on these streams.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from harness import single_thread
+
+single_thread()
+
+import numpy as np  # noqa: E402
+from scipy import stats  # noqa: E402
+
+import fairbound as fb  # noqa: E402
+from fairbound.confidence.contrasts import Contrasts  # noqa: E402
+from fairbound.confidence.rates import rate_upper_bounds  # noqa: E402
+from fairbound.confidence.sequences import CountsInTime, anytime_bounds, checkpoint_rows  # noqa: E402
+from fairbound.monitoring.judging import LATE, START  # noqa: E402
+
+BOUND, ERROR, EVERY = 0.05, 0.05, 100
+BOTH = Contrasts(np.array([[0, 1], [0, 1]]), np.array([[1.0, -1.0], [-1.0, 1.0]]))
+PAIR = Contrasts(np.array([[0, 1]]), np.array([[1.0, -1.0]]))
+CASES = {"even groups": (0.5, 0.50), "a group of a quarter": (0.25, 0.50), "a rare outcome": (0.5, 0.16)}
+"""Name: share of the first group, and its selection rate; that of the second is smaller by the gap."""
+
+
+def streams(share: float, rates: tuple[float, float], number: int, looks: int, seed: int):
+    """At each look: rows so far, successes (number, 2), trials (number, 2) and those at the checkpoints passed."""
+    rng = np.random.default_rng(seed)
+    s, n, before = np.zeros((number, 2)), np.zeros((number, 2)), []
+    for look in range(1, looks + 1):
+        first = rng.binomial(EVERY, share, number)
+        new = np.stack([first, EVERY - first], -1)
+        n += new
+        s += rng.binomial(new, rates)
+        while look * EVERY >= checkpoint_rows(len(before) + 1):
+            before.append((s.copy(), n.copy()))
+        yield look * EVERY, s, n, before
+
+
+def alarms(share: float, rates: tuple[float, float], number: int, looks: int, seed: int) -> np.ndarray:
+    """(number,) rows at the first alarm, infinite without one."""
+    at = np.full(number, np.inf)
+    for rows, s, n, before in streams(share, rates, number, looks, seed):
+        going = np.isinf(at)
+        if rows < START or not going.any():
+            continue
+        counts = CountsInTime.of(s[going], n[going], [(a[going], b[going]) for a, b in before])
+        lower, upper = anytime_bounds(counts, PAIR, (1 - LATE) * ERROR)
+        found = (lower[:, 0] > BOUND) | (upper[:, 0] < -BOUND)
+        at[np.flatnonzero(going)[found]] = rows
+    return at
+
+
+def by_monitor(share: float, rates: tuple[float, float], number: int, looks: int, seed: int, which: int) -> float:
+    """Rows at which `fb.Monitor` first alarms on one of the streams, infinite without an alarm."""
+    monitor, before = fb.Monitor(f"demographic_parity <= {BOUND}"), np.zeros((2, 2))
+    for rows, s, n, _ in streams(share, rates, number, looks, seed):
+        now = np.array([s[which], n[which] - s[which]])
+        each = (now - before).astype(int)
+        group, decision = np.repeat(["a", "b", "a", "b"], each.ravel()), np.repeat([1, 1, 0, 0], each.ravel())
+        monitor.update(np.zeros(len(group), int), decision, group)
+        before = now
+        if monitor.verdicts()[monitor.bounds[0].text] == "violated":
+            return rows
+    return np.inf
+
+
+def z_test_rows(share: float, p: float, q: float) -> int:
+    z = stats.norm.ppf(1 - ERROR) + stats.norm.ppf(0.9)
+    return round(z**2 * (p * (1 - p) / share + q * (1 - q) / (1 - share)) / (p - q - BOUND) ** 2)
+
+
+def audit_rows(share: float, p: float, q: float, draws: int = 20_000) -> int:
+    """Rows with which the audit finds the bound violated with probability 0.9, by simulation and bisection."""
+
+    def power(rows: int) -> float:
+        rng = np.random.default_rng(0)
+        first = rng.binomial(rows, share, draws)
+        n = np.stack([first, rows - first], -1)
+        lower = -rate_upper_bounds(rng.binomial(n, (p, q)), n, -BOTH, ERROR)
+        return float((lower.max(-1) > BOUND).mean())
+
+    low, high = 100, 200_000
+    while high - low > 50:
+        middle = (low + high) // 2
+        low, high = (low, middle) if power(middle) >= 0.9 else (middle, high)
+        low, high = (low, high) if power(high) >= 0.9 else (high, 2 * high)
+        if power(low) >= 0.9:
+            low, high = 100, low
+    return high
+
+
+def false_alarms(number: int) -> None:
+    print(f"false alarms: gap = bound = {BOUND}, {number} streams of 100,000 decisions, a look every {EVERY}")
+    for name, (share, p) in CASES.items():
+        at = alarms(share, (p, p - BOUND), number, 100_000 // EVERY, seed=0)
+        wrong = int(np.isfinite(at).sum())
+        low, high = stats.binomtest(wrong, number).proportion_ci(method="exact")
+        checked = [at[i] == by_monitor(share, (p, p - BOUND), number, 200, 0, i) or at[i] > 20_000 for i in range(2)]
+        print(
+            f"  {name}: {wrong} of {number} ({wrong / number:.2%}; 95 % interval {low:.2%} to {high:.2%}); fb.Monitor agrees: {all(checked)}"
+        )
+
+
+def detection(number: int) -> None:
+    print(f"detection: gap 0.08 against {BOUND}, {number} streams, a look every {EVERY}")
+    for name, (share, p) in CASES.items():
+        q = p - 0.08
+        z, own = z_test_rows(share, p, q), audit_rows(share, p, q)
+        at = alarms(share, (p, q), number, int(6 * z / EVERY), seed=1)
+        middle, nine = np.quantile(at, [0.5, 0.9])
+        print(
+            f"  {name}: z-test {z:,} rows, audit {own:,}; alarm at {middle:,.0f} rows in the median ({middle / z:.2f} times the z-test, "
+            f"{middle / own:.2f} times the audit), 90 % by {nine:,.0f} ({nine / z:.2f}, {nine / own:.2f}); within 3 times: "
+            f"{(at <= 3 * z).mean():.1%} of the z-test, {(at <= 3 * own).mean():.1%} of the audit"
+        )
+
+
+def speed(batches: int) -> None:
+    rng = np.random.default_rng(0)
+    n = 1000
+    made = [
+        (rng.integers(0, 2, n), rng.integers(0, 2, n), {"sex": rng.choice(np.array(["f", "m"], dtype=object), n)})
+        for _ in range(batches)
+    ]
+    wall, cpu = [], []
+    for _ in range(5):
+        monitor = fb.Monitor("demographic_parity <= 0.05")
+        started, used = time.perf_counter(), time.process_time()
+        for part in made:
+            monitor.update(*part)
+        wall.append(time.perf_counter() - started)
+        cpu.append(time.process_time() - used)
+    started = time.process_time()
+    for _ in range(20):
+        monitor.verdicts()
+    look = (time.process_time() - started) / 20
+    print(
+        f"speed: {batches * n / min(cpu):,.0f} decisions a second of processor time ({batches * n / min(wall):,.0f} by the clock) in batches of "
+        f"{n:,}, best of 5; the verdict on one bound takes {1000 * look:.1f} ms"
+    )
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--streams", type=int, default=1000)
+    number = options.parse_args().streams
+    speed(200)
+    detection(number)
+    false_alarms(number)

@@ -1,0 +1,148 @@
+"""`fairbound monitor`: add a file of labelled decisions to a monitor's state, and judge its bounds on all decisions so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import DataError, OptionError
+from fairbound.base.files import check_writable
+from fairbound.cli.audit import saved_bounds
+from fairbound.cli.outcome import Outcome, stated_bounds, verdict_summary, verdict_text
+from fairbound.cli.rows import file_checksum, listed, one_column
+from fairbound.estimators.classifier import FairClassifier
+from fairbound.monitoring import Monitor
+from fairbound.report import write_audit
+from fairbound.rows.groups import Groups, label_text, texts_of
+from fairbound.rows.labels import binary_labels
+from fairbound.rows.scores import DECISIONS, as_logits
+from fairbound.tables import read_table
+
+STATE = "monitor.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonitorOptions:
+    """The options of `fairbound monitor`; see `fairbound monitor --help`."""
+
+    state: Path
+    data: str | None = None
+    label: str | None = None
+    group: str | None = None
+    score: str | None = None
+    model: Path | None = None
+    positive: str | None = None
+    threshold: float | None = None
+    constraint: list[str]
+    cross: bool = False
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        if self.data is not None and (self.score is None) == (self.model is None):
+            raise OptionError(
+                "give either --score COL (a column of decisions or scores) or --model DIR (a saved model)."
+            )
+        if self.model is not None and self.threshold is not None:
+            raise OptionError("--threshold belongs to --score; a saved model decides by itself.")
+
+
+def run_monitor(options: MonitorOptions) -> Outcome:
+    """Add the rows of the file, judge, and write the state, audit.json and report.html into the folder of the state."""
+    check_writable(options.state)
+    path = options.state / STATE
+    monitor = Monitor.load(path) if path.exists() else None
+    said = []
+    if options.data is not None:
+        monitor, left_out = _added(options, options.data, monitor)
+        if left_out:
+            said.append(f"{left_out:,} rows without a label were left out; their outcome is not known yet.")
+    if monitor is None:
+        raise OptionError(f"there is no monitor in {str(options.state)!r} yet; begin it with --data and --constraint.")
+    found = monitor.look(title=f"Monitor: {options.state.name}")
+    found["warnings"] = [*said, *found["warnings"]]
+    monitor.save(path)
+    write_audit(found, options.state)
+    summary = verdict_summary(found, seconds=None, seed=None, out=options.state)
+    summary["alarms"] = monitor.alarms
+    alarms = "".join(
+        f"\nalarm: {text} was found violated at {rows:,} decisions" for text, rows in monitor.alarms.items()
+    )
+    written = f"report          {options.state / 'report.html'}\nreport as data  {options.state / 'audit.json'}\nstate           {path}"
+    return Outcome(summary, f"{verdict_text(found)}{alarms}\n\n{written}", found["exit_code"])
+
+
+def _added(options: MonitorOptions, data: str, monitor: Monitor | None) -> tuple[Monitor, int]:
+    """The monitor (made where there is none) with the rows of the file, and how many rows lacked a label."""
+    checksum = file_checksum(data)
+    for file in [] if monitor is None else monitor.files:
+        if file["sha256"] == checksum:
+            raise DataError(f"{data} was counted before, as {file['name']}; its rows would count twice.")
+    frame = read_table(data)
+    columns = list(frame.columns)
+    label = one_column(options.label, columns, "--label")
+    attributes = listed(options.group, columns, "--group")
+    known = np.array([v is not None for v in texts_of(frame[label])], dtype=bool)
+    left_out = int((~known).sum())
+    frame = frame[known] if left_out else frame
+    if not len(frame):
+        raise DataError(f"{data}: no row has a label in the column {label!r}, so there is nothing to count.")
+    groups = {a: frame[a] for a in attributes} if attributes else None
+    classifier = None if options.model is None else FairClassifier.load(options.model)
+    if classifier is not None:
+        given: Any = classifier.decision_function(frame, None if groups is None else Groups.of(groups))
+    else:
+        given = frame[one_column(options.score, columns, "--score")]
+    if monitor is None:
+        monitor = _begun(options, frame[label], given, classifier)
+    else:
+        _check_same(options, monitor)
+    monitor.update(frame[label], _predicted(given, monitor), groups)
+    monitor.files.append({"name": Path(data).name, "sha256": checksum, "rows": len(frame)})
+    return monitor, left_out
+
+
+def _begun(options: MonitorOptions, label: Any, given: Any, classifier: FairClassifier | None) -> Monitor:
+    """A new monitor, whose labels and threshold are those of the first file."""
+    bounds = stated_bounds(
+        options.constraint or ([] if classifier is None else saved_bounds(classifier)), options.cross
+    )
+    threshold: float | None
+    if classifier is not None:
+        classes, threshold = tuple(classifier.classes_.tolist()), 0.0
+    else:
+        classes, threshold = binary_labels(label, options.positive)[1], options.threshold
+        if threshold is None and not set(texts_of(given)) <= {str(label_text(v)) for v in classes}:
+            words = as_logits(_numbers(given))[1]
+            threshold = None if words == DECISIONS else 0.5 if "probabilities" in words else 0.0
+    return Monitor(bounds, options.confidence, classes=classes, threshold=threshold)
+
+
+def _check_same(options: MonitorOptions, monitor: Monitor) -> None:
+    """Raises: OptionError where bounds are stated that are not those of the state."""
+    stated, known = [b.text for b in stated_bounds(options.constraint, options.cross)], [b.text for b in monitor.bounds]
+    if stated and stated != known:
+        raise OptionError(
+            f"this monitor watches {known}, not {stated}; leave --constraint out, or begin another in a new folder."
+        )
+
+
+def _predicted(given: Any, monitor: Monitor) -> Any:
+    """Decisions as the monitor takes them: scores where it has a threshold, else labels."""
+    if monitor.threshold is not None:
+        return _numbers(given)
+    if set(texts_of(given)) <= set(monitor.classes):
+        return given
+    logits, words = as_logits(_numbers(given))
+    if words != DECISIONS:
+        raise DataError("the score column holds scores, but that of the first file held decisions; give decisions.")
+    return np.array(monitor.classes, dtype=object)[(logits > 0).astype(int)]
+
+
+def _numbers(column: Any) -> np.ndarray:
+    try:
+        return np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"the score column holds values that are no numbers ({error}).") from None

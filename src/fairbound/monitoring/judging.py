@@ -1,0 +1,176 @@
+"""The verdict on a bound from counts in time, with limits that hold at all looks together.
+
+What a bound compares is that of the audit (`fairness.judging`); the limits are those of `confidence.sequences`. Comparisons of
+the same cells share one set of rates. The error probability of a bound is divided among these sets once, at the first look with
+at least START rows, and stays so: a set keeps its share for ever. A set that appears later, because a new group did, takes of
+what was kept back for late ones: the i-th of them a share 1 / (i (i + 1)) of it, which add up to one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import EmptyGroupError
+from fairbound.confidence.contrasts import Contrasts, GapBounds, largest
+from fairbound.confidence.contrasts import verdict as decided
+from fairbound.confidence.rates import Transform
+from fairbound.confidence.sequences import CountsInTime, anytime_bounds, anytime_ratio_bounds, checkpoint_rows
+from fairbound.fairness.builder import class_number
+from fairbound.fairness.judging import Sets, compared_sets, contrast_facts, nothing_found, stated_facts
+from fairbound.fairness.scored import Finding, Scored
+
+START = 100
+MOST_ROWS = 10**9
+LATE = 0.1
+"""The share of the error probability that is kept for groups that appear late."""
+
+METHOD = "limits of the rates that hold at all looks together (mixture martingales of the counts); Bonferroni over sets of groups and stated bounds"
+
+
+@dataclass
+class Shares:
+    """Who has which share of the error probability of a bound. first: names of the sets at the first look; late: of later ones,
+    in the order in which they appeared."""
+
+    first: list[str] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
+
+    def of(self, names: list[str]) -> np.ndarray:
+        """(m,) the share of each name, which it keeps."""
+        known = dict.fromkeys(names)
+        if not self.first:
+            self.first = list(known)
+        self.late += [name for name in known if name not in self.first and name not in self.late]
+        place = {name: i for i, name in enumerate(self.late, start=1)}
+        share = {name: LATE / (i * (i + 1)) for name, i in place.items()}
+        share |= dict.fromkeys(self.first, (1 - LATE) / max(len(self.first), 1))
+        return np.array([share[name] for name in names])
+
+
+def judge_in_time(
+    bound: Any, rows: Scored, before: list[np.ndarray | None], shares: Shares, alpha: float, needed: bool
+) -> Finding:
+    """The verdict on `bound` now; all verdicts ever given this way are right together with probability 1 - alpha.
+
+    rows: combinations that stand for `each` rows; before: (u,) how many they stood for at each checkpoint, None where that is
+    not known.
+    """
+    base = stated_facts(bound, rows)
+    if rows.total < START:
+        return base | nothing_found(f"Nothing is said before {START} rows.")
+    if bound.about == "class":
+        return base | _of_class(bound, rows, before, shares, alpha, needed)
+    try:
+        sets, _ = compared_sets(bound, rows)
+    except EmptyGroupError as empty:
+        return base | nothing_found(str(empty))
+    names = sets.cell_names(bound.tails)
+    counts = CountsInTime.of(
+        *_counts(bound, sets, rows, rows.each), [b if b is None else _counts(bound, sets, rows, b) for b in before]
+    )
+    error = alpha * shares.of(_names(sets, names))
+    found = _bounds(bound, counts, sets, error)
+    verdict = found.verdict(float(bound.bound))
+    contrasts = Contrasts(sets.index, sets.coefficient)
+    transform = sets.values[0][1].transform
+    limit = 0.0 if bound.compares == "ratios" else float(bound.bound)
+    return (
+        base
+        | contrast_facts(found, sets.name)
+        | {
+            "verdict": verdict,
+            "rows_needed": _rows_needed(counts, rows.total, contrasts, limit, error, transform)
+            if needed and verdict == "insufficient"
+            else None,
+            "method": METHOD,
+            "groups": {name: int(n) for name, n in zip(names, sets.joined("rows"), strict=True)},
+            "why": None,
+        }
+    )
+
+
+def _counts(bound: Any, sets: Sets, rows: Scored, each: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """(U,) successes and trials of the cells that a bound compares, where the combinations stand for `each` rows."""
+    values = [bound.values(replace(rows, each=each), compared) for compared, _ in sets.values]
+    successes, trials = (
+        np.concatenate([np.ravel(getattr(v, part)) for v in values]) for part in ("successes", "trials")
+    )
+    return np.rint(successes), np.rint(trials)
+
+
+def _bounds(bound: Any, counts: CountsInTime, sets: Sets, error: np.ndarray) -> GapBounds:
+    if bound.compares == "ratios":
+        return _ratios(counts, sets.index[:, ::-1], error)
+    contrasts = Contrasts(sets.index, sets.coefficient)
+    lower, upper = anytime_bounds(counts, contrasts, error, sets.values[0][1].transform)
+    return largest(contrasts, contrasts.of(sets.joined("estimates")), lower, upper)
+
+
+def _rows_needed(
+    counts: CountsInTime, rows: int, contrasts: Contrasts, bound: float, error: np.ndarray, transform: Transform | None
+) -> int | None:
+    """About how many rows in all would decide, to 10 %, if rates and shares stayed as observed; None beyond 10^9."""
+    grid = np.unique(np.round(rows * 1.1 ** np.arange(1, 200)))
+    grid = grid[grid <= MOST_ROWS]
+    if (counts.trials == 0).any() or not len(grid):
+        return None
+    p, share = counts.successes / counts.trials, counts.trials / rows
+    passed = [j for j in range(1, 40) if checkpoint_rows(j) < grid[-1]]
+    n = [grid[:, None] * share] + [np.minimum(grid, checkpoint_rows(j))[:, None] * share for j in passed]
+    in_time = CountsInTime.of(p * n[0], n[0], [(p * m, m) for m in n[1:]])
+    lower, upper = anytime_bounds(in_time, contrasts, error, transform)
+    decided = (upper <= bound).all(-1) | (lower > bound).any(-1)
+    return int(grid[np.argmax(decided)]) if decided.any() else None
+
+
+def _ratios(counts: CountsInTime, pairs: np.ndarray, error: np.ndarray) -> GapBounds:
+    lower, upper = anytime_ratio_bounds(counts, pairs, error)
+    p = np.divide(counts.successes, counts.trials, out=np.full(counts.trials.shape, np.nan), where=counts.trials > 0)
+    a, b = p[pairs.T]
+    estimates = np.divide(a, b, out=np.where(a == b, 1.0, np.inf), where=b > 0)
+    estimates = np.where(np.isnan(a + b), np.nan, estimates)
+    known = ~np.isnan(estimates)
+    worst = int(np.argmin(np.where(known, estimates, np.inf))) if known.any() else 0
+    most = min(float(upper.min()), 1.0)  # each pair is there in both orders
+    return GapBounds(float(estimates[worst]), float(lower.min()), most, worst, estimates, lower, upper, "at least")
+
+
+def _names(sets: Sets, names: list[str]) -> list[str]:
+    """(m,) the name of the set of cells behind each contrast."""
+    number = np.repeat(np.arange(len(sets.values)), [v.trials.size for _, v in sets.values])
+    out = []
+    for index, c in zip(sets.index.tolist(), sets.coefficient.tolist(), strict=True):
+        cells = sorted({i for i, v in zip(index, c, strict=True) if v != 0})
+        out.append(" | ".join([str(int(number[cells[0]])) if cells else "", *(names[i] for i in cells)]))
+    return out
+
+
+def _of_class(
+    bound: Any, rows: Scored, before: list[np.ndarray | None], shares: Shares, alpha: float, needed: bool
+) -> Finding:
+    """The verdict on a bound on the error, or recall, of one class."""
+    name = f"class {bound.class_}"
+    mine = rows.target == class_number(bound.class_, rows.target, rows.classes)
+
+    def of(each: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        n = np.ones(len(rows)) if each is None else each
+        return np.array([n[mine & rows.wrong].sum()], dtype=float), np.array([n[mine].sum()], dtype=float)
+
+    counts = CountsInTime.of(*of(rows.each), [None if b is None else of(b) for b in before])
+    if not counts.trials[0]:
+        return nothing_found(f"No row has the label {bound.class_}.")
+    alone = Contrasts(np.zeros((1, 1), dtype=np.int64), np.ones((1, 1)))
+    error = alpha * shares.of([name])
+    lower, upper = (float(end[0]) for end in anytime_bounds(counts, alone, error))
+    value = float(counts.successes[0] / counts.trials[0])
+    verdict = decided(lower, upper, float(bound.bound))
+    if bound.sense == "at least":
+        value, lower, upper = 1 - value, 1 - upper, 1 - lower
+    measured = {"value": value, "lower": lower, "upper": upper}
+    undecided = needed and verdict == "insufficient"
+    more_rows = _rows_needed(counts, rows.total, alone, bound.bound, error, None) if undecided else None
+    more = {"verdict": verdict, "rows_needed": more_rows, "worst": None, "method": METHOD, "why": None}
+    return measured | more | {"groups": {name: int(counts.trials[0])}, "contrasts": [{"name": name, **measured}]}

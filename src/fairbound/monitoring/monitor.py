@@ -1,0 +1,332 @@
+"""A monitor of stated bounds: counts of the decisions so far, the verdicts that they allow, and a file that keeps them.
+
+The decisions are taken as draws from one population, whose rates do not change. Every verdict at every look holds together with
+probability `confidence`, however often and whenever one looks.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairbound._version import __version__
+from fairbound.audits.audit import assembled, facts_of_data
+from fairbound.audits.groups import group_rows
+from fairbound.base.errors import CheckpointError, DataError, OptionError
+from fairbound.base.files import atomic_write_text
+from fairbound.confidence.contrasts import Contrasts
+from fairbound.confidence.sequences import CountsInTime, anytime_bounds
+from fairbound.fairness.notions import Bound, constraints
+from fairbound.fairness.scored import Finding, Scored
+from fairbound.monitoring.judging import Shares, judge_in_time
+from fairbound.monitoring.tally import Tally
+from fairbound.rows.groups import label_text
+
+FORMAT = "fairbound.monitor/1"
+MOST_LOOKS = 400
+"""Looks that are kept for the picture; of more every second one is forgotten."""
+
+
+class Monitor:
+    """Watches stated bounds on labelled decisions as they come; alarms wrongly with probability at most 1 - confidence, for ever.
+
+    constraint: bounds on rates or on a class, as text or objects; bounds on losses or areas need the rows and are refused.
+    confidence: in (0.5, 1), of all verdicts of all bounds at all looks together. classes: the two labels, the positive one last.
+    threshold: None where y_pred holds labels; else y_pred holds scores, and a positive decision is a score above it.
+
+        monitor = fb.Monitor("demographic_parity <= 0.05")
+        monitor.update(y_true, y_pred, {"sex": sex})       # one row or many
+        found = monitor.look()                             # an audit: docs/audit-schema.md
+        found["verdict"], found["monitoring"]["alarms"]
+
+    Raises: OptionError for bounds or options that cannot be used.
+    """
+
+    def __init__(
+        self,
+        constraint: str | Bound | Sequence[str | Bound],
+        confidence: float = 0.95,
+        *,
+        classes: Sequence[Any] = ("0", "1"),
+        threshold: float | None = None,
+    ):
+        self.bounds = constraints(constraint)
+        if not self.bounds:
+            raise OptionError("a monitor needs at least one bound, such as 'demographic_parity <= 0.05'.")
+        for bound in self.bounds:
+            if not bound.of_counts:
+                raise OptionError(
+                    f"{bound.text!r} cannot be told from counts, so it cannot be monitored; audit it instead."
+                )
+        if not 0.5 < confidence < 1:
+            raise OptionError(f"confidence must lie in (0.5, 1), got {confidence}.")
+        labels = tuple(str(label_text(v)) for v in classes)
+        if len(set(labels)) != 2 or len(labels) != 2:
+            raise OptionError(f"classes must be two labels, the positive one last; got {list(classes)}.")
+        self.confidence = confidence
+        self.threshold = threshold
+        self.files: list[dict[str, Any]] = []
+        self._tally = Tally((labels[0], labels[1]), threshold)
+        self._shares = {bound.text: Shares() for bound in self.bounds}
+        self._alarms: dict[str, dict[str, Any]] = {}
+        self._looks: list[list[Any]] = []
+        self._stored: str | None = None
+
+    @property
+    def rows(self) -> int:
+        """Decisions so far."""
+        return self._tally.rows
+
+    @property
+    def classes(self) -> tuple[str, str]:
+        """The two labels, the positive one last."""
+        return self._tally.classes
+
+    @property
+    def alarms(self) -> dict[str, int]:
+        """The bounds found violated, and the rows at the look that found it."""
+        return {text: found["rows"] for text, found in self._alarms.items()}
+
+    def update(self, y_true: Any, y_pred: Any, sensitive_features: Any = None) -> Monitor:
+        """Count decisions whose outcome is known: one row, or columns (n,) of them. Returns the monitor.
+
+        sensitive_features: a value or a dict of values for one row; for more what `Groups.of` takes. A group may appear late,
+            and may be missing (None). The attributes are those of the first call.
+        Raises: DataError for rows that cannot be used; none of them is counted then.
+        """
+        if sensitive_features is None and any("groups" in bound.needs for bound in self.bounds):
+            raise DataError(f"{self.bounds[0].text!r} compares groups; pass sensitive_features.")
+        self._tally.add(y_true, y_pred, sensitive_features)
+        return self
+
+    def look(self, title: str | None = None) -> dict[str, Any]:
+        """The verdicts now, as an audit (docs/audit-schema.md) with what was found over time under "monitoring".
+
+        A bound found violated once stays so: the evidence was enough. A bound is met while its upper limit is within it.
+        Raises: DataError before the first row.
+        """
+        rows, found, changed = self._judged(needed=True)
+        facts = {
+            "data": self._data(rows),
+            "metrics": self._metrics(rows),
+            "groups": _anytime_groups(group_rows(rows), 1 - self.confidence),
+            "constraints": found,
+            "comparison": [],
+            "distributions": [],
+            "warnings": changed,
+            "monitoring": {
+                "looks": [rows for rows, _ in self._looks],
+                "bounds": {b.text: self._over_time(b.text) for b in self.bounds},
+                "alarms": self.alarms,
+                "files": self.files,
+            },
+        }
+        now = datetime.datetime.now(datetime.UTC)
+        title = "Fairness monitor" if title is None else title
+        notes = ["Every interval holds at all looks together; that of a group's rate holds for this rate alone."]
+        return assembled(facts, title, now, model=None, trajectory=None, warnings=[], notes=notes)
+
+    def verdicts(self) -> dict[str, str]:
+        """The verdict on each bound now: what `look` says, without the rest of the audit, which takes longer."""
+        return {finding["text"]: finding["verdict"] for finding in self._judged(needed=False)[1]}
+
+    def _judged(self, needed: bool) -> tuple[Scored, list[Finding], list[str]]:
+        """The decisions counted, what is found of each bound, and warnings; the look is remembered. needed: whether
+        the rows that would decide are looked for."""
+        if not self.rows:
+            raise DataError("the monitor has seen no row yet; call update first.")
+        scored, before = self._tally.scored()
+        rows = replace(scored, confidence=self.confidence, losses=np.zeros(len(scored)))
+        alpha = (1 - self.confidence) / len(self.bounds)
+        found = [judge_in_time(bound, rows, before, self._shares[bound.text], alpha, needed) for bound in self.bounds]
+        changed = [said for finding in found if (said := self._with_alarm(finding))]
+        self._remember(found)
+        return rows, found, changed
+
+    def _data(self, rows: Scored) -> dict[str, Any]:
+        data = {"name": "decisions as they came", "positive": self.classes[1], "split": "all decisions since the start"}
+        return facts_of_data(None, self.rows, data) | {
+            "sensitive": list(self._tally.attributes or ()),
+            "missing_group_rows": {
+                a: int(rows.each[code < 0].sum())  # type: ignore[index]
+                for a, code in zip(rows.known_groups.attributes, rows.known_groups.codes.T, strict=True)
+            },
+        }
+
+    def _metrics(self, rows: Scored) -> dict[str, float | None]:
+        share = lambda hit: float(rows.each[hit].sum() / rows.total)  # type: ignore[index]  # noqa: E731
+        return {
+            "accuracy": share(rows.target == rows.predicted),
+            "selection_rate": share(rows.predicted == 1),
+            "base_rate": share(rows.target == 1),
+        }
+
+    def _with_alarm(self, finding: Finding) -> str | None:
+        """Raise the alarm where a bound is violated, and keep it: `finding` is changed in place. Returns a warning where rates
+        must have changed since."""
+        text, floor = finding["text"], finding["sense"] == "at least"
+        end, other = ("upper", "lower") if floor else ("lower", "upper")
+        if finding["verdict"] == "violated" and text not in self._alarms:
+            self._alarms[text] = {"rows": self.rows, end: finding[end]}
+        if text not in self._alarms or finding["verdict"] == "violated":
+            return None
+        kept = self._alarms[text][end]
+        finding |= {"verdict": "violated", end: kept, "why": f"Found violated at {self._alarms[text]['rows']:,} rows"}
+        if finding[other] is None:
+            return None
+        apart = finding[other] > kept if floor else finding[other] < kept
+        if apart:
+            finding[other] = kept
+            return (
+                f"{text}: the rows since the alarm contradict those before it, so the rates have changed. Start a new monitor to "
+                "judge the new rates."
+            )
+        return None
+
+    def _remember(self, found: list[Finding]) -> None:
+        ends = {f["text"]: [f["value"], f["lower"], f["upper"]] for f in found}
+        if self._looks and self._looks[-1][0] == self.rows:
+            self._looks.pop()
+        self._looks.append([self.rows, ends])
+        if len(self._looks) > MOST_LOOKS:
+            self._looks = self._looks[:-1:2] + self._looks[-1:]
+
+    def _over_time(self, text: str) -> dict[str, list[float | None]]:
+        ends = [of.get(text, [None] * 3) for _, of in self._looks]
+        return {name: [e[i] for e in ends] for i, name in enumerate(("value", "lower", "upper"))}
+
+    # -- several monitors -----------------------------------------------------------------------------------------
+
+    def merge(self, other: Monitor) -> Monitor:
+        """A new monitor of the decisions of both, which must be different ones.
+
+        What it says from now on is wrong with probability at most 1 - confidence, if the choice to merge did not look at
+        outcomes. It looks afresh: alarms and looks of the two are theirs alone, each with its own error probability. A
+        checkpoint that only one of them has passed is lost, which costs some evidence.
+        Raises: DataError where their bounds, confidence or labels differ, or a file was counted by both.
+        """
+        mine, theirs = (
+            [*map(str, (m.confidence, m.classes, m.threshold)), *(b.text for b in m.bounds)] for m in (self, other)
+        )
+        if mine != theirs:
+            raise DataError(f"monitors of {mine} and of {theirs} cannot be merged.")
+        twice = {f["sha256"] for f in self.files} & {f["sha256"] for f in other.files}
+        if twice:
+            raise DataError(
+                f"both monitors have counted the file with sha256 {min(twice)}; its rows would count twice."
+            )
+        made = Monitor(self.bounds, self.confidence, classes=self.classes, threshold=self.threshold)
+        made._tally = self._tally.merge(other._tally)
+        made.files = [*self.files, *other.files]
+        return made
+
+    # -- the file -------------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """The state as plain data, from which `from_dict` makes the same monitor."""
+        return {
+            "format": FORMAT,
+            "library": __version__,
+            "constraint": [bound.text for bound in self.bounds],
+            "confidence": self.confidence,
+            "classes": list(self.classes),
+            "threshold": self.threshold,
+            "rows": self.rows,
+            **self._tally.to_dict(),
+            "shares": {text: {"first": s.first, "late": s.late} for text, s in self._shares.items()},
+            "alarms": self._alarms,
+            "looks": self._looks,
+            "files": self.files,
+        }
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Monitor:
+        """The monitor of a state. Raises: CheckpointError for one of another format, or that does not fit together."""
+        if not isinstance(state, dict) or state.get("format") != FORMAT:
+            raise CheckpointError(f"this is no state of a monitor ({FORMAT}); take the file that Monitor.save wrote.")
+        try:
+            made = cls(state["constraint"], state["confidence"], classes=state["classes"], threshold=state["threshold"])
+            made._tally = Tally.from_dict(state, made.classes, state["threshold"])
+            made._shares = {b.text: Shares(**state["shares"][b.text]) for b in made.bounds}
+            made._alarms, made._looks, made.files = state["alarms"], state["looks"], state["files"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"the state of the monitor does not fit together: {error!r}.") from error
+        if made.rows != state["rows"]:
+            raise CheckpointError(
+                f"the state of the monitor says {state['rows']} rows, but its counts add up to {made.rows}."
+            )
+        return made
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the state as one JSON file with its checksum; the old file stays until the new one is whole.
+
+        Raises: CheckpointError where the file is not the one this monitor was loaded from, or last saved to: another process has
+            written it since, or there is one already.
+        """
+        path = Path(path)
+        there = _stored_sum(path) if path.exists() else None
+        if there != self._stored:
+            what = "is there already" if self._stored is None else "was changed since it was read"
+            raise CheckpointError(f"{str(path)!r} {what}; load it and add the rows to it, or save elsewhere.")
+        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+        total = _sum_of(text)
+        atomic_write_text(path, f'{{"sha256": "{total}",\n"state": {text}}}\n')
+        self._stored = total
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Monitor:
+        """The monitor saved at `path`. Raises: FileNotFoundError, and CheckpointError for a file that is damaged or is none."""
+        path = Path(path)
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no file {str(path)!r}; check the path.")
+        try:
+            whole = json.loads(path.read_text(encoding="utf-8"))
+            state, total = whole["state"], whole["sha256"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"{str(path)!r} is no state of a monitor, or is cut off; take a backup of it."
+            ) from error
+        if _sum_of(json.dumps(state, ensure_ascii=False, allow_nan=False)) != total:
+            raise CheckpointError(
+                f"{str(path)!r} was changed after it was written (its checksum differs); take a backup of it."
+            )
+        made = cls.from_dict(state)
+        made._stored = total
+        return made
+
+    def __repr__(self) -> str:
+        return f"Monitor({[b.text for b in self.bounds]}, rows={self.rows}, alarms={self.alarms})"
+
+
+def _sum_of(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _stored_sum(path: Path) -> str | None:
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["sha256"])
+    except (ValueError, KeyError, TypeError, OSError):
+        return "unreadable"
+
+
+def _anytime_groups(groups: list[dict[str, Any]], alpha: float) -> list[dict[str, Any]]:
+    """The groups' rates with limits that hold at all looks; no loss is known."""
+    alone = Contrasts(np.zeros((1, 1), dtype=np.int64), np.ones((1, 1)))
+    for group in groups:
+        group["mean_loss"] = None
+        known = [rate for rate in group["rates"].values() if rate["value"] is not None]
+        trials = np.array([[rate["count"]] for rate in known], dtype=float).reshape(-1, 1)
+        values = np.array([[rate["value"]] for rate in known]).reshape(-1, 1)
+        counts = CountsInTime.of(np.rint(values * trials), trials)
+        lower, upper = anytime_bounds(counts, alone, alpha)
+        for rate, low, high in zip(known, lower[:, 0].tolist(), upper[:, 0].tolist(), strict=True):
+            rate |= {"lower": min(low, rate["value"]), "upper": max(high, rate["value"])}
+    return groups

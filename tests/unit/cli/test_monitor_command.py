@@ -1,0 +1,96 @@
+"""`fairbound monitor`: files added one by one, exit codes of the audit, a page that shows all looks, and safe state."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairbound as fb
+from fairbound.cli import app as cli
+from fairbound.report import schema
+
+pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = cli.main([str(a) for a in arguments])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+def new_rows(path, n, seed, rates=(0.5, 0.4)):
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["F", "M"], n)
+    hit = rng.random(n) < np.where(sex == "F", *rates)
+    paid = rng.choice(["no", "yes"], n).astype(object)
+    frame = pd.DataFrame({"sex": sex, "paid": paid, "p": np.where(hit, 0.8, 0.3), "said": np.where(hit, "yes", "no")})
+    frame.to_csv(path, index=False)
+    return frame
+
+
+def test_files_are_added_and_the_exit_code_is_that_of_all_rows(run, tmp_path):
+    state, args = tmp_path / "state", ("--label", "paid", "--group", "sex", "--score", "p")
+    frames = [new_rows(tmp_path / f"{k}.csv", 2000, k) for k in range(4)]
+    codes = []
+    for k in range(4):
+        bound = ("--constraint", "demographic_parity <= 0.05") if k == 0 else ()
+        code, out, err = run("monitor", "--state", state, "--data", tmp_path / f"{k}.csv", *args, *bound)
+        codes.append(code)
+        assert code in (1, 3), err
+    assert codes[0] == 3 and codes[-1] == 1 and "alarm: demographic_parity <= 0.05 was found violated at" in out
+    found = json.loads((state / "audit.json").read_text())
+    schema.validate(found)
+    assert found["monitoring"]["looks"] == [2000, 4000, 6000, 8000]
+    page = (state / "report.html").read_text()
+    assert "Over time" in page and "over 8,000 decisions" in page
+    own = fb.Monitor("demographic_parity <= 0.05", classes=("no", "yes"), threshold=0.5)
+    for f in frames:
+        own.update(f["paid"], f["p"], f[["sex"]])
+        own.verdicts()
+    saved = fb.Monitor.load(state / "monitor.json")
+    assert saved.to_dict() | {"files": []} == own.to_dict()
+    code, out, _ = run("monitor", "--state", state, "--json")
+    assert code == 1 and json.loads(out)["alarms"] == own.alarms
+
+
+def test_wrong_use_is_said_and_changes_nothing(run, tmp_path):
+    state, file = tmp_path / "state", tmp_path / "a.csv"
+    frame = new_rows(file, 500, 0)
+    args = ("monitor", "--state", state, "--label", "paid", "--group", "sex")
+    assert "begin it with --data" in run(*args)[2]
+    assert "give either --score" in run(*args, "--data", file)[2]
+    bound = ("--constraint", "demographic_parity <= 0.05")
+    assert run(*args, "--data", file, "--score", "said", *bound)[0] == 3
+    assert "would count twice" in run(*args, "--data", file, "--score", "said")[2]
+    other = tmp_path / "b.csv"
+    frame.iloc[1:].assign(paid=[None, *frame["paid"].iloc[2:]]).to_csv(other, index=False)
+    before = (state / "monitor.json").read_text()
+    assert "holds scores" in run(*args, "--data", other, "--score", "p")[2]
+    assert "watches" in run(*args, "--data", other, "--score", "said", "--constraint", "demographic_parity <= 0.1")[2]
+    assert (state / "monitor.json").read_text() == before
+    _, out, _ = run(*args, "--data", other, "--score", "said", "--json")
+    said = json.loads(out)
+    assert said["rows"] == 998 and "1 rows without a label" in said["warnings"][0]
+
+
+def test_a_saved_model_decides_and_brings_its_bounds(run, tmp_path):
+    rng = np.random.default_rng(0)
+    sex, x = rng.choice(["F", "M"], 900), rng.normal(size=900)
+    frame = pd.DataFrame({"x": x, "sex": sex, "y": (x + rng.normal(size=900) > 0).astype(int)})
+    model = fb.FairClassifier("demographic_parity <= 0.2", budget="50 steps", algorithm="alm")
+    model.fit(frame[["x"]], frame["y"], sensitive_features=frame["sex"]).save(tmp_path / "model")
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    args = ("--data", tmp_path / "new.csv", "--label", "y", "--group", "sex", "--model", tmp_path / "model")
+    code, out, err = run("monitor", "--state", tmp_path / "state", *args, "--json")
+    assert code in (0, 1, 3), err
+    share = (model.predict(frame[["x"]]) == 1).mean()
+    assert json.loads(out)["metrics"]["selection_rate"] == pytest.approx(share)
+    assert json.loads(out)["constraints"][0]["text"] == "demographic_parity <= 0.2"

@@ -1,0 +1,240 @@
+"""A monitor: rows by one or by thousands, looks that agree, files that are safe, groups that come late."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairbound as fb
+from fairbound.base.errors import CheckpointError, DataError, OptionError
+from fairbound.monitoring.judging import LATE, Shares
+from fairbound.report import schema
+
+PARITY = "demographic_parity <= 0.05"
+
+
+def decisions(n, rates=(0.5, 0.42), seed=0, names=("f", "m")):
+    rng = np.random.default_rng(seed)
+    g = rng.integers(0, len(names), n)
+    d = (rng.random(n) < np.array(rates)[g]).astype(int)
+    return (rng.random(n) < 0.4).astype(int), d, {"sex": np.array(names, dtype=object)[g]}
+
+
+def test_row_by_row_in_batches_and_in_any_library_is_one_monitor():
+    y, d, g = decisions(300)
+    whole = fb.Monitor(PARITY).update(y, d, g)
+    single, parts = fb.Monitor(PARITY), fb.Monitor(PARITY)
+    for i in range(300):
+        single.update(int(y[i]), int(d[i]), {"sex": g["sex"][i]})
+    for part in (slice(0, 251), slice(251, 300)):
+        parts.update(pd.Series(y[part]), d[part].astype(bool), pd.DataFrame(g)[part])
+    assert single.rows == parts.rows == whole.rows == 300
+    texts = fb.Monitor(PARITY, classes=("no", "yes"))
+    texts.update(np.array(["no", "yes"])[y], np.array(["no", "yes"])[d], g["sex"])
+    scores = fb.Monitor(PARITY, threshold=0.5).update(y, 0.2 + 0.6 * d, g)
+    found = [m.look()["constraints"][0] for m in (whole, texts, scores)]
+    assert found[0] == found[1] == found[2]
+    # a checkpoint is passed at the end of the rows that are given together, so that of 300 at once is later
+    ends = [m.look()["constraints"][0] for m in (single, parts, whole)]
+    assert all(e["value"] == ends[0]["value"] and abs(e["upper"] - ends[0]["upper"]) < 0.05 for e in ends)
+
+
+def test_a_look_is_an_audit_with_every_kind_of_bound_on_rates():
+    texts = [
+        "demographic_parity <= 0.05",
+        "equalized_odds[sum] <= 0.3",
+        "demographic_parity_ratio >= 0.8",
+        "demographic_parity[overall] <= 0.2",
+        "f1_parity[best] <= 0.4",
+        "treatment_equality <= 5",
+        "recall of class 1 >= 0.3",
+        "error of class 0 <= 0.7",
+    ]
+    monitor = fb.Monitor(texts).update(*decisions(4000, rates=(0.7, 0.2, 0.5), names=("f", "m", "x")))
+    found = monitor.look()
+    schema.validate(found)
+    assert {c["text"]: c["verdict"] for c in found["constraints"]} == monitor.verdicts()
+    assert found["verdict"] == "violated" and found["exit_code"] == 1
+    for c in found["constraints"]:
+        assert c["lower"] <= c["value"] <= c["upper"], c["text"]
+        for k in c["contrasts"]:
+            assert k["lower"] <= k["value"] <= k["upper"], (c["text"], k)
+    for group in found["groups"]:
+        assert all(r["lower"] < r["value"] < r["upper"] for r in group["rates"].values())
+
+
+def test_limits_are_wider_than_those_of_one_audit_and_not_by_much():
+    y, d, g = decisions(20_000)
+    seen = fb.Monitor(PARITY)
+    for part in np.array_split(np.arange(20_000), 200):
+        seen.update(y[part], d[part], g["sex"][part])
+    ours, once = seen.look()["constraints"][0], fb.audit(d, y, g, PARITY)["constraints"][0]
+    assert ours["value"] == pytest.approx(once["value"], abs=1e-12)
+    assert 1.2 < (ours["upper"] - ours["lower"]) / (once["upper"] - once["lower"]) < 2.2
+
+
+def test_an_alarm_stays_and_contradicting_rows_are_said_to_have_changed():
+    monitor = fb.Monitor(PARITY).update(*decisions(3000, rates=(0.6, 0.4)))
+    assert monitor.verdicts() == {PARITY: "violated"} and monitor.alarms == {PARITY: 3000}
+    for seed in range(40):
+        monitor.update(*decisions(3000, rates=(0.5, 0.5), seed=seed))
+    found = monitor.look()
+    schema.validate(found)
+    assert found["verdict"] == "violated" and monitor.alarms == {PARITY: 3000}
+    assert "Start a new monitor" in found["warnings"][0]
+
+
+def test_shares_of_the_error_never_add_up_to_more_than_one():
+    shares = Shares()
+    first = shares.of(["a", "b", "a"])
+    np.testing.assert_allclose(first, [(1 - LATE) / 2] * 3)
+    late = shares.of(["a", "c", "d"])
+    np.testing.assert_allclose(late, [(1 - LATE) / 2, LATE / 2, LATE / 6])
+    np.testing.assert_allclose(shares.of(["b", "d"]), [(1 - LATE) / 2, LATE / 6])
+    everyone = Shares(first=["a"]).of(["a", *map(str, range(5000))])
+    assert 0.999 < everyone.sum() <= 1
+
+
+def test_a_group_that_appears_late_is_compared_and_keeps_the_others_shares():
+    monitor = fb.Monitor(PARITY).update(*decisions(2000, rates=(0.5, 0.5)))
+    before = monitor.look()["constraints"][0]
+    monitor.update(np.ones(500, int), np.ones(500, int), ["x"] * 500)
+    after = monitor.look()["constraints"][0]
+    assert set(after["groups"]) == {"f", "m", "x"} and after["verdict"] == "violated"
+    assert [c for c in after["contrasts"] if c["name"] == before["worst"]]
+    plain = monitor.to_dict()["shares"][PARITY]
+    assert len(plain["first"]) == 1 and len(plain["late"]) == 2
+
+
+def test_nothing_is_said_of_few_rows_or_one_group():
+    monitor = fb.Monitor(PARITY)
+    with pytest.raises(DataError, match="no row yet"):
+        monitor.look()
+    found = monitor.update(*decisions(60)).look()
+    assert found["verdict"] == "insufficient" and "before 100 rows" in found["constraints"][0]["why"]
+    one = fb.Monitor(PARITY).update([1, 0] * 100, [1, 0] * 100, ["a"] * 200).look()
+    schema.validate(one)
+    assert "at least two groups" in one["constraints"][0]["why"]
+    empty = fb.Monitor("recall of class 1 >= 0.5").update([0] * 200, [0] * 200).look()
+    assert "No row has the label" in empty["constraints"][0]["why"]
+
+
+def test_rows_needed_are_those_at_which_a_new_monitor_decides():
+    monitor = fb.Monitor(PARITY).update(*decisions(2000, rates=(0.5, 0.4)))
+    found = monitor.look()["constraints"][0]
+    assert found["verdict"] == "insufficient"
+    n = np.array([c["n"] for c in monitor.look()["groups"]])
+    grown = fb.Monitor(PARITY)
+    plain = monitor.to_dict()
+    factor = found["rows_needed"] / 2000
+    each = [round(c * factor * 1.1) for c in plain["counts"]]
+    at = [[round(c * k / 2000) for c in plain["counts"]] for k in (250, 2000, 16_000) if k <= sum(each)]
+    plain |= {"counts": each, "checkpoints": at, "rows": sum(each), "looks": [], "alarms": {}}
+    grown = fb.Monitor.from_dict(plain)
+    assert grown.verdicts()[PARITY] == "violated" and n.sum() == 2000
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (([1, 2], [0, 1], ["a", "b"]), "y_true holds 2"),
+        (([1, None], [0, 1], ["a", "b"]), "y_true is missing"),
+        (([1, 0], [0.3, 1], ["a", "b"]), "y_pred holds 0.3"),
+        (([1, 0], [0, 1, 1], ["a", "b"]), "differ in length"),
+        (([1, 0], [0, 1], {"age": [1, 2]}), None),
+        (([1, 0], [0, 1], {"sex": ["a", "b"], "age": [1, 2]}), "the rows before"),
+        (([1] * 200, [0] * 200, [str(i) for i in range(200)]), "more than 100 values"),
+        (([1, 0], [0, 1], None), "pass sensitive_features"),
+    ],
+)
+def test_rows_that_cannot_be_used_change_nothing(rows, message):
+    monitor = fb.Monitor(PARITY).update(*decisions(50))
+    before = json.dumps(monitor.to_dict())
+    if message is None:  # a single column is the one there is, whatever its name
+        assert monitor.update(*rows).rows == 52
+        return
+    with pytest.raises(DataError, match=message):
+        monitor.update(*rows)
+    assert json.dumps(monitor.to_dict()) == before
+
+
+def test_a_missing_group_is_counted_and_compared_with_nobody():
+    y, d, g = decisions(500)
+    g["sex"][:100] = None
+    found = fb.Monitor(PARITY).update(y, d, g).look()
+    assert found["data"]["missing_group_rows"] == {"sex": 100}
+    assert sum(found["constraints"][0]["groups"].values()) == 400
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"constraint": []}, "at least one bound"),
+        ({"constraint": "loss_gap <= 0.1"}, "cannot be told from counts"),
+        ({"constraint": PARITY, "confidence": 0.4}, "confidence must lie"),
+        ({"constraint": PARITY, "classes": ("a", "b", "c")}, "two labels"),
+    ],
+)
+def test_options_out_of_range_are_refused(options, message):
+    with pytest.raises(OptionError, match=message):
+        fb.Monitor(**options)
+
+
+def test_merged_monitors_count_as_one_and_lose_checkpoints_that_one_lacks():
+    big, small = fb.Monitor(PARITY).update(*decisions(3000)), fb.Monitor(PARITY).update(*decisions(100, seed=1))
+    merged, turned = big.merge(small), small.merge(big)
+    assert merged.rows == 3100 and merged.look()["constraints"] == turned.look()["constraints"]
+    assert merged.to_dict()["checkpoints"] == [None, None]
+    same = fb.Monitor(PARITY).update(*decisions(3000, seed=2))
+    counts = np.array(big.merge(same).to_dict()["checkpoints"])
+    assert counts.shape[0] == 2 and counts.sum() == 12_000
+    value = (
+        fb.Monitor(PARITY).update(*decisions(3000)).update(*decisions(100, seed=1)).look()["constraints"][0]["value"]
+    )
+    assert merged.look()["constraints"][0]["value"] == pytest.approx(value, abs=1e-12)
+    with pytest.raises(DataError, match="cannot be merged"):
+        big.merge(fb.Monitor("demographic_parity <= 0.1"))
+    big.files.append({"name": "a", "sha256": "s", "rows": 1})
+    small.files.append({"name": "b", "sha256": "s", "rows": 1})
+    with pytest.raises(DataError, match="count twice"):
+        big.merge(small)
+
+
+def test_a_saved_monitor_goes_on_and_a_damaged_or_foreign_file_is_refused(tmp_path):
+    path = tmp_path / "m.json"
+    monitor = fb.Monitor([PARITY, "recall of class 1 >= 0.2"], 0.9).update(*decisions(2500))
+    monitor.look()
+    monitor.save(path)
+    again = fb.Monitor.load(path)
+    assert again.to_dict() == monitor.to_dict()
+    again.update(*decisions(100, seed=3)).save(path)
+    with pytest.raises(CheckpointError, match="changed since"):
+        monitor.save(path)
+    with pytest.raises(CheckpointError, match="is there already"):
+        fb.Monitor(PARITY).save(path)
+    text = path.read_text()
+    path.write_text(text.replace('"rows": 2600', '"rows": 2601'))
+    with pytest.raises(CheckpointError, match="checksum"):
+        fb.Monitor.load(path)
+    path.write_text(text[:-40])
+    with pytest.raises(CheckpointError, match="cut off"):
+        fb.Monitor.load(path)
+    with pytest.raises(CheckpointError, match="no state"):
+        fb.Monitor.from_dict({"format": "other"})
+    state = json.loads(text)["state"]
+    with pytest.raises(CheckpointError, match="add up"):
+        fb.Monitor.from_dict(state | {"rows": 1})
+    with pytest.raises(CheckpointError, match="does not fit"):
+        fb.Monitor.from_dict(state | {"counts": [1]})
+    with pytest.raises(FileNotFoundError):
+        fb.Monitor.load(tmp_path / "none.json")
+
+
+def test_looks_are_thinned_and_keep_the_last():
+    monitor = fb.Monitor("recall of class 1 >= 0.2")
+    for i in range(450):
+        monitor.update([1, 0], [i % 2, 0])
+        monitor.verdicts()
+    looks = monitor.look()["monitoring"]["looks"]
+    assert len(looks) <= 400 and looks[-1] == 900 and looks == sorted(set(looks))
