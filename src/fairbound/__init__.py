@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fairbound.audits.counts import AuditCounts
     from fairbound.base.errors import FairboundError
     from fairbound.estimators.classifier import FairClassifier
+    from fairbound.estimators.ranker import FairRanker
     from fairbound.fairness.formulate import formulate
     from fairbound.fairness.measuring import measure, scorer
     from fairbound.fairness.notions import (
@@ -61,6 +62,7 @@ _WHERE = {
     "EqualizedOdds": "fairbound.fairness.notions",
     "FairClassifier": "fairbound.estimators.classifier",
     "FairProblem": "fairbound.fairness.problem",
+    "FairRanker": "fairbound.estimators.ranker",
     "FairboundError": "fairbound.base.errors",
     "FullBatchALM": "fairbound.methods",
     "Groups": "fairbound.rows.groups",
@@ -117,6 +119,7 @@ __all__ = [
     "EqualizedOdds",
     "FairClassifier",
     "FairProblem",
+    "FairRanker",
     "FairboundError",
     "FullBatchALM",
     "Groups",

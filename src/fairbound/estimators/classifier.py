@@ -368,6 +368,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """
         folder = load_folder(path)
         manifest, where = folder.manifest, repr(str(path))
+        if manifest.get("task") == "ranking":
+            raise ModelFolderError(f"the model in {where} is a ranker; load it with FairRanker.load.")
         self = cls(**arguments_of(manifest, module, where))
         self.rule_ = None if manifest.get("rule") is None else GroupRule.from_dict(manifest["rule"])
         spec = manifest["model"]

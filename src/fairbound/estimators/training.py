@@ -34,6 +34,7 @@ from fairbound.methods import ALM, FullBatchALM, Method
 from fairbound.methods import algorithm as algorithm_named
 from fairbound.models.mlp import MLP
 from fairbound.models.model import Model
+from fairbound.problems.problem import Problem
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution, solve
 
@@ -197,7 +198,7 @@ def _on_batches(
     cautions: list[str] = []
     bounds_classes = any(bound.about == "class" for bound in problem.plan.notions)
 
-    solution = _with_room(run, problem, held, method, () if bounds_classes else margins, notes)
+    solution = with_room(run, problem, held, method, () if bounds_classes else margins, notes)
     followed = False  # whether the multipliers of the solution are of the validation rows
     if held is not None and bounds_classes and method.name == "alm" and _unfinished(solution):
         again = run(problem.with_dual_rows(held), validation=held)
@@ -217,7 +218,7 @@ def _on_batches(
             "too, so it was trained and verified on all rows; on new rows the bound may be missed."
         )
         problem, held, followed = all_rows(), None, False
-        solution = _with_room(run, problem, held, method, () if bounds_classes else margins, notes)
+        solution = with_room(run, problem, held, method, () if bounds_classes else margins, notes)
     if followed:
         notes.append(
             "With multipliers of the training rows no model met every bound on the validation rows too, so the "
@@ -226,10 +227,10 @@ def _on_batches(
     return Trained(problem, held, solution, method, limit, notes, cautions)
 
 
-def _with_room(
+def with_room(
     run: Callable[..., Solution],
-    problem: FairProblem,
-    held: FairProblem | None,
+    problem: Problem,
+    held: Problem | None,
     method: Method[Any],
     margins: Sequence[float],
     notes: list[str],

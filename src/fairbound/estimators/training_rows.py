@@ -109,7 +109,7 @@ def features_of(
     if encoder is None:
         array = module_features(X)
         if array.shape[1] != width:
-            raise DataError(f"X has {array.shape[1]} features, but FairClassifier is expecting {width} features.")
+            raise DataError(f"X has {array.shape[1]} features, but the model is expecting {width} features.")
         return torch.as_tensor(array, dtype=torch.float32), None
     if isinstance(X, Encoded) and X.encoder is not encoder:
         raise DataError("X is encoded by another encoder than the model's; pass the table itself.")

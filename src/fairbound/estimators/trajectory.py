@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-
-from fairbound.fairness.plan import Plan
 
 MOST_POINTS = 400
 MOST_MULTIPLIERS = 12
 
 
-def trajectory(records: Sequence[dict[str, Any]], plan: Plan) -> dict[str, Any]:
+class Stated(Protocol):
+    """m constraints called `names`, of the bounds `notions`: a Plan, or a RankingProblem."""
+
+    @property
+    def m(self) -> int: ...
+    @property
+    def names(self) -> Sequence[str]: ...
+    @property
+    def notions(self) -> Sequence[Any]: ...
+
+
+def trajectory(records: Sequence[dict[str, Any]], plan: Stated) -> dict[str, Any]:
     """The trajectory of one run in the audit's schema (docs/audit-schema.md), measured on the training rows.
 
     records: `Solution.records` of one run (not a stack). plan: the compiled bounds that it was trained under.

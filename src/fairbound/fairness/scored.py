@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fairbound.fairness.rankings.documents import Documents
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.occurring import Occurring
 
@@ -23,6 +24,7 @@ class Scored:
     two classes, else None. groups: of the rows. weight: (n,) >= 0, or None for equal ones. confidence: what is promised of
     all verdicts together, for the records. losses: (n,) of a user's own loss, None for the logistic loss of the scores.
     each: (n,) how many equal rows each one stands for, where rows were counted; None for one. Then there is no weight.
+    documents: of a ranking, the queries and relevance of the rows, which are in its order; else None.
     """
 
     target: np.ndarray
@@ -34,6 +36,7 @@ class Scored:
     confidence: float = 0.95
     losses: np.ndarray | None = None
     each: np.ndarray | None = None
+    documents: Documents | None = None
 
     def __len__(self) -> int:
         return len(self.target)

@@ -23,6 +23,7 @@ from fairbound.fairness.notions.gaps import (
     TreatmentEquality,
 )
 from fairbound.fairness.notions.losses import GroupLoss, LossGap
+from fairbound.fairness.notions.rankings import ExposureParity, PairwiseParity
 from fairbound.fairness.notions.ratios import DemographicParityRatio, FalsePositiveRateRatio, TruePositiveRateRatio
 from fairbound.fairness.notions.registry import NOTIONS, constraint, constraints, register
 
@@ -41,12 +42,14 @@ __all__ = [
     "EqualOpportunity",
     "EqualizedOdds",
     "ErrorRateParity",
+    "ExposureParity",
     "F1Parity",
     "FalseNegativeRateParity",
     "FalseOmissionRateParity",
     "FalsePositiveRateRatio",
     "GroupLoss",
     "LossGap",
+    "PairwiseParity",
     "PredictiveEquality",
     "PredictiveParity",
     "TreatmentEquality",

@@ -1,0 +1,252 @@
+"""The scikit-learn door of rankings: a scorer of documents that meets stated bounds on exposure and on pairs between groups."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from fairbound.base.errors import DataError, OptionError
+from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
+from fairbound.estimators.ranker_training import train_ranker
+from fairbound.estimators.training_rows import (
+    column_names,
+    columns_to_drop,
+    encoded_rows,
+    features_of,
+    module_features,
+    table_scores,
+    without,
+)
+from fairbound.estimators.trajectory import trajectory
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.notions import constraints
+from fairbound.fairness.rankings.documents import read_relevance
+from fairbound.fairness.rankings.problem import RankingProblem, checked_bounds
+from fairbound.models.model import model_of
+from fairbound.models.scoring import predicted_scores
+from fairbound.ranking import by_query
+from fairbound.rows.groups import Groups
+from fairbound.rows.queries import Queries, query_codes
+from fairbound.rows.reading import take_rows
+from fairbound.solver.budget import Budget
+from fairbound.tables import TableOptions
+
+
+class FairRanker(BaseEstimator):
+    """A linear model, MLP or `nn.Module` that scores documents so that the better one of a query has the higher score, under
+    stated bounds; `predict` gives the scores.
+
+    constraint: bounds on rankings as text ("pairwise_parity[inter] <= 0.05", "exposure_parity <= 0.02"), objects, a list of them,
+        or None. They hold on the training queries by their true metric.
+    model: "linear", "mlp:64,32", or a torch.nn.Module from (B, d) features to (B,) or (B, 1) scores.
+    algorithm: a method's name, a configuration such as fb.ALM(step_size=0.05), or "auto": all queries at once
+        (`fb.FullBatchALM`) for a linear model of not too many pairs, else random batches of queries (`fb.ALM`).
+    loss: of pairs, "logistic" or "hinge". batch_size: queries per step. partners: worse documents that each better one meets
+        in a step.
+    budget: "30s", "5000 steps", ...; None for max(1500 steps, 10 epochs), and up to 4 times that while no bound is met.
+    validation: share of the queries held back to choose the iterate that also meets the bounds there; "auto" for 20 % where
+        random batches are taken and there are at least 1,000 queries, else none.
+    sensitive_columns: "keep" or "drop" columns of X named like a sensitive attribute. options: a TableOptions for the encoder.
+    random_state: integer seed. progress: a line on standard error.
+
+    After fit: encoder_, groups_, n_features_in_, solution_, fit_report_ and trajectory_ as of FairClassifier.
+    """
+
+    def __init__(
+        self,
+        constraint: str | Bound | Sequence[str | Bound] | None = None,
+        *,
+        model: str | nn.Module = "linear",
+        algorithm: Any = "auto",
+        loss: str = "logistic",
+        budget: str | float | Budget | None = None,
+        batch_size: int = 32,
+        partners: int = 4,
+        validation: float | str = "auto",
+        sensitive_columns: str = "keep",
+        options: TableOptions | None = None,
+        random_state: int | None = 0,
+        progress: bool = False,
+    ):
+        self.constraint = constraint
+        self.model = model
+        self.algorithm = algorithm
+        self.loss = loss
+        self.budget = budget
+        self.batch_size = batch_size
+        self.partners = partners
+        self.validation = validation
+        self.sensitive_columns = sensitive_columns
+        self.options = options
+        self.random_state = random_state
+        self.progress = progress
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.input_tags.string = True
+        tags.target_tags.required = True
+        return tags
+
+    def fit(self, X: Any, y: Any, qid: Any = None, sensitive_features: Any = None) -> FairRanker:
+        """Train on documents X (n, d) of relevance y (n,), numbers >= 0.
+
+        qid: (n,) the query of each document; needed, in any order. X, sensitive_features: as in FairClassifier.
+        Raises: DataError or OptionError that says what to change.
+        Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound.
+        """
+        stated = self._checked(qid)
+        relevance = read_relevance(y)
+        groups = None if sensitive_features is None else Groups.of(sensitive_features)
+        codes, labels = query_codes(qid)
+        notes: list[str] = []
+        self.dropped_columns_ = columns_to_drop(X, groups, self.sensitive_columns, notes)
+        features = self._fit_features(without(X, self.dropped_columns_))
+        lengths = {"X": features.shape[0], "y": len(relevance), "qid": len(codes)}
+        lengths |= {} if groups is None else {"sensitive_features": len(groups)}
+        if len(set(lengths.values())) > 1:
+            raise DataError(
+                "rows differ in number: " + ", ".join(f"{name} has {n}" for name, n in lengths.items()) + "."
+            )
+        self.groups_, self.model_ = groups, model_of(self.model, features.shape[1])
+
+        def build(rows: Any = slice(None)) -> RankingProblem:
+            part = features if isinstance(rows, slice) else take_rows(features, rows)
+            own = None if groups is None else groups.take(rows)
+            return RankingProblem(
+                self.model_,
+                part,
+                relevance[rows],
+                labels[codes[rows]],
+                own,
+                stated,
+                loss=self.loss,
+                partners=self.partners,
+            )
+
+        trained = train_ranker(
+            build,
+            codes,
+            model=self.model_,
+            algorithm=self.algorithm,
+            validation=self.validation,
+            budget=self.budget,
+            batch_size=self.batch_size,
+            seed=0 if self.random_state is None else int(self.random_state),
+            progress=self.progress,
+            encoding=self.encoder_report_,
+            notes=notes,
+        )
+        self.solution_, self.fit_report_ = trained.solution, trained.report
+        self.x_ = self.solution_.x
+        self.trajectory_ = trajectory(self.solution_.records, trained.problem)
+        if stated and not (self.fit_report_["feasible"] and self.fit_report_["best_step"] > 0):
+            warnings.warn(self.solution_.message, ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _checked(self, qid: Any) -> tuple[Any, ...]:
+        """The stated bounds, where options that no other room checks are sound."""
+        if qid is None:
+            raise DataError("a ranking needs queries: call fit(X, y, qid=...), the query of each row.")
+        if self.sensitive_columns not in ("keep", "drop"):
+            raise OptionError(f"sensitive_columns must be 'keep' or 'drop', got {self.sensitive_columns!r}.")
+        if self.batch_size < 1:
+            raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
+        if self.validation != "auto" and not (isinstance(self.validation, (int, float)) and 0 <= self.validation < 1):
+            raise OptionError(f"validation must be 'auto' or a share in [0, 1), got {self.validation!r}.")
+        return checked_bounds(self.constraint)
+
+    def _fit_features(self, X: Any) -> Any:
+        if isinstance(self.model, nn.Module):
+            self.encoder_, self.encoder_report_ = None, None
+            array = module_features(X)
+            self.n_features_in_ = array.shape[1]
+            return array
+        rows = encoded_rows(X, self.options)
+        self.encoder_, self.encoder_report_ = rows.encoder, rows.report
+        self.n_features_in_ = len(self.encoder_.columns)
+        if names := column_names(X):
+            self.feature_names_in_ = np.array(names, dtype=object)
+        return rows.features
+
+    def predict(self, X: Any) -> np.ndarray:
+        """(n,) scores; within a query the document with the highest comes first. Scores of different queries are not comparable."""
+        check_is_fitted(self)
+        scores = table_scores(self.model_, self.x_, self.encoder_, X, self.dropped_columns_)
+        if scores is not None:
+            return scores
+        features, _ = features_of(without(X, self.dropped_columns_), self.encoder_, self.n_features_in_)
+        return predicted_scores(self.model_, self.x_, features).numpy()
+
+    def score(self, X: Any, y: Any, qid: Any = None) -> float:
+        """The mean NDCG over the queries that have a relevant document. Raises: DataError where none has."""
+        if qid is None:
+            raise DataError("a ranking is judged query by query: call score(X, y, qid=...).")
+        queries, relevance = Queries.of(qid), read_relevance(y)
+        gained = by_query.ndcg(self.predict(X)[queries.order], relevance[queries.order], queries.starts)
+        if np.isnan(gained).all():
+            raise DataError("no query has a relevant document, so NDCG is undefined.")
+        return float(np.nanmean(gained))
+
+    # -- files --------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], *, extras: Mapping[str, str] | None = None) -> None:
+        """Write the ranker to a folder of plain files that loads without executing code. extras: further text files."""
+        check_is_fitted(self)
+        groups = self.groups_
+        manifest = {
+            "task": "ranking",
+            "model": self.model_.spec(),
+            "constraints": [c.text for c in constraints(self.constraint)],
+            "groups": None
+            if groups is None
+            else {"attributes": list(groups.attributes), "labels": [list(v) for v in groups.labels]},
+            "loss": self.loss,
+            "dropped_columns": self.dropped_columns_,
+            "features": int(self.n_features_in_),
+            "fit": self.fit_report_,
+        }
+        save_folder(path, manifest=manifest, tensors={"x": self.x_}, encoder=self.encoder_, extras=extras)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], module: nn.Module | None = None) -> FairRanker:
+        """The ranker saved at `path`, ready to predict. module: where the model was an nn.Module, the same architecture."""
+        folder = load_folder(path)
+        manifest = folder.manifest
+        if manifest.get("task") != "ranking":
+            raise ModelFolderError(f"the model in {str(path)!r} is no ranker; load it with FairClassifier.load.")
+        spec, stated = manifest["model"], manifest["constraints"]
+        if spec["kind"] == "module" and module is None:
+            raise ModelFolderError(
+                f"the model in {str(path)!r} is a torch module ({spec['class']}); no code is stored with it. Pass "
+                "module=, built with the same architecture."
+            )
+        hidden = spec.get("hidden", ())
+        built: Any = module if spec["kind"] == "module" else f"mlp:{','.join(map(str, hidden))}" if hidden else "linear"
+        self = cls(stated[0] if len(stated) == 1 else stated or None, model=built, loss=manifest["loss"])
+        self.model_ = model_of(built, spec.get("features", manifest["features"]))
+        self.x_ = folder.tensors["x"]
+        if self.x_.shape != (self.model_.n,):
+            raise ModelFolderError(
+                f"the weights in {str(path)!r} have shape {tuple(self.x_.shape)}, the model has {self.model_.n} parameters."
+            )
+        self.encoder_, self.dropped_columns_ = folder.encoder, manifest["dropped_columns"]
+        self.n_features_in_, self.fit_report_ = manifest["features"], manifest["fit"]
+        g = manifest["groups"]
+        none = np.zeros((0, 0 if g is None else len(g["attributes"])), dtype=np.int64)
+        self.groups_ = None if g is None else Groups(none, tuple(g["attributes"]), tuple(map(tuple, g["labels"])))
+        return self
+
+
+def is_ranker(path: str | os.PathLike[str]) -> bool:
+    """Whether the model folder holds a ranker."""
+    return load_folder(path).manifest.get("task") == "ranking"

@@ -1,0 +1,175 @@
+"""A ranker trained under stated bounds: the method, the queries held back, the runs, and the facts of the fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fairbound.base.errors import EmptyGroupError
+from fairbound.base.seeds import seed_for
+from fairbound.estimators.training import AT_ONCE, EPOCHS, LEAST_STEPS, MARGINS, PATIENCE, with_room
+from fairbound.fairness.rankings.problem import RankingProblem
+from fairbound.methods import ALM, FullBatchALM, Method
+from fairbound.methods import algorithm as algorithm_named
+from fairbound.models.mlp import MLP
+from fairbound.models.model import Model
+from fairbound.rows.queries import split_by_query
+from fairbound.solver.budget import Budget
+from fairbound.solver.solve import Solution, solve
+from fairbound.subproblems.multipliers import kkt
+from fairbound.tables import EncodeReport
+
+MOST_AT_ONCE = 4_000_000
+"""Pairs of documents of one query up to which "auto" takes all queries at once."""
+
+VALIDATION, LEAST_QUERIES = 0.2, 1000
+
+
+class TrainedRanker(NamedTuple):
+    """The solution of `problem`, and `fit_report_`."""
+
+    problem: RankingProblem
+    solution: Solution
+    report: dict[str, Any]
+
+
+def train_ranker(
+    build: Callable[..., RankingProblem],
+    queries: np.ndarray,
+    *,
+    model: Model,
+    algorithm: Any,
+    validation: float | str,
+    budget: str | float | Budget | None,
+    batch_size: int,
+    seed: int,
+    progress: bool,
+    encoding: EncodeReport | None,
+    notes: list[str],
+) -> TrainedRanker:
+    """build: row numbers (all without) -> the problem of these rows. queries: (n,) query of each row. The others: as in FairRanker."""
+    method, why = chosen_method(algorithm, model, queries)
+    notes += [why] if why else []
+    at_once = isinstance(method, FullBatchALM)
+    problem, held = held_back(build, queries, validation, at_once, seed, notes)
+    limit = Budget.of(budget) if budget is not None else None
+    run = partial(_run, limit=limit, batch_size=batch_size, seed=seed, progress=progress)
+    margins = MARGINS if isinstance(algorithm, str) and hasattr(method, "margin") and not at_once else ()
+    solution = with_room(partial(run, algorithm=method), problem, held, method, margins, notes)
+    if algorithm == "auto" and at_once and problem.m and not solution.found and solution.stopped != "interrupted":
+        rival = with_room(partial(run, algorithm=ALM()), problem, held, ALM(), MARGINS, notes)
+        if rival.found or rival.violation < solution.violation:
+            notes.append(
+                "Taken at once, the queries gave no model that met the bounds; random batches (alm) did better."
+            )
+            solution, method = rival, ALM()
+    spent = limit or _usual(problem, method, batch_size)
+    return TrainedRanker(problem, solution, report(problem, held, solution, method, spent, seed, encoding, notes))
+
+
+def chosen_method(algorithm: Any, model: Model, queries: np.ndarray) -> tuple[Method[Any], str]:
+    """The method that `algorithm` names, or that "auto" takes and why."""
+    if algorithm != "auto":
+        return (algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm), ""
+    pairs = int((np.bincount(queries).astype(np.float64) ** 2).sum())
+    if isinstance(model, MLP) and not model.hidden and pairs <= MOST_AT_ONCE:
+        return (
+            FullBatchALM(),
+            "Trained on all queries at once (full_batch_alm): the model is linear and the pairs are few enough.",
+        )
+    return ALM(), "Trained on random batches of queries (alm)."
+
+
+def held_back(
+    build: Callable[..., RankingProblem],
+    queries: np.ndarray,
+    validation: float | str,
+    at_once: bool,
+    seed: int,
+    notes: list[str],
+) -> tuple[RankingProblem, RankingProblem | None]:
+    """The problem to train on, and that of the queries held back, or None."""
+    many = len(np.unique(queries)) >= LEAST_QUERIES
+    share = (VALIDATION if many and not at_once else 0.0) if validation == "auto" else float(validation)
+    if not share:
+        return build(), None
+    kept, part = split_by_query(queries, [share], seed_for("validation", root=seed))
+    problem = build(kept)
+    if not problem.m:
+        return build(), None
+    try:
+        held = build(part)
+    except EmptyGroupError as error:
+        if validation != "auto":
+            raise
+        notes.append(f"No queries were held back for validation: {error}")
+        return build(), None
+    return problem, held
+
+
+def _usual(problem: RankingProblem, method: Method[Any], batch_size: int) -> Budget:
+    if isinstance(method, FullBatchALM):
+        return AT_ONCE
+    return Budget(steps=max(LEAST_STEPS, math.ceil(EPOCHS * problem.rows / batch_size)))
+
+
+def _run(problem: RankingProblem, *, limit: Budget | None, batch_size: int, algorithm: Any, **options: Any) -> Solution:
+    return solve(
+        problem,
+        algorithm,
+        budget=limit or _usual(problem, algorithm, batch_size),
+        batch_size=batch_size,
+        sampling="shuffled",
+        patience=PATIENCE if limit is None and not isinstance(algorithm, FullBatchALM) else 1.0,
+        **options,
+    )
+
+
+def report(
+    problem: RankingProblem,
+    held: RankingProblem | None,
+    solution: Solution,
+    method: Method[Any],
+    budget: Budget,
+    seed: int,
+    encoding: EncodeReport | None,
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    """What `FairRanker.fit_report_` holds."""
+    measured = problem.evaluate(solution.x)
+    optimality: dict[str, Any] = {}
+    if isinstance(method, FullBatchALM):
+        near = kkt(problem.sharpened(method.sharpness[-1]), solution.x)
+        prices = {problem.names[i]: float(near.multipliers[i]) for i in near.multipliers.nonzero().flatten().tolist()}
+        optimality = {**near._asdict(), "multipliers": prices}
+    return {
+        "model": problem.model.spec(),
+        "algorithm": method.name,
+        "options": repr(method),
+        "seed": seed,
+        "budget": budget.text,
+        "steps": solution.steps,
+        "seconds": solution.seconds,
+        "best_step": int(solution.best_step),
+        "feasible": bool(solution.feasible),
+        "message": solution.message,
+        "train_rows": len(problem.documents),
+        "train_queries": problem.rows,
+        "validation_rows": 0 if held is None else len(held.documents),
+        "validation_queries": 0 if held is None else held.rows,
+        "train_loss": float(measured.f),
+        "train_pair_error": float(measured.extra["pair_error"]),
+        "constraints": [
+            {"text": b.text, "sense": b.sense, "bound": float(b.stated), "train_value": float(v)}
+            for b, v in zip(problem.notions, problem.stated_values(measured), strict=True)
+        ],
+        "optimality": optimality,
+        "dropped_groups": sorted({name for each in problem.sums for made in each for name in made.dropped}),
+        "encoding": None if encoding is None else encoding.to_dict(),
+        "notes": list(notes),
+        "warnings": [],
+    }

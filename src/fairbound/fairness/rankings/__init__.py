@@ -1,0 +1,1 @@
+"""Rankings: documents of queries, losses of pairs, exposure, the ranking problem, and verdicts on bounds between groups."""

@@ -1,0 +1,133 @@
+"""The exact value and the verdict of a bound on rankings. Queries are independent, the documents of one are not.
+
+A mean over queries of numbers in a known range has guaranteed bounds (`confidence.means`), a ratio of sums over queries asymptotic
+ones (`confidence.clusters`); docs/ranking.md has how often they err.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import EmptyGroupError
+from fairbound.confidence.clusters import CLUSTERS, ratio_of_sums_bounds
+from fairbound.confidence.contrasts import Contrasts, GapBounds
+from fairbound.confidence.means import mean_bounds
+from fairbound.fairness.judging import absent_groups, contrast_facts, nothing_found, stated_facts
+from fairbound.fairness.rankings.documents import Documents
+from fairbound.fairness.rankings.statistics import RankingStatistic
+from fairbound.fairness.scored import Finding, Scored
+
+MEANS = "betting bounds of means over queries (guaranteed); Bonferroni over groups and stated bounds"
+RATIOS = (
+    "delete-one jackknife over queries with Student's t (asymptotic); Bonferroni over comparisons and stated bounds"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class RankingSums:
+    """m weighted sums of the quantities of a statistic. index, coefficient: (m, t); names: m. said: the name of a quantity.
+    dropped: groups without a document."""
+
+    statistic: RankingStatistic
+    index: np.ndarray
+    coefficient: np.ndarray
+    names: list[str]
+    said: Callable[[int], str]
+    dropped: list[str]
+
+    def unmeasured(self) -> list[str]:
+        """Names of the quantities that no query measures."""
+        used = np.unique(self.index)
+        return [self.said(int(c)) for c in used[self.statistic.totals[used] <= 0]]
+
+    def measured(self) -> RankingSums:
+        """The sums whose quantities are all measured; the others' are listed as dropped."""
+        kept = np.flatnonzero((self.statistic.totals[self.index] > 0).all(-1))
+        if len(kept) == len(self.index):
+            return self
+        return replace(
+            self,
+            index=self.index[kept],
+            coefficient=self.coefficient[kept],
+            names=[self.names[i] for i in kept],
+            dropped=[*self.dropped, *self.unmeasured()],
+        )
+
+    def values(self, scores: np.ndarray) -> np.ndarray:
+        """(m,) exact values for scores (n,) of the sorted documents."""
+        ratio = self.statistic.counted(scores).sum(0) / np.maximum(self.statistic.totals, 1)
+        return (self.coefficient * ratio[self.index]).sum(-1)
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether each quantity is a mean over queries."""
+        d = self.statistic.denominators()
+        return bool(((d == 0) | (d == 1)).all()) and self.index.shape[1] == 1
+
+    def bounds(self, scores: np.ndarray, alpha: float) -> GapBounds:
+        """Bounds of the largest sum for scores (n,)."""
+        u, d = self.statistic.counted(scores), self.statistic.denominators()
+        contrasts = Contrasts(self.index, self.coefficient)
+        low, high = self.statistic.low, self.statistic.high
+        if not self.is_mean:
+            return ratio_of_sums_bounds(u, d, contrasts, alpha, low=low, high=high)
+        cell = np.where(d > 0, np.arange(d.shape[1]), -1)
+        return mean_bounds(u.ravel(), cell.ravel(), d.shape[1], contrasts, alpha, low=low, high=high)
+
+
+def measured_ranking(bound: Any, rows: Scored, documents: Documents) -> float:
+    """The largest sum. Raises: EmptyGroupError as the bound's `sums` does."""
+    assert rows.scores is not None
+    return max(float(made.values(rows.scores).max()) for made in bound.sums(documents))
+
+
+def judge_ranking(bound: Any, rows: Scored, documents: Documents, alpha: float) -> Finding:
+    """The verdict on the largest sum, of all sets of attributes together."""
+    base = stated_facts(bound, rows)
+    try:
+        made = bound.sums(documents, "drop")
+    except EmptyGroupError as error:
+        return base | nothing_found(str(error))
+    assert rows.scores is not None
+    missing = sorted({*absent_groups(bound, rows), *(name for one in made for name in one.dropped)})
+    total = sum(len(one.names) for one in made)
+    found = _joined([one.bounds(rows.scores, alpha * len(one.names) / total) for one in made])
+    names = [name for one in made for name in one.names]
+    verdict, why = found.verdict(float(bound.bound)), None
+    if missing:
+        verdict = "violated" if verdict == "violated" else "insufficient"
+        why = f"No held-out query measures {', '.join(missing[:6])}{' ...' if len(missing) > 6 else ''}."
+    elif not np.isfinite(found.upper):
+        why = f"Fewer than {CLUSTERS} held-out queries measure one of the groups; give more queries."
+    groups = {
+        one.said(int(c)): int((one.statistic.denominators()[:, c] > 0).sum())
+        for one in made
+        for c in np.unique(one.index)
+    }
+    return (
+        base
+        | contrast_facts(found, names.__getitem__)
+        | {
+            "verdict": verdict,
+            "rows_needed": None,
+            "method": MEANS if made[0].is_mean else RATIOS,
+            "groups": groups,
+            "why": why,
+        }
+    )
+
+
+def _joined(each: list[GapBounds]) -> GapBounds:
+    """The bounds of the largest of several largest sums."""
+    worst = int(np.argmax([b.value for b in each]))
+    before = sum(len(b.estimates) for b in each[:worst])
+    join = lambda field: np.concatenate([getattr(b, field) for b in each])  # noqa: E731
+    lower = max(0.0, *(b.lower for b in each))  # of two opposite sums one is at least 0
+    return GapBounds(
+        each[worst].value, lower, max(b.upper for b in each), before + each[worst].worst,
+        join("estimates"), join("lowers"), join("uppers"),
+    )  # fmt: skip

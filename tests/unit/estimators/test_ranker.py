@@ -1,0 +1,134 @@
+"""FairRanker: bounds met on the training queries by the true metric, scikit-learn's habits, saving, and errors that help."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+import fairbound as fb
+from fairbound.base.errors import DataError, OptionError
+from fairbound.estimators.folder import ModelFolderError
+from fairbound.estimators.ranker import FairRanker
+from fairbound.fairness.notions import constraint
+from fairbound.fairness.rankings.documents import Documents
+from fairbound.fairness.scored import Scored
+
+
+def some_rows(seed=0, queries=120):
+    """Documents of group b are as relevant as others, but look worse in the first feature."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 12, queries)
+    qid = np.repeat(np.arange(queries), sizes)
+    n = len(qid)
+    group = np.where(rng.random(n) < 0.4, "b", "a")
+    worth = rng.normal(size=n)
+    X = np.column_stack([worth - 1.0 * (group == "b"), rng.normal(size=n), worth + 2 * rng.normal(size=n)])
+    y = np.clip(np.round(worth + 0.5 * rng.normal(size=n) + 1), 0, 4)
+    return X, y, qid, group
+
+
+def value(text, ranker, X, y, qid, group):
+    documents = Documents.of(qid, y, group)
+    zero = np.zeros(len(y), dtype=np.int64)
+    s = ranker.predict(X)[documents.queries.order]
+    return constraint(text).measure(Scored(zero, zero, scores=s, groups=documents.groups, documents=documents))
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("pairwise_parity[inter] <= 0.05", "linear"),
+        ("exposure_parity <= 0.02", "linear"),
+        ("pairwise_parity[marginal] <= 0.03", "mlp:8"),
+    ],
+)
+def test_the_bound_holds_on_the_training_queries_by_its_true_metric(text, model):
+    rows = some_rows()
+    budget = None if model == "linear" else "400 steps"
+    free = FairRanker(model=model, budget=budget).fit(*rows)
+    fair = FairRanker(text, model=model, budget=budget).fit(*rows)
+    bound = constraint(text).bound
+    assert value(text, free, *rows) > 1.5 * bound
+    assert value(text, fair, *rows) <= bound + 1e-6  # predictions are in float64, training in float32
+    report = fair.fit_report_
+    assert report["feasible"] and report["best_step"] > 0
+    assert report["constraints"][0]["train_value"] == pytest.approx(value(text, fair, *rows), abs=1e-6)
+    assert report["train_queries"] == 120 and report["train_rows"] == len(rows[1])
+    assert 0.5 < fair.score(*rows[:3]) <= free.score(*rows[:3])
+    assert set(fair.trajectory_["constraints"]) == {text}
+
+
+def test_a_random_batch_method_and_rows_held_back():
+    rows = some_rows(1)
+    ranker = FairRanker("pairwise_parity[inter] <= 0.1", algorithm="alm", validation=0.25, budget="300 steps").fit(
+        *rows
+    )
+    assert ranker.fit_report_["validation_queries"] == 30 and ranker.fit_report_["train_queries"] == 90
+    assert ranker.fit_report_["algorithm"] == "alm"
+
+
+def test_a_module_and_the_hinge_loss():
+    X, y, qid, group = some_rows(2)
+    module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+    ranker = FairRanker("exposure_parity <= 0.05", model=module, loss="hinge", budget="200 steps").fit(X, y, qid, group)
+    assert ranker.predict(X).shape == (len(y),)
+
+
+def test_equal_seeds_give_equal_rankers_and_clones_are_unfitted():
+    rows = some_rows(3)
+    made = FairRanker("pairwise_parity[inter] <= 0.1", algorithm="alm", budget="50 steps", random_state=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        one, two = made.fit(*rows).predict(rows[0]), clone(made).fit(*rows).predict(rows[0])
+    assert np.array_equal(one, two)
+    with pytest.raises(NotFittedError):
+        clone(made).predict(rows[0])
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp:4"])
+def test_a_saved_ranker_scores_as_before(tmp_path, model):
+    X, y, qid, group = some_rows(4)
+    ranker = FairRanker(model=model, budget="30 steps").fit(X, y, qid, group)
+    ranker.save(tmp_path / "m")
+    again = FairRanker.load(tmp_path / "m")
+    assert np.array_equal(again.predict(X), ranker.predict(X)) and again.fit_report_ == ranker.fit_report_
+    with pytest.raises(ModelFolderError, match=r"FairRanker.load"):
+        fb.FairClassifier.load(tmp_path / "m")
+    fb.FairClassifier(budget="5 steps").fit(X, y > 1).save(tmp_path / "c")
+    with pytest.raises(ModelFolderError, match=r"FairClassifier.load"):
+        FairRanker.load(tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    ("options", "change", "error", "said"),
+    [
+        ({}, {"qid": None}, DataError, "a ranking needs queries"),
+        ({}, {"y": "bad"}, DataError, "relevance must be numbers"),
+        ({}, {"qid": "short"}, DataError, "rows differ in number: X has"),
+        ({"constraint": "demographic_parity <= 0.1"}, {}, OptionError, "a ranker makes none"),
+        ({"constraint": "pairwise_parity[inter] <= 0.1"}, {"group": None}, DataError, "needs sensitive features"),
+        ({"validation": 1.0}, {}, OptionError, "validation must be"),
+        ({"batch_size": 0}, {}, OptionError, "batch_size must be at least 1"),
+        ({"algorithm": "stochastic"}, {}, OptionError, "stochastic"),
+        ({"loss": "squared"}, {}, OptionError, "loss must be one of"),
+    ],
+)
+def test_what_cannot_be_used_is_said(options, change, error, said):
+    X, y, qid, group = some_rows(5)
+    y = np.array(["x"] * len(y)) if change.get("y") == "bad" else y
+    qid = {"short": qid[:-1], None: None}[change["qid"]] if "qid" in change else qid
+    group = None if "group" in change else group
+    with pytest.raises(error, match=said):
+        FairRanker(**options).fit(X, y, qid, group)
+
+
+def test_a_bound_out_of_reach_is_warned_of():
+    """Scores that are all equal meet any bound, so only the start does."""
+    X, y, qid, group = some_rows(6)
+    with pytest.warns(ConvergenceWarning):
+        FairRanker("pairwise_parity[inter] <= 0.0001", algorithm="alm", budget="3 steps").fit(X, y, qid, group)

@@ -1,0 +1,124 @@
+"""Bounds on rankings as text, their values on small examples worked out by hand, and their verdicts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fairbound as fb
+from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.notions import ExposureParity, constraint
+from fairbound.fairness.rankings.documents import Documents
+from fairbound.fairness.scored import Scored
+
+TEXTS = [
+    "pairwise_parity[inter] <= 0.05",
+    "pairwise_parity[intra] <= 0.1",
+    "pairwise_parity[marginal,crossed,sharpness=3.0] <= 0.1",
+    "exposure_parity <= 0.02",
+    "exposure_parity[merit,by=sex,empty=drop] <= 0.02",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_bound_reads_what_it_writes(text):
+    assert constraint(text).text == text
+
+
+def test_words_that_say_nothing_new_are_left_out():
+    assert constraint("exposure_parity[size] <= 0.1") == ExposureParity(bound=0.1)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("pairwise_parity[inter,overall] <= 0.1", "unknown option 'overall'"),
+        ("pairwise_parity <= 0.1", "say one of inter, intra, marginal"),
+        ("exposure_parity <= 1.5", "must lie in"),
+        ("exposure_parity[sharpness=0] <= 0.1", "sharpness must be positive"),
+    ],
+)
+def test_what_cannot_be_read_is_said(text, said):
+    with pytest.raises(OptionError, match=said):
+        constraint(text)
+
+
+@pytest.mark.parametrize("text", TEXTS[:4:3])
+def test_rows_without_queries_have_no_ranking(text):
+    y = np.array([0, 1] * 10)
+    with pytest.raises(OptionError, match="Train a FairRanker"):
+        fb.FairProblem(_model(), y[:, None].astype(float), y, y, text)
+    with pytest.raises(DataError, match="say to which query"):
+        fb.measure(text, y / 2, y, y)
+
+
+def _model():
+    from fairbound.models.mlp import MLP
+
+    return MLP(1)
+
+
+def scored(scores, relevance, qid, groups):
+    documents = Documents.of(qid, relevance, groups)
+    order = documents.queries.order
+    s = np.asarray(scores, dtype=float)[order]
+    zero = np.zeros(len(s), dtype=np.int64)
+    return Scored(zero, zero, ("", ""), s, documents.groups, documents=documents)
+
+
+def test_pairs_of_an_example_by_hand():
+    """Query 0: a2 b1 a0 b0 (relevance as numbered), scored so that b1 leads. Query 1: b1 a0, in the right order."""
+    relevance = [2, 1, 0, 0, 1, 0]
+    groups = list("ababba")
+    qid = [0, 0, 0, 0, 1, 1]
+    rows = scored([3.0, 4.0, 1.0, 2.0, 5.0, 4.0], relevance, qid, groups)
+    # a above b: (a2, b1) lost, (a2, b0) won: 1/2. b above a: (b1, a0) won, and in query 1 (b1, a0) won: 1
+    assert constraint("pairwise_parity[inter] <= 1").measure(rows) == pytest.approx(0.5)
+    # within a: (a2, a0) won: 1. within b: (b1, b0) won: 1
+    assert constraint("pairwise_parity[intra] <= 1").measure(rows) == 0
+    # better a: (a2, b1) lost, (a2, a0), (a2, b0) won: 2/3. better b: (b1, a0), (b1, b0), (b1, a0): 1
+    assert constraint("pairwise_parity[marginal] <= 1").measure(rows) == pytest.approx(1 / 3)
+
+
+def test_exposure_of_an_example_by_hand():
+    """Two queries of two documents, a first in both: a gets 1 / (1 + 1/log2(3)) of the attention and has half the documents."""
+    rows = scored([2, 1, 2, 1], [1, 0, 1, 1], [0, 0, 1, 1], list("abab"))
+    share = 1 / (1 + 1 / np.log2(3))
+    assert constraint("exposure_parity <= 1").measure(rows) == pytest.approx(share - 0.5)
+    # by relevance a is to have all of query 0 and half of query 1
+    expected = ((share - 1) + (share - 0.5)) / 2
+    assert constraint("exposure_parity[merit] <= 1").measure(rows) == pytest.approx(abs(expected))
+
+
+def test_a_query_of_one_group_says_nothing_of_exposure():
+    one = scored([2, 1], [1, 0], [0, 0], list("ab"))
+    two = scored([2, 1, 5, 4], [1, 0, 1, 0], [0, 0, 1, 1], list("abaa"))
+    stated = constraint("exposure_parity <= 1")
+    assert stated.measure(one) == stated.measure(two)
+
+
+@pytest.mark.parametrize("text", TEXTS[:2] + ["pairwise_parity[marginal] <= 0.1", "exposure_parity <= 0.02"])
+def test_a_verdict_has_the_exact_value_inside_its_bounds(text):
+    rng = np.random.default_rng(0)
+    n = 3000
+    qid, groups, y = np.repeat(np.arange(300), 10), rng.integers(0, 2, n), rng.integers(0, 3, n)
+    for lift, verdict in ((0.0, "met"), (2.0, "violated")):
+        rows = scored(y + lift * groups * (1 - 2 * (y == 2)) + rng.normal(size=n) * 0.5, y, qid, groups)
+        loose = constraint(text.split("<=")[0] + ("<= 0.2" if lift == 0 else "<= 0.005"))
+        found = loose.judge(rows, 0.05)
+        assert found["value"] == pytest.approx(loose.measure(rows), abs=1e-12)
+        assert found["lower"] <= found["value"] <= found["upper"]
+        if "intra" not in text or lift == 0:
+            assert found["verdict"] == verdict, found
+        assert all(count <= 300 for count in found["groups"].values())
+
+
+def test_few_queries_are_not_enough():
+    rng = np.random.default_rng(1)
+    n = 100
+    rows = scored(rng.normal(size=n), rng.integers(0, 3, n), np.repeat(np.arange(10), 10), rng.integers(0, 2, n))
+    found = constraint("pairwise_parity[inter] <= 0.3").judge(rows, 0.05)
+    assert found["verdict"] == "insufficient" and "Fewer than 20" in found["why"] and found["upper"] is None
+    one = scored([1.0, 2.0], [0, 1], [0, 0], ["a", "a"])
+    found = constraint("pairwise_parity[inter] <= 0.3").judge(one, 0.05)
+    assert found["verdict"] == "insufficient" and "two groups" in found["why"]
