@@ -27,19 +27,26 @@ CLUSTERS = 20  # fewest (effective) clusters of a ratio for finite bounds; docs/
 
 
 def ratio_of_sums_bounds(
-    numerators: Any, denominators: Any, contrasts: Contrasts, alpha: float = 0.05, *, low: float, high: float
+    numerators: Any,
+    denominators: Any,
+    contrasts: Contrasts,
+    alpha: float = 0.05,
+    *,
+    low: float,
+    high: float,
+    whole: float | None = None,
 ) -> GapBounds:
     """Asymptotic bounds of the largest contrast of K ratios of sums; lower and upper hold with probability 1 - alpha each.
 
     numerators, denominators: (Q, K) of Q independent clusters, denominators >= 0. low, high: between which numerator / denominator
-    lies in every cluster. Infinite for a contrast of a ratio with fewer than CLUSTERS effective clusters.
+    lies in every cluster. whole: as in `area_bounds`, alpha if None. Infinite for a contrast of a ratio with fewer than CLUSTERS effective clusters.
     Raises: DataError for shapes that do not fit and for numbers that are not finite.
     """
     u, d = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
     if u.shape != d.shape or u.ndim != 2 or not np.isfinite(u).all() or not np.isfinite(d).all() or (d < 0).any():
         raise DataError(f"numerators and denominators must be finite (clusters, K), got {u.shape} and {d.shape}.")
     contrasts.check(u.shape[1])
-    level = check_level(alpha) / len(contrasts)
+    check_level(alpha)
     total = d.sum(0)
     ratio = np.divide(u.sum(0), total, out=np.full(len(total), np.nan), where=total > 0)
     estimates = contrasts.of(ratio)
@@ -49,18 +56,22 @@ def ratio_of_sums_bounds(
     weighs = (d > 0).sum(0)
     mean = np.divide(total, weighs, out=np.zeros_like(total), where=weighs > 0)
     u, d = np.concatenate([u, [low * mean, high * mean]]), np.concatenate([d, [mean, mean]])
-    upper_sum, lower_sum = u.sum(0), d.sum(0)
-    rest = lower_sum - d
-    without = np.divide(upper_sum - u, rest, out=np.full(u.shape, 0.0), where=rest > 0)
-    whole = np.divide(upper_sum, lower_sum, out=np.zeros_like(total), where=lower_sum > 0)
-    moved = np.where(d > 0, without - whole, 0.0)  # (Q + 2, K) by how much each cluster moves each ratio
+    top, bottom = u.sum(0), d.sum(0)
+    rest = bottom - d
+    without = np.divide(top - u, rest, out=np.full(u.shape, 0.0), where=rest > 0)
+    pooled = np.divide(top, bottom, out=np.zeros_like(total), where=bottom > 0)
+    moved = np.where(d > 0, without - pooled, 0.0)  # (Q + 2, K) by how much each cluster moves each ratio
     n = (d > 0).sum(0)
     with np.errstate(invalid="ignore"):
         change = contrasts.of(moved * np.sqrt(np.maximum(n - 1, 0) / np.maximum(n, 1)))
     error = np.sqrt((change**2).sum(0))
     used = contrasts.coefficient != 0
     few = np.where(used, clusters[contrasts.index], np.inf).min(-1)
-    width = special.stdtrit(np.maximum(few - 1, 1), 1 - level) * error
-    width = np.where(few < CLUSTERS, np.inf, width)
     centre = np.where(np.isnan(estimates), 0.0, estimates)
-    return largest(contrasts, estimates, centre - width, centre + width)
+
+    def width(level: float) -> np.ndarray:
+        return np.where(few < CLUSTERS, np.inf, special.stdtrit(np.maximum(few - 1, 1), 1 - level) * error)
+
+    all_at_once = width(alpha / len(contrasts))
+    alone = centre + width(whole or alpha)
+    return largest(contrasts, estimates, centre - all_at_once, centre + all_at_once, alone)

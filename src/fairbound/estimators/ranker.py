@@ -16,6 +16,7 @@ from torch import nn
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
 from fairbound.estimators.ranker_training import train_ranker
+from fairbound.estimators.saved import check_manifest
 from fairbound.estimators.training_rows import (
     column_names,
     columns_to_drop,
@@ -38,6 +39,10 @@ from fairbound.rows.queries import Queries, query_codes
 from fairbound.rows.reading import take_rows
 from fairbound.solver.budget import Budget
 from fairbound.tables import TableOptions
+
+
+PLAIN = ("batch_size", "partners", "validation", "sensitive_columns", "progress")
+"""Parameters that are saved as they are."""
 
 
 class FairRanker(BaseEstimator):
@@ -214,6 +219,7 @@ class FairRanker(BaseEstimator):
             "dropped_columns": self.dropped_columns_,
             "features": int(self.n_features_in_),
             "fit": self.fit_report_,
+            "parameters": {name: getattr(self, name) for name in PLAIN} | {"random_state": self.fit_report_["seed"]},
         }
         save_folder(path, manifest=manifest, tensors={"x": self.x_}, encoder=self.encoder_, extras=extras)
 
@@ -224,6 +230,7 @@ class FairRanker(BaseEstimator):
         manifest = folder.manifest
         if manifest.get("task") != "ranking":
             raise ModelFolderError(f"the model in {str(path)!r} is no ranker; load it with FairClassifier.load.")
+        check_manifest(manifest, repr(str(path)), besides=("classes",))
         spec, stated = manifest["model"], manifest["constraints"]
         if spec["kind"] == "module" and module is None:
             raise ModelFolderError(
@@ -232,7 +239,10 @@ class FairRanker(BaseEstimator):
             )
         hidden = spec.get("hidden", ())
         built: Any = module if spec["kind"] == "module" else f"mlp:{','.join(map(str, hidden))}" if hidden else "linear"
-        self = cls(stated[0] if len(stated) == 1 else stated or None, model=built, loss=manifest["loss"])
+        more = {
+            name: value for name, value in manifest.get("parameters", {}).items() if name in (*PLAIN, "random_state")
+        }
+        self = cls(stated[0] if len(stated) == 1 else stated or None, model=built, loss=manifest["loss"], **more)
         self.model_ = model_of(built, spec.get("features", manifest["features"]))
         self.x_ = folder.tensors["x"]
         if self.x_.shape != (self.model_.n,):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
@@ -222,9 +222,11 @@ OTHERS: dict[str, _Check] = {
 """What it may have."""
 
 
-def check_manifest(manifest: Mapping[str, Any], where: str) -> None:
-    """Raises: ModelFolderError naming the field that is missing or wrong."""
+def check_manifest(manifest: Mapping[str, Any], where: str, besides: Sequence[str] = ()) -> None:
+    """Raises: ModelFolderError naming the field that is missing or wrong. besides: fields that this kind of model lacks."""
     for name, good in {**FIELDS, **OTHERS}.items():
+        if name in besides:
+            continue
         if name not in manifest:
             if name in FIELDS:
                 raise _wrong(where, name, "it is missing")

@@ -27,6 +27,7 @@ from fairbound.methods.switching_subgradient import SwitchingSubgradient
 from fairbound.problems.penalised import Proximal
 from fairbound.problems.problem import Draws, Problem
 
+
 @dataclass(frozen=True, kw_only=True)
 class ProximalPointState(State):
     """inner: the state of the method held, whose x is this x. centre: (..., n) c_s. centres: how many there have been."""

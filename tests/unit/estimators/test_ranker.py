@@ -93,9 +93,10 @@ def test_equal_seeds_give_equal_rankers_and_clones_are_unfitted():
 @pytest.mark.parametrize("model", ["linear", "mlp:4"])
 def test_a_saved_ranker_scores_as_before(tmp_path, model):
     X, y, qid, group = some_rows(4)
-    ranker = FairRanker(model=model, budget="30 steps").fit(X, y, qid, group)
+    ranker = FairRanker(model=model, budget="30 steps", batch_size=16).fit(X, y, qid, group)
     ranker.save(tmp_path / "m")
     again = FairRanker.load(tmp_path / "m")
+    assert again.get_params()["random_state"] == 0 and again.get_params()["batch_size"] == 16
     assert np.array_equal(again.predict(X), ranker.predict(X)) and again.fit_report_ == ranker.fit_report_
     with pytest.raises(ModelFolderError, match=r"FairRanker.load"):
         fb.FairClassifier.load(tmp_path / "m")

@@ -68,13 +68,14 @@ class RankingSums:
         d = self.statistic.denominators()
         return bool(((d == 0) | (d == 1)).all()) and self.index.shape[1] == 1
 
-    def bounds(self, scores: np.ndarray, alpha: float) -> GapBounds:
-        """Bounds of the largest sum for scores (n,)."""
+    def bounds(self, scores: np.ndarray, alpha: float, whole: float) -> GapBounds:
+        """Bounds of the largest sum for scores (n,). alpha: of the lower bound; whole: of the upper bound of a ratio of sums, which does
+        not share its error with other sets of attributes."""
         u, d = self.statistic.counted(scores), self.statistic.denominators()
         contrasts = Contrasts(self.index, self.coefficient)
         low, high = self.statistic.low, self.statistic.high
         if not self.is_mean:
-            return ratio_of_sums_bounds(u, d, contrasts, alpha, low=low, high=high)
+            return ratio_of_sums_bounds(u, d, contrasts, alpha, low=low, high=high, whole=whole)
         cell = np.where(d > 0, np.arange(d.shape[1]), -1)
         return mean_bounds(u.ravel(), cell.ravel(), d.shape[1], contrasts, alpha, low=low, high=high)
 
@@ -95,7 +96,7 @@ def judge_ranking(bound: Any, rows: Scored, documents: Documents, alpha: float) 
     assert rows.scores is not None
     missing = sorted({*absent_groups(bound, rows), *(name for one in made for name in one.dropped)})
     total = sum(len(one.names) for one in made)
-    found = _joined([one.bounds(rows.scores, alpha * len(one.names) / total) for one in made])
+    found = _joined([one.bounds(rows.scores, alpha * len(one.names) / total, alpha) for one in made])
     names = [name for one in made for name in one.names]
     verdict, why = found.verdict(float(bound.bound)), None
     if missing:
@@ -113,12 +114,23 @@ def judge_ranking(bound: Any, rows: Scored, documents: Documents, alpha: float) 
         | contrast_facts(found, names.__getitem__)
         | {
             "verdict": verdict,
-            "rows_needed": None,
+            "rows_needed": _rows_needed(found, float(bound.bound), len(rows)) if verdict == "insufficient" else None,
             "method": MEANS if made[0].is_mean else RATIOS,
             "groups": groups,
             "why": why,
         }
     )
+
+
+def _rows_needed(found: GapBounds, bound: float, rows: int) -> int | None:
+    """About how many documents would decide, of queries like these: limits draw near as the root of their number grows."""
+    met = found.value <= bound
+    far, room = (
+        (found.upper - found.value, bound - found.value) if met else (found.value - found.lower, found.value - bound)
+    )
+    if not np.isfinite(far) or room <= 1e-9:
+        return None
+    return int(np.ceil(rows * max(far / room, 1.0) ** 2))
 
 
 def _joined(each: list[GapBounds]) -> GapBounds:
