@@ -297,7 +297,8 @@ def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier) -
     if facts["constraints"] and not facts["feasible"]:
         out.append(facts["message"][0].upper() + facts["message"][1:])
         for stated in facts["constraints"]:
-            curve = [v for v in classifier.trajectory_["constraints"][stated["text"]] if v is not None]
+            under = stated.get("trained_under", stated["text"])
+            curve = [v for v in classifier.trajectory_["constraints"].get(under, ()) if v is not None]
             floor = stated["sense"] == "at least"
             if curve and (max(curve) < stated["bound"] if floor else min(curve) > stated["bound"]):
                 best = (

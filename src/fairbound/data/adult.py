@@ -15,6 +15,7 @@ from fairbound.data.encode import build, labels
 from fairbound.data.files import expect, read_content, require_pandas
 
 TRAIN, TEST = 32561, 16281
+EMBEDDED = Path(__file__).parent
 SPLITS = {"train": np.arange(TRAIN), "test": np.arange(TRAIN, TRAIN + TEST)}
 COLUMNS = (
     "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship", "race",
@@ -30,8 +31,8 @@ def age_25_60(age: np.ndarray) -> np.ndarray:
     return np.where((age >= 25) & (age <= 60), "25-60", "other").astype(object)
 
 
-def load_adult(folder: Path, *, encoding: str = "one-hot") -> Dataset:
-    """Adult: adult.data (split "train") followed by adult.test ("test").
+def load_adult(*, encoding: str = "one-hot") -> Dataset:
+    """Adult: adult.data (split "train") followed by adult.test ("test"), both part of the package as UCI has them.
 
     Features: the 14 UCI columns without fnlwgt, a survey weight.
     encoding: see `fairbound.data.encode.encode`; "one-hot" makes one column for each category, "?" (missing at UCI)
@@ -41,7 +42,7 @@ def load_adult(folder: Path, *, encoding: str = "one-hot") -> Dataset:
     pandas = require_pandas()
     parts = []
     for file, skip, rows in zip(info.files, (0, 1), (TRAIN, TEST), strict=True):
-        content = io.BytesIO(read_content(folder, file, info.name))
+        content = io.BytesIO(read_content(EMBEDDED, file, info.name))
         part = pandas.read_csv(content, names=list(COLUMNS), skiprows=skip, skipinitialspace=True, na_filter=False)
         expect(info.name, f"rows in {file.path}", len(part), rows)
         parts.append(part)

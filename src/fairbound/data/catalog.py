@@ -59,7 +59,7 @@ _COMPAS_NOTE = (
     "Names, dates of birth, case numbers and calendar dates are removed before anything is stored. "
     "What is known only afterwards, and COMPAS's own scores, are not features (compas_scores=True adds the scores)."
 )
-_ADULT = "Kohavi and Becker (1996), Adult, UCI Machine Learning Repository"
+_ADULT = "Becker and Kohavi (1996), Adult, UCI Machine Learning Repository, doi:10.24432/C5XW20"
 _DING = "Ding, Hardt, Miller and Schmidt (2021), Retiring Adult; US Census Bureau, ACS PUMS 2018"
 _ACS_GROUPS = ("race_binary", "race", "sex", "age_25_60", "marital")
 _ACS_LABEL = "personal income above 50,000 dollars"
@@ -101,7 +101,7 @@ _ENTRIES = (
     ),
     DatasetInfo(
         name="adult",
-        title="UCI Adult, original files",
+        title="UCI Adult, original files (embedded)",
         loader="adult:load_adult",
         label="income above 50,000 dollars",
         groups=("sex", "race", "race_binary", "age_25_60"),
@@ -109,7 +109,11 @@ _ENTRIES = (
         positives=11687,
         licence=CC_BY,
         citation=_ADULT,
-        note="Splits train (32,561) and test (16,281). fnlwgt, a survey weight, is not a feature; '?' is a category.",
+        note=(
+            "Part of the package, byte for byte as UCI has it but for the packing: needs no folder. Splits train (32,561) and "
+            "test (16,281). fnlwgt, a survey weight, is not a feature; '?' is a category. Answers to the US census of 1994: fit "
+            "to try methods on, not to decide about people."
+        ),
         files=(
             FileInfo(
                 "adult.data.gz",

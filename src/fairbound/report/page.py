@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import count
 from typing import Any
 
 from fairbound.base.verdicts import WORST_FIRST
-from fairbound.report import curves, tables, words
-from fairbound.report.render import render
+from fairbound.report import curves, plots, tables, words
+from fairbound.report.render import drawing, render
 from fairbound.report.schema import validate
 
 
@@ -36,9 +36,27 @@ def audit_page(audit: dict[str, Any]) -> str:
         distributions=curves.distributions(audit, uids),
         trajectory=curves.trajectory(audit, uids),
         over_time=curves.over_time(audit, uids),
+        price=_price(audit.get("certificate"), uids),
         spent=_spent(audit["model"]),
         methods=_by_method(constraints),
     )
+
+
+def _price(made: dict[str, Any] | None, uids: Iterator[str]) -> Any:
+    """The picture of a certificate of one bound; None where there is none to draw."""
+    if made is None or isinstance(made["bound"], list):
+        return None
+    if None in [
+        made["unconstrained"]["values"][0],
+        *(v for c in made["candidates"] for v in (*c["values"], *c["uppers"])),
+    ]:
+        return None
+    free = made["unconstrained"]
+    alt = (
+        f"Accuracy over the measured value. Unconstrained: {free['values'][0]:.4f} at {100 * free['accuracy']:.2f} %. "
+        f"Returned: confidence bound {made['upper']:.4f} at {100 * made['accuracy']:.2f} %, bound {made['bound']:g}."
+    )
+    return drawing(plots.price(made, next(uids), alt))
 
 
 def _date(iso: str) -> str:

@@ -114,6 +114,33 @@ def swatch(i: int | None) -> str:
     )
 
 
+def price(made: dict[str, Any], uid: str, alt: str) -> str:
+    """Accuracy over the measured value: the models tested, each with its interval to the side that decides, the one returned
+    filled, the unconstrained one a square, and the bound.
+
+    made: the certificate of one bound, whose values are known.
+    """
+    limit, tested = made["bound"], made["candidates"]
+    taken = max((i for i, one in enumerate(tested) if one["verdict"] == "met"), default=0)
+
+    def paint(axes: Axes) -> None:
+        axes.axvline(limit, color=INKS["bound"], linewidth=1.5, linestyle=(0, (4, 2)))
+        for i, one in enumerate(tested):
+            color = _series_color(2 if one["verdict"] == "met" else 1)
+            axes.plot([one["values"][0], one["uppers"][0]], [100 * one["accuracy"]] * 2, color=color, linewidth=2)
+            fill = color if i == taken else "none"
+            axes.plot(
+                one["values"][0], 100 * one["accuracy"], "o", markersize=8, markeredgecolor=color, markerfacecolor=fill
+            )
+        free = made["unconstrained"]
+        axes.plot(free["values"][0], 100 * free["accuracy"], "s", markersize=8, color=_series_color(0))
+        axes.set_xlabel("measured value, and the end of its confidence interval", color=INKS["muted"])
+        axes.set_ylabel("accuracy, %", color=INKS["muted"])
+        axes.margins(y=0.2)
+
+    return _draw(paint, uid, alt, 7.2, 2.6)
+
+
 def interval(constraint: dict[str, Any], uid: str, alt: str) -> str:
     """The measured value, its interval and the bound on one line; the region beyond the bound is shaded.
 

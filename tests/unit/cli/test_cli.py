@@ -496,7 +496,7 @@ def test_a_bad_option_is_one_line_and_exit_code_2(run, csv, tmp_path, case):
         (["fit", "--data", "loanap", "--out", "OUT"], "Did you mean 'loanapp'"),
         (["fit", "--data", "loanapp", "--label", "sex", "--out", "OUT"], "leave --label out"),
         (["fit", "--data", "loanapp", "--group", "age", "--out", "OUT"], "no column 'age'"),
-        (["fit", "--data", "adult", "--data-dir", "nowhere", "--out", "OUT"], "nowhere"),
+        (["fit", "--data", "bank", "--data-dir", "nowhere", "--out", "OUT"], "nowhere"),
         (["audit", "--data", "CSV", "--label", "approved", "--group", "sex", "--out", "OUT"], "either --score"),
         (
             ["audit", "--data", "CSV", "--label", "approved", "--group", "sex", "--score", "city", "--out", "OUT"],

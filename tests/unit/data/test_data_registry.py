@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,8 +39,8 @@ def test_names_and_info():
         (lambda: load("nothing-like-it"), OptionError, "There are: loanapp"),
         (lambda: load("loanapp", sex="x"), OptionError, "no option sex; its options with defaults: encoding='one-hot'"),
         (lambda: load("loanapp", encoding="x"), OptionError, "encoding must be"),
-        (lambda: load("adult"), DataError, "FAIRBOUND_DATA"),
-        (lambda: load("adult", "/nowhere/at/all"), DataError, "does not exist"),
+        (lambda: load("bank"), DataError, "FAIRBOUND_DATA"),
+        (lambda: load("bank", "/nowhere/at/all"), DataError, "does not exist"),
     ],
 )
 def test_wrong_use_is_explained(monkeypatch, call, error, words):
@@ -123,6 +124,17 @@ def test_a_count_that_differs_from_the_published_one_is_refused(monkeypatch):
     monkeypatch.setitem(catalog_module.TABLE, "loanapp", replace(info("loanapp"), positives=1746))
     with pytest.raises(DataError, match="1,745 positive rows, but the published file has 1,746"):
         load("loanapp")
+
+
+def test_adult_is_part_of_the_package_as_uci_has_it(monkeypatch):
+    """The files carry the checksums of UCI's own, and NOTICE names source and licence as CC BY 4.0 asks."""
+    monkeypatch.delenv("FAIRBOUND_DATA", raising=False)
+    adult = load("adult")
+    assert (len(adult), int(adult.y.sum())) == (48842, 11687)
+    notice = (Path(__file__).parents[3] / "NOTICE").read_text()
+    for said in ("Becker", "Kohavi", "10.24432/C5XW20", "CC BY 4.0", "unchanged"):
+        assert said in notice
+    assert info("adult").licence == "CC BY 4.0" and "10.24432/C5XW20" in info("adult").citation
 
 
 def test_loanapp_needs_no_folder(monkeypatch):
