@@ -78,6 +78,9 @@ MUTANTS = {
     "proximal: constraints without their term": Mutant("problems/penalised.py", "factor + self.on_constraints * w.sum(-1, keepdim=True)", "factor + 0 * w.sum(-1, keepdim=True)", "claims/test_proximal_point.py"),
     "switching: mean over all points": Mutant("methods/switching_subgradient.py", "total = total + (k + 1) * feasible", "total = total + (k + 1)", "claims/test_proximal_point.py"),
     "multiplier model: the network descends": Mutant("methods/multiplier_model.py", "move(w, -climb,", "move(w, climb,", "claims/test_proximal_point.py"),
+    "excess loss: both sides": Mutant("fairness/notions/losses.py", "kept & (np.arange(len(found.index)) % 2 == 0)", "kept", "unit/fairness/test_excess_loss.py"),
+    "excess loss: the other side": Mutant("fairness/notions/losses.py", "(np.arange(len(found.index)) % 2 == 0)", "(np.arange(len(found.index)) % 2 == 1)", "unit/fairness/test_excess_loss.py"),
+    "matrix of strata: without the bounds": Mutant("fairness/reduction.py", "return DenseReduction(contrasts.matrix @ means, contrasts.bounds)", "return DenseReduction(contrasts.matrix @ means, 0 * contrasts.bounds)", "unit/fairness/test_excess_loss.py"),
     # confidence
     "sequences: forecasts that start with a hit": Mutant("confidence/sequences.py", "betaln(self.successes + 0.5, f + 0.5)", "betaln(self.successes + 1.5, f + 0.5)", "unit/confidence/test_sequences.py"),
     "sequences: every forecaster at the whole error": Mutant("confidence/sequences.py", "room - weight + lost.sum(-1))", "room + lost.sum(-1))", "unit/confidence/test_sequences.py"),

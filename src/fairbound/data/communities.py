@@ -17,6 +17,10 @@ from fairbound.data.files import expect, read_content, require_pandas
 
 NOT_FEATURES = ("state", "communityname", "fold", "ViolentCrimesPerPop", "Black", "class")
 RACES = ("racepctblack", "racePctAsian", "racePctHisp")
+THRESHOLDS = tuple(round(0.06 + 0.045 * i, 3) for i in range(10))
+"""Of the shares as UCI scales them, 0.06, 0.105, ..., 0.465: with these, strictly above, 535 of the 1,000 groups hold more than 1 %
+of all 1,994 rows, PLADA's count; the paper does not say what its thresholds were."""
+
 QUANTILES = tuple(round(0.05 + 0.1 * i, 2) for i in range(10))
 
 
@@ -52,16 +56,18 @@ def threshold_groups(
     columns: Sequence[str] = RACES,
     quantiles: Sequence[float] = QUANTILES,
     *,
+    thresholds: Sequence[float] | None = None,
     minimum: float = 0.01,
     rows: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Overlapping groups: the rows above a threshold in every one of `columns`, for each combination of thresholds.
 
-    quantiles: each column's thresholds are its quantiles at these levels, on `rows` (all rows by default).
+    quantiles: each column's thresholds are its quantiles at these levels, on `rows` (all rows by default). thresholds: the same
+        values for every column, in their place.
     minimum: groups with at most this share of `rows` are left out.
     Returns: (memberships (m, n) bool, thresholds (m, len(columns))), in the order of the combinations.
     Source: Narasimhan et al. (2020), published code. PLADA counts 535 such groups, without saying how its thresholds
-        are set; the code's rule gives more.
+        are set; the code's rule gives more, and THRESHOLDS exactly 535.
     """
     absent = [column for column in columns if column not in dataset.feature_names]
     if absent or not columns:
@@ -70,13 +76,14 @@ def threshold_groups(
         raise OptionError(f"minimum must be a share in [0, 1), got {minimum}.")
     values = [np.asarray(dataset.X[:, [dataset.feature_names.index(column)]]).ravel() for column in columns]
     sample = slice(None) if rows is None else rows
-    levels = [np.quantile(value[sample], quantiles) for value in values]
+    given = None if thresholds is None else np.asarray(thresholds, dtype=float)
+    levels = [np.quantile(value[sample], quantiles) if given is None else given for value in values]
     above = [value[None, :] > level[:, None] for value, level in zip(values, levels, strict=True)]
-    members, thresholds = [], []
-    for combination in product(range(len(quantiles)), repeat=len(columns)):
+    members, taken = [], []
+    for combination in product(range(len(levels[0])), repeat=len(columns)):
         member = np.logical_and.reduce([above[c][i] for c, i in enumerate(combination)])
         if member[sample].mean() > minimum:
             members.append(member)
-            thresholds.append([levels[c][i] for c, i in enumerate(combination)])
+            taken.append([levels[c][i] for c, i in enumerate(combination)])
     shape = (len(members), len(dataset))
-    return np.array(members, dtype=bool).reshape(shape), np.array(thresholds).reshape(len(members), len(columns))
+    return np.array(members, dtype=bool).reshape(shape), np.array(taken).reshape(len(members), len(columns))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -16,11 +17,15 @@ from fairbound.fairness.reduction import (
     Reduction,
     StratifiedReduction,
     batch_shares,
+    dense_of,
     entry_rows,
     reduction,
 )
 from fairbound.rows.sampling import Rows, Strata, block_length, chunk_length, draw_rows
 from fairbound.rows.sparse import SparseRows
+
+MANY_COLUMNS = 16
+"""Columns of cells, as of overlapping groups, from which on the map of all rows may be a matrix."""
 
 
 class Batch:
@@ -221,7 +226,8 @@ class Batches:
         rows, P = entry_rows(plan, len(cells)), len(plan.functions)
         weights = None if self.row_weight is None else w.repeat(P)
         sizes = np.tile(self.strata.sizes, P)
-        return StratifiedReduction(cells.flatten(), rows, shares.flatten(), self._reduced, sizes, weights)
+        made = StratifiedReduction(cells.flatten(), rows, shares.flatten(), self._reduced, sizes, weights)
+        return replace(made, dense=dense_of(made, P * len(cells))) if cells.shape[1] >= MANY_COLUMNS else made
 
 
 def _unbind(joint: Reduction) -> list[Reduction]:

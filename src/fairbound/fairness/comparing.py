@@ -144,6 +144,26 @@ class Differences:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Some of the contrasts of `of`: those numbered `rows` (m,), with index and coefficient (m, t)."""
+
+    of: Differences
+    rows: np.ndarray
+
+    @property
+    def index(self) -> np.ndarray:
+        return self.of.index[self.rows]
+
+    @property
+    def coefficient(self) -> np.ndarray:
+        return self.of.coefficient[self.rows]
+
+    def name(self, i: int) -> str:
+        """What the i-th of them compares."""
+        return self.of.name(int(self.rows[i]))
+
+
+@dataclass(frozen=True)
 class Singles:
     """Every value of every group by itself: index (R * k, 1) units, coefficient (R * k, 1), and their names."""
 

@@ -17,7 +17,7 @@ from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.contrasts import Contrasts, GapBounds
 from fairbound.confidence.means import mean_bounds, mean_rows_needed, welch_bounds
 from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_bounds
-from fairbound.fairness.comparing import Compared, Differences, Singles, differences, singles
+from fairbound.fairness.comparing import Compared, Differences, Part, Singles, differences, singles
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import Values, share_of
 
@@ -35,7 +35,7 @@ class Sets:
     values: list[tuple[Compared, Values]]
     index: np.ndarray
     coefficient: np.ndarray
-    found: list[Differences | Singles]
+    found: list[Differences | Part | Singles]
 
     def joined(self, part: str) -> np.ndarray:
         """(U,) one of the arrays of Values, all sets and values one after another."""
@@ -61,15 +61,18 @@ def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
         of = bound.values(rows, compared)
         k, r = len(compared), len(bound.tails)
         if bound.compares == "values":
-            made: Differences | Singles = singles(compared, bound.tails)
+            made: Differences | Part | Singles = singles(compared, bound.tails)
             at, c = made.index, made.coefficient
         else:
             against: Any = "pairwise" if bound.against == "best" else bound.against
             ratio = bound.bound if bound.compares == "ratios" else None
-            made = differences(
-                compared, against, bound.tails, summed=bound.summed, averaged=bound.averaged, ratio=ratio
+            part: Differences | Part = bound.stated_of(
+                differences(compared, against, bound.tails, summed=bound.summed, averaged=bound.averaged, ratio=ratio)
             )
-            at, c = _without_overall(made, of.totals, k) if against == "overall" else (made.index, made.coefficient)
+            if not len(part.index):
+                continue
+            made = part
+            at, c = _without_overall(part, of.totals, k) if against == "overall" else (part.index, part.coefficient)
         at = at - at // (k + 1)  # units without the overall ones are the cells in order
         values.append((compared, of))
         found.append(made)
@@ -82,7 +85,7 @@ def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
     return sets, sorted(set(missing))
 
 
-def _without_overall(made: Differences, totals: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def _without_overall(made: Differences | Part, totals: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The contrasts with the value of all rows written as the mean of the groups', weighted by their rows."""
     index, coefficient = made.index, made.coefficient
     share = totals / np.maximum(totals.sum(1, keepdims=True), 1e-300)  # (R, k)

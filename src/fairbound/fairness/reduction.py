@@ -18,6 +18,7 @@ from fairbound.fairness.contrasts import Contrasts, Memo
 from fairbound.fairness.plan import Plan
 
 DENSE_LIMIT = 1 << 16  # largest m * P * B kept as a matrix
+DENSE_FOR = 4  # or for each indexed entry, of which a row has one in every column
 DENSE_TOTAL = 1 << 24  # largest total over the batches and runs made at once
 
 
@@ -85,21 +86,37 @@ class StratifiedReduction(IndexedReduction):
     """The same of a whole table sorted by stratum: each stratum is summed first and then counts as one row.
 
     cells, rows and shares: of the S strata, a row each. weights: (P*B) of single rows, None where all are equal. sizes: (P*S)
-    rows of each stratum, once for each row function.
+    rows of each stratum, once for each row function. dense: the map from (P*S) sums of strata to the constraints as a matrix, where
+    that is cheaper.
     """
 
     sizes: np.ndarray
     weights: Tensor | None = None
+    dense: DenseReduction | None = None
+
+    def values(self, phi: Tensor) -> tuple[Tensor, Memo | None]:
+        return super().values(phi) if self.dense is None else self.dense.values(self._sums(phi))
+
+    def vjp(self, w: Tensor, memo: Memo | None = None) -> Tensor:
+        return super().vjp(w, memo) if self.dense is None else self._of_rows(self.dense.vjp(w))
 
     def means(self, phi: Tensor) -> Tensor:
+        return super().means(self._sums(phi))
+
+    def spread(self, dq: Tensor) -> Tensor:
+        return self._of_rows(super().spread(dq))
+
+    def _sums(self, phi: Tensor) -> Tensor:
+        """(…, P*S) of rows (…, P*B)."""
         phi = phi if self.weights is None else phi * self.weights
         starts = np.cumsum(self.sizes) - self.sizes
         runs = phi.shape[-1] * np.arange(phi.numel() // phi.shape[-1])  # one after another, each summed as it is alone
         sums = np.add.reduceat(phi.flatten().numpy(), (runs[:, None] + starts).ravel())
-        return super().means(torch.from_numpy(sums).view(*phi.shape[:-1], -1))
+        return torch.from_numpy(sums).view(*phi.shape[:-1], -1)
 
-    def spread(self, dq: Tensor) -> Tensor:
-        rows = torch.from_numpy(np.repeat(super().spread(dq).numpy(), self.sizes, axis=-1))
+    def _of_rows(self, of_strata: Tensor) -> Tensor:
+        """(…, P*B) of what a row of each stratum has, (…, P*S)."""
+        rows = torch.from_numpy(np.repeat(of_strata.numpy(), self.sizes, axis=-1))
         return rows if self.weights is None else rows * self.weights
 
     def of_strata(self, w: Tensor, functions: int) -> tuple[Tensor, list[tuple[int, int]]]:
@@ -145,17 +162,23 @@ def reduction(contrasts: Contrasts, cells: Tensor, shares: Tensor) -> Reduction:
     rows = entry_rows(plan, size, cells.device)
     indexed = IndexedReduction(cells.flatten(-2), rows, shares.flatten(-2), contrasts)
     width = len(plan.functions) * size
-    matrix = plan.m * width
-    if (
-        not contrasts.linear
-        or plan.beyond_means
-        or matrix > DENSE_LIMIT
-        or matrix * cells.shape[:-2].numel() > DENSE_TOTAL
-    ):
+    if plan.m * width * cells.shape[:-2].numel() > DENSE_TOTAL:
         return indexed
-    flat, entries = indexed.cells, indexed.shares
+    return dense_of(indexed, width) or indexed
+
+
+def dense_of(indexed: IndexedReduction, width: int) -> DenseReduction | None:
+    """The same map as a matrix (…, m, width) of rows or strata; None where that would be dearer, or cannot be.
+
+    Of contrasts that are sums, a matrix up to DENSE_LIMIT entries, or up to DENSE_FOR times as many as there are indexed entries.
+    """
+    contrasts, flat, entries = indexed.contrasts, indexed.cells, indexed.shares
+    plan = contrasts.plan
+    limit = max(DENSE_LIMIT, DENSE_FOR * flat.shape[-1])
+    if not contrasts.linear or plan.beyond_means or plan.m * width > limit:
+        return None
     means = entries.new_zeros(*flat.shape[:-1], (plan.n_cells + 1) * width)
-    position = torch.arange(size, device=cells.device) if rows is None else rows
+    position = torch.arange(width, device=flat.device) if indexed.rows is None else indexed.rows
     means.scatter_add_(-1, flat * width + position, entries)
     means = means.view(*flat.shape[:-1], plan.n_cells + 1, width)[..., : plan.n_cells, :]
     return DenseReduction(contrasts.matrix @ means, contrasts.bounds)

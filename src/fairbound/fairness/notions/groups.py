@@ -19,7 +19,7 @@ from torch import Tensor
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import CONDITION, Builder
-from fairbound.fairness.comparing import Compared, attribute_sets, differences, singles
+from fairbound.fairness.comparing import Compared, Differences, Part, attribute_sets, differences, singles
 from fairbound.fairness.judging import judge_groups, measured_groups
 from fairbound.fairness.language import Key, Word, number_text
 from fairbound.fairness.scored import Finding, Scored
@@ -168,12 +168,18 @@ class GroupBound(Bound):
                 self._compile_best(builder, compared, numbers)
             else:
                 ratio = self.bound if self.compares == "ratios" else None
-                found = differences(
-                    compared, self.against, self.tails, summed=self.summed, averaged=self.averaged, ratio=ratio
+                found = self.stated_of(
+                    differences(
+                        compared, self.against, self.tails, summed=self.summed, averaged=self.averaged, ratio=ratio
+                    )
                 )
                 index = numbers.ravel()[found.index]
                 bound = None if ratio is None else 0.0
                 builder.contrasts(index, found.coefficient, found.name, bound, self._spare(builder.occurring))
+
+    def stated_of(self, found: Differences) -> Differences | Part:
+        """Those of all contrasts of a set of groups that the bound states: all of them, unless a notion states fewer."""
+        return found
 
     def _spare(self, occurring: Occurring) -> float | None:
         """Of ratios, what lies between the bound and equality at the rate of positive labels."""

@@ -1,6 +1,7 @@
 """Notions on the mean losses of groups: their differences, and each by itself.
 
-Source: Kliachkin et al. (2025), Table 1; Agarwal, Dudik, Wu (2019) for bounded group loss.
+Source: Kliachkin et al. (2025), Table 1; Agarwal, Dudik, Wu (2019) for bounded group loss; Narasimhan et al. (2020) and equation
+(18) of PLADA for losses of groups above that of all rows.
 """
 
 from __future__ import annotations
@@ -8,7 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from fairbound.base.errors import OptionError
+import numpy as np
+
+from fairbound.base.errors import EmptyGroupError, OptionError
+from fairbound.fairness.builder import Builder
+from fairbound.fairness.comparing import Differences, Part
 from fairbound.fairness.language import Key, Word
 from fairbound.fairness.notions.gaps import check_aggregated
 from fairbound.fairness.notions.groups import LossBound
@@ -64,3 +69,47 @@ class GroupLoss(LossBound):
                 f"{self.name} compares no groups, so against={self.against!r} says nothing; leave it out."
             )
         super().__post_init__()
+
+
+@register()
+@dataclass(frozen=True, kw_only=True)
+class ExcessLoss(LossBound):
+    """The mean loss of every group is at most `bound` above that of all rows whose group is known.
+
+    skip: the label of groups that are not bounded; None for none. So attributes that are subgroups, with rows outside labelled
+    "out", are bounded by skip=out, one constraint each, overlap as they may.
+    """
+
+    against: Literal["overall"] = "overall"  # type: ignore[assignment]
+    skip: str | None = None
+
+    name = "excess_loss"
+    OPTIONS: ClassVar[Any] = {
+        "skip": Key("skip"),
+        **{
+            key: option
+            for key, option in LossBound.OPTIONS.items()
+            if not (isinstance(option, (Word, Key)) and option.field == "against")
+        },
+    }
+
+    def __post_init__(self) -> None:
+        if self.against != "overall":
+            raise OptionError(f"{self.name} compares every group with all rows, got against={self.against!r}.")
+        super().__post_init__()
+
+    @property
+    def against_everyone(self) -> bool:
+        return False
+
+    def stated_of(self, found: Differences) -> Part:
+        """A group's loss less that of all rows: every other contrast, of the groups not called `skip`."""
+        group = found.a[np.arange(len(found.index)) // 2 // len(found.tails)]
+        kept = np.array([found.compared.name(int(g)) != self.skip for g in group], dtype=bool)
+        return Part(found, np.flatnonzero(kept & (np.arange(len(found.index)) % 2 == 0)))
+
+    def compile(self, builder: Builder) -> None:
+        """Raises: EmptyGroupError where every group is skipped."""
+        if all(label == self.skip for labels in builder.occurring.labels for label in labels):
+            raise EmptyGroupError(f"{self.text!r}: every group is called {self.skip!r}; correct skip=.")
+        super().compile(builder)
