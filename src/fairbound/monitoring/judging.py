@@ -3,7 +3,8 @@
 What a bound compares is that of the audit (`fairness.judging`); the limits are those of `confidence.sequences`. Comparisons of
 the same cells share one set of rates. The error probability of a bound is divided among these sets once, at the first look with
 at least START rows, and stays so: a set keeps its share for ever. A set that appears later, because a new group did, takes of
-what was kept back for late ones: the i-th of them a share 1 / (i (i + 1)) of it, which add up to one.
+what was kept back for late ones: the i-th of them a share 1 / (i (i + 1)) of it, which add up to one. The limit within
+which a bound is met uses the whole error for each comparison: it fails only where that of the largest one does.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def judge_in_time(
         *_counts(bound, sets, rows, rows.each), [b if b is None else _counts(bound, sets, rows, b) for b in before]
     )
     error = alpha * shares.of(_names(sets, names))
-    found = _bounds(bound, counts, sets, error)
+    found = _bounds(bound, counts, sets, error, alpha)
     verdict = found.verdict(float(bound.bound))
     contrasts = Contrasts(sets.index, sets.coefficient)
     transform = sets.values[0][1].transform
@@ -82,7 +83,7 @@ def judge_in_time(
         | contrast_facts(found, sets.name)
         | {
             "verdict": verdict,
-            "rows_needed": _rows_needed(counts, rows.total, contrasts, limit, error, transform)
+            "rows_needed": _rows_needed(counts, rows.total, contrasts, limit, error, alpha, transform)
             if needed and verdict == "insufficient"
             else None,
             "method": METHOD,
@@ -101,16 +102,24 @@ def _counts(bound: Any, sets: Sets, rows: Scored, each: np.ndarray | None) -> tu
     return np.rint(successes), np.rint(trials)
 
 
-def _bounds(bound: Any, counts: CountsInTime, sets: Sets, error: np.ndarray) -> GapBounds:
+def _bounds(bound: Any, counts: CountsInTime, sets: Sets, error: np.ndarray, alpha: float) -> GapBounds:
+    """error: (m,) of each contrast. The limit within which a bound is met needs no sharing: see `confidence.contrasts.largest`."""
     if bound.compares == "ratios":
-        return _ratios(counts, sets.index[:, ::-1], error)
-    contrasts = Contrasts(sets.index, sets.coefficient)
-    lower, upper = anytime_bounds(counts, contrasts, error, sets.values[0][1].transform)
-    return largest(contrasts, contrasts.of(sets.joined("estimates")), lower, upper)
+        return _ratios(counts, sets.index[:, ::-1], error, alpha)
+    contrasts, transform = Contrasts(sets.index, sets.coefficient), sets.values[0][1].transform
+    lower, upper = anytime_bounds(counts, contrasts, error, transform)
+    singles = anytime_bounds(counts, contrasts, alpha, transform)[1]
+    return largest(contrasts, contrasts.of(sets.joined("estimates")), lower, upper, singles)
 
 
 def _rows_needed(
-    counts: CountsInTime, rows: int, contrasts: Contrasts, bound: float, error: np.ndarray, transform: Transform | None
+    counts: CountsInTime,
+    rows: int,
+    contrasts: Contrasts,
+    bound: float,
+    error: np.ndarray,
+    alpha: float,
+    transform: Transform | None,
 ) -> int | None:
     """About how many rows in all would decide, to 10 %, if rates and shares stayed as observed; None beyond 10^9."""
     grid = np.unique(np.round(rows * 1.1 ** np.arange(1, 200)))
@@ -121,13 +130,15 @@ def _rows_needed(
     passed = [j for j in range(1, 40) if checkpoint_rows(j) < grid[-1]]
     n = [grid[:, None] * share] + [np.minimum(grid, checkpoint_rows(j))[:, None] * share for j in passed]
     in_time = CountsInTime.of(p * n[0], n[0], [(p * m, m) for m in n[1:]])
-    lower, upper = anytime_bounds(in_time, contrasts, error, transform)
+    lower = anytime_bounds(in_time, contrasts, error, transform)[0]
+    upper = anytime_bounds(in_time, contrasts, alpha, transform)[1]
     decided = (upper <= bound).all(-1) | (lower > bound).any(-1)
     return int(grid[np.argmax(decided)]) if decided.any() else None
 
 
-def _ratios(counts: CountsInTime, pairs: np.ndarray, error: np.ndarray) -> GapBounds:
+def _ratios(counts: CountsInTime, pairs: np.ndarray, error: np.ndarray, alpha: float) -> GapBounds:
     lower, upper = anytime_ratio_bounds(counts, pairs, error)
+    alone = anytime_ratio_bounds(counts, pairs, alpha)[0]
     p = np.divide(counts.successes, counts.trials, out=np.full(counts.trials.shape, np.nan), where=counts.trials > 0)
     a, b = p[pairs.T]
     estimates = np.divide(a, b, out=np.where(a == b, 1.0, np.inf), where=b > 0)
@@ -135,7 +146,7 @@ def _ratios(counts: CountsInTime, pairs: np.ndarray, error: np.ndarray) -> GapBo
     known = ~np.isnan(estimates)
     worst = int(np.argmin(np.where(known, estimates, np.inf))) if known.any() else 0
     most = min(float(upper.min()), 1.0)  # each pair is there in both orders
-    return GapBounds(float(estimates[worst]), float(lower.min()), most, worst, estimates, lower, upper, "at least")
+    return GapBounds(float(estimates[worst]), float(alone.min()), most, worst, estimates, lower, upper, "at least")
 
 
 def _names(sets: Sets, names: list[str]) -> list[str]:
@@ -171,6 +182,6 @@ def _of_class(
         value, lower, upper = 1 - value, 1 - upper, 1 - lower
     measured = {"value": value, "lower": lower, "upper": upper}
     undecided = needed and verdict == "insufficient"
-    more_rows = _rows_needed(counts, rows.total, alone, bound.bound, error, None) if undecided else None
+    more_rows = _rows_needed(counts, rows.total, alone, bound.bound, error, alpha, None) if undecided else None
     more = {"verdict": verdict, "rows_needed": more_rows, "worst": None, "method": METHOD, "why": None}
     return measured | more | {"groups": {name: int(counts.trials[0])}, "contrasts": [{"name": name, **measured}]}
