@@ -227,7 +227,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             x0=x0,
         )
         self.solution_ = trained.solution
-        self.x_ = self.solution_.x
+        self.x_ = self.solution_.x[: self.model_.n]  # without what is trained beside the model
         self.trajectory_ = trajectory(self.solution_.records, trained.problem.plan)
         self.fit_report_ = fit_report(trained, seed, self.encoder_report_, notes)
         self.rule_ = None

@@ -39,14 +39,14 @@ def finished(
     problem: of the mean loss of an MLP with one score. held: rows on which the bounds are to be met too. refined, options: as
     in `train_full_batch`.
     """
-    x = solution.last
+    x, more = problem.split(solution.last)
     own = last_layer(problem, x, refined)
     beside = None if held is None else last_layer(held, x, refined, own.plan)
-    options |= {"validation": beside, "x0": x[-own.n :]}
+    options |= {"validation": beside, "x0": torch.cat([x[-own.model.n :], more])}
     after, facts = train_full_batch(own, None, FullBatchALM(), refined=refined, **options)
     if after.stopped == "interrupted" or (solution.found and not after.feasible):
         return replace(solution, stopped=after.stopped), {}
-    before = x[: -own.n]
+    before = x[: -own.model.n]
     whole = replace(after, x=torch.cat([before, after.x]), last=torch.cat([before, after.last]))
     return joined(solution, whole), facts
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,10 +34,10 @@ class Batch:
 
     features (..., B, d), as SparseRows where the table is sparse; targets (..., B); objective (..., B): weight of each row's loss in f; reduction: row values to
     constraint values; seen (..., m) or None; cells (..., B, C); seed: for modules with dropout; rows (..., B): places
-    among the problem's sorted rows, None for all of them.
+    among the problem's sorted rows, None for all of them. kept: what statistics have computed of the rows, by their own keys.
     """
 
-    __slots__ = ("cells", "features", "key", "objective", "reduction", "rows", "seed", "seen", "targets")
+    __slots__ = ("cells", "features", "kept", "key", "objective", "reduction", "rows", "seed", "seen", "targets")
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class Batch:
     ):
         self.features, self.targets, self.objective, self.reduction = features, targets, objective, reduction
         self.seen, self.cells, self.key, self.seed, self.rows = seen, cells, key, seed, rows
+        self.kept: dict[Any, Any] = {}
 
     @property
     def size(self) -> int:

@@ -140,9 +140,14 @@ class Builder:
         self._statistics.append(statistic)
         return _LATER + start + np.arange(statistic.size)
 
-    def auxiliary(self, size: int, start: float = 0.0, **domain: Any) -> np.ndarray:
+    @property
+    def auxiliaries(self) -> int:
+        """How many variables there are beside the model so far: the place of the next."""
+        return sum(a.size for a in self._auxiliaries)
+
+    def auxiliary(self, size: int, start: float | tuple[float, ...] = 0.0, **domain: Any) -> np.ndarray:
         """Numbers of the quantities that are `size` variables trained beside the model."""
-        first = sum(a.size for a in self._auxiliaries)
+        first = self.auxiliaries
         self._auxiliaries.append(Auxiliary(size, start, **domain))
         return 2 * _LATER + first + np.arange(size)
 

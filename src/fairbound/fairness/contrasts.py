@@ -154,11 +154,18 @@ def seen_contrasts(plan: Plan, present: Tensor) -> Tensor | None:
 
 def dual_scale(plan: Plan, functions: list[Pointwise]) -> np.ndarray:
     """(m,) 1/4 over the largest slope of what each contrast averages: 1 for rates by a sigmoid, 1/4 for the logistic
-    loss. Multiplies dual steps and penalties. functions: the plan's row functions, in the order of `plan.functions`."""
+    loss. Multiplies dual steps and penalties. functions: the plan's row functions, in the order of `plan.functions`. A statistic
+    may say in `slope` how steep its numbers are in one score's mean."""
     largest = np.full(plan.n_cells + 1, 0.25)
     for column in plan.columns:
         largest[column.offset : column.offset + column.cells] = functions[
             plan.functions.index(column.function)
         ].lipschitz
     extra = np.ones(plan.m - len(plan.index))
-    return np.concatenate([0.25 / largest[plan.cells_of[:, 0]], extra])
+    scale = 0.25 / largest[plan.cells_of[:, 0]]
+    start = plan.n_cells + 1
+    for statistic in plan.statistics:
+        own = (plan.index >= start) & (plan.index < start + statistic.size) & (plan.coefficient != 0)
+        scale[own.any(1)] *= 0.25 / getattr(statistic, "slope", 0.25)
+        start += statistic.size
+    return np.concatenate([scale, extra])

@@ -18,7 +18,13 @@ from fairbound.problems.domain import Domain, Space
 
 
 class Statistic(Protocol):
-    """`size` numbers of a batch that are no means over cells. unbiased: whether those of a batch are unbiased."""
+    """`size` numbers of a batch that are no means over cells. unbiased: whether those of a batch are unbiased.
+
+    One that also has `sharpened(factor)` is steeper where the metric jumps. One that has `in_parts()` is a difference of two that
+    are convex in a linear model's parameters: that statistic holds both, (..., 2 size). One that has `basis(memo)` gives all its
+    slopes at once: rows (R, B) of scores (B,), of the auxiliary variables (R, aux), and (size, R) how much of each row a
+    number takes.
+    """
 
     @property
     def size(self) -> int: ...
@@ -54,8 +60,9 @@ class Combination(Protocol):
 
 @dataclass(frozen=True)
 class Auxiliary:
-    """Variables that are trained beside the model's parameters. start: the first value of all; domain: where they lie."""
+    """Variables that are trained beside the model's parameters. start: their first values, or one for all; domain: where they
+    lie."""
 
     size: int
-    start: float = 0.0
+    start: float | tuple[float, ...] = 0.0
     domain: Domain = field(default_factory=Space)

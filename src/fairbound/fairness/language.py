@@ -32,7 +32,19 @@ class Key:
     show: Callable[[Any], str] = str
 
 
-Option = Word | Key
+@dataclass(frozen=True)
+class Form:
+    """A word of a form of its own, such as 0.05:0.3. read: the word as the field's value, None where it is no such word;
+    shown: how the form is written, for messages. many: the field holds a tuple of them, and the word may come again."""
+
+    field: str
+    read: Callable[[str], Any]
+    show: Callable[[Any], str]
+    shown: str
+    many: bool = False
+
+
+Option = Word | Key | Form
 
 _TEXT = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?:\[(.*)\])?\s*(?:(<=|>=|≤|≥|==|=|<|>)\s*(\S*))?\s*$", re.DOTALL)
 
@@ -57,6 +69,8 @@ def option_texts(bound: Any, table: Mapping[str, Option]) -> list[str]:
             if value != option.value:
                 continue
             out.append(key)
+        elif isinstance(option, Form):
+            out += [option.show(part) for part in value] if option.many else [option.show(value)]
         else:
             out.append(f"{key}={option.show(value)}")
         done.add(option.field)
@@ -108,7 +122,15 @@ def read_options(cls: type[Any], inside: str, text: str) -> dict[str, Any]:
     table: Mapping[str, Option] = cls.OPTIONS
     options: dict[str, Any] = {}
     said: dict[str, str] = {}
+    forms = [o for o in table.values() if isinstance(o, Form)]
     for word in filter(None, (o.strip() for o in inside.split(","))):
+        form, made = next(((o, value) for o in forms if (value := o.read(word)) is not None), (None, None))
+        if form is not None:
+            if form.field in said and not form.many:
+                raise OptionError(f"{said[form.field]!r} and {word!r} in {text!r} say the same thing twice; keep one.")
+            said[form.field] = word
+            options[form.field] = (*options.get(form.field, ()), made) if form.many else made
+            continue
         key, equals, value = (part.strip() for part in word.partition("="))
         if not equals and key not in table and "+" in key and "by" in table:
             key, equals, value = "by", "=", key  # names joined by + can be nothing else
@@ -127,7 +149,7 @@ def read_options(cls: type[Any], inside: str, text: str) -> dict[str, Any]:
 
 def _unknown(cls: type[Any], key: str, word: str, text: str) -> str:
     table: Mapping[str, Option] = cls.OPTIONS
-    shown = {k: f"{k}=..." if isinstance(o, Key) else k for k, o in table.items()}
+    shown = {k: f"{k}=..." if isinstance(o, Key) else o.shown if isinstance(o, Form) else k for k, o in table.items()}
     near = difflib.get_close_matches(key, list(table), 1)
     meant = f"did you mean {shown[near[0]]!r}? " if near else ""
     known = ", ".join(shown.values()) or "none"

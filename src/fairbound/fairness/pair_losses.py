@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
+from fairbound.fairness.row_sets import cells_within, set_shares
 from fairbound.ranking.wins import cell_wins
 
 PAIRS_AT_ONCE = 1 << 22
@@ -238,19 +239,13 @@ class PairLosses:
     def value(self, scores: Tensor, z: Tensor, batch: Any, true: bool) -> tuple[Tensor, Any]:
         if scores.shape[-1] != batch.targets.shape[-1] or scores.dim() < batch.targets.dim():
             raise OptionError("areas under ROC curves need one score per row; the model gives one for every class.")
-        cells = batch.cells - self.offset
-        k = self.sets.shape[1]
-        cells = torch.where((cells >= 0) & (cells < k), cells, -1).amax(-1)
         weight = batch.objective
         if true:
+            cells = cells_within(batch, self.offset, self.sets.shape[1])
             table = self._exact(scores, cells.expand(scores.shape), weight.expand(scores.shape)).to(scores)
             return self._of_pairs(table), None
-        inside = torch.as_tensor(np.pad(self.sets, ((0, 0), (0, 1))), device=scores.device)
-        share = inside[:, cells].movedim(0, -2) * weight.unsqueeze(-2)
-        total = share.sum(-1, keepdim=True)
-        W = torch.where(total > 0, share / total.clamp_min(1e-300 if share.dtype == torch.float64 else 1e-30), 0.0)
-        W = W.expand(*scores.shape[:-1], *W.shape[-2:])
-        there = (total > 0).squeeze(-1).expand(W.shape[:-1])
+        W, there = set_shares(batch, self.offset, self.sets)
+        W, there = W.expand(*scores.shape[:-1], *W.shape[-2:]), there.expand(*scores.shape[:-1], there.shape[-1])
         both = there.unsqueeze(-1) & there.unsqueeze(-2)
         table = torch.where(both, self.loss.table(scores, W), 0.5)
         return self._of_pairs(table), (scores, W, both)

@@ -21,8 +21,9 @@ from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import dual_scale
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.objectives import Accuracy, ClassLoss, objective_of
+from fairbound.fairness.parts import plan_parts
 from fairbound.fairness.plan import Plan
-from fairbound.fairness.pointwise import LOGISTIC, Pointwise, loss_named
+from fairbound.fairness.pointwise import HINGE, LOGISTIC, SQUARED, Pointwise, loss_named
 from fairbound.fairness.row_checks import check_outputs, sorted_rows, sorted_weights
 from fairbound.fairness.verbs import Verbs
 from fairbound.models.mlp import MLP
@@ -36,6 +37,7 @@ from fairbound.rows.groups import Groups
 from fairbound.rows.sampling import Strata
 from fairbound.rows.sparse import SparseRows
 
+CONVEX = (LOGISTIC, HINGE, SQUARED)
 CURVATURE_ROWS = 50_000
 MOST_CURVED = 2000
 """Rows and parameters up to which second moments are taken."""
@@ -127,6 +129,7 @@ class FairProblem(Verbs, BaseProblem):
         self.refined = isinstance(minimised, Accuracy)
         self._one_hot: dict[Any, Tensor] = {}
         self._curvature: Tensor | None = None
+        self._parts: Any = None
 
     def _check_cells(self) -> None:
         used = self.plan.used_cells()
@@ -157,7 +160,9 @@ class FairProblem(Verbs, BaseProblem):
     def start(self, seeds: Sequence[int]) -> Tensor:
         starts = [self.model.start(torch.Generator().manual_seed(seed_for("start", root=s)), self.dtype) for s in seeds]
         x = starts[0] if len(seeds) == 1 else torch.stack(starts)
-        more = [torch.full((*x.shape[:-1], a.size), a.start, dtype=self.dtype) for a in self.plan.auxiliaries]
+        firsts = [torch.as_tensor(a.start, dtype=self.dtype) for a in self.plan.auxiliaries]
+        sizes = [(*x.shape[:-1], a.size) for a in self.plan.auxiliaries]
+        more = [first.expand(size) for first, size in zip(firsts, sizes, strict=True)]
         return torch.cat([x, *more], dim=-1).to(self.device)
 
     # -- the same rows under other functions --------------------------------------------------------------------
@@ -169,7 +174,7 @@ class FairProblem(Verbs, BaseProblem):
         if self.plan.statistics:  # else the plan, and what it has computed, is shared
             steeper = (s.sharpened(factor) if hasattr(s, "sharpened") else s for s in self.plan.statistics)
             made.plan = replace(self.plan, statistics=tuple(steeper))
-        made._kept = None
+        made._kept = made._parts = None
         return made
 
     def with_objective(self, objective: Accuracy) -> FairProblem:
@@ -177,8 +182,37 @@ class FairProblem(Verbs, BaseProblem):
         plan = self.plan
         assert plan.objective is not None
         self.curvature()  # taken once: the copies share it
+        return self._under(replace(plan, objective=replace(plan.objective, coefficient=objective.coefficients)))
+
+    @property
+    def plus(self) -> FairProblem | None:  # type: ignore[override]
+        """Of the split into differences of convex functions the part with the bounds; None where none is known. It promises to be
+        convex for a linear model and a convex loss; for others it is convex but for a term in |x|^2."""
+        parts = self._in_parts()
+        return None if parts is None else parts[0]
+
+    @property
+    def minus(self) -> FairProblem | None:  # type: ignore[override]
+        """What `plus` is to be lessened by."""
+        parts = self._in_parts()
+        return None if parts is None else parts[1]
+
+    def _in_parts(self) -> tuple[FairProblem, FairProblem] | None:
+        """Both parts, made once; their batches are this problem's."""
+        if self._parts is None:
+            plans = plan_parts(self.plan) if self.model.outputs == 1 else None
+            self._parts = ()
+            if plans is not None:
+                self._parts = tuple(self._under(plan) for plan in plans)
+                linear = isinstance(self.model, MLP) and not self.model.hidden
+                for part in self._parts:
+                    part._parts, part.convex = (), linear and self.loss in CONVEX
+        return self._parts or None  # type: ignore[return-value]
+
+    def _under(self, plan: Plan) -> FairProblem:
+        """This problem under another plan with the same columns. Rows are shared."""
         made = copy(self)
-        plan = replace(plan, objective=replace(plan.objective, coefficient=objective.coefficients))
+        made._parts = None
         Verbs.__init__(
             made, self.model, self.loss, self.features, self.targets, self.cells, self.row_weight, self.strata, plan
         )
@@ -189,7 +223,7 @@ class FairProblem(Verbs, BaseProblem):
         model, features = self.model, self.features
         if not isinstance(model, MLP) or model.hidden or model.outputs > 1:
             return None
-        if model.n != self.n or model.n > MOST_CURVED:
+        if model.n > MOST_CURVED:
             return None
         if self._curvature is None:
             step = -(-self.rows // CURVATURE_ROWS)
@@ -201,7 +235,9 @@ class FairProblem(Verbs, BaseProblem):
             second, mean = rows.T @ rows / rows.shape[0], np.asarray(rows.mean(axis=0, dtype=np.float64)).reshape(1, -1)
             second = second.toarray() if isinstance(features, SparseRows) else second
             whole = np.block([[second, mean.T], [mean, np.ones((1, 1))]]) if model.bias else second
-            self._curvature = torch.as_tensor(whole, dtype=torch.float64)
+            more = self.n - model.n
+            scale = np.eye(more) * np.trace(whole) / len(whole) if more else np.zeros((0, 0))
+            self._curvature = torch.block_diag(torch.as_tensor(whole, dtype=torch.float64), torch.from_numpy(scale))
         return self._curvature
 
     @cached_property
@@ -289,6 +325,6 @@ class FairProblem(Verbs, BaseProblem):
 
 def _joint_domain(n: int, domain: Domain, plan: Plan) -> Domain:
     """The domain of the model's n parameters and of the auxiliary variables after them."""
-    if not plan.auxiliaries:
+    if all(isinstance(d, Space) for d in (domain, *(a.domain for a in plan.auxiliaries))):
         return domain
     return Product([domain, *(a.domain for a in plan.auxiliaries)], [n, *(a.size for a in plan.auxiliaries)])

@@ -129,6 +129,11 @@ class Verbs(Batches):
             jacobian = self._joint_jacobian(tape, scores, batch, which)
             check_finite(jacobian, lambda: self._explain(scores, batch))
             return evaluation, jacobian
+        own = self._at_once(tape, scores, batch, memo) if x.dim() == 1 else None
+        if own is not None:
+            jacobian = own if which is None else own[list(which)]
+            check_finite(jacobian, lambda: self._explain(scores, batch))
+            return evaluation, jacobian
         zero = scores.new_zeros(*evaluation.g.shape)
         w0 = torch.ones((*x.shape[:-1], 1), dtype=self.dtype, device=x.device) if x.dim() > 1 else 1.0
         made: dict[int, Tensor] = {}
@@ -166,6 +171,29 @@ class Verbs(Batches):
             pieces = reduce.vjp(some).split(batch.size, dim=-1)  # type: ignore[union-attr]
             out.append(tape.vjp(sum(self._per_row(w) * s for w, s in zip(pieces, slopes, strict=True))))
         return torch.cat(out)
+
+    def _at_once(self, tape: Any, scores: Tensor, batch: Batch, memo: Any) -> Tensor | None:
+        """(1 + m, n) gradients where all constraints are contrasts of one statistic that knows all its slopes at once, and of
+        auxiliary variables; None for others."""
+        plan = self.plan
+        single = len(plan.statistics) == 1 and hasattr(plan.statistics[0], "basis") and not plan.combinations
+        linear = isinstance(self.model, MLP) and not self.model.hidden
+        if (
+            not (single and linear and self.contrasts.linear)
+            or (plan.index[plan.coefficient != 0] <= plan.n_cells).any()
+        ):
+            return None
+        rows, of_auxiliaries, mix = plan.statistics[0].basis(memo.statistics[0])  # type: ignore[attr-defined]
+        w = torch.eye(self.m, dtype=scores.dtype, device=scores.device)
+        w = w if batch.seen is None else w * batch.seen
+        dq = self.contrasts.vjp(w, None)[:, plan.n_cells + 1 :]
+        dq, dz = dq[:, : len(mix)] @ mix, dq[:, len(mix) :]
+        some = dq.any(0).nonzero().flatten()
+        dq, rows = dq[:, some], rows[some]
+        if of_auxiliaries is not None:
+            dz = dz + dq @ of_auxiliaries[some]
+        f = self._gradient(tape, scores, batch, 1.0, None, memo)
+        return torch.cat([f.unsqueeze(0), torch.cat([dq @ tape.vjp(rows), dz], -1)])
 
     @cached_property
     def _mirrored(self) -> dict[int, int]:

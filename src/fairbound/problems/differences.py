@@ -97,7 +97,9 @@ class Linearised(Wrapper):
                 "both, or take fairbound.problems.differences.Difference(plus, minus)."
             )
         self.upper, self.lower, self.centre = inner.plus, inner.minus, centre.clone()
-        self.convex, self.plus, self.minus = True, None, None
+        self.convex, self.plus, self.minus = inner.plus.convex, None, None
+        self._last: Any = None
+        self._tangents: tuple[Any, Evaluation, Tensor] | None = None
 
     def values(self, x: Tensor, batch: Any, true: bool = False) -> Evaluation:
         """f (...,) and g (..., m) of the model; with `true` the problem's own, whose metric has no model."""
@@ -109,13 +111,21 @@ class Linearised(Wrapper):
         self, x: Tensor, batch: Any, weights: Weights | Callable[[Evaluation], Weights]
     ) -> tuple[Evaluation | None, Tensor]:
         """The evaluation where `weights` is a function of it (else None), and the gradient (..., n) of w0 f + w . g."""
-        chosen = weights
-        evaluation = None
-        if callable(weights):
-            evaluation = self.values(x, batch)
-            chosen = weights(evaluation)
-        plus = self.upper.gradient(x, batch, chosen)[1]
-        return evaluation, plus - self.lower.gradient(self._at(x), batch, chosen)[1]
+        evaluation: Evaluation | None = None
+        chosen: Any = weights
+
+        def seen(plus: Evaluation) -> Weights:
+            nonlocal evaluation, chosen
+            evaluation = self._over(plus, x, batch)
+            chosen = weights(evaluation)  # type: ignore[operator]
+            return chosen
+
+        slope = self.upper.gradient(x, batch, seen if callable(weights) else weights)[1]
+        tangents = self._kept(batch)
+        if tangents is None or x.dim() > 1:
+            return evaluation, slope - self.lower.gradient(self._at(x), batch, chosen)[1]
+        w0, w = chosen
+        return evaluation, slope - w0 * tangents[1][0] - (0.0 if w is None else w @ tangents[1][1:])
 
     def jvp(self, x: Tensor, batch: Any, dx: Tensor) -> Tensor:
         """(..., 1 + m): derivatives of the model along dx (..., n)."""
@@ -124,7 +134,22 @@ class Linearised(Wrapper):
     def jacobian(self, x: Tensor, batch: Any, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
         """The model's evaluation, and its gradients (..., 1 + m, n), or the rows `which` of them."""
         evaluation, rows = self.upper.jacobian(x, batch, which)
-        return self._over(evaluation, x, batch), rows - self.lower.jacobian(self._at(x), batch, which)[1]
+        tangents = self._kept(batch)
+        if tangents is not None and x.dim() == 1:
+            lower = tangents[1] if which is None else tangents[1][list(which)]
+        else:
+            lower = self.lower.jacobian(self._at(x), batch, which)[1]
+        return self._over(evaluation, x, batch), rows - lower
+
+    def _kept(self, batch: Any) -> tuple[Evaluation, Tensor] | None:
+        """Values and gradients of the minus part at the centre (n,), of a batch that comes again; None at its first call."""
+        if self._tangents is not None and self._tangents[0] is batch:
+            return self._tangents[1:]
+        if self._last is not batch or self.centre.dim() > 1:
+            self._last = batch
+            return None
+        self._tangents = (batch, *self.lower.jacobian(self.centre, batch))
+        return self._tangents[1:]
 
     def ranges(self, x: Tensor | None = None) -> Ranges | None:
         """None: the tangents are not known row by row."""
@@ -143,5 +168,9 @@ class Linearised(Wrapper):
     def _over(self, plus: Evaluation, x: Tensor, batch: Any) -> Evaluation:
         """The plus part's values less the tangents of the minus part at the centre."""
         at = self._at(x)
-        minus, along = self.lower.values(at, batch), self.lower.jvp(at, batch, x - at)
+        tangents = self._kept(batch)
+        if tangents is not None and x.dim() == 1:
+            minus, along = tangents[0], tangents[1] @ (x - at)
+        else:
+            minus, along = self.lower.values(at, batch), self.lower.jvp(at, batch, x - at)
         return _less(plus, minus.f + along[..., 0], minus.g + along[..., 1:])

@@ -156,6 +156,13 @@ class Counted(Wrapper):
         return evaluation
 
 
+def counted_with(problem: Problem, change: Callable[[Problem], Problem]) -> Problem:
+    """`change` of a problem, with what is asked of the result counted where the problem's own calls are."""
+    if isinstance(problem, Counted):
+        return Counted(change(problem.inner), problem.counts)
+    return change(problem)
+
+
 def rows_of(batch: Any) -> int:
     """The rows of each run in a batch. Raises: OptionError where the batch has no whole number `size`."""
     size = getattr(batch, "size", None)
@@ -187,6 +194,8 @@ class Rebounded(Wrapper):
             )
         self.bounds = self.own = made
         self.shift = stated - made
+        if inner.plus is not None:  # which has the bounds
+            self.plus = Rebounded(inner.plus, made)
 
     def values(self, x: Tensor, batch: Any, true: bool = False) -> Evaluation:
         return self._moved(self.inner.values(x, batch, true))

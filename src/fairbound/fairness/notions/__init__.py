@@ -23,6 +23,12 @@ from fairbound.fairness.notions.gaps import (
     TreatmentEquality,
 )
 from fairbound.fairness.notions.losses import GroupLoss, LossGap
+from fairbound.fairness.notions.partial import (
+    PartialDemographicParity,
+    PartialEqualizedOdds,
+    PartialEqualOpportunity,
+    PartialStatisticalParity,
+)
 from fairbound.fairness.notions.rankings import ExposureParity, PairwiseParity
 from fairbound.fairness.notions.ratios import DemographicParityRatio, FalsePositiveRateRatio, TruePositiveRateRatio
 from fairbound.fairness.notions.registry import NOTIONS, constraint, constraints, register
@@ -50,6 +56,10 @@ __all__ = [
     "GroupLoss",
     "LossGap",
     "PairwiseParity",
+    "PartialDemographicParity",
+    "PartialEqualOpportunity",
+    "PartialEqualizedOdds",
+    "PartialStatisticalParity",
     "PredictiveEquality",
     "PredictiveParity",
     "TreatmentEquality",

@@ -1,0 +1,239 @@
+"""Training on percentile intervals of scores: two statistics of a batch, each with convex functions it is the difference of.
+
+With q_k(theta) = mean over group k of s(h - theta), s a step that stands for "above", and T_k the share of a rank within the
+intervals of group k (see `percentiles`):
+
+    WithinShares  T_k(q_k(0)): partial demographic parity bounds their differences
+    GridParity    for levels t_1 < ... < t_P and free thresholds theta_p: twice how far q_k(theta_p) lies from the middle of the
+                  ranks at which T_k = t_p and T_k = t_p + kappa, in units of T; where no group's is above kappa, no two curves T_k
+                  are further apart than kappa, up to (1 - kappa) / (P + 1) between levels
+
+Of q = q+ - q-, convex in a linear model's parameters, min(q, a) = q+ + a - max(q- + a, q+) is a difference of convex functions.
+
+Source: He, Huang, Yao, Lin (2026), Lemmas 5.1 and 5.2, (15), (21), (84). Departs: (84) prints a sum where both sides need a mean;
+levels lie inside the interval, not at its upper end, which loses least between them; both bounds of (15) are
+written as distances from their middle, times 2 / |I|, so that kappa is in the units of the metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairbound.fairness.percentiles import EVERYTHING, Percentiles
+from fairbound.fairness.row_sets import cells_within, set_shares
+from fairbound.fairness.steps import Step
+from fairbound.ranking.exceedance import exceedance
+
+
+@dataclass(frozen=True, eq=False)
+class RowShares:
+    """What both statistics are made of. offset: of the column whose cells are numbered by the sets; sets: (S, k) bool, one set
+    for each group; step: of training; intervals: of each group. whole: whether it is the statistic, not its two parts."""
+
+    offset: int
+    sets: np.ndarray
+    step: Step
+    intervals: tuple[Percentiles, ...]
+    whole: bool = True
+    turn: ClassVar[float] = 1.0
+
+    @property
+    def slope(self) -> float:
+        """The largest slope of a number, if that of a step is 1/4."""
+        return 0.25 * self.turn / min(i.length for i in self.intervals)
+
+    def sharpened(self, factor: float) -> Any:
+        """With a step `factor` times as steep."""
+        return replace(self, step=self.step.sharpened(factor))
+
+    def in_parts(self) -> Any:
+        """The statistic [v+ | v-] of twice the size, both convex where the scores are linear, with v = v+ - v-."""
+        return replace(self, whole=False)
+
+    def _means(self, scores: Tensor, thresholds: Tensor, batch: Any) -> tuple[list[Tensor], Tensor, tuple]:
+        """q (..., S, P), or q+ and q-; which sets have rows (..., S, 1); and what `_pulled` needs."""
+        W, there = set_shares(batch, self.offset, self.sets)
+        away = scores.unsqueeze(-2) - thresholds.unsqueeze(-1)
+        made = (self.step.value(away),) if self.whole else self.step.parts(away)
+        means = [W @ v.transpose(-1, -2) for v in made]
+        return means, there.unsqueeze(-1), (away, W)
+
+    def _pulled(self, dmeans: list[Tensor], memo: tuple) -> tuple[Tensor, Tensor]:
+        """Of dq (..., S, P) of each mean: the gradients in the scores (..., B) and in the thresholds (..., P)."""
+        away, W = memo
+        slopes = (self.step.slope(away),) if self.whole else self.step.slopes(away)
+        ds: Any = 0
+        dt: Any = 0
+        for d, slope in zip(dmeans, slopes, strict=True):
+            used = d.flatten(0, -2).abs().amax(0).nonzero().flatten() if d.dim() == 2 else None
+            if used is not None and len(used) < d.shape[-1]:  # few thresholds matter, as for one constraint
+                part = (d[:, used].T @ W) * slope[used]
+                dt = dt + torch.zeros_like(d[0]).index_copy(0, used, part.sum(-1))
+            else:
+                part = (d.transpose(-1, -2) @ W) * slope
+                dt = dt + part.sum(-1)
+            ds = ds + part.sum(-2)
+        return ds, -dt
+
+    def _rows(self, memo: tuple) -> tuple[Tensor, Tensor]:
+        """(R, B) slopes of every mean of scores (B,) in the scores, and their sums (R,), minus those in its threshold."""
+        away, W = memo
+        slopes = (self.step.slope(away),) if self.whole else self.step.slopes(away)
+        rows = torch.cat([(W.unsqueeze(-2) * slope).flatten(0, 1) for slope in slopes])
+        return rows, rows.sum(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class WithinShares(RowShares):
+    """T_k(q_k(0)) of S groups. The metric's is T of the share of positive decisions."""
+
+    @property
+    def size(self) -> int:
+        return len(self.sets) * (1 if self.whole else 2)
+
+    @property
+    def unbiased(self) -> bool:
+        return all(i == EVERYTHING for i in self.intervals)
+
+    def value(self, scores: Tensor, z: Tensor, batch: Any, true: bool) -> tuple[Tensor, Any]:
+        if true:
+            W, there = set_shares(batch, self.offset, self.sets)
+            rank = (W @ (scores > 0).to(W.dtype).unsqueeze(-1)).squeeze(-1)
+            return torch.where(there, self._through([rank])[0][0], 0.5), None
+        means, there, memo = self._means(scores, scores.new_zeros(1), batch)
+        values, slopes = self._through([m.squeeze(-1) for m in means])
+        there = there.squeeze(-1)
+        made = [torch.where(there, v, e) for v, e in zip(values, (0.5, 0.0), strict=False)]
+        return torch.cat(made, -1), (memo, slopes, there)
+
+    def _through(self, means: list[Tensor]) -> tuple[list[Tensor], list[list[Tensor]]]:
+        """T (..., S) or its two parts, and for each of them its slopes in each of the means."""
+        most = max(len(i.parts) for i in self.intervals)
+        padded = [[*i.parts, *[(1.0, 1.0)] * (most - len(i.parts))] for i in self.intervals]
+        low, high = means[0].new_tensor(padded).unbind(-1)  # (S, most)
+        length = means[0].new_tensor([i.length for i in self.intervals])
+        if self.whole:
+            q = means[0].unsqueeze(-1)
+            value = (torch.minimum(q, high) - torch.minimum(q, low)).sum(-1) / length
+            return [value], [[((q > low) & (q < high)).any(-1).to(q.dtype) / length]]
+        plus, minus = (m.unsqueeze(-1) for m in means)
+        values, slopes = [], []
+        for end, constant in ((low, 1.0), (high, 0.0)):  # T = 1 + sum of max(q- + low, q+) - sum of max(q- + high, q+)
+            values.append(constant + torch.maximum(minus + end, plus).sum(-1) / length)
+            first = (plus >= minus + end).to(plus.dtype).sum(-1)
+            slopes.append([first / length, (most - first) / length])
+        return values, slopes
+
+    def vjp(self, dq: Tensor, memo: Any) -> tuple[Tensor, Tensor | None]:
+        rows, slopes, there = memo
+        parts = [torch.where(there, d, 0.0) for d in dq.split(len(self.sets), dim=-1)]
+        of_means: list[Any] = [
+            sum(d * of[which] for d, of in zip(parts, slopes, strict=True)) for which in range(len(parts))
+        ]
+        return self._pulled([d.unsqueeze(-1) for d in of_means], rows)[0], None
+
+    def basis(self, memo: Any) -> tuple[Tensor, Tensor | None, Tensor]:
+        """The slopes of all numbers, as `Statistic` says."""
+        rows, slopes, there = memo
+        mix = [torch.cat([torch.diag(torch.where(there, s, 0.0)) for s in of], -1) for of in slopes]
+        return self._rows(rows)[0], None, torch.cat(mix)
+
+
+@dataclass(frozen=True, eq=False)
+class GridParity(RowShares):
+    """[u | l], each (..., S * P): u = 2 (q - high) / |I| + kappa, l = 2 (low - q) / |I| + kappa, at thresholds among the auxiliary
+    variables, low and high being the ranks at which T_k = t_p and t_p + kappa. All are to be at most kappa.
+
+    places: (P,) which of the auxiliary variables. levels: (P,) t. kappa: the stated bound.
+    The metric's: of the shares themselves at the same thresholds, all raised by one number so that the largest is the largest
+    distance of two curves at any threshold.
+    """
+
+    places: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    levels: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    kappa: float = 0.0
+    unbiased: ClassVar[bool] = True
+    turn: ClassVar[float] = 2.0
+
+    @property
+    def size(self) -> int:
+        return 2 * len(self.sets) * len(self.levels) * (1 if self.whole else 2)
+
+    def value(self, scores: Tensor, z: Tensor, batch: Any, true: bool) -> tuple[Tensor, Any]:
+        thresholds = z[..., torch.as_tensor(self.places, device=z.device)]
+        if true:
+            W, has = set_shares(batch, self.offset, self.sets)
+            away = scores.unsqueeze(-2) - thresholds.unsqueeze(-1)
+            shares = W @ (away > 0).to(W.dtype).transpose(-1, -2)
+            made = self._sides([shares], has.unsqueeze(-1))
+            return made + (self._distance(scores, batch) - made.amax(-1)).unsqueeze(-1), None
+        means, there, memo = self._means(scores, thresholds, batch)
+        return self._sides(means, there), (memo, there, z.shape)
+
+    def _sides(self, means: list[Tensor], there: Tensor) -> Tensor:
+        """[u | l] of means (..., S, P), or their parts [u+ | l+ | u- | l-]; below the bound for sets without a row."""
+        low, high, half = (means[0].new_tensor(v) for v in self._ranks)
+        half, middle = half.unsqueeze(-1) / 2, (low + high) / 2
+        if self.whole:
+            q = torch.where(there, means[0], middle)
+            made = [(q - high) / half + self.kappa, (low - q) / half + self.kappa]
+        else:
+            plus, minus = torch.where(there, means[0], middle), torch.where(there, means[1], 0.0)
+            made = [(plus - high) / half + self.kappa, (low + minus) / half + self.kappa, minus / half, plus / half]
+        return torch.cat([v.flatten(-2) for v in made], -1)
+
+    def vjp(self, dq: Tensor, memo: Any) -> tuple[Tensor, Tensor | None]:
+        rows, there, shape = memo
+        of = [d.unflatten(-1, (len(self.sets), -1)) for d in dq.split(len(self.sets) * len(self.levels), dim=-1)]
+        of_means = [of[0] - of[1]] if self.whole else [of[0] + of[3], of[1] + of[2]]
+        half = dq.new_tensor(self._ranks[2]).unsqueeze(-1) / 2
+        ds, dt = self._pulled([torch.where(there, d / half, 0.0) for d in of_means], rows)
+        dz = dq.new_zeros(*dq.shape[:-1], shape[-1])
+        return ds, dz.index_copy(-1, torch.as_tensor(self.places, device=dz.device), dt)
+
+    def basis(self, memo: Any) -> tuple[Tensor, Tensor | None, Tensor]:
+        """The slopes of all numbers, as `Statistic` says."""
+        pair, there, shape = memo
+        rows, sums = self._rows(pair)
+        P = len(self.levels)
+        dz = rows.new_zeros(len(rows), shape[-1])
+        at = torch.as_tensor(self.places, device=rows.device).repeat(len(rows) // P)
+        dz[torch.arange(len(rows)), at] = -sums
+        size = torch.where(there, 2 / rows.new_tensor(self._ranks[2]).unsqueeze(-1), 0.0).expand(-1, P).flatten()
+        one, none = torch.diag(size), torch.diag(torch.zeros_like(size))
+        turns = [[one], [-one]] if self.whole else [[one, none], [none, one], [none, one], [one, none]]
+        return rows, dz, torch.cat([torch.cat(turn, -1) for turn in turns])
+
+    @cached_property
+    def _ranks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """low and high (S, P), the ranks between which q is to lie, and |I| (S,)."""
+        low = np.stack([i.rank(self.levels) for i in self.intervals])
+        high = np.stack([i.rank(np.minimum(self.levels + self.kappa, 1.0)) for i in self.intervals])
+        return low, high, np.array([i.length for i in self.intervals])
+
+    def _distance(self, scores: Tensor, batch: Any) -> Tensor:
+        """(...,) the largest distance of two curves; float64 on the CPU."""
+        cells = cells_within(batch, self.offset, self.sets.shape[1])
+        number = torch.as_tensor(np.append(np.where(self.sets.any(0), self.sets.argmax(0), -1), -1))
+        parts = scores, batch.objective.expand(scores.shape), number[cells.cpu()].expand(scores.shape)
+        flat = [part.reshape(-1, part.shape[-1]).cpu().numpy() for part in parts]
+        found = [
+            largest_distance(exceedance(s, group, len(self.sets), w)[1], self.intervals)
+            for s, w, group in zip(*flat, strict=True)
+        ]
+        return torch.tensor(found, dtype=torch.float64).reshape(scores.shape[:-1]).to(scores)
+
+
+def largest_distance(above: np.ndarray, intervals: Sequence[Percentiles]) -> float:
+    """Between two of the curves T_k at one threshold, from the shares above them (k, t); groups without a row (NaN) are left out."""
+    known = [i.through(a) for i, a in zip(intervals, above, strict=True) if not np.isnan(a).any()]
+    if len(known) < 2:
+        return 0.0
+    return float((np.max(known, axis=0) - np.min(known, axis=0)).max(initial=0.0))

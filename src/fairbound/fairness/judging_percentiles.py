@@ -1,0 +1,151 @@
+"""The exact value and the verdict of bounds on distributions of scores, from the curves of the shares above every score.
+
+A bound says what it makes of two groups' curves T (t,), one number for each threshold from the highest to the lowest: `gap(a, b)`,
+which must grow with a and shrink with b. Bands around the shares of the rows become bands of T, and so bounds of the gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import EmptyGroupError
+from fairbound.confidence.bands import band_widths
+from fairbound.confidence.contrasts import MOST_ROWS, GapBounds
+from fairbound.fairness.comparing import Compared
+from fairbound.fairness.judging import WEIGHTED, absent_groups, contrast_facts, nothing_found, stated_facts
+from fairbound.fairness.percentiles import Percentiles
+from fairbound.fairness.scored import Finding, Scored
+from fairbound.ranking.exceedance import exceedance
+
+METHOD = "Dvoretzky-Kiefer-Wolfowitz bands of every group's distribution of scores (guaranteed); Bonferroni over groups and stated bounds"
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Of k groups compared on one set of attributes. above: (k, t + 2) shares above every threshold, from above all scores to
+    below all. rows: (k,) effective rows. intervals: of each group."""
+
+    compared: Compared
+    above: np.ndarray
+    rows: np.ndarray
+    count: np.ndarray
+    intervals: Sequence[Percentiles]
+
+    @classmethod
+    def of(cls, rows: Scored, compared: Compared, intervals: Sequence[Percentiles]) -> Curves:
+        member, k = compared.of_rows(rows.known_groups), len(compared)
+        _, above = exceedance(rows.scores, member, k, rows.weight)
+        ends = np.zeros((k, 1)), np.ones((k, 1))
+        w = np.ones(len(rows)) if rows.weight is None else np.asarray(rows.weight, dtype=np.float64)
+        inside = member >= 0
+        total, square = (np.bincount(member[inside], weights=v[inside], minlength=k) for v in (w, w * w))
+        effective = np.divide(total**2, square, out=np.zeros(k), where=square > 0)
+        count = np.bincount(member[inside & (w > 0)], minlength=k)
+        return cls(compared, np.hstack([ends[0], above, ends[1]]), effective, count, intervals)
+
+    def moved(self, by: np.ndarray) -> np.ndarray:
+        """(k, t + 2) shares of the rows within the intervals, those of all rows moved by (k,) and kept in [0, 1]: above all
+        scores as far as a band there reaches, below all of them 1."""
+        ranks = np.clip(self.above + by[:, None], 0.0, 1.0)
+        ranks[:, -1] = 1.0
+        return np.stack([part.through(rank) for part, rank in zip(self.intervals, ranks, strict=True)])
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """(2 p,), (2 p,) every two groups in both orders, the one after the other."""
+        a, b = self.compared.pairs("pairwise")
+        return np.stack([a, b], 1).ravel(), np.stack([b, a], 1).ravel()
+
+    def name(self, i: int) -> str:
+        a, b = self.pairs()
+        return f"{self.compared.name(int(a[i]))} above {self.compared.name(int(b[i]))}"
+
+
+def curves_of(bound: Any, rows: Scored, empty: str | None = None) -> tuple[list[Curves], list[str]]:
+    """The curves of each set of attributes, and the groups left out. Raises: EmptyGroupError as the bound's `compared` does."""
+    made, missing = [], []
+    for compared, dropped in bound.compared(rows.occurring, empty):
+        made.append(Curves.of(rows, compared, bound.intervals_of(compared)))
+        missing += dropped
+    return made, missing
+
+
+def measured_curves(bound: Any, rows: Scored) -> float:
+    """The largest gap between two groups' curves."""
+    return max(float(_gaps(bound, c, 0.0).max()) for c in curves_of(bound, rows)[0])
+
+
+def judge_curves(bound: Any, rows: Scored, alpha: float) -> Finding:
+    """The verdict on the largest gap, of all sets of attributes together."""
+    base = stated_facts(bound, rows)
+    try:
+        made, dropped = curves_of(bound, rows, "drop")
+    except EmptyGroupError as error:
+        return base | nothing_found(str(error))
+    missing = sorted({*absent_groups(bound, rows), *dropped})
+    found = _bounds(bound, made, alpha, 1.0)
+    ends = np.cumsum([len(c.pairs()[0]) for c in made])
+
+    def name(i: int) -> str:
+        part = int(np.searchsorted(ends, i, side="right"))
+        return made[part].name(i - (int(ends[part - 1]) if part else 0))
+
+    verdict, needed, why = found.verdict(float(bound.bound)), None, None
+    if missing:
+        verdict = "violated" if verdict == "violated" else "insufficient"
+        why = f"No held-out row measures {', '.join(missing[:6])}{' ...' if len(missing) > 6 else ''}."
+    elif verdict == "insufficient":
+        needed = _rows_needed(bound, made, len(rows), alpha)
+    return (
+        base
+        | contrast_facts(found, name)
+        | {
+            "verdict": verdict,
+            "rows_needed": needed,
+            "method": METHOD.replace("guaranteed", "asymptotic") + WEIGHTED if rows.weight is not None else METHOD,
+            "groups": {c.compared.name(g): int(n) for c in made for g, n in enumerate(c.count)},
+            "why": why,
+        }
+    )
+
+
+def _gaps(bound: Any, curves: Curves, width: Any) -> np.ndarray:
+    """(2 p,) the gap of every ordered pair, the first group's share raised and the second's lowered by `width` (k,)."""
+    width = np.broadcast_to(np.asarray(width, dtype=np.float64), (len(curves.compared),))
+    high, low = curves.moved(width), curves.moved(-width)
+    return np.array([bound.gap(high[a], low[b]) for a, b in zip(*curves.pairs(), strict=True)])
+
+
+def _bounds(bound: Any, made: list[Curves], alpha: float, grown: float) -> GapBounds:
+    """Estimates and bounds of all pairs, as of `grown` times as many rows."""
+    widths = np.split(
+        band_widths(np.concatenate([c.rows for c in made]) * grown, alpha), np.cumsum([len(c.rows) for c in made])[:-1]
+    )
+    estimates, uppers, lowers = (
+        np.concatenate([_gaps(bound, c, sign * w) for c, w in zip(made, widths, strict=True)]) for sign in (0, 1, -1)
+    )
+    worst = int(np.argmax(estimates))
+    lower = max(0.0, float(lowers.max()))
+    return GapBounds(float(estimates[worst]), lower, float(uppers.max()), worst, estimates, lowers, uppers)
+
+
+def _rows_needed(bound: Any, made: list[Curves], rows: int, alpha: float) -> int | None:
+    """Fewest rows that would decide if the curves, and shares of rows, stayed as observed; None if 10^12 would not do."""
+    limit = float(bound.bound)
+
+    def decided(n: float) -> bool:
+        found = _bounds(bound, made, alpha, n / rows)
+        return found.upper <= limit or found.lower > limit
+
+    low, high = rows, 2 * rows
+    while not decided(high):
+        if high >= MOST_ROWS:
+            return None
+        low, high = high, 4 * high
+    while high - low > max(1, low // 1000):
+        middle = (low + high) // 2
+        low, high = (low, middle) if decided(middle) else (middle, high)
+    return high

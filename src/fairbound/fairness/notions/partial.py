@@ -1,0 +1,251 @@
+"""Bounds on the scores of a percentile interval of every group, the top being 0: fairness where it is contested.
+
+    partial_statistical_parity[0.05:0.3]   the scores of these rows have one distribution: the largest difference of the shares
+                                           above a threshold, of any threshold
+    partial_demographic_parity[0.05:0.3]   their shares of positive decisions
+    partial_group_auc[0.05:0.3]            |AUC(a, b) - 1/2| of these rows
+    partial_equal_opportunity[0.05:0.3]    shares of positive decisions, of the interval of the positive rows
+    partial_equalized_odds[0.05:0.3]       the same of the positive and of the negative rows
+
+"0:0.1+0.9:1" is a union, "Female@0.1:0.4" gives one group intervals of its own, and without one all rows count: then these are
+statistical parity of scores (Kolmogorov-Smirnov), demographic parity, group AUC, equal opportunity and equalized odds.
+
+Source: He, Huang, Yao, Lin (2026), Definitions 4.2, 4.3, A.1 to A.3. Departs: see `percentiles` for tied scores; in an area ties
+count one half.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from fairbound.base.errors import OptionError
+from fairbound.fairness.builder import CONDITION, Builder
+from fairbound.fairness.comparing import Compared, differences
+from fairbound.fairness.interval_shares import GridParity, WithinShares
+from fairbound.fairness.judging_percentiles import judge_curves, measured_curves
+from fairbound.fairness.language import Form, Key, number_text
+from fairbound.fairness.notions.groups import GroupBound
+from fairbound.fairness.notions.registry import register
+from fairbound.fairness.percentiles import EVERYTHING, Percentiles, read_own
+from fairbound.fairness.scored import Finding, Scored
+from fairbound.fairness.statistics import LOSS, RATES, Rate
+from fairbound.fairness.steps import step_named
+from fairbound.fairness.values import Values, rate_values
+
+POINTS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartialBound(GroupBound):
+    """Something of the rows whose scores lie in a percentile interval of their group differs by at most `bound`.
+
+    interval: of every group; own: (group, interval) of groups with another one.
+    surrogate: what training puts for "above": "logistic" or "clip" of the distance times sharpness.
+    """
+
+    interval: Percentiles = EVERYTHING
+    own: tuple[tuple[str, Percentiles], ...] = ()
+    surrogate: Literal["logistic", "clip"] = "logistic"
+    sharpness: float = 1.0
+
+    needs = frozenset({"groups", "two classes", "scores"})
+    OPTIONS: ClassVar[Any] = {
+        "interval": Form("interval", Percentiles.read, lambda i: i.text, "0.05:0.3"),
+        "own": Form("own", read_own, lambda o: f"{o[0]}@{o[1].text}", "GROUP@0.05:0.3", many=True),
+        **{key: option for key, option in GroupBound.OPTIONS.items() if key not in ("best", "overall", "pairwise")},
+        "surrogate": Key("surrogate"),
+        "sharpness": Key("sharpness", float, number_text),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.against != "pairwise":
+            raise OptionError(f"{self.name} compares groups pairwise, got {self.against!r}.")
+        step_named(self.surrogate, self.sharpness)
+        if not 0 < self.sharpness < math.inf:
+            raise OptionError(f"sharpness must be positive and finite, got {self.sharpness}.")
+        if len({name for name, _ in self.own}) < len(self.own):
+            raise OptionError(f"{self.text!r} gives a group two intervals; keep one, or join them by +.")
+
+    @property
+    def steps_of_rows(self) -> bool:
+        return False
+
+    def conditions(self) -> tuple[int | None, ...]:
+        return (None,)
+
+    def intervals_of(self, compared: Compared) -> tuple[Percentiles, ...]:
+        """Of each of k groups. Raises: OptionError for the name of no group."""
+        names, own = [compared.name(g) for g in range(len(compared))], dict(self.own)
+        known = {group for labels in compared.labels for group in labels} | set(names)
+        if strange := [name for name in own if name not in known]:
+            raise OptionError(
+                f"{self.text!r} gives intervals to {strange[0]!r}, which is none of the groups {', '.join(names)}."
+            )
+        return tuple(own.get(name, self.interval) for name in names)
+
+
+@register("partial_sp")
+@dataclass(frozen=True, kw_only=True)
+class PartialStatisticalParity(PartialBound):
+    """The distributions of the scores of these rows differ, in the share above any threshold, by at most `bound`.
+
+    points: percentiles at which training compares them; the verdict and the choice of the model look at every threshold.
+    sharpness: methods that sharpen surrogates begin at it.
+    """
+
+    points: int = POINTS
+    sharpness: float = 0.5
+
+    name = "partial_statistical_parity"
+    example = "0.1"
+    measures: ClassVar[str] = "a difference of distributions"
+    OPTIONS: ClassVar[Any] = {**PartialBound.OPTIONS, "points": Key("points", int)}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.points, int) or self.points < 1:
+            raise OptionError(f"points must be a whole number of at least 1, got {self.points!r}.")
+
+    def gap(self, a: np.ndarray, b: np.ndarray) -> float:
+        """The largest difference of two curves (t,)."""
+        return float((a - b).max())
+
+    def levels(self) -> np.ndarray:
+        """(points,) shares of the rows of the interval, equally spaced inside [0, 1 - bound]."""
+        return (1 - self.bound) * np.arange(1, self.points + 1) / (self.points + 1)
+
+    def compile(self, builder: Builder) -> None:
+        step = step_named(self.surrogate, self.sharpness)
+        for compared, dropped in self.compared(builder.occurring):
+            builder.drop(dropped)
+            column = builder.cells(LOSS, compared.attributes, (None,), compared.all_names)
+            levels = self.levels()
+            intervals = self.intervals_of(compared)
+            middle = np.mean([i.rank(levels) + i.rank(levels + self.bound) for i in intervals], axis=0) / 2
+            places = builder.auxiliaries + np.arange(len(levels))
+            builder.auxiliary(len(levels), tuple(step.threshold(p) for p in middle.tolist()))
+            made = builder.statistic(
+                GridParity(
+                    column.offset,
+                    _sets(column, compared),
+                    step,
+                    intervals,
+                    places=places,
+                    levels=levels,
+                    kappa=self.bound,
+                )
+            )
+            builder.contrasts(made[:, None], [1.0], partial(_name, compared, levels))
+
+    def measure(self, rows: Scored) -> float:
+        return measured_curves(self, rows)
+
+    def judge(self, rows: Scored, alpha: float) -> Finding:
+        return judge_curves(self, rows, alpha)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartialRateBound(PartialBound):
+    """Shares of positive decisions among these rows."""
+
+    rates: ClassVar[tuple[Rate, ...]]
+    needs = frozenset({"groups", "two classes"})
+    of_counts = True
+
+    @property
+    def steps_of_rows(self) -> bool:
+        return True
+
+    @property
+    def tails(self) -> tuple[str, ...]:
+        return tuple(CONDITION[r.condition] for r in self.rates)
+
+    @property
+    def higher_is_better(self) -> tuple[bool, ...]:
+        return tuple(r.higher_is_better for r in self.rates)
+
+    def conditions(self) -> tuple[int | None, ...]:
+        return tuple(r.condition for r in self.rates)
+
+    def compile(self, builder: Builder) -> None:
+        step, conditions = step_named(self.surrogate, self.sharpness), self.conditions()
+        for compared, dropped in self.compared(builder.occurring):
+            builder.drop(dropped)
+            column = builder.cells(LOSS, compared.attributes, conditions, compared.all_names)
+            sets = np.concatenate([_sets(column, compared, place) for place in range(len(conditions))])
+            intervals = self.intervals_of(compared) * len(conditions)
+            made = builder.statistic(WithinShares(column.offset, sets, step, intervals))
+            found = differences(compared, "pairwise", self.tails)
+            k = len(compared)
+            index = found.index - found.index // (k + 1)  # units without the overall ones are the sets in order
+            builder.contrasts(made[index], found.coefficient, found.name)
+
+    def values(self, rows: Scored, compared: Compared) -> Values:
+        group, intervals = compared.of_rows(rows.known_groups), self.intervals_of(compared)
+        made = [rate_values(r, rows, group, len(compared)) for r in self.rates]
+        successes, trials, count, totals = (np.stack(part) for part in zip(*made, strict=True))
+        return Values(successes, trials, count, totals, _through(intervals, len(self.rates)))
+
+
+def _name(compared: Compared, levels: np.ndarray, i: int) -> str:
+    """Of the i-th constraint: group, level, and the side of it."""
+    below, place = divmod(i, len(compared) * len(levels))
+    return (
+        f"{compared.name(place // len(levels))} at {levels[place % len(levels)]:.3g}, {'below' if below else 'above'}"
+    )
+
+
+def _sets(column: Any, compared: Compared, place: int = 0) -> np.ndarray:
+    """(k, cells) the cell of each group, of the place-th condition of the column."""
+    sets = np.zeros((len(compared), column.cells), dtype=bool)
+    sets[np.arange(len(compared)), place * column.groups + compared.codes] = True
+    return sets
+
+
+def _through(intervals: tuple[Percentiles, ...], values: int) -> Callable[[Any], np.ndarray]:
+    """T of shares (..., k) or (..., values k) of the groups; of any shape where all intervals are one."""
+    if len(set(intervals)) == 1:
+        return intervals[0].through
+
+    def of(p: Any) -> np.ndarray:
+        p = np.asarray(p, dtype=np.float64)
+        if p.shape[-1] not in (len(intervals), values * len(intervals)):
+            return p  # the ends 0 and 1, where every T is as it was
+        each = intervals * (p.shape[-1] // len(intervals))
+        return np.stack([i.through(p[..., j]) for j, i in enumerate(each)], axis=-1)
+
+    return of
+
+
+@register("partial_dp")
+@dataclass(frozen=True, kw_only=True)
+class PartialDemographicParity(PartialRateBound):
+    """Shares of positive decisions among these rows differ by at most `bound`."""
+
+    name = "partial_demographic_parity"
+    rates = (RATES["selection_rate"],)
+
+
+@register("partial_eop")
+@dataclass(frozen=True, kw_only=True)
+class PartialEqualOpportunity(PartialRateBound):
+    """Shares of positive decisions among these of the positive rows differ by at most `bound`."""
+
+    name = "partial_equal_opportunity"
+    rates = (RATES["true_positive_rate"],)
+
+
+@register("partial_equalised_odds", "partial_eod")
+@dataclass(frozen=True, kw_only=True)
+class PartialEqualizedOdds(PartialRateBound):
+    """Shares of positive decisions among these of the positive rows, and of the negative rows, differ by at most `bound`."""
+
+    name = "partial_equalized_odds"
+    rates = (RATES["true_positive_rate"], RATES["false_positive_rate"])

@@ -1,0 +1,342 @@
+"""Fairness on percentile intervals: exact values against brute force and the source's identities, the parts that training is made
+of, and verdicts against the truth of simulated groups."""
+
+import numpy as np
+import pytest
+import torch
+
+import fairbound as fb
+from fairbound.base.errors import EmptyGroupError, OptionError
+from fairbound.confidence.bands import band_widths
+from fairbound.fairness.percentiles import Percentiles
+from fairbound.fairness.problem import FairProblem
+from fairbound.fairness.steps import STEPS
+from fairbound.models.mlp import MLP
+from fairbound.ranking.exceedance import exceedance
+from fairbound.testing import check_gradient
+
+INTERVALS = [((0.0, 1.0),), ((0.05, 0.3),), ((0.0, 0.25),), ((0.7, 1.0),), ((0.0, 0.1), (0.5, 0.75))]
+TRAINED = [
+    "partial_statistical_parity[0.05:0.6,surrogate={},sharpness=2] <= 0.2",
+    "partial_demographic_parity[0.1:0.4+0.5:0.8,surrogate={}] <= 0.1",
+    "partial_equal_opportunity[0.1:0.9,a@0.2:0.6,surrogate={}] <= 0.05",
+    "partial_equalized_odds[0.05:0.9,surrogate={}] <= 0.1",
+]
+
+
+def rows(n=240, seed=0, ties=False):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    group = rng.choice(["a", "b", "c"], n, p=[0.5, 0.3, 0.2])
+    y = (rng.random(n) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
+    s = X[:, 0] + 0.4 * (group == "a")
+    return X, y, group, np.round(2 * s) / 2 if ties else s
+
+
+def problem(text, seed=0, hidden=(), dtype=torch.float64, n=240):
+    X, y, group, _ = rows(n, seed)
+    return FairProblem(MLP(3, hidden), X, y, group, text, dtype=dtype)
+
+
+def points(p, count=4, seed=0):
+    made = torch.Generator().manual_seed(seed)
+    return [p.start([0]) + torch.randn(p.n, generator=made, dtype=torch.float64) * size for size in (0.2, 0.5, 1, 3)][
+        :count
+    ]
+
+
+# -- what is measured -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parts", INTERVALS)
+def test_the_share_through_an_interval_is_that_of_its_rows(parts):
+    """(62) by counting, on scores without ties and interval ends between rows; (63) inside a single interval."""
+    rng = np.random.default_rng(1)
+    scores = rng.normal(size=400)
+    interval = Percentiles(parts)
+    rank = np.array([(scores > s).mean() for s in scores])
+    inside = np.zeros(400, dtype=bool)
+    for a, b in parts:
+        inside |= (rank >= a) & (rank < b)
+    for theta in np.r_[-9.0, np.sort(scores)[::7], 9.0]:
+        above = (scores > theta).mean()
+        assert interval.through(above) == pytest.approx((scores[inside] > theta).mean(), abs=1e-12)
+        if len(parts) == 1 and parts[0][0] <= above <= parts[0][1]:
+            a, b = parts[0]
+            assert interval.through(above) == pytest.approx((above - a) / (b - a), abs=1e-12)
+    t = np.linspace(0, 1, 21)[:-1]
+    assert interval.through(interval.rank(t)) == pytest.approx(t, abs=1e-12)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_statistical_parity_is_the_largest_distance_at_any_threshold(ties, weighted):
+    _, y, group, s = rows(ties=ties)
+    w = np.random.default_rng(3).integers(1, 5, len(s)).astype(float) if weighted else None
+    interval, own = Percentiles(((0.05, 0.4),)), Percentiles(((0.1, 0.3), (0.5, 0.9)))
+    of = {"a": interval, "b": own, "c": interval}
+    weight = np.ones(len(s)) if w is None else w
+    largest = 0.0
+    for theta in np.r_[-99, np.unique(s), np.unique(s) + 1e-9]:
+        T = [of[g].through(weight[(group == g) & (s > theta)].sum() / weight[group == g].sum()) for g in "abc"]
+        largest = max(largest, max(T) - min(T))
+    found = fb.measure(
+        "partial_statistical_parity[0.05:0.4,b@0.1:0.3+0.5:0.9]", s, y, group, sample_weight=w, threshold=0
+    )
+    assert found == pytest.approx(largest, abs=1e-12)
+    if w is not None:  # a weight is so many rows
+        again = np.repeat(np.arange(len(s)), w.astype(int))
+        text = "partial_statistical_parity[0.05:0.4,b@0.1:0.3+0.5:0.9]"
+        assert fb.measure(text, s[again], y[again], group[again], threshold=0) == pytest.approx(found, abs=1e-12)
+
+
+def test_over_all_percentiles_the_bounds_are_those_without_intervals():
+    from scipy.stats import ks_2samp
+
+    _, y, group, s = rows()
+    pairs = [("a", "b"), ("a", "c"), ("b", "c")]
+    ks = max(ks_2samp(s[group == a], s[group == b]).statistic for a, b in pairs)
+    assert fb.measure("partial_statistical_parity", s, y, group, threshold=0) == pytest.approx(ks, abs=1e-12)
+    for whole, known in (
+        ("partial_demographic_parity", "demographic_parity"),
+        ("partial_equal_opportunity", "equal_opportunity"),
+        ("partial_equalized_odds", "equalized_odds"),
+    ):
+        value = fb.measure(known, s, y, group, threshold=0)
+        assert fb.measure(whole, s, y, group, threshold=0) == pytest.approx(value, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lemma_5_1_thresholds_exist_where_parity_holds_and_else_not(seed):
+    """On continuous scores, for a fine grid of ranks p: a threshold with all ranks in [p, p + kappa |I|]."""
+    rng = np.random.default_rng(seed)
+    n = 4001
+    groups = [rng.normal(size=n), rng.normal(0.1, 1.1, size=n)]
+    s, group = np.concatenate(groups), np.repeat(["a", "b"], n)
+    alpha, beta = 0.1, 0.5
+    value = fb.measure(f"partial_statistical_parity[{alpha}:{beta}]", s, np.tile([0, 1], n), group, threshold=0)
+    _, above = exceedance(s, (group == "b").astype(int), 2)
+    step = 1 / n  # of the empirical curves
+    for kappa, holds in ((value + 2 * step / (beta - alpha), True), (value - 3 * step / (beta - alpha), False)):
+        ranks = np.linspace(alpha, beta - kappa * (beta - alpha), 4000, endpoint=False)
+        exists = [
+            bool(((above.min(0) >= p - step) & (above.max(0) <= p + step + kappa * (beta - alpha))).any())
+            for p in ranks
+        ]
+        strictly = [bool(((above.min(0) >= p) & (above.max(0) <= p + kappa * (beta - alpha))).any()) for p in ranks]
+        assert all(exists) if holds else not all(strictly)
+
+
+def test_lemma_5_2_demographic_parity_is_a_function_of_the_rates():
+    _, y, group, s = rows()
+    a, b = 0.3, 0.6
+    through = {g: (min((s[group == g] > 0).mean(), b) - min((s[group == g] > 0).mean(), a)) / (b - a) for g in "abc"}
+    expected = max(through.values()) - min(through.values())
+    assert fb.measure(f"partial_demographic_parity[{a}:{b}]", s, y, group, threshold=0) == pytest.approx(
+        expected, abs=1e-12
+    )
+    by_label = fb.measure("partial_equalized_odds[0.3:0.6]", s, y, group, threshold=0)
+    each = []
+    for label in (0, 1):
+        m = y == label
+        each.append(fb.measure("partial_demographic_parity[0.3:0.6]", s[m], y[m], group[m], threshold=0))
+    assert by_label == pytest.approx(max(each), abs=1e-12)
+
+
+# -- what is stated -------------------------------------------------------------------------------------------------------
+
+
+def test_text_and_object_are_one():
+    for text in (
+        "partial_statistical_parity[0.05:0.3] <= 0.1",
+        "partial_statistical_parity[0:0.1+0.9:1,by=race,surrogate=clip,sharpness=1,points=20] <= 0.1",
+        "partial_demographic_parity[0.05:0.3,Non-White@0.1:0.4,Some@0:0.1+0.2:0.3] <= 0.02",
+        "partial_equalized_odds <= 0.05",
+    ):
+        assert fb.constraint(text).text == text
+        assert fb.constraint(fb.constraint(text).text) == fb.constraint(text)
+    assert fb.constraint("partial_sp[0.05:0.30] <= 0.1").interval == Percentiles(((0.05, 0.3),))
+
+
+@pytest.mark.parametrize(
+    "inside, says",
+    [
+        ("0.3:0.05", "0 <= alpha < beta <= 1"),
+        ("0.1:0.3+0.2:0.4", "must not overlap"),
+        ("0.1:1.5", "0 <= alpha < beta <= 1"),
+        ("0.1:0.2,0.3:0.4", "same thing twice"),
+        ("5%:30%", "0.05:0.3"),
+        ("a@0.1:0.2,a@0.2:0.3", "two intervals"),
+        ("points=0", "points must be"),
+        ("surrogate=hinge", "surrogate must be"),
+        ("overall", "unknown option"),
+    ],
+)
+def test_what_is_no_bound_is_refused(inside, says):
+    with pytest.raises(OptionError, match=says):
+        fb.constraint(f"partial_statistical_parity[{inside}] <= 0.1")
+
+
+def test_unknown_and_empty_groups_are_named():
+    _, y, group, s = rows()
+    with pytest.raises(OptionError, match="none of the groups a, b, c"):
+        fb.measure("partial_statistical_parity[0:0.5,z@0:0.1]", s, y, group, threshold=0)
+    with pytest.raises(EmptyGroupError, match="positive row"):
+        fb.measure("partial_equal_opportunity", s, np.where(group == "c", 0, y), group, threshold=0)
+
+
+# -- what is trained ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_is_the_difference_of_convex_functions(name):
+    step = STEPS[name](3.0)
+    x = torch.linspace(-4, 4, 4001, dtype=torch.float64)
+    plus, minus = step.parts(x)
+    assert torch.allclose(plus - minus, step.value(x), atol=1e-12)
+    for part, slope in zip((plus, minus), step.slopes(x), strict=True):
+        assert part.diff().diff().min() > -1e-12  # convex on the grid
+        tangents = part[::50, None] + slope[::50, None] * (x - x[::50, None])
+        assert (part - tangents).min() > -1e-12  # subgradient inequality, at kinks too
+    p = torch.tensor([0.2, 0.7], dtype=torch.float64)
+    thresholds = torch.tensor([step.threshold(v) for v in p.tolist()], dtype=torch.float64)
+    assert torch.allclose(step.value(-thresholds), p, atol=1e-12)
+
+
+@pytest.mark.parametrize("surrogate", STEPS)
+@pytest.mark.parametrize("text", TRAINED)
+def test_parts_are_convex_and_differ_by_the_problem(text, surrogate):
+    p = problem(text.format(surrogate))
+    full = p.full()
+    assert p.plus.convex and p.minus.convex and not p.convex
+    for x in points(p):
+        e, a, b = (q.values(x, full) for q in (p, p.plus, p.minus))
+        assert torch.allclose(e.f, a.f - b.f, atol=1e-12) and torch.allclose(e.g, a.g - b.g, atol=1e-10)
+        assert b.f == 0
+        for part in (p.plus, p.minus):
+            at, slopes = part.jacobian(x, full)
+            one_by_one = [part.gradient(x, full, (0.0, w))[1] for w in torch.eye(p.m, dtype=torch.float64)]
+            assert torch.allclose(slopes[1:], torch.stack(one_by_one), atol=1e-10)
+            for other in points(p, seed=5):  # subgradient inequality
+                away = part.values(other, full).g - at.g - (slopes[1:] * (other - x)).sum(-1)
+                assert away.min() > -1e-9
+                middle = part.values((x + other) / 2, full).g
+                assert (middle - (at.g + part.values(other, full).g) / 2).max() < 1e-9
+
+
+@pytest.mark.parametrize("text", TRAINED)
+def test_gradients_are_those_of_the_values(text):
+    stated = text.format("logistic")
+    X, y, group, _ = rows(120)
+    make = lambda **kw: FairProblem(MLP(3), X, y, group, stated, **({"dtype": torch.float64} | kw))  # noqa: E731
+    check_gradient(make, kinds=("balanced", "full"), batch_size=60, points=2)
+    check_gradient(make, kinds=("full",), batch_size=60, seeds=(0, 1), points=1)
+    network = problem(stated, hidden=(4,))
+    assert network.plus is not None and not network.plus.convex
+
+
+@pytest.mark.parametrize("text", TRAINED)
+def test_the_true_value_is_the_metric(text):
+    stated = fb.constraint(text.format("clip"))
+    X, y, group, _ = rows()
+    p = problem(stated)
+    for x in points(p):
+        s = p.model.scores(x[: p.model.n], torch.as_tensor(X)).numpy()
+        value = fb.measure(stated, s, y, group, threshold=0)
+        assert float(p.evaluate(x).g.max()) == pytest.approx(value - stated.bound, abs=1e-9)
+        assert float(p.evaluate(x).extra["stated"][0]) == pytest.approx(value, abs=1e-9)
+        assert float(p.values(x, p.full(), true=True).g.max()) == pytest.approx(value - stated.bound, abs=1e-9)
+
+
+def test_the_constant_score_meets_the_surrogate():
+    for surrogate in STEPS:
+        for interval in ("0.05:0.3", "0:0.25", "0.7:1", "0:1"):
+            p = problem(f"partial_statistical_parity[{interval},surrogate={surrogate}] <= 0.1")
+            assert p.values(p.start([0]), p.full()).g.max() < 0
+
+
+def test_a_grid_met_at_every_level_bounds_the_distance():
+    """Where a steep step of training meets the bound at P levels, the curves are within kappa + (1 - kappa) / (P + 1)."""
+    rng = np.random.default_rng(0)
+    for kappa in (0.3, 0.5):
+        text = f"partial_statistical_parity[0.1:0.6,surrogate=clip,sharpness=1e6,points=9] <= {kappa}"
+        X, y, group, _ = rows(600)
+        p = FairProblem(MLP(3), X, y, group, text, dtype=torch.float64)
+        met = 0
+        for _ in range(60):
+            w = rng.normal(size=3) * [1, 1, 1]
+            s = X @ w
+            _, above = exceedance(s, np.unique(group, return_inverse=True)[1], 3)
+            distinct = np.sort(np.unique(s))[::-1]
+            stat = p.plan.statistics[0]
+            low, high, _ = stat._ranks
+            worst = np.maximum(
+                (above[:, None, :] - high[:, :, None]).max(0), (low[:, :, None] - above[:, None, :]).max(0)
+            )
+            theta = distinct[worst.argmin(-1)] + 1e-5  # just above a score, so that no step is cut
+            x = torch.cat([torch.as_tensor(np.r_[w, 0.0]), torch.as_tensor(theta)])
+            if p.values(x, p.full()).g.max() <= 0:
+                met += 1
+                value = fb.measure(text, s, y, group, threshold=0)
+                assert value <= kappa + (1 - kappa) / 10 + 2 / (0.5 * 100)  # and a row or two of the smallest group
+        assert met > 2
+
+
+@pytest.mark.parametrize(
+    "text", ["partial_statistical_parity[0.1:0.5] <= 0.1", "partial_demographic_parity[0.1:0.5] <= 0.05"]
+)
+def test_a_classifier_meets_the_true_bound_on_its_rows(text):
+    X, y, group, _ = rows(800)
+    X = np.column_stack([X, group == "a", group == "b"]).astype(float)
+    y = np.where(np.random.default_rng(4).random(800) < 0.3, (group == "a").astype(int), y)
+    free = fb.FairClassifier(random_state=0).fit(X, y)
+    held = fb.FairClassifier(text, random_state=0).fit(X, y, sensitive_features=group)
+    of = lambda m: fb.measure(text, m.decision_function(X), y, group, threshold=0)  # noqa: E731
+    assert of(free) > 0.3
+    assert of(held) <= fb.constraint(text).bound + 1e-6
+    assert (held.predict(X) == y).mean() > max(y.mean(), 1 - y.mean()) + 0.03
+
+
+# -- verdicts -------------------------------------------------------------------------------------------------------------
+
+
+def test_band_widths_are_massarts():
+    assert band_widths([100.0], 0.05) == pytest.approx(np.sqrt(np.log(40) / 200))
+    assert band_widths([100.0, 400.0], 0.05) == pytest.approx([np.sqrt(np.log(80) / 200), np.sqrt(np.log(80) / 800)])
+    assert band_widths([0.0], 0.05) == [1.0]
+
+
+def test_bands_cover_the_true_distance():
+    """Two groups whose true distance on [0.2, 0.6) is known; the bounds fail in at most 5 % of samples, up to 3 standard
+    errors of 300 of them (DKW is conservative, so they fail in far fewer)."""
+    from scipy.stats import norm
+
+    interval, rng = Percentiles(((0.2, 0.6),)), np.random.default_rng(0)
+    theta = np.linspace(-6, 6, 20001)
+    truth = np.abs(interval.through(norm.sf(theta, 0.3)) - interval.through(norm.sf(theta))).max()
+    below = above = 0
+    for _ in range(300):
+        s = np.concatenate([rng.normal(0.3, 1, 300), rng.normal(size=500)])
+        found = fb.audit(s, np.tile([0, 1], 400), np.repeat(["a", "b"], [300, 500]),
+                         "partial_statistical_parity[0.2:0.6] <= 1", threshold=0)["constraints"][0]  # fmt: skip
+        assert found["lower"] <= found["value"] <= found["upper"]
+        above += found["lower"] > truth
+        below += found["upper"] < truth
+    most = 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)
+    assert below / 300 <= most and above / 300 <= most
+
+
+def test_verdicts_say_what_rows_show():
+    rng = np.random.default_rng(0)
+    group = np.repeat(["a", "b"], 20_000)
+    s = rng.normal(size=40_000)
+    text = "partial_statistical_parity[0.1:0.6] <= {}"
+
+    def judge(s, limit):
+        return fb.audit(s, np.tile([0, 1], 20_000), group, text.format(limit), threshold=0)["constraints"][0]
+
+    assert judge(s, 0.1)["verdict"] == "met"
+    assert judge(s + (group == "a"), 0.1)["verdict"] == "violated"
+    unsure = judge(s, 0.02)
+    assert unsure["verdict"] == "insufficient" and unsure["rows_needed"] > 40_000
+    assert unsure["worst"] in ("a above b", "b above a")
