@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from fairbound.base.errors import FairboundError
     from fairbound.estimators.classifier import FairClassifier
     from fairbound.estimators.ranker import FairRanker
+    from fairbound.estimators.reduction import Reduction
+    from fairbound.estimators.regressor import FairRegressor
     from fairbound.fairness.formulate import formulate
     from fairbound.fairness.measuring import measure, scorer
     from fairbound.fairness.notions import (
@@ -63,6 +65,7 @@ _WHERE = {
     "FairClassifier": "fairbound.estimators.classifier",
     "FairProblem": "fairbound.fairness.problem",
     "FairRanker": "fairbound.estimators.ranker",
+    "FairRegressor": "fairbound.estimators.regressor",
     "FairboundError": "fairbound.base.errors",
     "FullBatchALM": "fairbound.methods",
     "Groups": "fairbound.rows.groups",
@@ -71,6 +74,7 @@ _WHERE = {
     "PLADA": "fairbound.methods",
     "PostProcessor": "fairbound.postprocessing.processor",
     "PredictiveEquality": "fairbound.fairness.notions",
+    "Reduction": "fairbound.estimators.reduction",
     "SFLS": "fairbound.methods",
     "SGD": "fairbound.methods",
     "SGDFairret": "fairbound.methods",
@@ -120,6 +124,7 @@ __all__ = [
     "FairClassifier",
     "FairProblem",
     "FairRanker",
+    "FairRegressor",
     "FairboundError",
     "FullBatchALM",
     "Groups",
@@ -127,6 +132,7 @@ __all__ = [
     "Monitor",
     "PostProcessor",
     "PredictiveEquality",
+    "Reduction",
     "SGDFairret",
     "StochasticGhost",
     "SwitchingSubgradient",

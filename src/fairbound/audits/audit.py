@@ -20,11 +20,12 @@ import numpy as np
 
 from fairbound.audits.classes import class_facts
 from fairbound.audits.groups import group_facts
+from fairbound.audits.numbers import number_facts
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.records import versions
 from fairbound.base.verdicts import AUDIT_SCHEMA, EXIT_CODES, worst_verdict
 from fairbound.fairness.notions import Bound, constraints
-from fairbound.fairness.predictions import read_predictions
+from fairbound.fairness.predictions import read_numbers, read_predictions
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups, label_text, no_groups
 from fairbound.rows.labels import read_targets
@@ -55,7 +56,7 @@ def audit(
     scores: (n,) decisions, probabilities or real scores, read by `as_logits`; threshold: where a positive decision begins,
         in the units of the scores (0 for logits). y: (n,) in {0, 1}. With more than two classes, or other labels: scores
         are the predicted labels (n,) or scores (n, k), y the labels (n,), and only bounds on classes or on the rates of every
-        class can be judged.
+        class can be judged. Under bounds on predicted numbers scores and y are these numbers.
     classes: the k labels, in the order of the scores' columns; for y in {0, 1} the labels that 0 and 1 mean.
     sensitive_features: None without bounds on groups; else anything `Groups.of` takes; pass the training Groups' `encode` of the held-out rows to have a
         group without any held-out row reported. constraint: stated bounds; None measures groups only.
@@ -71,7 +72,9 @@ def audit(
     bounds = constraints(constraint)
     alpha = (1 - confidence) / max(len(bounds), 1)
     given = Given(scores, y, sensitive_features, classes, threshold, confidence, sample_weight, compare or {})
-    if _of_classes(scores, y, classes, sensitive_features, bounds):
+    if any("predictions" in b.needs for b in bounds):
+        facts = _number_facts(given, bounds, alpha, data or {})
+    elif _of_classes(scores, y, classes, sensitive_features, bounds):
         facts = _class_facts(given, bounds, alpha, data or {})
     else:
         facts = _group_facts(given, bounds, alpha, data or {})
@@ -139,6 +142,26 @@ def _class_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
     about = facts_of_data(groups, len(rows), {"positive": None, **data, "classes": list(rows.classes)})
     label = about["label"] if about["label"] != "y" else "class"
     return {"data": about, **class_facts(rows, others, bounds, alpha, label)}
+
+
+def _number_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of an audit of predicted numbers."""
+    for bound in bounds:
+        if "predictions" not in bound.needs:
+            raise OptionError(
+                f"{bound.text!r} speaks of decisions, and others of predicted numbers; audit it by itself."
+            )
+    n = len(given.y)
+    w = None if given.sample_weight is None else read_weights(given.sample_weight, n)
+    groups = compared_groups(given, bounds, n)
+
+    def read(predictions: Any) -> Scored:
+        rows = read_numbers(predictions, given.y)
+        return replace(rows, weight=w, confidence=given.confidence, groups=groups)
+
+    others = {name: read(other) for name, other in given.compare.items()}
+    about = facts_of_data(groups, n, {**data, "positive": None})
+    return {"data": about, **number_facts(read(given.scores), others, bounds, alpha)}
 
 
 def compared_groups(given: Given, bounds: Sequence[Any], n: int) -> Groups | None:

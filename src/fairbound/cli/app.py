@@ -38,6 +38,7 @@ from fairbound.cli.options import (
     option,
     typer,
 )
+from fairbound.cli.regress_command import add_regress
 
 if TYPE_CHECKING:
     from fairbound.cli.outcome import Outcome
@@ -103,6 +104,7 @@ def _app() -> typer.Typer:
     )
     app.callback()(_root)
     app.command("fit")(_fit)
+    add_regress(app, _finish)
     app.command("audit")(_audit)
     app.command("frontier")(_frontier)
     add_commands(app, _finish)

@@ -15,6 +15,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.cli.fit import TRAINED_ON
 from fairbound.cli.outcome import Outcome, by_class, of_classes_only, stated_bounds, verdict_summary, verdict_text
+from fairbound.cli.regress import audit_numbers
 from fairbound.cli.rows import file_checksum, file_columns, listed, narrow_columns, one_column, pandas_part
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import load_folder
@@ -54,6 +55,8 @@ def run_audit(options: AuditOptions) -> Outcome:
     if options.chunk_rows is not None:
         return audit_in_parts(options, options.chunk_rows)
     bounds = stated_bounds(options.constraint, options.cross)
+    if any("predictions" in b.needs for b in bounds) or _of_numbers(options.model):
+        return audit_numbers(options, bounds)
     check_writable(options.out)
     frame = read_table(options.data)
     columns = list(frame.columns)
@@ -106,6 +109,11 @@ def run_audit(options: AuditOptions) -> Outcome:
         notes=notes,
     )
     return _written(found, options)
+
+
+def _of_numbers(model: Path | None) -> bool:
+    """Whether a saved model predicts numbers."""
+    return model is not None and load_folder(str(model)).manifest.get("task") == "regression"
 
 
 _OWN_FILE = (

@@ -27,7 +27,7 @@ from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
 from fairbound.estimators.group_rule import fit_group_rule, without_rule
 from fairbound.estimators.problems import problems_of
-from fairbound.estimators.saved import arguments_of, groups_of, manifest_of
+from fairbound.estimators.saved import arguments_of, check_task, groups_of, manifest_of
 from fairbound.estimators.training import MARGINS, Chosen, chosen, train
 from fairbound.estimators.training_rows import (
     checked_labels,
@@ -368,8 +368,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """
         folder = load_folder(path)
         manifest, where = folder.manifest, repr(str(path))
-        if manifest.get("task") == "ranking":
-            raise ModelFolderError(f"the model in {where} is a ranker; load it with FairRanker.load.")
+        check_task(manifest, None, where)
         self = cls(**arguments_of(manifest, module, where))
         self.rule_ = None if manifest.get("rule") is None else GroupRule.from_dict(manifest["rule"])
         spec = manifest["model"]

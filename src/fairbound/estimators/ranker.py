@@ -40,7 +40,6 @@ from fairbound.rows.reading import take_rows
 from fairbound.solver.budget import Budget
 from fairbound.tables import TableOptions
 
-
 PLAIN = ("batch_size", "partners", "validation", "sensitive_columns", "progress")
 """Parameters that are saved as they are."""
 

@@ -35,6 +35,19 @@ PLAIN = (
 """Parameters that are kept as they are."""
 
 
+TASKS = {None: ("classifier", "FairClassifier"), "ranking": ("ranker", "FairRanker"),
+         "regression": ("regressor", "FairRegressor")}  # fmt: skip
+"""What a model folder may hold, and what loads it."""
+
+
+def check_task(manifest: Mapping[str, Any], task: str | None, where: str) -> None:
+    """Raises: ModelFolderError where the folder `where` holds a model of another task."""
+    found = manifest.get("task")
+    if found != task:
+        kind, door = TASKS.get(found, ("model of a later version", "that version"))
+        raise ModelFolderError(f"the model in {where} is a {kind}; load it with {door}.load.")
+
+
 def manifest_of(classifier: Any) -> dict[str, Any]:
     """What a model folder says of a fitted classifier; its weights and its encoder are kept beside it."""
     minimised, known = objective_of(classifier.objective), classifier.groups_

@@ -11,7 +11,7 @@ import numpy as np
 from fairbound.base.errors import DataError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraint
-from fairbound.fairness.predictions import read_predictions
+from fairbound.fairness.predictions import read_numbers, read_predictions
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import read_targets
@@ -34,15 +34,15 @@ def measure(
     stated: a bound, or its text with or without the number. scores: (n,) decisions, probabilities or real scores;
     threshold: where a positive decision begins; both as in `audit`. y: (n,) in {0, 1}. sensitive_features: as in `audit`.
     Of the rates of every class ("class_recall_parity"): scores are the predicted labels (n,), or a score (n, k) for each of
-    the `classes`, and y the labels.
+    the `classes`, and y the labels. Of predicted numbers ("residual_gap"): scores are the numbers, y the true ones.
     Returns: NaN where the metric is undefined (no row predicted positive in a group, say).
     Raises: DataError (also for decisions where losses are measured), EmptyGroupError for a group without a row that the metric needs, OptionError for the text.
     """
     bound = constraint(stated, bound=1.0)
     if "groups" in bound.needs and sensitive_features is None:
         raise DataError(f"{bound.statement!r} compares groups; pass sensitive_features.")
-    if "classes" in bound.needs:
-        rows = read_predictions(scores, y, classes)
+    if bound.needs & {"classes", "predictions"}:
+        rows = read_numbers(scores, y) if "predictions" in bound.needs else read_predictions(scores, y, classes)
         of_rows = Groups.of(sensitive_features)
         if len(of_rows) != len(rows):
             raise DataError(f"{len(rows)} predictions but {len(of_rows)} rows of sensitive features.")
@@ -65,7 +65,7 @@ def scorer(stated: str | Bound) -> Any:
     """A scorer for `cross_validate` and `GridSearchCV` that asks for `sensitive_features`: greater is fairer.
 
     With metadata routing (`sklearn.set_config(enable_metadata_routing=True)`). Labels must be 0 and 1, but for the rates of
-    every class.
+    every class and for predicted numbers.
     """
     from sklearn.metrics import make_scorer
 
@@ -74,6 +74,6 @@ def scorer(stated: str | Bound) -> Any:
     def value(y: Any, scores: Any, sensitive_features: Any = None, sample_weight: Any = None) -> float:
         return measure(bound, scores, y, sensitive_features, sample_weight=sample_weight, threshold=0.0)
 
-    method = "predict" if "classes" in bound.needs else "decision_function"
+    method = "predict" if bound.needs & {"classes", "predictions"} else "decision_function"
     made = make_scorer(value, greater_is_better=bound.sense == "at least", response_method=method)
     return made.set_score_request(sensitive_features=True)

@@ -1,4 +1,4 @@
-"""What a model of two or more classes says of rows, read: predicted labels, or a score for every class."""
+"""What a model says of rows, read: predicted labels, a score for every class, or predicted numbers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import natural_order, texts_of
+from fairbound.rows.reading import column_array
 
 
 def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = None) -> Scored:
@@ -54,3 +55,24 @@ def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = N
     place = {label: i for i, label in enumerate(known)}
     number = lambda labels: np.array([place[v] for v in labels], dtype=np.int64)  # noqa: E731
     return Scored(number(truth), number(guess), tuple(known))
+
+
+def read_numbers(predictions: Any, y: Any) -> Scored:
+    """Predicted and true numbers, (n,) each. Raises: DataError for no rows, other shapes, and what is no finite number."""
+    columns: list[np.ndarray] = []
+    for what, given in (("the predictions", predictions), ("y", y)):
+        column = column_array(what, given, len(columns[0]) if columns else None)
+        try:
+            numbers = column.astype(np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"{what} must be numbers, got {column[0]!r}.") from None
+        if not len(numbers):
+            raise DataError("there are no rows.")
+        bad = ~np.isfinite(numbers)
+        if bad.any():
+            raise DataError(f"{what} are missing or infinite in {int(bad.sum())} of {len(bad)} rows; drop these rows.")
+        columns.append(numbers)
+    predicted, truth = columns
+    nothing = np.zeros(len(truth), dtype=np.int64)
+    residuals = predicted - truth
+    return Scored(nothing, nothing, ("0",), predicted, losses=residuals**2, residuals=residuals)

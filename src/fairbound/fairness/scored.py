@@ -23,6 +23,7 @@ class Scored:
     target, predicted: (n,) class numbers; classes: their labels as text. scores: (n,) logits of class 1 where there are
     two classes, else None. groups: of the rows. weight: (n,) >= 0, or None for equal ones. confidence: what is promised of
     all verdicts together, for the records. losses: (n,) of a user's own loss, None for the logistic loss of the scores.
+    residuals: (n,) predicted minus true, where numbers are predicted: scores are those numbers then, and all target are 0.
     each: (n,) how many equal rows each one stands for, where rows were counted; None for one. Then there is no weight.
     documents: of a ranking, the queries and relevance of the rows, which are in its order; else None.
     """
@@ -35,6 +36,7 @@ class Scored:
     weight: np.ndarray | None = None
     confidence: float = 0.95
     losses: np.ndarray | None = None
+    residuals: np.ndarray | None = None
     each: np.ndarray | None = None
     documents: Documents | None = None
 

@@ -176,7 +176,31 @@ class ClassShare:
         return _weighted(((0, 1), (0, 1)) if self.code == 1 else ((1, 0), (1, 0)), DECISION)
 
 
-Function = RowFunction | ClassShare | Pointwise
+@dataclass(frozen=True)
+class Above:
+    """Whether a predicted number is above `at`; in training the sigmoid of `sharpness` times the distance."""
+
+    at: float
+    sharpness: float = 1.0
+
+    def sharpened(self, factor: float) -> Above:
+        """With a sigmoid that is `factor` times as steep."""
+        return replace(self, sharpness=self.sharpness * factor)
+
+    def trained(self, loss: Pointwise) -> Pointwise:
+        """The differentiable function."""
+        step, at = SURROGATES["sigmoid"](self.sharpness), self.at
+        return Pointwise(
+            f"above {at}", lambda s, y: step.value(s - at, y), lambda s, y: step.slope(s - at, y), step.lipschitz
+        )
+
+    def exact(self, loss: Pointwise) -> Pointwise:
+        """The function that the stated metric averages."""
+        at = self.at
+        return Pointwise(f"above {at}", lambda s, y: (s > at).to(s.dtype), lambda s, y: torch.zeros_like(s))
+
+
+Function = RowFunction | ClassShare | Above | Pointwise
 """What a cell may average: its `trained` and `exact` forms are functions of one row's scores and label."""
 
 LOSS = RowFunction(None, "loss")

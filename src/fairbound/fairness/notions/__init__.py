@@ -32,6 +32,7 @@ from fairbound.fairness.notions.partial import (
 from fairbound.fairness.notions.rankings import ExposureParity, PairwiseParity
 from fairbound.fairness.notions.ratios import DemographicParityRatio, FalsePositiveRateRatio, TruePositiveRateRatio
 from fairbound.fairness.notions.registry import NOTIONS, constraint, constraints, register
+from fairbound.fairness.notions.regression import GroupSquaredError, PredictionParity, ResidualGap
 
 __all__ = [
     "NOTIONS",
@@ -54,14 +55,17 @@ __all__ = [
     "FalseOmissionRateParity",
     "FalsePositiveRateRatio",
     "GroupLoss",
+    "GroupSquaredError",
     "LossGap",
     "PairwiseParity",
     "PartialDemographicParity",
     "PartialEqualOpportunity",
     "PartialEqualizedOdds",
     "PartialStatisticalParity",
+    "PredictionParity",
     "PredictiveEquality",
     "PredictiveParity",
+    "ResidualGap",
     "TreatmentEquality",
     "TruePositiveRateRatio",
     "constraint",

@@ -1,0 +1,237 @@
+"""Training under bounds for those who keep their model: any scikit-learn classifier that takes sample weights.
+
+A bound that is a weighted sum of rates gives every row a price of a positive decision. A classifier of lowest cost under these
+prices is an ordinary one on rows relabelled and weighted by them, so that the model is fitted again and again while the prices
+of missed bounds rise.
+
+Source: Agarwal, Beygelzimer, Dudik, Langford, Wallach (2018), A reductions approach to fair classification, Algorithm 1.
+Departs: one of the models fitted on the way is returned, with one threshold on its score, in place of a lottery over all of
+them: of all models and thresholds, the most accurate that meets the true bounds on the training rows. Grid: the mean prices of
+the run are tried too, scaled by several factors (their section 3.4 in one direction).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from fairbound.base.errors import DataError, OptionError
+from fairbound.estimators.conventions import named_features
+from fairbound.estimators.training_rows import checked_labels
+from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.notions import Bound, constraints
+from fairbound.fairness.scored import Scored
+from fairbound.postprocessing.scoring import scores_of
+from fairbound.postprocessing.sweep import Sweep, sweep_of
+from fairbound.rows.groups import Groups
+from fairbound.rows.labels import binary_labels
+from fairbound.rows.reading import read_weights
+
+SCALES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0)
+LARGEST = 100.0
+"""Most that the prices of all bounds may sum to."""
+
+ROUNDING = 1e-9
+
+
+class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Any scikit-learn classifier that takes `sample_weight`, fitted under stated bounds; deterministic predictions.
+
+    estimator: the classifier, cloned for every fit. constraint: bounds on rates of groups that are weighted sums of selection,
+        error, true and false positive rates, or ratios of them, as text or objects.
+    rounds: fits in which prices move, at least 1; up to 8 more follow. step: of the exponentiated gradient.
+    positive: the label that counts as positive; None for the greater one.
+
+    Decisions need no groups. After fit: classes_, estimator_ (the fitted model), threshold_ (a row is positive where its score
+    is above), fit_report_ (plain data: "feasible" says whether the true bounds are met on the training rows, "constraints"
+    their values, "accuracy", "fits", "multipliers").
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        constraint: str | Bound | Sequence[str | Bound] | None = None,
+        *,
+        rounds: int = 20,
+        step: float = 2.0,
+        positive: Any = None,
+    ):
+        self.estimator = estimator
+        self.constraint = constraint
+        self.rounds = rounds
+        self.step = step
+        self.positive = positive
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        if self.estimator is not None:
+            tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+    def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> Reduction:
+        """Fit to rows X (n, d) as the estimator takes them, labels y (n,) of two values, and their groups.
+
+        Raises: OptionError where the estimator takes no weights or a bound is no weighted sum of rates; DataError for rows that
+            cannot be used. Warns: ConvergenceWarning where no model and threshold meets every bound on the training rows.
+        """
+        stated = self._checked()
+        sensitive_features = named_features(X, sensitive_features)
+        if y is None:
+            raise DataError("Reduction requires y to be passed, but the target y is None.")
+        codes, classes = binary_labels(checked_labels(X, y), self.positive)
+        if sensitive_features is None:
+            raise DataError(f"{stated[0].text!r} needs fit(X, y, sensitive_features=...).")
+        groups, n = Groups.of(sensitive_features), len(codes)
+        if len(groups) != n:
+            raise DataError(f"y has {n} rows, sensitive_features {len(groups)}.")
+        weight = np.ones(n) if sample_weight is None else read_weights(sample_weight, n)
+        some = np.flatnonzero(weight)
+        if len(np.unique(codes[some])) < 2:
+            raise DataError("all rows of positive weight have one class; two are needed.")
+        self.classes_ = np.array(classes)
+        plan = compile_plan(stated, groups.take(some), codes[some], classes)
+        sweep = sweep_of(plan, groups.codes, codes, weight)
+        tried = _Tried(self.estimator, self.classes_, X, codes, weight, sweep)
+        self._descend(tried, sweep)
+        model, threshold, excess, error, prices = tried.best()
+        self.estimator_, self.threshold_ = model, threshold
+        if hasattr(model, "n_features_in_"):
+            self.n_features_in_ = model.n_features_in_
+        if hasattr(model, "feature_names_in_"):
+            self.feature_names_in_ = model.feature_names_in_
+        decided = (self._scores(X) > threshold).astype(np.int64)
+        rows = Scored(codes, decided, tuple(map(str, classes)), groups=groups, weight=None if sample_weight is None else weight)  # fmt: skip
+        self.fit_report_ = self._report(stated, rows, plan.names, excess, error, prices, tried.fits)
+        if not self.fit_report_["feasible"]:
+            warnings.warn(self.fit_report_["message"], ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _checked(self) -> tuple[Bound, ...]:
+        stated = constraints(self.constraint)
+        if not stated:
+            raise OptionError("Reduction needs at least one bound, as in constraint='demographic_parity <= 0.02'.")
+        if self.estimator is None or not hasattr(self.estimator, "fit"):
+            raise OptionError(f"Reduction needs a classifier to fit, got {self.estimator!r}.")
+        if not has_fit_parameter(self.estimator, "sample_weight"):
+            raise OptionError(
+                f"{type(self.estimator).__name__}.fit takes no sample_weight, by which bounds are brought in. Take another "
+                "classifier, a Pipeline's last step by itself, or fb.PostProcessor."
+            )
+        if not (isinstance(self.rounds, int) and self.rounds >= 1):
+            raise OptionError(f"rounds must be a whole number of at least 1, got {self.rounds!r}.")
+        if not 0 < self.step < np.inf:
+            raise OptionError(f"step must be positive, got {self.step!r}.")
+        return stated
+
+    def _descend(self, tried: _Tried, sweep: Sweep) -> None:
+        """Fit under prices that follow the missed bounds, then under multiples of their mean."""
+        m = len(sweep.bounds)
+        theta, total = np.zeros(m), np.zeros(m)
+        for k in range(self.rounds):
+            weights = np.exp(theta - max(theta.max(initial=0.0), 0.0))
+            rest = np.exp(-max(theta.max(initial=0.0), 0.0))
+            prices = LARGEST * weights / (rest + weights.sum()) if k else np.zeros(m)
+            g = tried.fit(prices)
+            total += prices
+            if k == 0 and g.max(initial=-1.0) <= ROUNDING:
+                return  # the model without bounds meets them
+            if k == 0:
+                theta = np.full(m, np.log(1 / (LARGEST * m)))
+            theta = theta + self.step * g / (1 + k) ** 0.5
+        mean = total / max(self.rounds - 1, 1)
+        for scale in SCALES:
+            tried.fit(scale * mean)
+
+    def _report(
+        self,
+        stated: tuple[Bound, ...],
+        rows: Scored,
+        names: Sequence[str],
+        excess: float,
+        error: float,
+        prices: np.ndarray,
+        fits: int,
+    ) -> dict[str, Any]:
+        met = excess <= ROUNDING
+        share = float(np.average(rows.target, weights=rows.weight))
+        constant = 1 - error <= max(share, 1 - share) + 1e-9
+        return {
+            "constraints": [
+                {"text": b.text, "sense": b.sense, "bound": float(b.stated), "train_value": b.measure(rows)}
+                for b in stated
+            ],
+            "feasible": met,
+            "message": "every bound is met on the training rows"
+            if met
+            else f"no model and threshold meets every bound on the training rows: the smallest excess is {excess:.4g}. Loosen "
+            "the bound, or raise rounds.",
+            "accuracy": 1 - error,
+            "no_better_than_constant": constant,
+            "threshold": float(self.threshold_),
+            "fits": fits,
+            "multipliers": {names[i]: float(p) for i, p in enumerate(prices) if p > 1e-6},
+        }
+
+    # -- predicting ---------------------------------------------------------------------------------------------
+
+    def _scores(self, X: Any) -> np.ndarray:
+        return scores_of(self.estimator_, "auto", X, self.classes_)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """(n,) the model's score minus the threshold, above 0 where the positive label is predicted."""
+        check_is_fitted(self)
+        return self._scores(X) - self.threshold_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """(n,) labels; the same input gives the same labels every time."""
+        check_is_fitted(self)
+        return self.classes_[(self._scores(X) > self.threshold_).astype(int)]
+
+
+class _Tried:
+    """The models fitted so far, of which each is kept with its best threshold only while it is the best of all."""
+
+    def __init__(
+        self, estimator: Any, classes: np.ndarray, X: Any, codes: np.ndarray, weight: np.ndarray, sweep: Sweep
+    ):
+        self.estimator, self.classes, self.X, self.codes, self.weight, self.sweep = (
+            estimator,
+            classes,
+            X,
+            codes,
+            weight,
+            sweep,
+        )
+        self.fits = 0
+        self._best: tuple[tuple[bool, float, float], tuple[Any, float, float, float, np.ndarray]] | None = None
+
+    def fit(self, prices: np.ndarray) -> np.ndarray:
+        """(m,) the excess of every inequality under the model fitted at these prices and its own threshold."""
+        gain = self.sweep.gains(prices)  # what a positive decision of each row saves
+        labels, weights = (gain > 0).astype(np.int64), np.abs(gain)
+        weights = weights * (len(weights) / weights.sum())
+        if len(np.unique(labels[weights > 0])) < 2:
+            return self.sweep.excess((labels > 0).astype(float))  # a constant needs no fit
+        model = clone(self.estimator).fit(self.X, self.classes[labels], sample_weight=weights)
+        self.fits += 1
+        scores = scores_of(model, "auto", self.X, self.classes)
+        own = 0.5 if not hasattr(model, "decision_function") else 0.0
+        threshold, excess, error = self.sweep.best(scores, own)
+        rank = (excess > ROUNDING, excess if excess > ROUNDING else error, error)
+        if self._best is None or rank < self._best[0]:
+            self._best = (rank, (model, threshold, excess, error, prices))
+        return self.sweep.excess((scores > own).astype(float))
+
+    def best(self) -> tuple[Any, float, float, float, np.ndarray]:
+        """The model, its threshold, largest excess, error, and the prices it was fitted at."""
+        if self._best is None:
+            raise OptionError("no model could be fitted: at every price all rows had the same label.")
+        return self._best[1]

@@ -1,0 +1,295 @@
+"""The scikit-learn door to predicted numbers: a regressor that meets stated bounds between groups."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
+from sklearn.utils.validation import check_is_fitted
+
+from fairbound.base.checks import check_choice
+from fairbound.base.errors import DataError, OptionError
+from fairbound.estimators.conventions import named_features, seed_of
+from fairbound.estimators.fit_report import fit_report
+from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
+from fairbound.estimators.problems import problems_of
+from fairbound.estimators.saved import check_task
+from fairbound.estimators.training import MARGINS, chosen, train
+from fairbound.estimators.training_rows import (
+    column_names,
+    columns_to_drop,
+    encoded_rows,
+    features_of,
+    table_scores,
+    without,
+)
+from fairbound.estimators.validation import held_share
+from fairbound.fairness.notions import Bound, PredictionParity, constraints
+from fairbound.fairness.predictions import read_numbers
+from fairbound.fairness.problem import FairProblem
+from fairbound.models.model import model_of
+from fairbound.models.scoring import predicted_scores
+from fairbound.rows.groups import Groups
+from fairbound.rows.reading import plain_array, read_weights
+from fairbound.solver.budget import Budget
+from fairbound.tables import TableOptions
+
+DECILES = np.arange(1, 10) / 10
+ROUNDING = 1e-9
+
+
+class FairRegressor(RegressorMixin, BaseEstimator):
+    """A linear model or MLP of the lowest mean squared error under stated bounds on groups; deterministic predictions.
+
+    constraint: bounds as text or objects, or a list of them: "residual_gap <= 0.1" (mean residuals of the groups),
+        "group_squared_error <= 0.5" (bounded group loss), "prediction_parity[at=10:20:30] <= 0.05" (shares predicted above
+        each threshold; without `at` the deciles of the training labels). In the units of the label. None for no bound.
+    model: "linear" or "mlp:64,32". algorithm, budget, batch_size, sampling, validation, sensitive_columns, options,
+    random_state, progress: as in FairClassifier.
+
+    After fit: constraints_ (the bounds with their thresholds), encoder_, groups_, n_features_in_, solution_, and as plain
+    data fit_report_, in the units of the label; its "feasible" says whether every bound is met on the training rows.
+    """
+
+    def __init__(
+        self,
+        constraint: str | Bound | Sequence[str | Bound] | None = None,
+        *,
+        model: str = "linear",
+        algorithm: Any = "auto",
+        budget: str | float | Budget | None = None,
+        batch_size: int = 256,
+        sampling: str = "balanced",
+        validation: float | str = "auto",
+        sensitive_columns: str = "keep",
+        options: TableOptions | None = None,
+        random_state: Any = 0,
+        progress: bool = False,
+    ):
+        self.constraint = constraint
+        self.model = model
+        self.algorithm = algorithm
+        self.budget = budget
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.validation = validation
+        self.sensitive_columns = sensitive_columns
+        self.options = options
+        self.random_state = random_state
+        self.progress = progress
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.input_tags.string = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> FairRegressor:
+        """Train on X (n, d) and numbers y (n,).
+
+        X, sensitive_features, sample_weight: as in FairClassifier.fit.
+        Raises: DataError or OptionError that says what to change.
+        Warns: ConvergenceWarning with the smallest excess reached, where not every bound is met on the training rows.
+        """
+        sensitive_features = named_features(X, sensitive_features)
+        targets = _targets(X, y)
+        stated = self._checked_bounds(targets)
+        if stated and sensitive_features is None:
+            raise DataError(f"{stated[0].text!r} needs fit(X, y, sensitive_features=...).")
+        groups = None if sensitive_features is None else Groups.of(sensitive_features)
+        notes: list[str] = []
+        self.dropped_columns_ = columns_to_drop(X, groups, self.sensitive_columns, notes)
+        rows = encoded_rows(without(X, self.dropped_columns_), self.options)
+        features, n = rows.features, len(targets)
+        self.encoder_, self.encoder_report_ = rows.encoder, rows.report
+        self.n_features_in_ = len(self.encoder_.columns)
+        if names := column_names(X):
+            self.feature_names_in_ = np.array(names, dtype=object)
+        if features.shape[0] != n or (groups is not None and len(groups) != n):
+            raise DataError(
+                f"X has {features.shape[0]} rows, y {n}" + (f", sensitive_features {len(groups)}." if groups else ".")
+            )
+        weights = None if sample_weight is None else read_weights(sample_weight, n)
+        self.groups_ = groups
+        self.shift_ = float(np.average(targets, weights=weights))
+        self.scale_ = float(np.average((targets - self.shift_) ** 2, weights=weights)) ** 0.5 or 1.0
+        self.constraints_ = stated
+        self.model_ = model_of(self.model, features.shape[1], 1)
+        scaled = tuple(b.rescaled(self.shift_, self.scale_) for b in stated)
+        choice = chosen(
+            self.algorithm, self.model_, loss="squared", objective="loss", objective_class=None, stated=scaled
+        )
+        notes += [choice.why] if choice.why else []
+        nothing = np.zeros(n, dtype=np.int64)  # labels to stratify by: numbers are none
+        share = held_share(self.validation, choice.at_once, scaled, groups, nothing, np.array([0]), notes)
+        build = self._builder((targets - self.shift_) / self.scale_, groups, scaled, weights)
+        seed = seed_of(self.random_state)
+        made = problems_of(build, features, nothing, groups, share=share, seed=seed, own=False, begins=choice.at_once)
+        auto = isinstance(self.algorithm, str)
+        trained = train(
+            made.problem,
+            made.held,
+            made.all_rows if self.validation == "auto" else None,
+            method=choice.method,
+            last_layer=choice.last_layer,
+            rival=auto and self.algorithm == "auto",
+            margins=MARGINS if auto and hasattr(choice.method, "margin") else (),
+            part=made.part,
+            budget=self.budget,
+            batch_size=self.batch_size,
+            sampling=self.sampling,
+            seed=seed,
+            progress=self.progress,
+        )
+        self.solution_ = trained.solution
+        self.x_ = self.solution_.x
+        facts = fit_report(trained, seed, self.encoder_report_, notes)
+        for own, trained_under in zip(stated, scaled, strict=True):
+            facts["warnings"] = [line.replace(trained_under.text, own.text) for line in facts["warnings"]]
+        self.fit_report_ = facts | self._in_label_units(X, targets, groups, weights)
+        if stated and not self.fit_report_["feasible"]:
+            warnings.warn(self.fit_report_["message"], ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _checked_bounds(self, targets: np.ndarray) -> tuple[Any, ...]:
+        """The stated bounds, with thresholds, where the options that no other room checks are sound."""
+        if not isinstance(self.model, str):
+            raise OptionError(f"model must be 'linear' or 'mlp:64,32', got {type(self.model).__name__}.")
+        check_choice("sensitive_columns", self.sensitive_columns, ("keep", "drop"))
+        if self.batch_size < 1:
+            raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
+        out = []
+        for bound in constraints(self.constraint):
+            if "predictions" not in bound.needs:
+                raise OptionError(
+                    f"{bound.text!r} speaks of classes; of predicted numbers state residual_gap, group_squared_error or "
+                    "prediction_parity."
+                )
+            if isinstance(bound, PredictionParity) and not bound.thresholds:
+                at = tuple(dict.fromkeys(np.quantile(targets, DECILES).tolist()))
+                bound = replace(bound, thresholds=at)
+            out.append(bound)
+        return tuple(out)
+
+    def _builder(
+        self, y: np.ndarray, groups: Groups | None, stated: tuple[Any, ...], weights: np.ndarray | None
+    ) -> Callable[..., FairProblem]:
+        def build(features: Any, rows: Any = slice(None), plan: Any = None, in_place: bool = True) -> FairProblem:
+            return FairProblem(
+                self.model_,
+                features,
+                y[rows],
+                None if groups is None else groups.take(rows),
+                stated,
+                loss="squared",
+                sample_weight=None if weights is None else weights[rows],
+                dtype=torch.float64,
+                plan=plan,
+                in_place=in_place,
+            )
+
+        return build
+
+    def _in_label_units(
+        self, X: Any, targets: np.ndarray, groups: Groups | None, weights: np.ndarray | None
+    ) -> dict[str, Any]:
+        """What is measured of the predictions for the training rows, those held back for validation among them."""
+        predicted = self.predict(X)
+        scored = replace(read_numbers(predicted, targets), groups=groups, weight=weights)
+        values = [bound.measure(scored) for bound in self.constraints_]
+        over = [v - b.bound for v, b in zip(values, self.constraints_, strict=True)]
+        met = all(o <= ROUNDING * max(1.0, b.bound) for o, b in zip(over, self.constraints_, strict=True))
+        worst = max(range(len(over)), key=over.__getitem__) if over else 0
+        return {
+            "constraints": [
+                {"text": b.text, "sense": b.sense, "bound": b.bound, "train_value": v}
+                for b, v in zip(self.constraints_, values, strict=True)
+            ],
+            "feasible": met,
+            "message": "every bound is met on the training rows"
+            if met
+            else f"not every bound is met on the training rows: {self.constraints_[worst].text} is {values[worst]:.6g}. "
+            "Loosen it, train longer (budget), or take a larger model.",
+            "train_loss": float(np.average((predicted - targets) ** 2, weights=weights)),
+        }
+
+    # -- predicting ---------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> np.ndarray:
+        """(n,) predicted numbers, in the units of y; the same input gives the same numbers every time."""
+        check_is_fitted(self)
+        scores = table_scores(self.model_, self.x_, self.encoder_, X, self.dropped_columns_)
+        if scores is None:
+            features, _ = features_of(without(X, self.dropped_columns_), self.encoder_, self.n_features_in_)
+            scores = predicted_scores(self.model_, self.x_, features).numpy()
+        return self.shift_ + self.scale_ * scores
+
+    # -- the model folder ---------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], extras: dict[str, str] | None = None) -> None:
+        """Write the fitted model as a folder of JSON and arrays; loading it executes no code."""
+        check_is_fitted(self)
+        g = self.groups_
+        manifest = {
+            "task": "regression",
+            "model": self.model_.spec(),
+            "constraints": [c.text for c in self.constraints_],
+            "groups": None if g is None else {"attributes": list(g.attributes), "labels": [list(v) for v in g.labels]},
+            "dropped_columns": self.dropped_columns_,
+            "features": int(self.n_features_in_),
+            "shift": self.shift_,
+            "scale": self.scale_,
+            "fit": self.fit_report_,
+        }
+        save_folder(path, manifest=manifest, tensors={"x": self.x_}, encoder=self.encoder_, extras=extras)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> FairRegressor:
+        """The regressor saved at `path`, ready to predict. Raises: ModelFolderError where another model lies there."""
+        folder = load_folder(path)
+        manifest = folder.manifest
+        check_task(manifest, "regression", repr(str(path)))
+        hidden, stated = manifest["model"]["hidden"], manifest["constraints"]
+        self = cls(
+            stated[0] if len(stated) == 1 else stated or None,
+            model="mlp:" + ",".join(map(str, hidden)) if hidden else "linear",
+        )
+        self.model_ = model_of(self.model, manifest["model"]["features"], 1)
+        self.x_ = folder.tensors["x"]
+        if self.x_.shape != (self.model_.n,):
+            raise ModelFolderError(f"the weights in {str(path)!r} are not those of the model; save it again.")
+        self.constraints_ = constraints(stated)
+        assert folder.encoder is not None  # every regressor has one
+        self.encoder_, self.dropped_columns_ = folder.encoder, manifest["dropped_columns"]
+        self.n_features_in_, self.fit_report_ = manifest["features"], manifest["fit"]
+        self.shift_, self.scale_ = manifest["shift"], manifest["scale"]
+        g = manifest["groups"]
+        self.groups_ = None
+        if g is not None:
+            nobody = np.zeros((0, len(g["attributes"])), dtype=np.int64)
+            self.groups_ = Groups(nobody, tuple(g["attributes"]), tuple(map(tuple, g["labels"])))
+        return self
+
+
+def _targets(X: Any, y: Any) -> np.ndarray:
+    """y as (n,) float64. Raises: DataError for what is no column of finite numbers."""
+    if y is None:
+        raise DataError("FairRegressor requires y to be passed, but the target y is None.")
+    if any(getattr(getattr(part, "dtype", None), "kind", None) == "c" for part in (X, y)):
+        raise DataError("Complex data not supported: X and y must be real.")
+    column = plain_array(y)
+    if column.ndim == 2 and column.shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected; it is taken as one column of numbers.",
+            DataConversionWarning,
+            stacklevel=3,
+        )
+    return read_numbers(y, y).scores  # type: ignore[return-value]

@@ -1,0 +1,172 @@
+"""Notions on predicted numbers: shares predicted above thresholds, mean squared errors, and mean residuals of the groups.
+
+Source: Agarwal, Dudik, Wu (2019), Fair regression: quantitative definitions and reduction-based algorithms, for statistical
+parity at every threshold (of which some are stated here) and bounded group loss; Calders, Karim, Kamiran, Ali, Zhang (2013),
+Controlling attribute effect in linear regression, for mean residuals.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+
+from fairbound.base.errors import OptionError
+from fairbound.fairness.builder import Builder
+from fairbound.fairness.comparing import Compared
+from fairbound.fairness.language import Key, Option, Word, number_text
+from fairbound.fairness.notions.groups import GroupBound, cell_numbers
+from fairbound.fairness.notions.registry import register
+from fairbound.fairness.pointwise import SQUARED, Pointwise
+from fairbound.fairness.scored import Scored
+from fairbound.fairness.statistics import Above, Function
+from fairbound.fairness.values import Values, loss_values, share_values
+
+RESIDUAL = Pointwise("residual", lambda s, y: s - y, lambda s, y: torch.ones_like(s))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionBound(GroupBound):
+    """A mean over the rows of every group of a function of the predicted number. A notion below it says of which functions."""
+
+    needs = frozenset({"groups", "predictions"})
+    most = math.inf
+
+    def functions(self) -> tuple[Function, ...]:
+        """The functions of a row whose means are compared, each by itself."""
+        raise NotImplementedError
+
+    def rescaled(self, shift: float, scale: float) -> Self:
+        """The same bound on (numbers - shift) / scale."""
+        raise NotImplementedError
+
+    @property
+    def steps_of_rows(self) -> bool:
+        return False
+
+    @property
+    def tails(self) -> tuple[str, ...]:
+        return ("",)
+
+    @property
+    def higher_is_better(self) -> tuple[bool, ...]:
+        return tuple(False for _ in self.tails)
+
+    def conditions(self) -> tuple[int | None, ...]:
+        return tuple(None for _ in self.tails)
+
+    def quantities(self, builder: Builder, compared: Compared) -> np.ndarray:
+        overall = self.against == "overall"
+        return np.stack([cell_numbers(builder, compared, f, (None,), None, overall) for f in self.functions()])
+
+
+@register()
+@dataclass(frozen=True, kw_only=True)
+class PredictionParity(PredictionBound):
+    """Shares of the groups predicted above each of the thresholds differ by at most `bound`.
+
+    thresholds: (`at=` in text) in the units of the label; without any `FairRegressor` takes the deciles of its training labels.
+    sharpness: of the sigmoid that training differentiates, on labels of standard deviation 1.
+    """
+
+    thresholds: tuple[float, ...] = ()
+    sharpness: float = 4.0
+
+    name = "prediction_parity"
+    most = 1.0
+    OPTIONS: ClassVar[Any] = {
+        **GroupBound.OPTIONS,
+        "at": Key(
+            "thresholds",
+            lambda text: tuple(float(t) for t in text.split(":")),
+            lambda at: ":".join(number_text(t) for t in at),
+        ),
+        "sharpness": Key("sharpness", float, repr),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "thresholds", tuple(float(t) for t in self.thresholds))
+        if not all(map(math.isfinite, self.thresholds)) or len(set(self.thresholds)) < len(self.thresholds):
+            raise OptionError(f"at must be different finite thresholds, as in at=10:20:30, got {self.thresholds!r}.")
+        if not 0 < self.sharpness < math.inf:
+            raise OptionError(f"sharpness must be positive and finite, got {self.sharpness}.")
+
+    @property
+    def steps_of_rows(self) -> bool:
+        return True
+
+    @property
+    def tails(self) -> tuple[str, ...]:
+        if not self.thresholds:
+            raise OptionError(f"{self.text!r} names no threshold; say which, as in {self.name}[at=10:20:30].")
+        return tuple(f", above {number_text(t)}" for t in self.thresholds)
+
+    def functions(self) -> tuple[Function, ...]:
+        return tuple(Above(t, self.sharpness) for t in self.thresholds)
+
+    def rescaled(self, shift: float, scale: float) -> Self:
+        return replace(self, thresholds=tuple((t - shift) / scale for t in self.thresholds))
+
+    def values(self, rows: Scored, compared: Compared) -> Values:
+        assert rows.scores is not None
+        group, everyone = compared.of_rows(rows.known_groups), np.full(len(rows), True)
+        made = [share_values(rows.scores > t, everyone, rows, group, len(compared)) for t in self.thresholds]
+        successes, trials, counts, totals = (np.stack(part) for part in zip(*made, strict=True))
+        return Values(successes, trials, counts, totals)
+
+
+@register()
+@dataclass(frozen=True, kw_only=True)
+class ResidualGap(PredictionBound):
+    """Mean residuals (predicted minus true) of the groups differ by at most `bound`, in the units of the label."""
+
+    name = "residual_gap"
+    example = "0.1"
+
+    def functions(self) -> tuple[Function, ...]:
+        return (RESIDUAL,)
+
+    def rescaled(self, shift: float, scale: float) -> Self:
+        return replace(self, bound=self.bound / scale)
+
+    def values(self, rows: Scored, compared: Compared) -> Values:
+        assert rows.residuals is not None
+        return loss_values(rows.residuals, [compared.of_rows(rows.known_groups)], len(compared), rows.weight, None)
+
+
+@register()
+@dataclass(frozen=True, kw_only=True)
+class GroupSquaredError(PredictionBound):
+    """The mean squared error of every group is at most `bound`, in squared units of the label (bounded group loss)."""
+
+    name = "group_squared_error"
+    example = "0.5"
+    measures = "a mean squared error"
+    compares = "values"
+    OPTIONS: ClassVar[dict[str, Option]] = {
+        key: option
+        for key, option in GroupBound.OPTIONS.items()
+        if not (isinstance(option, (Word, Key)) and option.field == "against")
+    }
+
+    def __post_init__(self) -> None:
+        if self.against != "pairwise":
+            raise OptionError(
+                f"{self.name} compares no groups, so against={self.against!r} says nothing; leave it out."
+            )
+        super().__post_init__()
+
+    def functions(self) -> tuple[Function, ...]:
+        return (SQUARED,)
+
+    def rescaled(self, shift: float, scale: float) -> Self:
+        return replace(self, bound=self.bound / scale**2)
+
+    def values(self, rows: Scored, compared: Compared) -> Values:
+        assert rows.residuals is not None
+        squares, group = rows.residuals**2, compared.of_rows(rows.known_groups)
+        return loss_values(squares, [group], len(compared), rows.weight, None)

@@ -1,0 +1,86 @@
+"""One threshold for all rows, swept over every value that tells rows apart: the error and all bounds at each, at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fairbound.fairness.plan import Plan
+from fairbound.postprocessing.curves import Curve
+from fairbound.postprocessing.program import Program, program_of
+
+MOST = 1 << 22  # entries of (thresholds, inequalities) that are held at a time
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """n rows of C groups under a plan whose bounds are weighted sums of rates.
+
+    atom: (n,) 2 * group + label of every row. weight: (n,) >= 0. program: of the groups; see `Program`.
+    """
+
+    atom: np.ndarray
+    weight: np.ndarray
+    program: Program
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """(m,) the bounds of the inequalities."""
+        return self.program.bounds
+
+    @cached_property
+    def _cost(self) -> np.ndarray:
+        """(2 C,) what selecting a unit of weight of an atom adds to the share of wrong decisions."""
+        return np.tile(self.program.prices, len(self.program.curves))
+
+    def gains(self, prices: np.ndarray) -> np.ndarray:
+        """(n,) by how much selecting each row lowers error + prices . g."""
+        return -self.weight * (self._cost + self.program.matrix.T @ prices)[self.atom]
+
+    def excess(self, selected: np.ndarray) -> np.ndarray:
+        """(m,) the inequalities' excess where the rows `selected` (n,) in {0, 1} are."""
+        s = np.bincount(self.atom, self.weight * selected, len(self._cost))
+        return self.program.fixed + self.program.matrix @ s
+
+    def best(self, scores: np.ndarray, own: float) -> tuple[float, float, float]:
+        """The threshold of lowest error under the bounds, or of least excess where none meets them, its largest excess and
+        its error. own: taken where no other threshold is better. scores: (n,); a row is selected where its score is above."""
+        order = np.argsort(-scores, kind="stable")
+        s = scores[order]
+        last = np.append(s[1:] != s[:-1], True)
+        middle = 0.5 * s[:-1] + 0.5 * s[1:]
+        middle = np.where(middle < s[:-1], middle, s[1:])
+        thresholds = np.concatenate([[np.inf], np.append(middle, -np.inf)[last]])
+        place = np.searchsorted(-scores[order], -own, side="left")
+        step, weight = self.atom[order], self.weight[order]
+        matrix, m = self.program.matrix, len(self.bounds)
+        error = self.program.fixed_cost + np.concatenate([[0.0], np.cumsum(weight * self._cost[step])[last]])
+        worst = np.full(len(error), -np.inf)
+        rows = max(1, MOST // max(len(step) + 1, 1))
+        for start in range(0, m, rows):
+            some = matrix[start : start + rows].toarray()
+            along = np.cumsum(weight * some[:, step], axis=1)[:, last]
+            excess = self.program.fixed[start : start + rows, None] + np.column_stack([np.zeros(len(some)), along])
+            worst = np.maximum(worst, excess.max(0))
+        met = worst <= 1e-9
+        value = np.where(met, error, np.inf) if met.any() else worst
+        at = int(np.argmin(value))
+        mine = int(np.count_nonzero(last[:place]))
+        if value[mine] <= value[at]:
+            return own, float(worst[mine]), float(error[mine])
+        return float(thresholds[at]), float(worst[at]), float(error[at])
+
+
+def sweep_of(plan: Plan, codes: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Sweep:
+    """The sweep of rows with groups codes (n, A), labels (n,) in {0, 1} and weights (n,).
+
+    Raises: OptionError where a bound is no weighted sum of rates of decisions.
+    """
+    found, group = np.unique(codes, axis=0, return_inverse=True)
+    atom = 2 * group.ravel() + target
+    totals = np.bincount(atom, weight, 2 * len(found)).reshape(-1, 2)
+    ends = np.array([np.inf, -np.inf])
+    curves = tuple(Curve(ends, np.stack([np.zeros(2), total])) for total in totals)
+    return Sweep(atom, weight, program_of(plan, found, curves, (1.0, 1.0)))

@@ -1,0 +1,42 @@
+"""Every example of the pages listed here runs as it stands, in an empty folder, on the embedded sample or rows it draws itself."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import warnings
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("typer", reason="the commands need the extra 'cli'")
+from fairbound.cli.app import main
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = ("any_classifier.md", "many_classes.md", "regression.md")
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    return re.findall(r"^```(bash|python)\n(.*?)^```$", (DOCS / page).read_text(encoding="utf-8"), flags=re.M | re.S)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FAIRBOUND_DATA", raising=False)
+    names: dict[str, object] = {"__name__": "__main__"}
+    found = blocks(page)
+    assert found
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # pages show verdicts of small samples
+        for language, text in found:
+            if language == "python":
+                exec(compile(text, page, "exec"), names)
+                continue
+            for command in (shlex.split(line, comments=True) for line in text.splitlines()):
+                if command[:2] == ["python", "-c"]:
+                    exec(command[2], {"__name__": "__main__"})
+                elif command:
+                    assert command[0] == "fairbound", command
+                    assert main(command[1:]) in (0, 1, 3), command
+    assert capsys.readouterr().out

@@ -1,0 +1,68 @@
+"""`fairbound regress`, and the audit of predicted numbers: what they write, say and refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairbound as fb
+from fairbound.cli.app import main
+from fairbound.report import schema
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["F", "M"], 4000)
+    frame = pd.DataFrame(
+        {"sex": sex, "years": rng.normal(size=4000) + (sex == "M"), "area": rng.choice(["x", "y"], 4000)}
+    )
+    frame["pay"] = frame.years + 0.8 * (sex == "M") + 0.5 * rng.normal(size=4000)
+    frame.to_csv("pay.csv", index=False)
+    return frame
+
+
+def test_it_trains_judges_and_is_audited_again(table, capsys):
+    arguments = ["--data", "pay.csv", "--label", "pay", "--group", "sex"]
+    code = main(["regress", *arguments, "--constraint", "residual_gap <= 0.05", "--out", "out", "--json"])
+    summary = json.loads(capsys.readouterr().out)
+    assert code == 3 and summary["verdict"] == "insufficient" and summary["rows"] == 1000
+    audit = json.loads(Path("out/audit.json").read_text())
+    schema.validate(audit)
+    assert [m["name"] for m in audit["comparison"]] == ["constrained", "unconstrained"]
+    assert audit["comparison"][1]["constraints"][0]["verdict"] == "violated"
+    assert main(["audit", *arguments, "--model", "out/model", "--out", "again", "--json"]) in (0, 3)
+    again = json.loads(capsys.readouterr().out)
+    assert again["constraints"][0]["text"] == "residual_gap <= 0.05" and again["rows"] == 4000
+    wider = ["--constraint", "residual_gap <= 0.15"]
+    assert main(["audit", *arguments, "--model", "out/model", "--out", "again", *wider, "--json"]) == 0
+    capsys.readouterr()
+    model = fb.FairRegressor.load("out/model")
+    table.assign(guess=model.predict(table)).to_csv("guess.csv", index=False)
+    arguments[1] = "guess.csv"
+    stated = "prediction_parity[at=0:1] <= 0.01"
+    assert main(["audit", *arguments, "--score", "guess", "--constraint", stated, "--out", "third", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)["constraints"][0]
+    assert found["value"] == pytest.approx(fb.measure(stated, model.predict(table), table.pay, table.sex))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [(["--group", "sex"], "state a bound"), (["--constraint", "residual_gap <= 1"], "--group"),
+     (["--group", "sex", "--constraint", "demographic_parity <= 1"], "residual_gap"),
+     (["--group", "sex", "--constraint", "residual_gap <= 1", "--drop", "years,area"], "no column is left")],
+)  # fmt: skip
+def test_wrong_use_is_one_line(more, words, table, capsys):
+    assert main(["regress", "--data", "pay.csv", "--label", "pay", "--out", "out", *more]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_label_of_text_is_said(table, capsys):
+    arguments = ["--data", "pay.csv", "--label", "area", "--group", "sex", "--constraint", "residual_gap <= 1"]
+    assert main(["regress", *arguments, "--out", "out"]) == 2
+    assert "no numbers" in capsys.readouterr().err

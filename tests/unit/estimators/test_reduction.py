@@ -1,0 +1,161 @@
+"""Any classifier under a bound: the bound holds on its rows, the sweep is what loops give, nothing is left to chance."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fairbound as fb
+from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.notions import constraint, constraints
+from fairbound.fairness.scored import Scored
+from fairbound.postprocessing.sweep import sweep_of
+from fairbound.rows.groups import Groups
+
+BOUNDS = ("demographic_parity <= 0.03", "equalized_odds <= 0.04", "error_rate_parity[overall] <= 0.02",
+          "demographic_parity_ratio >= 0.9", "equal_opportunity[best] <= 0.03", "equalized_odds[sum] <= 0.06")  # fmt: skip
+
+
+def rows(seed=0, n=1200):
+    rng = np.random.default_rng(seed)
+    sex, race = rng.choice(["F", "M"], n), rng.choice(["a", "b", "c"], n, p=[0.6, 0.3, 0.1])
+    X = np.column_stack([rng.normal(size=n) + 1.2 * (sex == "M"), rng.normal(size=n), rng.normal(size=n)])
+    y = np.where(X[:, 0] + 2 * X[:, 1] + 0.7 * rng.normal(size=n) > 0.6, "yes", "no")
+    return X, y, {"sex": sex, "race": race}
+
+
+class NeedsGroups(fb.Reduction):
+    """The reduction under scikit-learn's checks, which know of no groups: the first column's sign gives them."""
+
+    def fit(self, X, y, sample_weight=None):
+        groups = np.arange(X.shape[0] if hasattr(X, "shape") else len(np.asarray(X))) % 2
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return super().fit(X, y, groups, sample_weight)
+
+
+EXPECTED = {
+    "check_sample_weight_equivalence_on_dense_data": "the groups of this test follow row numbers",
+    "check_sample_weight_equivalence_on_sparse_data": "the groups of this test follow row numbers",
+}
+
+
+@parametrize_with_checks(
+    [NeedsGroups(LogisticRegression(), "demographic_parity <= 0.2", rounds=2)],
+    expected_failed_checks=lambda _: EXPECTED,
+)
+def test_scikit_learn_contract(estimator, check):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*SCIPY_ARRAY_API.*")
+        check(estimator)
+
+
+@pytest.mark.parametrize("stated", BOUNDS)
+@pytest.mark.parametrize("seed", range(2))
+def test_the_bound_holds_on_the_training_rows_and_beats_a_threshold_alone(stated, seed):
+    """It is feasible, measured anew, and no worse than the best threshold of the model fitted without the bound."""
+    X, y, groups = rows(seed)
+    base = LogisticRegression()
+    fair = fb.Reduction(base, stated).fit(X, y, {"sex": groups["sex"]})
+    bound = constraint(stated)
+    value = fb.measure(bound, (fair.predict(X) == "yes").astype(int), (y == "yes").astype(int), {"sex": groups["sex"]})
+    assert fair.fit_report_["feasible"]
+    assert value >= bound.stated - 1e-9 if bound.sense == "at least" else value <= bound.stated + 1e-9
+    assert fair.fit_report_["constraints"][0]["train_value"] == pytest.approx(value, abs=1e-12)
+    assert fair.fit_report_["accuracy"] == pytest.approx(np.mean(fair.predict(X) == y), abs=1e-12)
+    free = clone(base).fit(X, y).decision_function(X)
+    plain = []
+    for t in [np.inf, *np.sort(free)]:
+        d = (free > t).astype(int)
+        at = bound.measure(Scored((y == "yes").astype(int), d, groups=Groups.of({"sex": groups["sex"]})))
+        if not np.isnan(at) and (at >= bound.stated if bound.sense == "at least" else at <= bound.stated):
+            plain.append(np.mean(d == (y == "yes")))
+    assert fair.score(X, y) >= max(plain, default=0) - 1e-12
+
+
+@pytest.mark.parametrize("stated", [*BOUNDS, "error of class 1 <= 0.3"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_sweep_is_what_a_loop_over_thresholds_gives(stated, weighted):
+    X, y, groups = rows(3, n=120)
+    rng = np.random.default_rng(0)
+    scores, target = np.round(X[:, 0], 1), (y == "yes").astype(int)  # with ties
+    weight = rng.uniform(0.5, 2, len(y)) if weighted else np.ones(len(y))
+    of_rows = Groups.of(groups)
+    bounds = constraints([stated])
+    sweep = sweep_of(compile_plan(bounds, of_rows, target, ("0", "1")), of_rows.codes, target, weight)
+    found = sweep.best(scores, 0.05)
+    tried = []
+    for t in [np.inf, *(np.unique(scores) - 0.05), 0.05]:
+        d = scores > t
+        excess = float(sweep.excess(d.astype(float)).max())
+        tried.append((excess > 1e-9, excess if excess > 1e-9 else np.average(d != target, weights=weight)))
+    best = min(tried)
+    assert (found[1] > 1e-9, found[1] if found[1] > 1e-9 else found[2]) == pytest.approx(best, abs=1e-9)
+    d = (scores > found[0]).astype(int)
+    assert found[2] == pytest.approx(np.average(d != target, weights=weight))
+    if bounds[0].compares == "differences" if hasattr(bounds[0], "compares") else False:
+        value = bounds[0].measure(Scored(target, d, groups=of_rows, weight=weight))
+        assert found[1] == pytest.approx(value - bounds[0].bound, abs=1e-9)
+
+
+def test_gains_are_the_change_of_the_priced_sum():
+    _, y, groups = rows(4, n=60)
+    target, of_rows = (y == "yes").astype(int), Groups.of(groups)
+    sweep = sweep_of(compile_plan(constraints(BOUNDS[:2]), of_rows, target), of_rows.codes, target, np.ones(60))
+    rng = np.random.default_rng(1)
+    prices, d = rng.uniform(0, 2, len(sweep.bounds)), rng.integers(0, 2, 60).astype(float)
+
+    def priced(d):
+        return np.mean(d != target) + prices @ sweep.excess(d)
+
+    for i in range(60):
+        one = d.copy()
+        one[i] = 1 - d[i]
+        change = (priced(d) - priced(one)) * (1 if one[i] else -1)
+        assert sweep.gains(prices)[i] == pytest.approx(change, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "model", [DecisionTreeClassifier(max_depth=4, random_state=0), GaussianNB(),
+              HistGradientBoostingClassifier(max_iter=10, random_state=0)]
+)  # fmt: skip
+def test_any_classifier_with_weights_and_several_attributes(model):
+    X, y, groups = rows(1)
+    stated = ["demographic_parity[both] <= 0.1", "equal_opportunity[by=sex] <= 0.1"]
+    one, two = (fb.Reduction(model, stated, rounds=6).fit(X, y, groups) for _ in range(2))
+    assert (one.predict(X) == two.predict(X)).all() and one.fit_report_["feasible"]
+    assert (one.predict(X) == np.where(one.decision_function(X) > 0, "yes", "no")).all()
+    assert (one.predict(X[:1]) == one.predict(X)[:1]).all()
+
+
+def test_a_bound_that_the_model_meets_costs_one_fit():
+    X, y, groups = rows()
+    fair = fb.Reduction(LogisticRegression(), "demographic_parity <= 0.9").fit(X, y, groups["sex"])
+    assert fair.fit_report_["fits"] == 1 and fair.score(X, y) >= LogisticRegression().fit(X, y).score(X, y)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [({"constraint": None}, OptionError, "at least one bound"), ({"estimator": None}, OptionError, "needs a classifier"),
+     ({"estimator": KNeighborsClassifier()}, OptionError, "takes no sample_weight"), ({"rounds": 0}, OptionError, "rounds"),
+     ({"step": 0}, OptionError, "step"), ({"constraint": "f1_parity <= 0.1"}, OptionError, "no weighted sum"),
+     ({"constraint": "loss_gap <= 0.1"}, OptionError, "no weighted sum"), ({"groups": None}, DataError, "needs fit"),
+     ({"groups": ["a"]}, DataError, "sensitive_features 1")],
+)  # fmt: skip
+def test_bad_input_is_said(change, error, words):
+    X, y, groups = rows(n=40)
+    options = {"estimator": LogisticRegression(), "constraint": "demographic_parity <= 0.1", **change}
+    given = options.pop("groups", groups["sex"])
+    with pytest.raises(error, match=words):
+        fb.Reduction(**options).fit(X, y, given)

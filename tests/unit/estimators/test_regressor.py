@@ -1,0 +1,193 @@
+"""The regressor: scikit-learn's contract, bounds met on its own rows at a price near the exact one, units, bad input, folders."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from scipy import optimize
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LinearRegression
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fairbound as fb
+from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.notions import constraint
+from fairbound.report import schema
+from fairbound.testing import check_gradient
+
+EXPECTED = {
+    "check_sample_weight_equivalence_on_dense_data": "last digits differ where rows of weight 2 are written twice",
+    "check_sample_weight_equivalence_on_sparse_data": "last digits differ where rows of weight 2 are written twice",
+}
+
+
+@parametrize_with_checks(
+    [fb.FairRegressor(), fb.FairRegressor(model="mlp:4", budget="300 steps")], expected_failed_checks=lambda _: EXPECTED
+)
+def test_scikit_learn_contract(estimator, check):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*SCIPY_ARRAY_API.*")
+        check(estimator)
+
+
+def rows(seed=0, n=1500, scale=1.0):
+    """y follows pay and skill and differs by sex beyond them, so that a model without sex has residuals of both signs."""
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["F", "M"], n)
+    X = np.column_stack([rng.normal(size=n) + (sex == "M"), rng.normal(size=n)])
+    y = X @ [1.0, 0.5] + 0.8 * (sex == "M") + (0.6 + 0.5 * (sex == "F")) * rng.normal(size=n)
+    return X, scale * y + 40 * scale, sex
+
+
+def by_hand(name, predicted, y, sex, at=()):
+    f, m = sex == "F", sex == "M"
+    if name == "residual_gap":
+        return abs((predicted - y)[f].mean() - (predicted - y)[m].mean())
+    if name == "group_squared_error":
+        return max(((predicted - y)[g] ** 2).mean() for g in (f, m))
+    return max(abs((predicted[f] > t).mean() - (predicted[m] > t).mean()) for t in at)
+
+
+def halfway(X, y, sex):
+    """Between the error of F under least squares of all rows, and under least squares of its own."""
+    f = sex == "F"
+    errors = [((LinearRegression().fit(X[rows], y[rows]).predict(X[f]) - y[f]) ** 2).mean() for rows in (f, f | True)]
+    return sum(errors) / 2
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp:6"])
+@pytest.mark.parametrize("stated", ["residual_gap <= 0.05", "group_squared_error", "prediction_parity <= 0.1",
+                                    "prediction_parity[at=39.5:41] <= 0.05"])  # fmt: skip
+@pytest.mark.parametrize("seed", range(2))
+def test_the_bound_is_met_on_the_training_rows(stated, model, seed):
+    X, y, sex = rows(seed)
+    free = fb.FairRegressor(model=model, budget="800 steps").fit(X, y)
+    if stated == "group_squared_error":
+        stated = f"group_squared_error <= {halfway(X, y, sex)}"
+    fair = fb.FairRegressor(stated, model=model, validation=0, budget=None if model == "linear" else "800 steps")
+    fair.fit(X, y, sex)
+    (bound,) = fair.constraints_
+    value = by_hand(bound.name, fair.predict(X), y, sex, getattr(bound, "thresholds", ()))
+    assert fair.fit_report_["feasible"] and value <= bound.bound * (1 + 1e-9)
+    assert fair.fit_report_["constraints"][0]["train_value"] == pytest.approx(value, abs=1e-12)
+    assert fb.measure(bound, fair.predict(X), y, sex) == pytest.approx(value, abs=1e-12)
+    assert by_hand(bound.name, free.predict(X), y, sex, getattr(bound, "thresholds", ())) > bound.bound
+    assert fair.score(X, y) > 0.05  # of the variance: no constant
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_price_of_a_mean_residual_is_the_exact_one(seed):
+    """The mean squared error is that of the quadratic program, solved apart."""
+    X, y, sex = rows(seed, n=400)
+    fair = fb.FairRegressor("residual_gap <= 0.1").fit(X, y, sex)
+    A = np.column_stack([X, np.ones(len(X))])
+    a = A[sex == "F"].mean(0) - A[sex == "M"].mean(0)
+    b = y[sex == "F"].mean() - y[sex == "M"].mean()
+    exact = optimize.minimize(
+        lambda w: ((A @ w - y) ** 2).mean(), np.linalg.lstsq(A, y)[0], jac=lambda w: 2 * A.T @ (A @ w - y) / len(y),
+        constraints=[{"type": "ineq", "fun": lambda w, s=s: 0.1 - s * (a @ w - b)} for s in (1, -1)],
+        options={"ftol": 1e-14, "maxiter": 500},
+    )  # fmt: skip
+    assert fair.fit_report_["train_loss"] == pytest.approx(exact.fun, rel=2e-3)
+    assert fair.fit_report_["train_loss"] >= exact.fun * (1 - 1e-9)
+
+
+def test_without_a_bound_it_is_least_squares():
+    X, y, _ = rows()
+    ours, theirs = fb.FairRegressor().fit(X, y).predict(X), LinearRegression().fit(X, y).predict(X)
+    assert np.abs(ours - theirs).max() < 0.02 * theirs.std()
+
+
+@pytest.mark.parametrize(("stated", "times"), [("residual_gap <= {}", 1), ("group_squared_error <= {}", 2)])
+def test_units_of_the_label_do_not_matter(stated, times):
+    X, y, sex = rows(1)
+    bound = 0.1 if times == 1 else halfway(X, y, sex)
+    one = fb.FairRegressor(stated.format(bound)).fit(X, y, sex).predict(X)
+    many = fb.FairRegressor(stated.format(bound * 1e4**times)).fit(X, 1e4 * y, sex).predict(X)
+    np.testing.assert_allclose(many / 1e4, one, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("stated", ["residual_gap", "group_squared_error", "prediction_parity[at=0.1:-0.4,sharpness=2.0]",
+                                    "prediction_parity[overall,at=1e+05]"])  # fmt: skip
+def test_slopes_are_differences_and_texts_read_back(stated):
+    X, y, sex = rows(n=90)
+    bound = constraint(stated, bound=0.3)
+    assert constraint(bound.text) == bound
+    check_gradient(
+        fb.FairProblem(
+            fb.FairRegressor().fit(X, y).model_, X, (y - 40), {"sex": sex}, bound, loss="squared", dtype=torch.float64
+        )
+    )
+
+
+def test_weights_are_rows():
+    X, y, sex = rows(n=300)
+    weight = np.random.default_rng(0).integers(0, 3, len(y))
+    weighted = fb.FairRegressor("residual_gap <= 0.1").fit(X, y, sex, sample_weight=weight).predict(X)
+    repeated = [np.repeat(part, weight, axis=0) for part in (X, y, sex)]
+    written = fb.FairRegressor("residual_gap <= 0.1").fit(*repeated).predict(X)
+    np.testing.assert_allclose(weighted, written, atol=0.02)
+
+
+def test_audits_judge_predicted_numbers():
+    X, y, sex = rows(n=6000)
+    fair = fb.FairRegressor("residual_gap <= 0.05").fit(X, y, sex)
+    stated = ["residual_gap <= 0.2", "group_squared_error <= 0.5", "prediction_parity[at=40:41] <= 0.05"]
+    found = fb.audit(fair.predict(X), y, sex, stated, compare={"mean": np.full(len(y), y.mean())})
+    assert [c["verdict"] for c in found["constraints"]] == ["met", "violated", "violated"]
+    for c in found["constraints"]:
+        assert c["lower"] <= c["value"] <= c["upper"]
+    assert found["metrics"]["root_mean_squared_error"] == pytest.approx(((fair.predict(X) - y) ** 2).mean() ** 0.5)
+    assert found["groups"][0]["mean_loss"] == pytest.approx(((fair.predict(X) - y)[sex == "F"] ** 2).mean())
+    schema.validate(found)
+    assert "residual_gap" in fb.report.table(found)
+
+
+def test_an_infeasible_bound_is_said():
+    X, y, sex = rows()
+    with pytest.warns(ConvergenceWarning, match="group_squared_error <= 0.01 is"):
+        fair = fb.FairRegressor("group_squared_error <= 0.01", budget="50 steps").fit(X, y, sex)
+    assert not fair.fit_report_["feasible"]
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp:5"])
+def test_a_saved_model_predicts_the_same(model, tmp_path):
+    X, y, sex = rows(n=300)
+    fair = fb.FairRegressor("residual_gap <= 0.2", model=model, budget="200 steps").fit(X, y, sex)
+    fair.save(tmp_path / "m")
+    again = fb.FairRegressor.load(tmp_path / "m")
+    assert (again.predict(X) == fair.predict(X)).all() and again.constraints_ == fair.constraints_
+    with pytest.raises(DataError, match="FairRegressor"):
+        fb.FairClassifier.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [({"constraint": "demographic_parity <= 0.1"}, OptionError, "residual_gap"), ({"model": 3}, OptionError, "linear"),
+     ({"batch_size": 0}, OptionError, "batch_size"), ({"y": "text"}, DataError, "numbers"),
+     ({"y": np.nan}, DataError, "missing or infinite"), ({"sensitive_features": None}, DataError, "needs fit")],
+)  # fmt: skip
+def test_bad_input_is_said(change, error, words):
+    X, y, sex = rows(n=50)
+    made = fb.FairRegressor(**{"constraint": "residual_gap <= 0.1", **{k: v for k, v in change.items() if k in ("constraint", "model", "batch_size")}})  # fmt: skip
+    y = np.full(50, change["y"]) if "y" in change else y
+    with pytest.raises(error, match=words):
+        made.fit(X, y, None if "sensitive_features" in change else sex)
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [("prediction_parity[at=1:1] <= 0.1", "different"), ("prediction_parity[at=x] <= 0.1", "not a number"),
+     ("group_squared_error[overall] <= 0.1", "unknown option"), ("residual_gap <= -1", "must lie")],
+)  # fmt: skip
+def test_bad_statements_are_refused(stated, words):
+    with pytest.raises(OptionError, match=words):
+        constraint(stated)
+
+
+def test_thresholds_are_asked_for_in_measures():
+    with pytest.raises(OptionError, match="names no threshold"):
+        fb.measure("prediction_parity", [1.0, 2.0], [1.0, 2.0], ["a", "b"])
