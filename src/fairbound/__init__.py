@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fairbound._version import __version__
 
 if TYPE_CHECKING:
-    from fairbound import data, optim, report
+    from fairbound import data, metrics, optim, report
     from fairbound.audits.audit import audit
     from fairbound.audits.counts import AuditCounts
     from fairbound.base.errors import FairboundError
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from fairbound.subproblems.multipliers import kkt
     from fairbound.tables import TableEncoder
 
-_ROOMS = ("data", "optim", "report")
+_ROOMS = ("data", "metrics", "optim", "report")
 _WHERE = {
     "ALM": "fairbound.methods",
     "AuditCounts": "fairbound.audits.counts",
@@ -144,6 +144,7 @@ __all__ = [
     "formulate",
     "kkt",
     "measure",
+    "metrics",
     "optim",
     "report",
     "scorer",

@@ -13,7 +13,7 @@ pytest.importorskip("typer", reason="the commands need the extra 'cli'")
 from fairbound.cli.app import main
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = ("any_classifier.md", "many_classes.md", "regression.md")
+PAGES = ("any_classifier.md", "many_classes.md", "metrics.md", "regression.md")
 
 
 def blocks(page: str) -> list[tuple[str, str]]:

@@ -86,7 +86,7 @@ class AuditCounts:
             tuple(sorted({*mine, *theirs}, key=natural_order))
             for mine, theirs in zip(self.labels, other.labels, strict=True)
         )
-        parts = [part._under(labels) for part in (self, other)]
+        parts = [part.under(labels) for part in (self, other)]
         cells, place = np.unique(np.concatenate([part.cells for part in parts]), axis=0, return_inverse=True)
         counts, losses = (
             np.bincount(place.ravel(), weights=np.concatenate([getattr(part, name) for part in parts]))
@@ -97,7 +97,7 @@ class AuditCounts:
 
     __add__ = merge
 
-    def _under(self, labels: tuple[tuple[str, ...], ...]) -> AuditCounts:
+    def under(self, labels: tuple[tuple[str, ...], ...]) -> AuditCounts:
         """The same counts in codes of more group names."""
         cells, bins = self.cells.copy(), []
         for a, (mine, every) in enumerate(zip(self.labels, labels, strict=True)):

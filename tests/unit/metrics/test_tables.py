@@ -1,0 +1,201 @@
+"""Tables and streams of metrics: equal to fairlearn's and to loops, whole in parts, and honest about groups without rows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import sklearn
+from fairlearn import metrics as theirs
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, mean_absolute_error, recall_score
+from sklearn.model_selection import cross_validate
+
+import fairbound as fb
+from fairbound.base.errors import DataError, OptionError
+from fairbound.rows.groups import Groups
+
+NAMES = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy", "f1", "positive_predictive_value")
+
+
+def rows(seed=0, n=500):
+    rng = np.random.default_rng(seed)
+    y, d = rng.integers(0, 2, n), rng.integers(0, 2, n)
+    groups = {"sex": rng.choice(["F", "M"], n), "race": rng.choice(["a", "b", "c"], n)}
+    return d, y, groups, rng.uniform(0.5, 2, n)
+
+
+def flat(values):
+    return [v for groups in values.values() for row in groups.values() for v in row.values()]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("attribute", ["sex", "race"])
+def test_values_differences_and_ratios_are_fairlearns(attribute, weighted):
+    d, y, groups, weight = rows()
+    functions = {"selection_rate": theirs.selection_rate, "true_positive_rate": theirs.true_positive_rate,
+                 "false_positive_rate": theirs.false_positive_rate, "accuracy": accuracy_score}  # fmt: skip
+    params = {name: {"sample_weight": weight} for name in functions} if weighted else None
+    frame = theirs.MetricFrame(
+        metrics=functions, y_true=y, y_pred=d, sensitive_features=groups[attribute], sample_params=params
+    )
+    ours = fb.metrics.table(
+        list(functions), d, y, {attribute: groups[attribute]}, sample_weight=weight if weighted else None
+    )
+    for name in functions:
+        assert ours.overall[name] == pytest.approx(frame.overall[name], abs=1e-12)
+        for g in frame.by_group.index:
+            assert ours.by_group[attribute][g][name] == pytest.approx(frame.by_group.loc[g, name], abs=1e-12)
+    for against, how in (("pairwise", "between_groups"), ("overall", "to_overall")):
+        for mine, other in ((ours.difference, frame.difference), (ours.ratio, frame.ratio)):
+            assert mine(against)[attribute] == pytest.approx(dict(other(method=how)), abs=1e-12)
+    assert ours.group_min()[attribute] == pytest.approx(dict(frame.group_min()))
+    assert ours.group_max()[attribute] == pytest.approx(dict(frame.group_max()))
+
+
+def test_a_table_goes_to_fairlearn_and_back():
+    d, y, groups, _ = rows()
+    found = fb.metrics.table(NAMES, d, y, groups)
+    frame = fb.metrics.to_fairlearn(found, "race")
+    assert dict(frame.overall) == found.overall
+    assert dict(frame.difference()) == pytest.approx(found.difference()["race"])
+    back = fb.metrics.from_fairlearn(frame)
+    assert back.by_group == {"race": found.by_group["race"]} and back.overall == found.overall
+    whole = theirs.MetricFrame(metrics=accuracy_score, y_true=y, y_pred=d, sensitive_features=groups)
+    ours = fb.metrics.table("accuracy", d, y, groups, attributes="crossed")
+    read = fb.metrics.from_fairlearn(whole)
+    assert flat(read.by_group) == pytest.approx(flat(ours.by_group))
+    assert list(read.by_group) == list(ours.by_group) == ["sex*race"]
+    controlled = theirs.MetricFrame(
+        metrics=accuracy_score, y_true=y, y_pred=d, sensitive_features=groups["sex"], control_features=groups["race"]
+    )
+    with pytest.raises(OptionError, match="control features"):
+        fb.metrics.from_fairlearn(controlled)
+    with pytest.raises(OptionError, match="attribute must be one of 'sex', 'race'"):
+        fb.metrics.to_fairlearn(found)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_stream_is_the_table_of_all_rows(seed):
+    """In any order of batches and of merges, with groups that come late."""
+    d, y, groups, _ = rows(seed)
+    order = np.argsort(groups["race"], kind="stable")  # the first batches lack b and c
+    parts = np.array_split(order, 7)
+    streams = [fb.metrics.Stream(NAMES) for _ in range(2)]
+    for i, at in enumerate(parts):
+        streams[i % 2].update(d[at], y[at], {a: g[at] for a, g in groups.items()})
+    merged = streams[1].merge(streams[0])
+    for attributes in ("each", "crossed", "both"):
+        assert merged.compute(attributes) == fb.metrics.table(NAMES, d, y, groups, attributes=attributes)
+    assert merged.measure("equalized_odds") == fb.measure("equalized_odds", d, y, groups)
+    found, whole = merged.audit("demographic_parity <= 0.1"), fb.audit(d, y, groups, "demographic_parity <= 0.1")
+    assert found["constraints"] == whole["constraints"] and len(merged) == len(y)
+
+
+def test_groups_without_rows_are_said_and_keep_their_place():
+    d, y, groups, _ = rows()
+    some = groups["race"] != "b"
+    stream = fb.metrics.Stream("true_positive_rate", groups={"race": ["c", "b", "a", "z"]})
+    stream.update(d[some], y[some], {"race": groups["race"][some]})
+    found = stream.compute()
+    assert list(found.by_group["race"]) == ["c", "b", "a", "z"]
+    assert [n for n in found.counts["race"].values()] == [
+        np.sum(groups["race"] == "c"),
+        0,
+        np.sum(groups["race"] == "a"),
+        0,
+    ]
+    assert math.isnan(found.by_group["race"]["b"]["true_positive_rate"])
+    assert found.missing == ("race: the group 'b' has no row.", "race: the group 'z' has no row.")
+    assert math.isnan(found.difference()["race"]["true_positive_rate"])
+    assert found.difference(missing="drop")["race"]["true_positive_rate"] >= 0
+    stream.update(d[:5], y[:5], {"race": ["?"] * 5})
+    assert stream.unseen == {"race": 5} and "5 rows have a group that was not declared" in stream.compute().missing[-1]
+    known = Groups.of(groups["race"]).encode(groups["race"][some])[0]
+    again = fb.metrics.table("true_positive_rate", d[some], y[some], known)
+    assert list(again.by_group["group"]) == ["a", "b", "c"] and "'b' has no row" in again.missing[0]
+
+
+def test_own_functions_have_bootstrap_intervals():
+    rng = np.random.default_rng(0)
+    y, predicted, sex = rng.normal(size=400), rng.normal(size=400), rng.choice(["F", "M"], 400)
+    metrics = {"mae": mean_absolute_error, "bias": lambda y, p: np.mean(p - y)}
+    found = fb.metrics.table(metrics, predicted, y, {"sex": sex}, bootstrap=200)
+    at = sex == "F"
+    assert found.by_group["sex"]["F"]["mae"] == pytest.approx(np.abs(predicted - y)[at].mean())
+    low, high = found.intervals["sex"]["F"]["bias"]
+    error = (predicted - y)[at].std() / np.sqrt(at.sum())
+    assert (high - low) / 2 == pytest.approx(1.96 * error, rel=0.3)
+    assert found == fb.metrics.table(metrics, predicted, y, {"sex": sex}, bootstrap=200)
+    with pytest.raises(OptionError, match="takes no sample_weight"):
+        fb.metrics.table({"bias": metrics["bias"]}, predicted, y, sex, sample_weight=np.ones(400))
+    frame = found.to_pandas()
+    assert (
+        frame.loc[("sex", "M"), "mae_lower"] <= frame.loc[("sex", "M"), "mae"] <= frame.loc[("sex", "M"), "mae_upper"]
+    )
+
+
+def test_limits_of_rates_are_those_of_an_audit():
+    d, y, groups, _ = rows()
+    found, audit = fb.metrics.table(NAMES, d, y, groups), fb.audit(d, y, groups)
+    for entry in audit["groups"]:
+        for name in ("selection_rate", "true_positive_rate"):
+            limits = found.intervals[entry["attribute"]][entry["group"]][name]
+            assert limits == (entry["rates"][name]["lower"], entry["rates"][name]["upper"])
+    assert found.by_group["sex"]["F"]["f1"] == pytest.approx(
+        2 * np.sum((d & y)[groups["sex"] == "F"]) / np.sum((d + y)[groups["sex"] == "F"])
+    )
+
+
+def test_a_scorer_asks_for_the_groups():
+    rng = np.random.default_rng(0)
+    X, sex = rng.normal(size=(200, 2)), rng.choice(["F", "M"], 200)
+    y = (X[:, 0] + (sex == "M") > 0.5).astype(int)
+    with sklearn.config_context(enable_metadata_routing=True):
+        scorer = fb.scorer("equalized_odds")
+        assert scorer.get_metadata_routing().consumes("score", ["sensitive_features"]) == {"sensitive_features"}
+        made = cross_validate(LogisticRegression(), X, y, scoring=scorer, params={"sensitive_features": sex}, cv=3)
+    assert (made["test_score"] <= 0).all() and np.isfinite(made["test_score"]).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [({"metrics": "recal"}, OptionError, "unknown metric"), ({"metrics": []}, OptionError, "at least one"),
+     ({"metrics": {"x": 3}}, OptionError, "must be the name"), ({"confidence": 1}, OptionError, "confidence"),
+     ({"attributes": "all"}, OptionError, "attributes must be"), ({"y": [0, 1, 2]}, DataError, "0 and 1 only"),
+     ({"y": [0, 1]}, DataError, "3 scores and 2 labels"), ({"sensitive_features": ["a", "b"]}, DataError, "2 rows"),
+     ({"scores": [], "y": []}, DataError, "no rows")],
+)  # fmt: skip
+def test_bad_input_is_said(change, error, words):
+    given = {
+        "metrics": "accuracy",
+        "scores": [0, 1, 1],
+        "y": [0, 1, 0],
+        "sensitive_features": ["a", "b", "a"],
+        **change,
+    }
+    with pytest.raises(error, match=words):
+        fb.metrics.table(**given)
+
+
+def test_streams_of_different_things_do_not_merge():
+    with pytest.raises(DataError, match="no row has come yet"):
+        fb.metrics.Stream().compute()
+    one, two = fb.metrics.Stream(threshold=0.5), fb.metrics.Stream(threshold=0)
+    with pytest.raises(DataError, match="merged only where"):
+        one.merge(two)
+    one.update([0.2, 0.8], [0, 1], ["a", "b"])
+    with pytest.raises(DataError, match="needs the rows themselves"):
+        one.measure("loss_gap")
+    one.reset()
+    assert len(one) == 0
+    with pytest.raises(OptionError, match="pairwise"):
+        fb.metrics.table("accuracy", [0, 1], [0, 1], ["a", "b"]).difference("best")
+
+
+def test_scikit_learns_functions_are_taken():
+    d, y, groups, weight = rows()
+    found = fb.metrics.table({"recall": recall_score, "tpr": "true_positive_rate"}, d, y, groups, sample_weight=weight)
+    for values in found.by_group["race"].values():
+        assert values["recall"] == pytest.approx(values["tpr"])
