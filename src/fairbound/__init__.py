@@ -14,9 +14,13 @@ if TYPE_CHECKING:
     from fairbound.audits.counts import AuditCounts
     from fairbound.base.errors import FairboundError
     from fairbound.estimators.classifier import FairClassifier
+<<<<<<< HEAD
     from fairbound.estimators.ranker import FairRanker
     from fairbound.estimators.reduction import Reduction
     from fairbound.estimators.regressor import FairRegressor
+=======
+    from fairbound.estimators.streaming_auc import StreamingAUC
+>>>>>>> b7862bc (AUC under AUC bounds from single rows: the min-max problem, mirror descent and level sets on it, and a stream's estimator)
     from fairbound.fairness.formulate import formulate
     from fairbound.fairness.measuring import measure, scorer
     from fairbound.fairness.notions import (
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
         PLADA,
         SFLS,
         SGD,
+        SMD,
         SSLALM,
         YNW,
         CertifiedLevelSet,
@@ -78,8 +83,10 @@ _WHERE = {
     "SFLS": "fairbound.methods",
     "SGD": "fairbound.methods",
     "SGDFairret": "fairbound.methods",
+    "SMD": "fairbound.methods",
     "SSLALM": "fairbound.methods",
     "StochasticGhost": "fairbound.methods",
+    "StreamingAUC": "fairbound.estimators.streaming_auc",
     "SwitchingSubgradient": "fairbound.methods",
     "TableEncoder": "fairbound.tables",
     "YNW": "fairbound.methods",
@@ -112,6 +119,7 @@ __all__ = [
     "PLADA",
     "SFLS",
     "SGD",
+    "SMD",
     "SSLALM",
     "YNW",
     "AuditCounts",
@@ -135,6 +143,7 @@ __all__ = [
     "Reduction",
     "SGDFairret",
     "StochasticGhost",
+    "StreamingAUC",
     "SwitchingSubgradient",
     "TableEncoder",
     "__version__",

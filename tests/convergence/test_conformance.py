@@ -21,6 +21,7 @@ from fairbound.methods import (
     PLADA,
     SFLS,
     SGD,
+    SMD,
     SSLALM,
     YNW,
     CertifiedLevelSet,
@@ -101,6 +102,9 @@ CASES = {
         0.2 / 75**0.5,
         claims_no_optimum=("absolute", "weakly_convex", "weakly_convex_constraint"),
     ),
+    "smd": Case(
+        SMD(level=1.0), 0.1 / STEPS**0.5, claims_no_optimum=(*PROBLEMS, "convex_fair")
+    ),  # it solves for a level, not f*
     "dfls": Case(DFLS(step_size=0.3), 0.3 / (STEPS / 10) ** 0.5),
     # outer iterates, exactly certified; the mean of the steps lags behind by about a third of them
     "certified_level_set": Case(CertifiedLevelSet(certify="surrogate"), 0.01),

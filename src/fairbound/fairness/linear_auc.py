@@ -11,6 +11,7 @@ Source: Yao, Lin, Yang (2023), (6) with the quadratic loss; the exact solution i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.areas import Comparisons
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.notions.auc import AUCParity
+from fairbound.fairness.row_saddle import PairSums
 from fairbound.rows.groups import Groups, cross
 from fairbound.rows.labels import read_targets
 from fairbound.rows.moments import Moments
@@ -51,16 +53,12 @@ class LinearAUC:
     def __init__(self, bound: str | AUCParity, occurring: Occurring, moments: Moments):
         stated = constraint(bound, bound=0.0)
         found = _comparisons(stated, occurring)
-        G = found.sets.shape[1] // 2
-        sets = np.pad(found.sets.reshape(-1, 2, G), ((0, 0), (0, 0), (0, 1))).reshape(-1, 2 * (G + 1))
-        everyone = np.repeat([[False, True], [True, False]], G + 1, axis=1)  # positives, negatives
-        own = moments.of_sets(np.concatenate([everyone, sets[found.used]]))
+        sets, sides = _sets_and_sides(found)
+        own = moments.of_sets(sets)
         if not own.weight.all():
             raise DataError("the moments lack rows of a set that is compared; give those of all rows.")
         mean, covariance = own.mean, own.covariance
-        place = np.zeros(len(found.sets), dtype=np.int64)
-        place[found.used] = 2 + np.arange(len(found.used))
-        first, second, third, fourth = place[found.sides].T
+        first, second, third, fourth = sides.T
         c1, zero = stated.c1, np.zeros(1, dtype=np.int64)
 
         def loss(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -98,14 +96,44 @@ class LinearAUC:
         return LinearScores(found.x, found.f, found.g + kappa, found.multipliers, found.gap, kappa)
 
 
+def pair_sums(bound: str | AUCParity, occurring: Occurring, kappa: float) -> PairSums:
+    """What `RowSaddle` compares under the bound with the surrogate's kappa; cells as in `LinearAUC`."""
+    sets, sides = _sets_and_sides(_comparisons(constraint(bound, bound=0.0), occurring))
+    pairs = [(0, 0, 1)]
+    for i, (first, second, third, fourth) in enumerate(sides.tolist(), start=1):
+        pairs += [(i, second, first), (i, third, fourth)]
+    return PairSums(sets, tuple(pairs), (0.0, *[-1.0 - kappa] * len(sides)))
+
+
+def cells_of(groups: Groups, target: np.ndarray, attributes: Sequence[int]) -> np.ndarray:
+    """(n,) label * (G + 1) + group, with group G where it is not known, of the G groups of `attributes` crossed."""
+    sizes = [len(groups.labels[a]) for a in attributes]
+    codes, G = cross([groups.codes[:, a] for a in attributes], sizes), int(np.prod(sizes))
+    return target * (G + 1) + np.where(codes < 0, G, codes)
+
+
+def attributes_of(bound: str | AUCParity, occurring: Occurring) -> tuple[int, ...]:
+    """Of which attributes the bound compares groups."""
+    return _comparisons(constraint(bound, bound=0.0), occurring).compared.attributes
+
+
+def _sets_and_sides(found: Comparisons) -> tuple[np.ndarray, np.ndarray]:
+    """(2 + S, 2 (G + 1)) sets of cells: all positives, all negatives, and those compared; (m, 4) which of them are compared."""
+    G = found.sets.shape[1] // 2
+    sets = np.pad(found.sets.reshape(-1, 2, G), ((0, 0), (0, 0), (0, 1))).reshape(-1, 2 * (G + 1))
+    everyone = np.repeat([[False, True], [True, False]], G + 1, axis=1)
+    place = np.zeros(len(found.sets), dtype=np.int64)
+    place[found.used] = 2 + np.arange(len(found.used))
+    return np.concatenate([everyone, sets[found.used]]), place[found.sides]
+
+
 def moments_of(
     bound: AUCParity, groups: Groups, target: np.ndarray, features: Any, sample_weight: Any = None
 ) -> Moments:
     """The moments that `LinearAUC` takes, of some rows; those of all rows are merged from them."""
     compared = _comparisons(bound, Occurring.every(groups.attributes, groups.labels)).compared
-    codes = cross([groups.codes[:, a] for a in compared.attributes], compared.sizes)
-    G = int(np.prod(compared.sizes))
-    return Moments.of(features, target * (G + 1) + np.where(codes < 0, G, codes), 2 * (G + 1), sample_weight)
+    cells = cells_of(groups, target, compared.attributes)
+    return Moments.of(features, cells, 2 * (int(np.prod(compared.sizes)) + 1), sample_weight)
 
 
 def _comparisons(bound: Any, occurring: Occurring) -> Comparisons:

@@ -24,6 +24,7 @@ from fairbound.methods.proximal_point import ProximalPoint
 from fairbound.methods.sfls import SFLS
 from fairbound.methods.sgd import SGD
 from fairbound.methods.sgd_fairret import SGDFairret
+from fairbound.methods.smd import SMD
 from fairbound.methods.ssl_alm import SSLALM
 from fairbound.methods.stochastic_ghost import StochasticGhost
 from fairbound.methods.switching_subgradient import SwitchingSubgradient
@@ -36,6 +37,7 @@ __all__ = [
     "PLADA",
     "SFLS",
     "SGD",
+    "SMD",
     "SSLALM",
     "YNW",
     "CertifiedLevelSet",
@@ -61,6 +63,7 @@ METHODS: dict[str, type[Any]] = {
         SGD,
         SGDFairret,
         SFLS,
+        SMD,
         DFLS,
         YNW,
         CertifiedLevelSet,

@@ -11,8 +11,11 @@
 phi is linear in y, so Phi(x_t, y_t) + <G_y, y - y_t> = <G_y, y>: the online upper bound (12) is the support of Y at the averaged
 G_y, its largest entry for the simplex. The online lower bound (13) is the minimum over X of the averaged affine piece.
 
-Confidence. With bounds u_j on the exact averages v_j that hold for all entries j at once, support(v) <= support(u) for every Y
-in y >= 0, since <y, v> <= <y, u> for each of its members: Student margins entry by entry bound the support there.
+Confidence. With Student margins that hold for all entries of the averaged G_y at once, the support at the exact averages is at
+most the largest within the margins, which Y knows (`DualSet.highest`).
+
+A dual set may charge its members a cost d: then H(r) = min max phi - d, and d stands in the mirror step in y, in the support and in
+the affine pieces (Yao, Lin, Yang (2023), Algorithm 2).
 
 Source: Lin, Nadarajah, Soheili, Yang (2020), Algorithms 2 and 3, equations (9), (10), (12), (13), Proposition 1, Theorem 2.
 Departs: Y is `problem.dual_set`, the simplex unless the problem has another. (13) has G_x, where the paper prints G_y. A
@@ -86,15 +89,26 @@ def fresh(problem: Problem, x: Tensor, constraints_only: Tensor | None = None) -
     )
 
 
-def rates(problem: Problem, scaled: bool, diameter: float | None = None) -> tuple[float, float]:
-    """(2 D_x^2, 2 D_y^2), by which gamma is multiplied in x and in y; (1, 1) where not `scaled`.
+SCALINGS = ("diameters", "dual", "none")
+
+
+def check_scaling(scaling: str) -> None:
+    """Raises: OptionError where there is no scaling of steps with this name."""
+    if scaling not in SCALINGS:
+        raise OptionError(f"scaling must be one of {', '.join(SCALINGS)}, got {scaling!r}.")
+
+
+def rates(problem: Problem, scaling: str, diameter: float | None = None) -> tuple[float, float]:
+    """(2 D_x^2, 2 D_y^2), by which gamma is multiplied in x and in y, with scaling "diameters"; (1, 2 D_y^2) with "dual", (1, 1) with
+    "none".
 
     diameter: D_x to use instead of the domain's. An unbounded domain without one has the rate 1 in x.
     """
-    if not scaled:
+    if scaling == "none":
         return 1.0, 1.0
     square = problem.domain.squared_diameter(problem.n) if diameter is None else diameter**2
-    return (2 * square if math.isfinite(square) else 1.0), 2 * problem.dual_set.squared_diameter(problem.m + 1)
+    of_x = 2 * square if scaling == "diameters" and math.isfinite(square) else 1.0
+    return of_x, 2 * problem.dual_set.squared_diameter(problem.m + 1)
 
 
 def iterate(
@@ -118,22 +132,22 @@ def iterate(
     check_finite(F, lambda: where("the objective or a constraint is"))
     check_finite(gradient, lambda: where("the gradient is"))
     gamma = step_size / (call.t + 1).to(F.dtype).sqrt()
-    call = _averaged(call, F, e, gradient, gamma)
+    call = _averaged(call, F, e, gradient, gamma, problem.dual_set.cost(y))
     G_y = F if e.seen is None else torch.where(_seen(e, F), F, call.mean)
     zeta = (-rate[1] * gamma.unsqueeze(-1)) * G_y
     return replace(
         call,
         x=problem.domain.prox(call.x, (rate[0] * gamma.unsqueeze(-1)) * gradient),
-        y=problem.dual_set.prox(y, zeta.masked_fill(_shut(only, zeta), torch.inf)),
+        y=problem.dual_set.prox(y, zeta.masked_fill(_shut(only, zeta), torch.inf), rate[1] * gamma),
         t=call.t + 1,
     )
 
 
-def _averaged(call: Call, F: Tensor, e: Evaluation, gradient: Tensor, gamma: Tensor) -> Call:
-    """Running means with weights gamma; spread by West's update, which does not cancel."""
+def _averaged(call: Call, F: Tensor, e: Evaluation, gradient: Tensor, gamma: Tensor, cost: Tensor) -> Call:
+    """Running means with weights gamma; spread by West's update, which does not cancel. cost: (...,) d(y)."""
     weight = call.weight + gamma
     share = gamma / weight
-    piece = (call.y * F).sum(-1) - (gradient * call.x).sum(-1)
+    piece = (call.y * F).sum(-1) - cost - (gradient * call.x).sum(-1)
     each = gamma.unsqueeze(-1).expand_as(F)
     if e.seen is not None:
         each = each * _seen(e, F)
@@ -159,6 +173,13 @@ def upper_bound(mean: Tensor, level: Tensor, dual_set: DualSet) -> Tensor:
     level: (...,); where it is +inf the constraints alone count, and without any there is nothing to bound: -inf.
     """
     return dual_set.support(mean.masked_fill(_entry0(torch.isinf(level), mean), -torch.inf)).value
+
+
+def objective_alone(G: Tensor, problem: Problem) -> Tensor:
+    """(...,) the objective's own value in G (..., m + 1), in which it is f - r: the support with y_0 = 1."""
+    others = torch.zeros_like(G, dtype=torch.bool)
+    others[..., 1 : G.shape[-1] - problem.lifted] = True
+    return problem.dual_set.support(G.masked_fill(others, -torch.inf)).value
 
 
 def lower_bound(call: Call, domain: Domain) -> Tensor:
@@ -190,6 +211,12 @@ def student_quantile(level: Tensor, freedom: Tensor) -> Tensor:
     """What Student's variable with `freedom` degrees exceeds with probability `level` in (0, 1/2]; both float64, broadcast."""
     quantile = stdtrit(freedom.cpu().numpy(), level.cpu().numpy())
     return -torch.as_tensor(quantile, dtype=torch.float64, device=freedom.device)
+
+
+def multipliers(call: Call) -> Tensor:
+    """(..., m) y_i / y_0, by which y_0 (f - r) + sum y_i g_i is a Lagrangian; 0 where y_0 is."""
+    first = call.y[..., :1]
+    return torch.where(first > 0, call.y[..., 1:] / first.clamp_min(torch.finfo(first.dtype).tiny), 0.0)
 
 
 def choose(mask: Tensor, first: D, second: D) -> D:

@@ -10,7 +10,7 @@ Source: Lin, Nadarajah, Soheili, Yang (2020), Algorithm 1, its oracles SMD and O
 Departs: delta_k is delta / 2^(k+1), since delta / 2^k sums to 2 delta.
     Section 5.2 ends a call once the online upper bound is negative and "stable", to be validated by confidence bounds
     that it does not state: here once every entry of the averaged values plus its Student margin (`ovsmd.margin`, level
-    delta_k over all entries and iterations of the call) is negative; it holds for dual sets in y >= 0 (ovsmd.py). The level moves by U = the online bound itself.
+    delta_k over all entries and iterations of the call) is negative. The level moves by U = the online bound itself.
     With oracle "smd" the same test proposes the end; U is then exact on all rows, and where it is not negative the call
     goes on.
     Without an r_0 the first call has level +inf: it minimises max_i g_i alone until all are negative with confidence, as
@@ -74,7 +74,8 @@ class SFLS(Method[SFLSState]):
         problems, and proved for step_size=None and scaling="diameters".
     theta: > 1; the level moves by U / (2 theta). level: r_0 > f*; None finds a strictly feasible point and r_0 first.
     step_size: c of gamma_t = c / sqrt(t + 1); None for 1 / M with stopping="theory".
-    scaling: "diameters" multiplies gamma by 2 D_x^2 and 2 D_y^2 as Algorithm 3 does; "none" takes it as it is.
+    scaling: "diameters" multiplies gamma by 2 D_x^2 and 2 D_y^2 as Algorithm 3 does; "dual" the steps of y alone; "none"
+        takes it as it is.
     diameter: D_x in place of the domain's own; without one an unbounded domain has 2 D_x^2 = 1.
     restart: where a call begins: "centre", argmin omega_z as in the source; "last", where the one before ended.
     delta: probability that some outer iterate is infeasible, in (0, 1), as far as averages of batches are normal: a few
@@ -93,7 +94,7 @@ class SFLS(Method[SFLSState]):
     theta: float = 2.0
     level: float | None = None
     step_size: float | None = 0.05
-    scaling: Literal["diameters", "none"] = "diameters"
+    scaling: Literal["diameters", "dual", "none"] = "diameters"
     diameter: float | None = None
     restart: Literal["centre", "last"] = "centre"
     delta: float = 0.05
@@ -104,6 +105,7 @@ class SFLS(Method[SFLSState]):
     light_tails: LightTails | None = None
 
     name: ClassVar[str] = "sfls"
+    lifts: ClassVar[bool] = True
     presets: ClassVar[dict[str, dict]] = {
         "inventory": {"level": 5.0, "theta": 2.0, "step_size": 2.0, "scaling": "none"},
         "neyman-pearson": {"level": 3.0, "theta": 2.0, "step_size": 0.05, "scaling": "none"},
@@ -114,13 +116,13 @@ class SFLS(Method[SFLSState]):
         choices = {
             "oracle": ("ovsmd", "smd"),
             "stopping": ("practical", "theory"),
-            "scaling": ("diameters", "none"),
             "restart": ("centre", "last"),
             "margin": ("student", "none"),
         }
         for option, allowed in choices.items():
             if getattr(self, option) not in allowed:
                 raise OptionError(f"{option} must be one of {', '.join(allowed)}, got {getattr(self, option)!r}.")
+        ovsmd.check_scaling(self.scaling)
         given = {"step_size": self.step_size, "diameter": self.diameter, "oracle_error": self.oracle_error}
         positive(min_steps=self.min_steps, **{k: v for k, v in given.items() if v is not None})
         nonnegative(optimality_tolerance=self.optimality_tolerance)
@@ -143,15 +145,7 @@ class SFLS(Method[SFLSState]):
             raise OptionError("step_size=None means 1 / M, which stopping='practical' does not know; give a number.")
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> SFLSState:
-        """A first call about to begin, at the domain's centre or at x (..., n); x is moved in place.
-
-        Raises: OptionError where the problem's dual set leaves y >= 0 and calls end by confidence margins.
-        """
-        if self.stopping == "practical" and not problem.dual_set.nonnegative:
-            raise OptionError(
-                f"stopping='practical' bounds constraints one by one, which bounds the largest value over dual sets in y >= 0 "
-                f"only; {type(problem.dual_set).__name__} is none. Take stopping='theory'."
-            )
+        """A first call about to begin, at the domain's centre or at x (..., n); x is moved in place."""
         start, lead = x.clone(), x.shape[:-1]
         if self.restart == "centre":
             x.copy_(problem.domain.prox_centre(x))
@@ -160,7 +154,7 @@ class SFLS(Method[SFLSState]):
         return SFLSState(
             x=x,
             k=0,
-            multipliers=_multipliers(call),
+            multipliers=ovsmd.multipliers(call),
             call=call,
             output=start,
             outer=torch.zeros(lead, dtype=torch.int64, device=x.device),
@@ -175,7 +169,7 @@ class SFLS(Method[SFLSState]):
         if bool(state.halted.all()):
             return state.next()
         x = state.x
-        rate = ovsmd.rates(problem, self.scaling == "diameters", self.diameter)
+        rate = ovsmd.rates(problem, self.scaling, self.diameter)
         call = ovsmd.iterate(state.call, problem, draws("xi", state.k), state.level, self.step_scale(problem), rate)
         upper = ovsmd.upper_bound(call.mean, state.level, problem.dual_set)
         new = state.next(call=call, upper=upper)
@@ -186,7 +180,7 @@ class SFLS(Method[SFLSState]):
             new = ovsmd.choose(state.halted, state, new)
         x.copy_(new.call.x)
         call = replace(new.call, x=x)
-        return replace(new, x=x, call=call, multipliers=_multipliers(call))
+        return replace(new, x=x, call=call, multipliers=ovsmd.multipliers(call))
 
     def step_scale(self, problem: Problem) -> float:
         """c of gamma_t = c / sqrt(t + 1). Raises: OptionError where it is 1 / M and the domain is unbounded."""
@@ -208,7 +202,7 @@ class SFLS(Method[SFLSState]):
         ready = (call.t >= self.min_steps) & (state.upper < 0)
         if self.margin == "none" or not bool(ready.any()):
             return ready
-        surely = call.mean + ovsmd.margin(call, delta)
+        surely = problem.dual_set.highest(call.mean, ovsmd.margin(call, delta))
         bounded = ovsmd.upper_bound(surely, state.level, problem.dual_set) < 0
         return ready & torch.isfinite(surely[..., 0]) & bounded
 
@@ -218,15 +212,16 @@ class SFLS(Method[SFLSState]):
         U = state.upper
         if self.oracle == "smd":
             e = problem.values(call.average, draws("full", state.k, sampling="full"))
-            f0 = e.f
-            exact = torch.cat([(f0 - state.level).unsqueeze(-1), e.g], dim=-1)
-            U = problem.dual_set.support(exact).value
+            exact = torch.cat([(e.f - state.level.masked_fill(first, 0.0)).unsqueeze(-1), e.g], dim=-1)
+            f0 = ovsmd.objective_alone(exact, problem)
+            U = ovsmd.upper_bound(exact, state.level, problem.dual_set)
             if self.stopping == "practical":
                 ended = ended & (U < 0)
         else:
             f0 = call.mean[..., 0]
             if bool((first & ended).any()):
-                f0 = f0 + ovsmd.margin(call, failure(self.delta, state.outer))[..., 0]
+                margin = ovsmd.margin(call, failure(self.delta, state.outer))
+                f0 = ovsmd.objective_alone(problem.dual_set.highest(call.mean, margin), problem)
         halt = ended & ~first & (-self.optimality_tolerance <= U) if self.optimality_tolerance > 0 else ended & False
         moved = torch.where(first, f0, state.level + U / (2 * self.theta))
         again = ended & ~halt
@@ -250,9 +245,3 @@ class SFLS(Method[SFLSState]):
 def failure(delta: float, outer: Tensor) -> Tensor:
     """delta_k = delta / 2^(k+1) for the int64 k = outer, in float64; sums to delta over k = 0, 1, ..."""
     return delta * torch.exp2(-(outer + 1).double())
-
-
-def _multipliers(call: Call) -> Tensor:
-    """(..., m) y_i / y_0, 0 where y_0 is 0."""
-    first = call.y[..., :1]
-    return torch.where(first > 0, call.y[..., 1:] / first.clamp_min(torch.finfo(first.dtype).tiny), 0.0)

@@ -49,6 +49,7 @@ class BaseProblem(ABC):
     rows: int = 1
     domain: Domain = Space()
     dual_set: DualSet = DualSimplex()
+    lifted: int = 0
     dual_scale: Tensor | float = 1.0
     bounds: Tensor | float = 0.0
     convex: bool = False

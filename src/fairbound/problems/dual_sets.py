@@ -28,14 +28,10 @@ class Support(NamedTuple):
 
 
 class DualSet(Protocol):
-    """A compact convex set in R^(1 + m).
+    """A compact convex set in R^(1 + m), and a convex cost d of its members (0 for most sets).
 
-    nonnegative: whether y >= 0 for all its members. Then the support grows with G, so that upper bounds on the entries of
-    G give an upper bound on the support; confidence margins rest on it.
+    The value of a point x is the largest <y, G> - d(y) over the set, G being linear in what a batch gives.
     """
-
-    @property
-    def nonnegative(self) -> bool: ...
 
     def centre(self, like: Tensor, shut: Tensor | None = None) -> Tensor:
         """argmin of the distance-generating function, shaped like `like` (..., 1 + m).
@@ -44,12 +40,22 @@ class DualSet(Protocol):
         """
         ...
 
-    def prox(self, y: Tensor, zeta: Tensor) -> Tensor:
-        """argmin_{z in Y} <zeta, z> + V(y, z) for y, zeta (..., 1 + m); an entry of zeta at +inf sends its own to 0."""
+    def prox(self, y: Tensor, zeta: Tensor, weight: float | Tensor = 0.0) -> Tensor:
+        """argmin_{z in Y} <zeta, z> + weight d(z) + V(y, z) for y, zeta (..., 1 + m) and weight >= 0, a number or (...,); an entry of
+        zeta at +inf sends its own to 0."""
+        ...
+
+    def cost(self, y: Tensor) -> Tensor:
+        """(...,) d(y) of members y (..., 1 + m)."""
         ...
 
     def support(self, G: Tensor) -> Support:
-        """max_{y in Y} <y, G> for G (..., 1 + m), and a maximiser; an entry of G at -inf has weight 0."""
+        """max_{y in Y} <y, G> - d(y) for G (..., 1 + m), and a maximiser; an entry of G at -inf has weight 0."""
+        ...
+
+    def highest(self, G: Tensor, margin: Tensor) -> Tensor:
+        """(..., 1 + m) of all G' with |G' - G| <= margin in every entry one whose support is the largest; confidence margins rest on
+        it."""
         ...
 
     def squared_diameter(self, size: int) -> float:
@@ -61,16 +67,22 @@ class DualSet(Protocol):
 class DualSimplex:
     """y >= 0, sum y = 1, with the entropy: the support of G is its largest entry, the worst of objective and constraints."""
 
-    nonnegative = True
-
     def centre(self, like: Tensor, shut: Tensor | None = None) -> Tensor:
         """(..., 1 + m) all open entries equal."""
         zeros = torch.zeros_like(like)
         return torch.softmax(zeros if shut is None else zeros.masked_fill(shut, -torch.inf), -1)
 
-    def prox(self, y: Tensor, zeta: Tensor) -> Tensor:
+    def prox(self, y: Tensor, zeta: Tensor, weight: float | Tensor = 0.0) -> Tensor:
         """(..., 1 + m) proportional to y exp(-zeta)."""
         return Simplex().prox(y, zeta)
+
+    def cost(self, y: Tensor) -> Tensor:
+        """0."""
+        return y.new_zeros(y.shape[:-1])
+
+    def highest(self, G: Tensor, margin: Tensor) -> Tensor:
+        """G + margin, since y >= 0."""
+        return G + margin
 
     def support(self, G: Tensor) -> Support:
         """The largest entry of G (..., 1 + m), (...,), and one at its place, the first of equals."""
@@ -101,8 +113,6 @@ class LiftedSimplex:
     owners: tuple[int, ...]
     reach: float
     curvature: float = 1.0
-
-    nonnegative = False
 
     def __post_init__(self) -> None:
         for option in ("reach", "curvature"):
@@ -141,14 +151,26 @@ class LiftedSimplex:
         y, a = self.split(like)
         return self._lifted(DualSimplex().centre(y, None if shut is None else self.split(shut)[0]), torch.zeros_like(a))
 
-    def prox(self, members: Tensor, zeta: Tensor, weight: float = 0.0) -> Tensor:
+    def prox(self, members: Tensor, zeta: Tensor, weight: float | Tensor = 0.0) -> Tensor:
         """argmin over (y, a) of <zeta, (y, a)> + V + weight d (Lemma 3, with zeta = -tau (u, v) and weight = tau)."""
         y, _ = self.split(members)
+        weight = weight.unsqueeze(-1) if isinstance(weight, Tensor) else weight
         (of_y, of_a), before = self.split(zeta), self.alphas(members)
         alpha = ((before - of_a / (2 * self.curvature)) / (1 + weight)).clamp(-self.reach, self.reach)
         cost = of_a * alpha + self.curvature * ((alpha - before).square() + weight * alpha.square())
         new = DualSimplex().prox(y, (of_y + self._by_owner(cost, of_y)) / self.entropy_weight)
         return self._lifted(new, alpha)
+
+    def cost(self, members: Tensor) -> Tensor:
+        """(...,) curvature sum_j y_owner(j) alpha_j^2."""
+        own = self._of_owners(self.split(members)[0])
+        return self.curvature * (own * self.alphas(members).square()).sum(-1)
+
+    def highest(self, G: Tensor, margin: Tensor) -> Tensor:
+        """u + its margin, and v moved away from 0 by its own: the support grows with u and with the size of v."""
+        u, v = self.split(G)
+        of_u, of_v = self.split(margin)
+        return torch.cat([u + of_u, v + torch.where(v < 0, -of_v, of_v)], dim=-1)
 
     def support(self, G: Tensor) -> Support:
         """max over Y of <(y, a), G> - d(y, a) for G = (u, v) (..., 1 + m + J), and where it is attained (Lemma 4)."""

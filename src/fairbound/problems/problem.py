@@ -68,7 +68,8 @@ class Problem(Protocol):
 
     n parameters, m constraints called `names` (m of them; a lazy sequence where there are very many); rows: size of the
     data (1 where there are none), for epochs. domain: where x may lie; dual_set: where the multipliers (1, y) may,
-    up to scale, for saddle-point methods.
+    up to scale, for saddle-point methods. lifted: the last so many entries of g are no constraints: they are what
+    inner maximisations of the dual set multiply (`LiftedSimplex`), and `evaluate` leaves them out; 0 for most problems.
     dual_scale: (m,) or a number: what a dual step of each constraint is to be multiplied by so that steep and
     flat constraints move alike; 1 for the group mean of a sigmoid, whose slope is 1/4. bounds: (m,), (R, m) or a number: the
     stated bounds inside g, in the metric's units, of which a method may keep a share as margin; 0 where there is none.
@@ -91,6 +92,8 @@ class Problem(Protocol):
     def names(self) -> Sequence[str]: ...
     @property
     def dual_set(self) -> DualSet: ...
+    @property
+    def lifted(self) -> int: ...
     @property
     def dual_scale(self) -> Tensor | float: ...
     @property

@@ -33,6 +33,7 @@ class Wrapper(BaseProblem):
         self.inner = inner
         self.n, self.m, self.rows, self.domain = inner.n, inner.m, inner.rows, inner.domain
         self.dual_set, self.dual_scale, self.bounds = inner.dual_set, inner.dual_scale, inner.bounds
+        self.lifted = inner.lifted
         self.names, self.convex, self.unbiased = inner.names, inner.convex, inner.unbiased
         self.partial = inner.partial
         self.strata, self.blocks, self.plus, self.minus = inner.strata, inner.blocks, inner.plus, inner.minus

@@ -61,7 +61,7 @@ def estimate_level(
         def iterations(delta: float, error: float) -> int:
             return int(ovsmd.ovsmd_limit(delta, error, M, tails.Q)) + 1
 
-    rate = ovsmd.rates(problem, config.scaling == "diameters", config.diameter)
+    rate = ovsmd.rates(problem, config.scaling, config.diameter)
     start = problem.start(draws.seeds)
     level, used = start.new_full(start.shape[:-1], config.level), 0
 

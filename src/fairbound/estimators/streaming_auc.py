@@ -1,0 +1,278 @@
+"""A linear score of largest AUC under a bound on areas, from a stream: chunks or single rows, in memory that does not grow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.kappa_path import along_kappa
+from fairbound.fairness.linear_auc import LinearAUC, attributes_of, cells_of, pair_sums
+from fairbound.fairness.measuring import measure
+from fairbound.fairness.notions import constraint
+from fairbound.fairness.notions.auc import AUCParity
+from fairbound.fairness.row_saddle import RowOptions, RowSaddle
+from fairbound.ranking.wins import auc
+from fairbound.rows.groups import Groups
+from fairbound.rows.labels import read_targets
+from fairbound.rows.moments import Moments
+from fairbound.rows.occurring import Occurring
+
+RIDGE, SMALLEST_SCALE = 0.1, 0.1
+"""Of the coordinates in which rows are stepped on: what is added to variances of features of unit scale, and the smallest standard
+deviation that is taken for one, so that rare values do not make long rows."""
+
+Key = tuple[int, tuple[str | None, ...]]
+
+
+class StreamingAUC(BaseEstimator):
+    """The weights w of scores w . x with the largest area under the ROC curve under one `auc_parity`, learnt by `partial_fit`.
+
+    constraint: one bound, "auc_parity[group] <= 0.02", whose value the stated bound on the true areas is. Training puts the
+        quadratic loss in their place.
+    solver: "exact" keeps means and covariances of the features by group and label, from which a solution takes
+        milliseconds; it is the same whatever the order of the rows, to rounding. "rows" takes one step of stochastic
+        mirror descent a row (`fairness/row_saddle.py`), for rows in random order.
+    kappa: the surrogate's bound. "auto" tries many and takes the one whose scores have the largest area while they meet the
+        stated bound, on a random sample of the rows so far; "rows" needs a number.
+    sample: rows of that sample, a reservoir. warm_up: the first rows, from which "rows" takes means, variances and groups
+        before it begins; rows of a group that they lack are refused, so give `groups` where the stream is sorted.
+    groups: None, or the labels of the groups by attribute, {"sex": ["F", "M"]}.
+    options: a RowOptions for "rows". random_state: seed of the sample.
+
+    After `partial_fit`: coef_ (d,), rows_ (rows so far), met_ (whether the bound holds on the sample; None with a kappa of one's
+    own), kappa_, path_ (what was tried: kappa, area, value).
+    """
+
+    def __init__(
+        self,
+        constraint: str | AUCParity,
+        *,
+        solver: str = "exact",
+        kappa: float | str = "auto",
+        sample: int = 10_000,
+        warm_up: int = 2_000,
+        groups: dict[str, list[str]] | None = None,
+        options: RowOptions | None = None,
+        random_state: int = 0,
+    ):
+        self.constraint = constraint
+        self.solver = solver
+        self.kappa = kappa
+        self.sample = sample
+        self.warm_up = warm_up
+        self.groups = groups
+        self.options = options
+        self.random_state = random_state
+
+    def partial_fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any = None) -> StreamingAUC:
+        """Learn from rows X (n, d), numbers, dense or sparse, n >= 1; y (n,) in {0, 1}; sensitive_features as in `audit`.
+
+        sample_weight: (n,) >= 0, for solver="exact" alone. Raises: DataError for rows that cannot be used.
+        """
+        if not hasattr(self, "rows_"):
+            self._begin(Groups.of(sensitive_features).attributes)
+        features = sparse.csr_matrix(X) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+        if features.ndim != 2 or not np.isfinite(features.data if sparse.issparse(features) else features).all():
+            raise DataError("X must be (n, d) numbers, none of them NaN or infinite; encode and impute first.")
+        if not self.rows_:
+            self.n_features_in_ = int(features.shape[1])
+        if features.shape[1] != self.n_features_in_:
+            raise DataError(f"X has {features.shape[1]} columns, the rows before had {self.n_features_in_}.")
+        groups = Groups.of(sensitive_features)
+        target = read_targets(y, len(groups))
+        if target is None or features.shape[0] != len(groups):
+            raise DataError(f"X has {features.shape[0]} rows, sensitive_features {len(groups)}; y must have as many.")
+        if groups.attributes != self._attributes:
+            raise DataError(f"the attributes are {groups.attributes}, those of the rows before {self._attributes}.")
+        if sample_weight is not None and self.solver == "rows":
+            raise OptionError("solver='rows' takes no weights; take solver='exact'.")
+        target = np.asarray(target, dtype=np.int64)
+        keys = self._keys(groups, target)
+        if self.solver == "exact":
+            self._add_moments(features, keys, sample_weight)
+        else:
+            self._steps(features, keys)
+        if self.kappa == "auto":
+            self._draw(features, keys)
+        self.rows_ += len(target)
+        self._found = np.zeros(0)
+        return self
+
+    def _begin(self, attributes: tuple[str, ...]) -> None:
+        stated = constraint(self.constraint)
+        if not isinstance(stated, AUCParity):
+            raise OptionError(f"StreamingAUC takes one auc_parity, got {stated.text!r}.")
+        if self.solver not in ("exact", "rows"):
+            raise OptionError(f"solver must be 'exact' or 'rows', got {self.solver!r}.")
+        if self.kappa == "auto" and self.solver == "rows":
+            raise OptionError("solver='rows' needs a number as kappa, the bound on the surrogate: try 0.2.")
+        if self.kappa != "auto" and not float(self.kappa) >= 0:
+            raise OptionError(f"kappa must be 'auto' or at least 0, got {self.kappa!r}.")
+        if self.sample < 1 or self.warm_up < 1:
+            raise OptionError(f"sample and warm_up must be at least 1, got {self.sample!r} and {self.warm_up!r}.")
+        self._stated = stated
+        self._bound = replace(stated, surrogate="quadratic")
+        self.rows_ = 0
+        self._attributes = attributes
+        self._found = np.zeros(0)
+        self._moments: dict[Key, Moments] = {}
+        self._kept: list[tuple[np.ndarray, Key]] = []
+        self._waiting: list[tuple[np.ndarray, Key]] = []
+        self._run: RowSaddle | None = None
+        self._rng = np.random.default_rng(self.random_state)
+
+    def _keys(self, groups: Groups, target: np.ndarray) -> list[Key]:
+        """Label and group names of every row."""
+        names = [
+            [None if code < 0 else labels[code] for code in column]
+            for labels, column in zip(groups.labels, groups.codes.T.tolist(), strict=True)
+        ]
+        return list(zip(target.tolist(), zip(*names, strict=True), strict=True))
+
+    def _groups_of(self, keys: list[Key]) -> tuple[Groups, np.ndarray]:
+        """Groups and labels of rows with these keys; all groups that were named or seen have codes."""
+        labels: list[tuple[str, ...]] = []
+        for at, name in enumerate(self._attributes):
+            asked = (self.groups or {}).get(name, [])
+            seen = {name_of for _, g in keys if (name_of := g[at]) is not None}
+            labels.append(tuple(sorted({str(v) for v in asked} | seen)))
+        codes = [[-1 if v is None else labels[at].index(v) for at, v in enumerate(g)] for _, g in keys]
+        table = np.array(codes, dtype=np.int64).reshape(len(keys), len(self._attributes))
+        return Groups(table, self._attributes, tuple(labels)), np.array([y for y, _ in keys], dtype=np.int64)
+
+    # -- exact --------------------------------------------------------------------------------------------------
+
+    def _add_moments(self, features: Any, keys: list[Key], sample_weight: Any) -> None:
+        places: dict[Key, list[int]] = {}
+        for i, key in enumerate(keys):
+            places.setdefault(key, []).append(i)
+        for key, rows in places.items():
+            weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)[rows]
+            made = Moments.of(features[rows], np.zeros(len(rows), dtype=np.int64), 1, weight)
+            self._moments[key] = made if key not in self._moments else self._moments[key].merge(made)
+
+    def merge(self, other: StreamingAUC) -> StreamingAUC:
+        """Take in what another estimator with solver="exact" and the same arguments has learnt of other rows, as of another shard. The
+        sample stays this one's, topped up in proportion."""
+        if self.solver != "exact" or other.solver != "exact" or self.get_params() != other.get_params():
+            raise OptionError("merge takes two estimators with solver='exact' and equal arguments.")
+        for key, made in other._moments.items():
+            self._moments[key] = made if key not in self._moments else self._moments[key].merge(made)
+        both = self.rows_ + other.rows_
+        size = min(self.sample, len(self._kept) + len(other._kept))
+        mine = int(self._rng.binomial(size, self.rows_ / both))
+        mine = min(max(mine, size - len(other._kept)), len(self._kept))
+        self._kept = [
+            part[i]
+            for part, k in ((self._kept, mine), (other._kept, size - mine))
+            for i in self._rng.permutation(len(part))[:k]
+        ]
+        self.rows_, self._found = both, np.zeros(0)
+        return self
+
+    def _draw(self, features: Any, keys: list[Key]) -> None:
+        """Keep a uniform sample of the rows so far (Vitter's algorithm R)."""
+        ranks = self.rows_ + np.arange(len(keys))
+        places = np.where(ranks < self.sample, ranks, self._rng.integers(0, ranks + 1))
+        for i in np.flatnonzero(places < self.sample).tolist():
+            row = features[i].toarray().ravel() if sparse.issparse(features) else features[i]
+            entry = (row.astype(np.float32), keys[i])
+            if places[i] < len(self._kept):
+                self._kept[places[i]] = entry
+            else:
+                self._kept.append(entry)
+
+    def _solved(self) -> np.ndarray:
+        """The weights, from the moments; `kappa_`, `met_` and `path_` with them."""
+        keys = list(self._moments)
+        groups, target = self._groups_of(keys)
+        occurring = Occurring.of(groups, target)
+        attributes = attributes_of(self._bound, occurring)
+        size = 2 * (int(np.prod([len(groups.labels[a]) for a in attributes])) + 1)
+        moments = Moments.none(size, self.n_features_in_)
+        for cell, key in zip(cells_of(groups, target, attributes).tolist(), keys, strict=True):
+            part = self._moments[key]
+            one = Moments.none(size, self.n_features_in_)
+            one.weight[cell], one.mean[cell], one.scatter[cell] = part.weight[0], part.mean[0], part.scatter[0]
+            moments = moments.merge(one)
+        program = LinearAUC(self._bound, occurring, moments)
+        if self.kappa != "auto":
+            self.kappa_, self.met_, self.path_ = float(self.kappa), None, []
+            return program.solve(self.kappa_).weights
+        rows = np.stack([row for row, _ in self._kept])
+        member, labels = self._groups_of([key for _, key in self._kept])
+
+        def of(weights: np.ndarray) -> tuple[float, float]:
+            scores = rows @ weights
+            return auc(scores, labels == 1, labels == 0), measure(self._stated, scores, labels, member, threshold=0)
+
+        path = along_kappa(program, of, self._stated.bound)
+        self.kappa_, self.met_ = path.chosen.scores.kappa, path.met
+        self.path_ = [{"kappa": t.scores.kappa, "auc": t.auc, "value": t.value} for t in path.tried]
+        return path.chosen.scores.weights
+
+    # -- rows ---------------------------------------------------------------------------------------------------
+
+    def _steps(self, features: Any, keys: list[Key]) -> None:
+        dense = features.toarray() if sparse.issparse(features) else features
+        if self._run is None:
+            self._waiting += zip(dense, keys, strict=True)
+            if len(self._waiting) < self.warm_up:
+                return
+            dense = np.stack([row for row, _ in self._waiting])
+            keys, self._waiting = [key for _, key in self._waiting], []
+            self._warm(dense, keys)
+        assert self._run is not None
+        unknown = {g for _, g in keys} - self._known
+        if unknown:
+            raise DataError(f"rows of {sorted(map(str, unknown))} came after the first {self.warm_up}; give groups=.")
+        codes = {key: self._code(key) for key in set(keys)}
+        self._run.feed((dense - self._mean) @ self._whiten, np.array([codes[key] for key in keys]))
+        self.kappa_, self.met_, self.path_ = float(self.kappa), None, []
+
+    def _warm(self, rows: np.ndarray, keys: list[Key]) -> None:
+        """Coordinates and groups, from the first rows."""
+        groups = self._groups_of(keys)[0]
+        every = Occurring.every(groups.attributes, groups.labels)
+        self._labels, self._of = groups.labels, attributes_of(self._bound, every)
+        self._known = set(product(*[(*labels, None) for labels in groups.labels]))
+        self._mean = rows.mean(0)
+        scale = np.maximum(rows.std(0), SMALLEST_SCALE)
+        values, vectors = np.linalg.eigh(np.cov((rows / scale).T, ddof=0).reshape(rows.shape[1], -1))
+        self._whiten = vectors / np.sqrt(np.maximum(values, 0) + RIDGE) / scale[:, None]
+        options = self.options or RowOptions(c1=self._bound.c1)
+        self._run = RowSaddle.start(pair_sums(self._bound, every, float(self.kappa)), rows.shape[1], options)
+
+    def _code(self, key: Key) -> int:
+        """The cell of a row."""
+        y, names = key
+        codes = np.array([[-1 if v is None else self._labels[at].index(v) for at, v in enumerate(names)]])
+        return int(cells_of(Groups(codes, self._attributes, self._labels), np.array([y]), self._of)[0])
+
+    # -- scores -------------------------------------------------------------------------------------------------
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """(d,) the weights after the rows so far. Raises: NotFittedError before the first; EmptyGroupError, DataError where these do
+        not do yet."""
+        if not getattr(self, "rows_", 0):
+            raise NotFittedError("StreamingAUC has seen no rows; call partial_fit.")
+        if not len(self._found):
+            if self.solver == "exact":
+                self._found = self._solved()
+            elif self._run is None:
+                raise DataError(f"solver='rows' begins after {self.warm_up} rows; it has seen {self.rows_}.")
+            else:
+                self._found = self._whiten @ self._run.point
+        return self._found
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """(n,) scores of X (n, d). Which of them are positive is left open."""
+        return np.asarray(X @ self.coef_).ravel()
