@@ -14,13 +14,10 @@ if TYPE_CHECKING:
     from fairbound.audits.counts import AuditCounts
     from fairbound.base.errors import FairboundError
     from fairbound.estimators.classifier import FairClassifier
-<<<<<<< HEAD
     from fairbound.estimators.ranker import FairRanker
     from fairbound.estimators.reduction import Reduction
     from fairbound.estimators.regressor import FairRegressor
-=======
     from fairbound.estimators.streaming_auc import StreamingAUC
->>>>>>> b7862bc (AUC under AUC bounds from single rows: the min-max problem, mirror descent and level sets on it, and a stream's estimator)
     from fairbound.fairness.formulate import formulate
     from fairbound.fairness.measuring import measure, scorer
     from fairbound.fairness.notions import (

@@ -325,6 +325,6 @@ class FairProblem(Verbs, BaseProblem):
 
 def _joint_domain(n: int, domain: Domain, plan: Plan) -> Domain:
     """The domain of the model's n parameters and of the auxiliary variables after them."""
-    if all(isinstance(d, Space) for d in (domain, *(a.domain for a in plan.auxiliaries))):
+    if not plan.auxiliaries or all(isinstance(d, Space) for d in (domain, *(a.domain for a in plan.auxiliaries))):
         return domain
     return Product([domain, *(a.domain for a in plan.auxiliaries)], [n, *(a.size for a in plan.auxiliaries)])
