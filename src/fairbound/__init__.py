@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from fairbound.postprocessing.processor import PostProcessor
     from fairbound.rows.groups import Groups
     from fairbound.solver.budget import Budget
+    from fairbound.solver.diagnosis import diagnose
     from fairbound.solver.solve import solve
     from fairbound.subproblems.multipliers import kkt
     from fairbound.tables import TableEncoder
@@ -89,6 +90,7 @@ _WHERE = {
     "YNW": "fairbound.methods",
     "audit": "fairbound.audits.audit",
     "constraint": "fairbound.fairness.notions",
+    "diagnose": "fairbound.solver.diagnosis",
     "formulate": "fairbound.fairness.formulate",
     "kkt": "fairbound.subproblems.multipliers",
     "measure": "fairbound.fairness.measuring",
@@ -147,6 +149,7 @@ __all__ = [
     "audit",
     "constraint",
     "data",
+    "diagnose",
     "formulate",
     "kkt",
     "measure",

@@ -284,6 +284,8 @@ def judge(
         metrics = found["metrics"]
         own = compared_model("constrained", metrics["accuracy"], metrics.get("auc"), found["constraints"])
         found["comparison"].insert(0, own)
+    if facts.get("advice"):
+        found["advice"] = facts["advice"]
     if "certificate" in facts:
         found["certificate"] = facts["certificate"]
         found["verdict"] = found["certificate"]["verdict"]

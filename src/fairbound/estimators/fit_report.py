@@ -11,12 +11,14 @@ from fairbound.estimators.training import Trained
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.problem import FairProblem
 from fairbound.problems.problem import Measured
+from fairbound.solver.diagnosis import diagnose
 from fairbound.tables import EncodeReport
 
 
 def fit_report(trained: Trained, seed: int, encoding: EncodeReport | None, notes: Sequence[str]) -> dict[str, Any]:
     """What `FairClassifier.fit_report_` holds: model, algorithm, budget, rows, stated bounds with their values on the
-    training rows, notes (those given and those of the training) and warnings."""
+    training rows, notes (those given and those of the training), warnings, and
+    the advice of `fairbound.solver.diagnosis`."""
     problem, held, solution = trained.problem, trained.held, trained.solution
     measured = problem.evaluate(solution.x)
     values = problem.stated_values(measured)
@@ -47,6 +49,7 @@ def fit_report(trained: Trained, seed: int, encoding: EncodeReport | None, notes
             for c, v in zip(problem.plan.notions, values, strict=True)
         ],
         "optimality": trained.optimality,
+        "advice": [advice.to_dict() for advice in diagnose(solution, problem)],
         "no_better_than_constant": constant,
         "dropped_groups": list(problem.plan.dropped),
         "small_groups": small,

@@ -35,6 +35,7 @@ def audit_page(audit: dict[str, Any]) -> str:
         compared=tables.compared(audit),
         distributions=curves.distributions(audit, uids),
         trajectory=curves.trajectory(audit, uids),
+        advice=[f"{a['said']} {a['next']}" for a in audit.get("advice", [])],
         over_time=curves.over_time(audit, uids),
         price=_price(audit.get("certificate"), uids),
         spent=_spent(audit["model"]),
