@@ -25,8 +25,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
+from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from fairbound.base.errors import OptionError
 from fairbound.methods.method import Method, State, no_multipliers
@@ -36,6 +38,8 @@ from fairbound.subproblems.multipliers import least_squares_multipliers, nearly_
 
 RIDGE = 1e-4
 """Share of the mean diagonal that is added to the curvature, so that constant columns have an inverse."""
+
+_FACTORS = WeakTensorKeyDictionary()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,13 +192,18 @@ def _runs(problem: Problem, x: Tensor, draws: Draws) -> list[tuple[Problem, Tens
     ]
 
 
-def _minimised(value_and_slope: Any, x: Tensor, curvature: Tensor | None, iterations: int) -> Tensor:
-    """A point of lower value than x (n,), by L-BFGS in the coordinates z = L' x, where L L' is the curvature (n, n)."""
-    factor = back = None
-    if curvature is not None:
+def _factored(curvature: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """(n, n) L and its inverse, where L L' is the curvature and a little of the identity. Kept as long as the curvature is."""
+    if curvature not in _FACTORS:
         ridge = RIDGE * curvature.diagonal().mean().clamp_min(RIDGE) * torch.eye(len(curvature), dtype=torch.float64)
         factor = np.linalg.cholesky((curvature.double().cpu() + ridge).numpy())
-        back = np.linalg.inv(factor)
+        _FACTORS[curvature] = factor, solve_triangular(factor, np.eye(len(factor)), lower=True)
+    return _FACTORS[curvature]
+
+
+def _minimised(value_and_slope: Any, x: Tensor, curvature: Tensor | None, iterations: int) -> Tensor:
+    """A point of lower value than x (n,), by L-BFGS in the coordinates z = L' x, where L L' is the curvature (n, n)."""
+    factor, back = (None, None) if curvature is None else _factored(curvature)
 
     def point(z: np.ndarray) -> Tensor:
         return torch.from_numpy(z if back is None else back.T @ z).to(x)
