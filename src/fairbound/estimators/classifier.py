@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.conventions import (
     linear_parts,
@@ -26,14 +26,17 @@ from fairbound.estimators.conventions import (
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
 from fairbound.estimators.group_rule import fit_group_rule, without_rule
+from fairbound.estimators.options import check_distributed, checked_bounds
 from fairbound.estimators.problems import problems_of
 from fairbound.estimators.saved import arguments_of, check_task, groups_of, manifest_of
+from fairbound.estimators.sharded import same_groups, with_labels_of_all
 from fairbound.estimators.training import MARGINS, Chosen, chosen, train
 from fairbound.estimators.training_rows import (
     checked_labels,
     class_codes,
     column_names,
     columns_to_drop,
+    compares_groups,
     encoded_rows,
     features_of,
     module_features,
@@ -42,15 +45,15 @@ from fairbound.estimators.training_rows import (
 )
 from fairbound.estimators.trajectory import trajectory
 from fairbound.estimators.validation import held_share
-from fairbound.fairness.notions import Bound, constraints
-from fairbound.fairness.objectives import Accuracy, objective_of
+from fairbound.fairness.notions import Bound
+from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.problem import FairProblem
-from fairbound.methods import algorithm as algorithm_named
 from fairbound.models.model import model_of
 from fairbound.models.scoring import predicted_scores, refuse_overflow
 from fairbound.postprocessing import GroupRule
 from fairbound.rows.groups import Groups
 from fairbound.rows.reading import read_weights
+from fairbound.rows.shards import ALONE, Processes, Shards
 from fairbound.rows.sparse import SparseRows
 from fairbound.solver.budget import Budget
 from fairbound.tables import Encoded, EncodeReport, TableOptions
@@ -88,6 +91,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         (docs/postprocessing.md); `predict` and `decision_function` then need the groups, `predict_proba` stays the model's.
     options: a TableOptions for the encoder. class_weight: None, "balanced" or {label: weight >= 0}: how much a row of each class
         counts in the loss; bounds stay those of the rows as they are.
+    distributed: every process of a torch.distributed group (or of `torchrun`) calls fit with its own part of the rows, and all
+        get the same model (docs/training.md).
     random_state: a seed; None, a RandomState or a Generator draw one, which `fit_report_["seed"]` says.
     progress, or verbose >= 1: lines on standard error.
 
@@ -116,6 +121,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         use_groups_at_prediction: bool = False,
         options: TableOptions | None = None,
         class_weight: Any = None,
+        distributed: bool = False,
         random_state: Any = 0,
         progress: bool = False,
         verbose: int = 0,
@@ -137,6 +143,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.use_groups_at_prediction = use_groups_at_prediction
         self.options = options
         self.class_weight = class_weight
+        self.distributed = distributed
         self.random_state = random_state
         self.progress = progress
         self.verbose = verbose
@@ -160,29 +167,30 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             groups that were left out, and of groups too small for a bound.
         """
         sensitive_features = named_features(X, sensitive_features)
+        checked_bounds(self)
         if self.certify:
             return fit_certified(self, X, y, sensitive_features, sample_weight)
         return self._fit(X, y, sensitive_features, sample_weight)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, x0: Any = None) -> FairClassifier:
         """`fit` without a certificate; x0: parameters to begin at."""
-        stated = self._checked_bounds()
-        seed = seed_of(self.random_state)
-        compared = [b.text for b in stated if b.about == "group"]
-        minimised = objective_of(self.objective)
-        grouped = minimised is not None and "groups" in minimised.needs
-        asking = compared or ([minimised.text] if grouped else [])
-        if asking and sensitive_features is None:
+        stated = checked_bounds(self)
+        shards: Shards = Processes() if self.distributed else ALONE
+        check_distributed(shards, self)
+        seed = shards.gather(seed_of(self.random_state))[0]
+        if sensitive_features is None and (asking := compares_groups(stated, self.objective)):
             raise DataError(f"{asking[0]!r} needs fit(X, y, sensitive_features=...).")
         two = [b.text for b in stated if "two classes" in b.needs]
-        codes, classes = class_codes(checked_labels(X, y), self.positive, self.loss, two)
+        labels, own = with_labels_of_all(checked_labels(X, y), shards)
+        codes, classes = class_codes(labels, self.positive, self.loss, two)
+        codes = codes[:own]
+        n = len(codes)
         trained_under = without_rule(stated, classes) if self.use_groups_at_prediction else stated
-        groups = None if sensitive_features is None else Groups.of(sensitive_features)
+        groups = None if sensitive_features is None else same_groups(Groups.of(sensitive_features), shards)
         notes: list[str] = []
         self.dropped_columns_ = columns_to_drop(X, groups, self.sensitive_columns, notes)
         table = without(X, self.dropped_columns_)
-        features = self._fit_features(table)
-        n = len(codes)
+        features = self._fit_features(table, shards)
         if features.shape[0] != n or (groups is not None and len(groups) != n):
             raise DataError(
                 f"X has {features.shape[0]} rows, y {n}" + (f", sensitive_features {len(groups)}." if groups else ".")
@@ -204,10 +212,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         )
         notes += [choice.why] if choice.why else []
         at_once, refined = choice.at_once, choice.refined(objective)
-        share = held_share(self.validation, at_once, trained_under, groups, codes, self.classes_, notes)
+        whole = at_once or not shards.alone
+        share = held_share(self.validation, whole, trained_under, groups, codes, self.classes_, notes)
         own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)
         own = own and not self.use_groups_at_prediction  # a rule is fitted to the rows in their first order
-        build = self._builder(codes, groups, trained_under, weight, objective, choice)
+        build = self._builder(codes, groups, trained_under, weight, objective, choice, shards)
         made = problems_of(build, features, codes, groups, share=share, seed=seed, own=own, begins=at_once)
         trained = train(
             made.problem,
@@ -236,27 +245,13 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         warn_of_fit(self.fit_report_, trained_under)
         return self
 
-    def _checked_bounds(self) -> tuple[Bound, ...]:
-        """The stated bounds, where the options that no other room checks are sound."""
-        if self.sensitive_columns not in ("keep", "drop"):
-            raise OptionError(f"sensitive_columns must be 'keep' or 'drop', got {self.sensitive_columns!r}.")
-        if self.batch_size < 1:
-            raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
-        if self.budget is not None:
-            Budget.of(self.budget)
-        if self.algorithm != "auto":
-            algorithm_named(self.algorithm)
-        if isinstance(self.model, str):
-            model_of(self.model, 1)
-        return constraints(self.constraint)
-
-    def _fit_features(self, X: Any) -> Any:
+    def _fit_features(self, X: Any, shards: Shards) -> Any:
         if isinstance(self.model, nn.Module):
             self.encoder_, self.encoder_report_ = None, None
             array = module_features(X)
             self.n_features_in_ = array.shape[1]
             return array
-        rows = encoded_rows(X, self.options)
+        rows = encoded_rows(X, self.options, shards)
         self.encoder_, self.encoder_report_ = rows.encoder, rows.report
         self.n_features_in_ = len(self.encoder_.columns)
         return rows.features
@@ -269,6 +264,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         weights: np.ndarray | None,
         objective: Any,
         choice: Chosen,
+        shards: Shards,
     ) -> Callable[..., FairProblem]:
         """What makes the problem of features and the rows that they are of, under a compiled plan (None to compile it on them);
         in_place: as in FairProblem."""
@@ -289,6 +285,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
                 sample_weight=None if weights is None else weights[rows],
                 plan=plan,
                 in_place=in_place,
+                shards=shards,
             )
 
         return build

@@ -41,8 +41,8 @@ def fit_report(trained: Trained, seed: int, encoding: EncodeReport | None, notes
         "best_step": int(solution.best_step),
         "feasible": bool(solution.feasible),
         "message": solution.message,
-        "train_rows": problem.rows,
-        "validation_rows": 0 if held is None else held.rows,
+        "train_rows": problem.total_rows,
+        "validation_rows": 0 if held is None else held.total_rows,
         "train_loss": float(measured.extra.get("loss", measured.f)),
         "constraints": [
             {"text": c.text, "sense": c.sense, "bound": float(c.stated), "train_value": _number(v)}
@@ -63,7 +63,8 @@ def _no_better_than_constant(problem: FairProblem, measured: Measured) -> bool:
     """A bound on a class may well cost more accuracy than that, so that nothing is said under one."""
     if "accuracy" not in measured.extra or any(b.about == "class" for b in problem.plan.notions):
         return False
-    largest = float(problem.targets.long().bincount().max()) / problem.rows
+    classes = problem.shards.sum(problem.targets.long().bincount(minlength=max(2, problem.model.outputs)))
+    largest = float(classes.max()) / problem.total_rows
     return bool(float(measured.extra["accuracy"]) <= largest + 1e-9)
 
 

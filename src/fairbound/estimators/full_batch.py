@@ -84,9 +84,10 @@ def train_full_batch(
 
 def area(problem: FairProblem, x: Tensor) -> float:
     """The area under the ROC curve of the problem's rows at x (n,), ties counted half; NaN where they have one class."""
-    y = problem.targets.cpu().numpy()
     weight = None if problem.row_weight is None else problem.row_weight.cpu().numpy()
-    return auc(problem.all_scores(x).cpu().numpy(), y == 1, y == 0, weight)
+    parts = problem.shards.gather((problem.all_scores(x).cpu().numpy(), problem.targets.cpu().numpy(), weight))
+    scores, y = (np.concatenate([part[i] for part in parts]) for i in range(2))
+    return auc(scores, y == 1, y == 0, None if weight is None else np.concatenate([part[2] for part in parts]))
 
 
 def joined(before: Solution, after: Solution) -> Solution:

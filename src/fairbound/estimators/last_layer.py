@@ -73,4 +73,5 @@ def last_layer(
         dtype=problem.dtype,
         device=problem.device,
         plan=plan,
+        shards=problem.shards,
     )

@@ -137,7 +137,7 @@ def train(
     rival: whether a method of all rows that meets no bound, or has ratios to bound, is compared with random batches.
     budget: as in FairClassifier. The other arguments are those of `solve`; x0: where the first run of each kind begins.
     """
-    steps = max(LEAST_STEPS, math.ceil(EPOCHS * problem.rows / batch_size))
+    steps = max(LEAST_STEPS, math.ceil(EPOCHS * problem.total_rows / (batch_size * problem.shards.count)))
     limit = Budget.of(budget) if budget is not None else Budget(steps=steps)
     run = partial(
         solve,

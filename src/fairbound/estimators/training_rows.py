@@ -12,11 +12,14 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.objectives import objective_of
 from fairbound.models.mlp import MLP
 from fairbound.models.model import Model
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import class_labels, positive_last
 from fairbound.rows.reading import frame_of, plain_array
+from fairbound.rows.shards import ALONE, Shards
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import Chunks, Encoded, EncodeReport, TableEncoder, TableOptions
 
@@ -59,6 +62,15 @@ def class_codes(y: Any, positive: Any, loss: str, compared: Sequence[str]) -> tu
     return codes, classes
 
 
+def compares_groups(stated: Sequence[Bound], objective: Any) -> list[str]:
+    """The bounds on groups and the objective, as text, where they compare groups."""
+    minimised = objective_of(objective)
+    grouped = minimised is not None and "groups" in minimised.needs
+    return [b.text for b in stated if b.about == "group"] + (
+        [minimised.text] if minimised is not None and grouped else []
+    )
+
+
 def columns_to_drop(X: Any, groups: Groups | None, choice: str, notes: list[str]) -> list[str]:
     """The columns of X named like a sensitive attribute where choice is "drop", none where it is "keep"."""
     shared = [] if groups is None else [name for name in column_names(X) or () if name in groups.attributes]
@@ -90,10 +102,10 @@ def without(X: Any, columns: Sequence[str]) -> Any:
     return frame.drop([name for name in frame.columns if str(name) in columns]).to_native()
 
 
-def encoded_rows(X: Any, options: TableOptions | None) -> Encoded:
-    """The training table read once and encoded; X may be encoded already."""
+def encoded_rows(X: Any, options: TableOptions | None, shards: Shards = ALONE) -> Encoded:
+    """The training table read once and encoded; X may be encoded already. shards: the processes that hold a table each."""
     if not isinstance(X, Encoded):
-        return Encoded.of(TableEncoder(options), X)
+        return Encoded.of(TableEncoder(options), X, shards)
     if options is not None and options != X.encoder.options:
         raise OptionError("X is encoded already, under other options; leave options=None, or give them to its encoder.")
     return X

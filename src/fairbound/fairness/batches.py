@@ -23,6 +23,7 @@ from fairbound.fairness.reduction import (
     reduction,
 )
 from fairbound.rows.sampling import Rows, Strata, block_length, chunk_length, draw_rows
+from fairbound.rows.shards import ALONE, Shards
 from fairbound.rows.sparse import SparseRows
 
 MANY_COLUMNS = 16
@@ -67,7 +68,7 @@ class Batches:
     features (n_rows, ...), targets (n_rows,), cells (n_rows, C) and row_weight (n_rows,) or None are in sorted order.
     own_means: whether the cell means of a batch of varying make-up (uniform, shuffled, or fewer rows than strata) are those
     of its own rows, a constraint being masked where one of its cells has none; else each row counts by how many it stands
-    for, so that sums are unbiased and a cell without rows adds 0.
+    for, so that sums are unbiased and a cell without rows adds 0. Of a table in parts (shards) each row always counts so.
     """
 
     own_means = True
@@ -80,13 +81,19 @@ class Batches:
         row_weight: Tensor | None,
         strata: Strata,
         plan: Plan,
+        shards: Shards = ALONE,
     ):
+        self.shards = shards
         self.features, self.targets, self.cells, self.row_weight = features, targets, cells, row_weight
         self.strata, self.plan, self.m, self.rows = strata, plan, plan.m, len(targets)
         self.dtype, self.device = targets.dtype, targets.device
         self.contrasts = Contrasts(plan, targets.dtype, device=targets.device)
         self.joint = None if plan.joint is None else Contrasts(plan.joint, targets.dtype, device=targets.device)
         self._reduced = self.contrasts if self.joint is None else self.joint
+        self.total_rows = int(shards.sum(torch.tensor(self.rows)))
+        mass = torch.tensor(float(self.rows), dtype=self.dtype) if row_weight is None else row_weight.sum()
+        self._mass = shards.sum(mass.to(self.device))
+        self._totals: Tensor | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -158,11 +165,11 @@ class Batches:
                 places = index[(0,) * (index.dim() - 1)]
                 cells = self.cells[places]
                 scale_of_rows = scale.to(self.dtype).to(self.device)  # type: ignore[union-attr]
-                objective = scale_of_rows / len(self.targets)
+                objective = scale_of_rows / self.total_rows
                 shares = self._cell_shares(cells, scale_of_rows)
                 self._fixed[key] = (
                     objective,
-                    reduction(self._reduced, cells, shares) if self.plan.columns else None,
+                    reduction(self._reduced, cells, shares, self.shards) if self.plan.columns else None,
                     None,
                     cells,
                 )
@@ -175,21 +182,21 @@ class Batches:
         if self.row_weight is not None:
             rows = self.row_weight[index]
             weights = rows if weights is None else weights * rows
+        stands_for = 1.0 if scale is not None else self.rows / index.shape[-1]
         if weights is None:
-            objective = torch.full(index.shape, 1 / index.shape[-1], dtype=self.dtype, device=self.device)
-        elif scale is None:
-            objective = weights * (len(self.targets) / (index.shape[-1] * self.row_weight.sum()))  # type: ignore[union-attr]
+            each = torch.full(index.shape, stands_for, dtype=self.dtype, device=self.device)
+            objective = torch.full_like(each, stands_for / self.total_rows)
         else:
-            objective = weights / (len(self.targets) if self.row_weight is None else self.row_weight.sum())
+            each = weights * stands_for
+            objective = each / self._mass
         if not self.plan.columns:
             return objective, None, None, cells
-        if fixed or not self.own_means:
-            each = torch.full_like(objective, len(self.targets) / index.shape[-1]) if weights is None else weights
+        if fixed or not self.own_means or not self.shards.alone:
             shares, seen = self._cell_shares(cells, each), None
         else:
             shares, present = batch_shares(cells, weights, self.plan.n_cells, self.dtype)
             seen = seen_contrasts(self.plan, present)
-        joint = reduction(self._reduced, cells, shares)
+        joint = reduction(self._reduced, cells, shares, self.shards)
         return objective, _unbind(joint), seen, cells
 
     def _cell_shares(self, cells: Tensor, weights: Tensor) -> Tensor:
@@ -198,21 +205,25 @@ class Batches:
         return torch.where(cells < self.plan.n_cells, weights.unsqueeze(-1) / totals[cells], totals.new_zeros(()))
 
     def totals(self) -> Tensor:
-        """(K + 1,) total weight of every cell over all rows; the last is of rows in no cell."""
-        w = torch.ones_like(self.targets) if self.row_weight is None else self.row_weight
-        totals = w.new_zeros(self.plan.n_cells + 1)
-        return totals.index_add_(0, self.cells.flatten(), w.unsqueeze(1).expand(self.cells.shape).flatten())
+        """(K + 1,) total weight of every cell over all rows of all parts; the last is of rows in no cell."""
+        if self._totals is None:
+            w = torch.ones_like(self.targets) if self.row_weight is None else self.row_weight
+            totals = w.new_zeros(self.plan.n_cells + 1)
+            totals.index_add_(0, self.cells.flatten(), w.unsqueeze(1).expand(self.cells.shape).flatten())
+            self._totals = self.shards.sum(totals)
+        return self._totals
 
     def counts_of_cells(self) -> np.ndarray:
-        """(K,) rows of every cell, whatever their weight."""
-        return np.bincount(self.cells.cpu().numpy().ravel(), minlength=self.plan.n_cells + 1)[: self.plan.n_cells]
+        """(K,) rows of every cell in all parts, whatever their weight."""
+        counts = np.bincount(self.cells.cpu().numpy().ravel(), minlength=self.plan.n_cells + 1)[: self.plan.n_cells]
+        return self.shards.sum(torch.from_numpy(counts)).numpy()
 
     def full(self) -> Batch:
         """All rows as one batch."""
         if self._full is None:
             w = torch.ones_like(self.targets) if self.row_weight is None else self.row_weight
             reduce = self._whole(w) if self.plan.columns else None
-            self._full = Batch(self.features, self.targets, w / w.sum(), reduce, None, self.cells, ("full", 0), 0)
+            self._full = Batch(self.features, self.targets, w / self._mass, reduce, None, self.cells, ("full", 0), 0)
         return self._full
 
     def _whole(self, w: Tensor) -> IndexedReduction:
@@ -221,14 +232,20 @@ class Batches:
         if device.type != "cpu":
             shares = self._cell_shares(self.cells, w)
             return IndexedReduction(
-                self.cells.flatten(), entry_rows(plan, len(w), device), shares.flatten(), self._reduced
+                self.cells.flatten(),
+                entry_rows(plan, len(w), device),
+                shares.flatten(),
+                self._reduced,
+                shards=self.shards,
             )
         cells = self.cells[torch.as_tensor(self.strata.starts)]
         shares = self._cell_shares(cells, torch.ones_like(cells[:, 0], dtype=self.dtype))
         rows, P = entry_rows(plan, len(cells)), len(plan.functions)
         weights = None if self.row_weight is None else w.repeat(P)
         sizes = np.tile(self.strata.sizes, P)
-        made = StratifiedReduction(cells.flatten(), rows, shares.flatten(), self._reduced, sizes, weights)
+        made = StratifiedReduction(
+            cells.flatten(), rows, shares.flatten(), self._reduced, sizes, weights, shards=self.shards
+        )
         return replace(made, dense=dense_of(made, P * len(cells))) if cells.shape[1] >= MANY_COLUMNS else made
 
 
@@ -236,7 +253,7 @@ def _unbind(joint: Reduction) -> list[Reduction]:
     """One reduction per batch of a chunk."""
     if isinstance(joint, IndexedReduction):
         return [
-            IndexedReduction(c, joint.rows, s, joint.contrasts)
+            IndexedReduction(c, joint.rows, s, joint.contrasts, shards=joint.shards)
             for c, s in zip(joint.cells.unbind(0), joint.shares.unbind(0), strict=True)
         ]
     return [type(joint)(w, joint.bounds) for w in joint.weights.unbind(0)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,9 @@ from fairbound.problems.domain import Domain, Product, Space
 from fairbound.problems.problem import Measured, Problem, check_finite
 from fairbound.problems.wrappers import DualRows, Rebounded
 from fairbound.rows.groups import Groups
+from fairbound.rows.occurring import Occurring
 from fairbound.rows.sampling import Strata
+from fairbound.rows.shards import ALONE, Shards
 from fairbound.rows.sparse import SparseRows
 
 CONVEX = (LOGISTIC, HINGE, SQUARED)
@@ -58,6 +60,9 @@ class FairProblem(Verbs, BaseProblem):
     sample_weight: (n_rows,) >= 0, or None. dtype: of the arithmetic. plan: bounds already compiled, in place of `stated`.
     in_place: dense features of this dtype are the problem's own from now on, and are sorted by stratum where they lie; else
         it makes a sorted copy.
+    shards: where the rows given are a part of the table and other processes hold the rest. Groups and classes have the same
+        numbers in all of them, and functions, gradients and measures are those of the whole table. Bounds that are no sums over rows,
+        as those on areas under ROC curves, cannot be had then.
 
     Raises: DataError for rows that cannot be used; NonFiniteError, from the verbs, naming batch, group and constraint.
     """
@@ -83,6 +88,7 @@ class FairProblem(Verbs, BaseProblem):
         device: str | torch.device = "cpu",
         plan: Plan | None = None,
         in_place: bool = False,
+        shards: Shards = ALONE,
     ):
         per_row = loss_named(loss, model.outputs)
         y = np.asarray(targets.cpu() if hasattr(targets, "cpu") else targets)
@@ -105,7 +111,13 @@ class FairProblem(Verbs, BaseProblem):
         if len(codes) != len(y) or given != len(y):
             raise DataError(f"features, targets and groups differ in length: {given}, {len(y)}, {len(codes)}.")
         if plan is None:
-            plan = compile_plan(bounds, self.groups or Groups(codes, (), ()), y, classes, objective=minimised)
+            occurring = shards.gather(Occurring.of(self.groups or Groups(codes, (), ()), y))
+            plan = compile_plan(bounds, reduce(Occurring.merge, occurring), None, classes, objective=minimised)
+        if plan.statistics and not shards.alone:
+            raise OptionError(
+                "these bounds or this objective compare rows with each other, and no process sees the rows of the others; "
+                "train on one process."
+            )
         check_outputs(model, per_row, plan, y)
         self.n = model.n + sum(a.size for a in plan.auxiliaries)
         self.domain = _joint_domain(model.n, domain or Space(), plan)
@@ -121,6 +133,7 @@ class FairProblem(Verbs, BaseProblem):
             None if sample_weight is None else sorted_weights(sample_weight, order).to(dtype=dtype, device=device),
             strata,
             plan,
+            shards,
         )
         self._check_cells()
         self.names = plan.names
@@ -214,7 +227,16 @@ class FairProblem(Verbs, BaseProblem):
         made = copy(self)
         made._parts = None
         Verbs.__init__(
-            made, self.model, self.loss, self.features, self.targets, self.cells, self.row_weight, self.strata, plan
+            made,
+            self.model,
+            self.loss,
+            self.features,
+            self.targets,
+            self.cells,
+            self.row_weight,
+            self.strata,
+            plan,
+            self.shards,
         )
         return made
 
@@ -232,12 +254,13 @@ class FairProblem(Verbs, BaseProblem):
                 if isinstance(features, SparseRows)
                 else features[::step].cpu().numpy()
             )
-            second, mean = rows.T @ rows / rows.shape[0], np.asarray(rows.mean(axis=0, dtype=np.float64)).reshape(1, -1)
+            second, total = rows.T @ rows, np.asarray(rows.sum(axis=0, dtype=np.float64)).reshape(1, -1)
             second = second.toarray() if isinstance(features, SparseRows) else second
-            whole = np.block([[second, mean.T], [mean, np.ones((1, 1))]]) if model.bias else second
+            whole = np.block([[second, total.T], [total, np.full((1, 1), rows.shape[0])]]) if model.bias else second
+            sums, count = torch.as_tensor(whole, dtype=torch.float64), torch.tensor(float(rows.shape[0]))
+            mean = self.shards.sum(sums) / self.shards.sum(count)
             more = self.n - model.n
-            scale = np.eye(more) * np.trace(whole) / len(whole) if more else np.zeros((0, 0))
-            self._curvature = torch.block_diag(torch.as_tensor(whole, dtype=torch.float64), torch.from_numpy(scale))
+            self._curvature = torch.block_diag(mean, mean.trace() / len(mean) * torch.eye(more, dtype=mean.dtype))
         return self._curvature
 
     @cached_property
@@ -257,7 +280,7 @@ class FairProblem(Verbs, BaseProblem):
         weight = torch.ones_like(self.targets) if self.row_weight is None else self.row_weight
         for column in self.cells.unbind(1):
             sums.index_add_(0, column, weight.unsqueeze(1) * features)
-        means = sums / self.totals().clamp_min(torch.finfo(self.dtype).tiny).unsqueeze(1)
+        means = self.shards.sum(sums) / self.totals().clamp_min(torch.finfo(self.dtype).tiny).unsqueeze(1)
         found = (means[self.contrasts.index] * self.contrasts.coefficient.unsqueeze(-1)).sum(1)
         return found / found.abs().amax(0).clamp_min(torch.finfo(self.dtype).tiny)
 
@@ -279,7 +302,7 @@ class FairProblem(Verbs, BaseProblem):
         batch = self.full()
         y = self._per_run(scores, self.targets)
         loss = self.loss.value(scores, y)
-        f = (batch.objective * loss).sum(-1)
+        f = self.shards.sum((batch.objective * loss).sum(-1))
         extra = self._accuracy(scores, batch.objective) | ({"loss": f} if self.refined else {})
         if batch.reduction is None and not self.plan.beyond_means:
             g = f.new_zeros(*f.shape, 0)
@@ -301,10 +324,12 @@ class FairProblem(Verbs, BaseProblem):
 
     def _accuracy(self, scores: Tensor, objective: Tensor) -> dict[str, Tensor]:
         if self.model.outputs > 1:
-            return {"accuracy": (objective * (scores.argmax(-1) == self.targets)).sum(-1)}
-        if self.loss is LOGISTIC:
-            return {"accuracy": (objective * ((scores > 0) == (self.targets > 0.5))).sum(-1)}
-        return {}
+            right = scores.argmax(-1) == self.targets
+        elif self.loss is LOGISTIC:
+            right = (scores > 0) == (self.targets > 0.5)
+        else:
+            return {}
+        return {"accuracy": self.shards.sum((objective * right).sum(-1))}
 
     def _stated(self, q: Tensor, g: Tensor) -> Tensor:
         """(..., bounds) the value of each stated bound, from quantities (..., Q - R) and constraints."""

@@ -8,7 +8,7 @@ cells), and those whose contrasts are not linear, indexed sums. Both give the sa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from fairbound.fairness.contrasts import Contrasts, Memo
 from fairbound.fairness.plan import Plan
+from fairbound.rows.shards import ALONE, Shards
 
 DENSE_LIMIT = 1 << 16  # largest m * P * B kept as a matrix
 DENSE_FOR = 4  # or for each indexed entry, of which a row has one in every column
@@ -45,13 +46,14 @@ class IndexedReduction:
     """Cell means by indexed sums, then contrasts.
 
     cells: (…, E) cell of each entry, K for none; rows: (E,) position in phi of each entry; shares: (…, E) weight of the
-    entry in its cell's mean, 0 for none.
+    entry in its cell's mean, 0 for none; shards: the parts of the table, whose sums make the means.
     """
 
     cells: Tensor
     rows: Tensor | None
     shares: Tensor
     contrasts: Contrasts
+    shards: Shards = field(default=ALONE, kw_only=True)
 
     def means(self, phi: Tensor) -> Tensor:
         """(…, K) cell means; 0 for a cell that the batch lacks (the caller masks it)."""
@@ -59,8 +61,8 @@ class IndexedReduction:
         k = self.contrasts.plan.n_cells
         out = entries.new_zeros(*entries.shape[:-1], k + 1)
         if entries.dim() == 1:
-            return out.index_add_(0, self.cells, entries)[:k]
-        return out.scatter_add_(-1, self.cells.expand_as(entries), entries)[..., :k]
+            return self.shards.sum(out.index_add_(0, self.cells, entries)[:k])
+        return self.shards.sum(out.scatter_add_(-1, self.cells.expand_as(entries), entries)[..., :k])
 
     def values(self, phi: Tensor) -> tuple[Tensor, Memo | None]:
         return self.contrasts.values(self.means(phi))
@@ -156,11 +158,11 @@ def batch_shares(cells: Tensor, weights: Tensor | None, n_cells: int, dtype: tor
     return (inverse.gather(-1, flat) * w).view(cells.shape), present[..., :n_cells]
 
 
-def reduction(contrasts: Contrasts, cells: Tensor, shares: Tensor) -> Reduction:
-    """The cheaper of the two forms. cells, shares: (…, B, C)."""
+def reduction(contrasts: Contrasts, cells: Tensor, shares: Tensor, shards: Shards = ALONE) -> Reduction:
+    """The cheaper of the two forms; of a table in parts the indexed one. cells, shares: (…, B, C)."""
     plan, size = contrasts.plan, cells.shape[-2]
     rows = entry_rows(plan, size, cells.device)
-    indexed = IndexedReduction(cells.flatten(-2), rows, shares.flatten(-2), contrasts)
+    indexed = IndexedReduction(cells.flatten(-2), rows, shares.flatten(-2), contrasts, shards=shards)
     width = len(plan.functions) * size
     if plan.m * width * cells.shape[:-2].numel() > DENSE_TOTAL:
         return indexed
@@ -175,7 +177,7 @@ def dense_of(indexed: IndexedReduction, width: int) -> DenseReduction | None:
     contrasts, flat, entries = indexed.contrasts, indexed.cells, indexed.shares
     plan = contrasts.plan
     limit = max(DENSE_LIMIT, DENSE_FOR * flat.shape[-1])
-    if not contrasts.linear or plan.beyond_means or plan.m * width > limit:
+    if not indexed.shards.alone or not contrasts.linear or plan.beyond_means or plan.m * width > limit:
         return None
     means = entries.new_zeros(*flat.shape[:-1], (plan.n_cells + 1) * width)
     position = torch.arange(width, device=flat.device) if indexed.rows is None else indexed.rows

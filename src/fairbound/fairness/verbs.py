@@ -24,6 +24,7 @@ from fairbound.models.model import Model
 from fairbound.models.scoring import noise, scores_of_rows
 from fairbound.problems.problem import Evaluation, Weights, check_finite
 from fairbound.rows.sampling import Strata
+from fairbound.rows.shards import ALONE, Shards
 from fairbound.rows.sparse import SparseRows
 
 STACKED = 1 << 20  # most slopes of several functions pulled back at once
@@ -46,8 +47,9 @@ class Verbs(Batches):
         row_weight: Tensor | None,
         strata: Strata,
         plan: Plan,
+        shards: Shards = ALONE,
     ):
-        super().__init__(features, targets, cells, row_weight, strata, plan)
+        super().__init__(features, targets, cells, row_weight, strata, plan, shards)
         self.model, self.loss = model, loss
         self._functions = [f.trained(loss) for f in plan.functions]
         self._true = [f.exact(loss) for f in plan.functions]
@@ -102,7 +104,7 @@ class Verbs(Batches):
         with noise(self.model, batch.seed):  # a module with dropout runs again, and must drop the same units
             ds = tape.jvp(dx)
         if self.joint is None:
-            df = self._along(self._row_slopes(scores, batch, 1.0, None, None) * ds).sum(-1)
+            df = self.shards.sum(self._along(self._row_slopes(scores, batch, 1.0, None, None) * ds).sum(-1))
             if not self.m:
                 return df.unsqueeze(-1)
         dphi = torch.cat([self._along(k.slope(scores, batch.targets) * ds) for k in self._functions], dim=-1)
@@ -163,14 +165,14 @@ class Verbs(Batches):
             used = shares.any(0).nonzero().tolist()
             if len(used) <= MOST_PARTS and reduce.weights is None:
                 parts = [tape.part(*bounds[s]).vjp(slopes[p][slice(*bounds[s])]) for p, s in used]
-                return shares[:, [p for p, _ in used], [s for _, s in used]] @ torch.stack(parts)
+                return self.shards.sum(shares[:, [p for p, _ in used], [s for _, s in used]] @ torch.stack(parts))
         if batch.seen is not None:
             rows[:, 1:] *= batch.seen
         out = []
         for some in rows.split(max(1, STACKED // scores.numel())):
             pieces = reduce.vjp(some).split(batch.size, dim=-1)  # type: ignore[union-attr]
             out.append(tape.vjp(sum(self._per_row(w) * s for w, s in zip(pieces, slopes, strict=True))))
-        return torch.cat(out)
+        return self.shards.sum(torch.cat(out))
 
     def _at_once(self, tape: Any, scores: Tensor, batch: Batch, memo: Any) -> Tensor | None:
         """(1 + m, n) gradients where all constraints are contrasts of one statistic that knows all its slopes at once, and of
@@ -222,7 +224,7 @@ class Verbs(Batches):
             g = F[..., 1:] if batch.seen is None else F[..., 1:] * batch.seen
             return Evaluation(F[..., 0], g, batch.seen), memo
         loss = self.loss.value(scores, y)
-        f = (batch.objective * loss).sum(-1)
+        f = self.shards.sum((batch.objective * loss).sum(-1))
         parts = [loss if k is self.loss else k.value(scores, y) for k in functions]
         if self.plan.beyond_means:
             reduce = batch.reduction
@@ -246,7 +248,7 @@ class Verbs(Batches):
     ) -> Tensor:
         """(..., n): the gradient of w0 f + w . g in x."""
         if not self.plan.beyond_means:
-            return tape.vjp(self._row_slopes(scores, batch, w0, w, memo))
+            return self.shards.sum(tape.vjp(self._row_slopes(scores, batch, w0, w, memo)))
         w = w if w is None or batch.seen is None else w * batch.seen
         made = quantities.vjp(self.plan, self.contrasts, batch, w0, w, memo)
         slopes = self._per_row(batch.objective * made.of_loss) * self.loss.slope(scores, batch.targets)
@@ -254,7 +256,7 @@ class Verbs(Batches):
             slopes = slopes + self._function_slopes(scores, batch, made.of_rows)
         if made.of_scores is not None:
             slopes = slopes + made.of_scores
-        return torch.cat([tape.vjp(slopes), made.of_auxiliaries], dim=-1)
+        return torch.cat([self.shards.sum(tape.vjp(slopes)), made.of_auxiliaries], dim=-1)
 
     def _row_slopes(self, scores: Tensor, batch: Batch, w0: float | Tensor, w: Tensor | None, memo: Any) -> Tensor:
         """The gradient of w0 f + w . g in the scores."""

@@ -33,6 +33,10 @@ class CellTypeError(DataError, TypeError):
     """A table, or a cell of one, is of a type that has no encoding."""
 
 
+CODED = ("category", "text", "loose")
+"""Kinds of columns whose values are codes into texts."""
+
+
 @dataclass(frozen=True)
 class Column:
     """One column of n rows.
@@ -52,7 +56,7 @@ class Column:
     @property
     def coded(self) -> bool:
         """Whether ``values`` are codes into ``categories``."""
-        return self.kind in ("category", "text", "loose")
+        return self.kind in CODED
 
     @property
     def missing(self) -> np.ndarray:

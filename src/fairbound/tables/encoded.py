@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
+from fairbound.base.errors import DataError
+from fairbound.rows.shards import ALONE, Shards
 from fairbound.tables.chunks import Chunks
 from fairbound.tables.encoder import TableEncoder
 from fairbound.tables.in_parts import encode_chunks
@@ -25,13 +28,17 @@ class Encoded:
     encoder: TableEncoder
 
     @classmethod
-    def of(cls, encoder: TableEncoder, table: Any) -> Encoded:
+    def of(cls, encoder: TableEncoder, table: Any, shards: Shards = ALONE) -> Encoded:
         """The features of `table`, float32 where they are dense; an encoder that is not fitted yet learns from it.
 
-        table: what the encoder takes, or Chunks.
+        table: what the encoder takes, or Chunks. shards: as in `encode_chunks`; tables are read in parts then.
         """
+        if not shards.alone and not isinstance(table, Chunks):
+            if issparse(table):
+                raise DataError("a sparse table is encoded by one process; encode it before, or pass dense parts.")
+            whole, table = table, Chunks(lambda: [whole])
         if isinstance(table, Chunks):
-            return cls(*encode_chunks(encoder, table), encoder)
+            return cls(*encode_chunks(encoder, table, shards), encoder)
         features, report = (encoder.encode if encoder.fitted else encoder.fit_encode)(table, np.float32)
         return cls(features, report, encoder)
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError
+from fairbound.rows.shards import ALONE, Shards
 from fairbound.tables.chunks import Chunks
 from fairbound.tables.columns import as_category, as_number, read_columns
 from fairbound.tables.encoder import TableEncoder, infinite_error
@@ -25,14 +26,17 @@ from fairbound.tables.options import EncodeReport
 MEDIAN_BYTES = 1 << 26  # of columns copied at once to find their medians
 
 
-def encode_chunks(encoder: TableEncoder, chunks: Chunks) -> tuple[np.ndarray, EncodeReport]:
+def encode_chunks(encoder: TableEncoder, chunks: Chunks, shards: Shards = ALONE) -> tuple[np.ndarray, EncodeReport]:
     """The float32 features (n, d) of a table in parts, and the report; an encoder that is not fitted yet learns from it.
+
+    shards: the processes that hold a table each, of all of which it learns. A median is then the mean of theirs, and the
+    report is on the rows of this process.
 
     Raises: DataError as the encoder does; rows are counted in their part, whose first row is said.
     """
     fresh = not encoder.fitted
     if fresh:
-        _learn(encoder, chunks)
+        _learn(encoder, chunks, shards)
     out = chunks.room((len(chunks), len(encoder.feature_names)))
     reports: list[EncodeReport] = []
     at = 0
@@ -46,11 +50,11 @@ def encode_chunks(encoder: TableEncoder, chunks: Chunks) -> tuple[np.ndarray, En
         reports.append(report)
     encoder.last_report = _merged(reports)
     if fresh:
-        _set_medians(encoder, out)
+        _set_medians(encoder, out, shards)
     return out, encoder.last_report
 
 
-def _learn(encoder: TableEncoder, chunks: Chunks) -> None:
+def _learn(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> None:
     options, seen, named = encoder.options, list[Seen](), False
     for part in chunks:
         read = read_columns(part)
@@ -69,8 +73,16 @@ def _learn(encoder: TableEncoder, chunks: Chunks) -> None:
             so_far.add(column)
     if not seen:
         raise DataError("the table has no rows. Check the filter or the file that made it.")
+    first, *others = shards.gather(seen)
+    for part in others:
+        if [column.name for column in part] != [column.name for column in first]:
+            raise DataError(
+                "the processes hold tables of different columns; give each the same columns in the same order."
+            )
+        for so_far, column in zip(first, part, strict=True):
+            so_far.merge(column)
     learnt, dropped = list[Feature](), dict[str, str]()
-    for whole in seen:
+    for whole in first:
         if whole.infinite and options.infinite == "error":
             raise infinite_error(whole.name, whole.infinite, whole.first)
         numbers = whole.kind in ("number", "days")
@@ -79,10 +91,10 @@ def _learn(encoder: TableEncoder, chunks: Chunks) -> None:
             learnt.append(spec)
         if reason is not None:
             dropped[whole.name] = reason
-    encoder.adopt(learnt, dropped, tuple(column.name for column in seen), named, seen[0].rows)
+    encoder.adopt(learnt, dropped, tuple(column.name for column in first), named, first[0].rows)
 
 
-def _set_medians(encoder: TableEncoder, out: np.ndarray) -> None:
+def _set_medians(encoder: TableEncoder, out: np.ndarray, shards: Shards) -> None:
     """Put the medians of the features where values are missing, and into what the encoder has learnt."""
     places: list[tuple[int, int]] = []
     learnt, at = list(encoder.learnt or ()), 0
@@ -90,15 +102,26 @@ def _set_medians(encoder: TableEncoder, out: np.ndarray) -> None:
         if isinstance(spec, NumberFeature) and spec.sd is not None:
             places.append((i, at))
         at += len(spec.feature_names)
-    for some in _groups(places, max(1, MEDIAN_BYTES // max(1, 4 * len(out)))):
-        for (i, at), values in zip(some, together([out[:, at] for _, at in some]), strict=True):
-            spec = learnt[i]
-            assert isinstance(spec, NumberFeature) and spec.sd is not None
-            missing = np.flatnonzero(out[:, at + 1]) if spec.indicator else np.zeros(0, dtype=np.int64)
-            median = median_of(np.delete(values, missing) if len(missing) else values)
-            out[missing, at] = median
-            learnt[i] = replace(spec, median=spec.mean + spec.sd * median)
+    gaps = [_gaps(out, learnt[i], at) for i, at in places]
+    found: list[tuple[float, int]] = []  # the median of this table, and of how many numbers
+    for some in _groups(range(len(places)), max(1, MEDIAN_BYTES // max(1, 4 * len(out)))):
+        for k, values in zip(some, together([out[:, places[k][1]] for k in some]), strict=True):
+            known = np.delete(values, gaps[k]) if len(gaps[k]) else values
+            found.append((median_of(known) if len(known) else 0.0, len(known)))
+    if not shards.alone:
+        parts = np.array(shards.gather(found)).reshape(shards.count, len(found), 2)
+        found = [(float(np.average(part[:, 0], weights=part[:, 1])), 0) for part in parts.swapaxes(0, 1)]
+    for (i, at), missing, (median, _) in zip(places, gaps, found, strict=True):
+        spec = learnt[i]
+        assert isinstance(spec, NumberFeature) and spec.sd is not None
+        out[missing, at] = median
+        learnt[i] = replace(spec, median=spec.mean + spec.sd * median)
     encoder.learnt = tuple(learnt)
+
+
+def _gaps(out: np.ndarray, spec: Feature, at: int) -> np.ndarray:
+    """The rows in which the number at column `at` of the features is missing, which the column after it marks."""
+    return np.flatnonzero(out[:, at + 1]) if getattr(spec, "indicator", False) else np.zeros(0, dtype=np.int64)
 
 
 def _groups(items: Sequence[Any], size: int) -> list[Sequence[Any]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fairbound.base.errors import DataError
-from fairbound.tables.columns import Column
+from fairbound.tables.columns import CODED, Column
 from fairbound.tables.numbers import NumberFeature
 
 MOST_TEXTS = 1_000_000
@@ -34,46 +34,69 @@ class Seen:
     square: float = 0.0
     texts: Counter[str] = field(default_factory=Counter)
 
-    def add(self, column: Column) -> None:
-        """Count the next part. Raises: DataError where it is of another kind than those before, or of too many texts."""
-        start, self.rows = self.rows, self.rows + len(column.values)
-        if not column.coded:
+    @classmethod
+    def of(cls, column: Column) -> Seen:
+        """What there is to know of one part."""
+        seen = cls(column.name, rows=len(column.values))
+        if column.coded:
+            values = column.values[column.values >= 0]
+        else:
             values = column.values.astype(np.float64)
             infinite = np.isinf(values)
-            if infinite.any():
-                self.first = start + int(infinite.argmax()) if self.first < 0 else self.first
-                self.infinite += int(infinite.sum())
+            seen.infinite, seen.first = int(infinite.sum()), int(infinite.argmax()) if infinite.any() else -1
             values = values[np.isfinite(values)]
-        else:
-            values = column.values[column.values >= 0]
-        before = self.rows - len(column.values) - self.missing
-        self.missing += len(column.values) - len(values)
+        seen.missing = seen.rows - len(values)
         if not len(values):
-            return
-        self._agree(column)
+            return seen
+        seen.kind = column.kind
         if column.coded:
             counts = np.bincount(values, minlength=len(column.categories))
-            self.texts.update({text: int(n) for text, n in zip(column.categories, counts, strict=True) if n})
-            if len(self.texts) > MOST_TEXTS:
-                raise DataError(f"column {self.name!r} has over {MOST_TEXTS:,} different texts. Leave it out.")
+            seen.texts.update({text: int(n) for text, n in zip(column.categories, counts, strict=True) if n})
+            return seen
+        with np.errstate(over="ignore", invalid="ignore"):
+            seen.mean = float(values.mean())
+            seen.square = float(np.square(values - seen.mean).sum())
+        seen.low, seen.high = float(values.min()), float(values.max())
+        return seen
+
+    def add(self, column: Column) -> None:
+        """Count the next part. Raises: as `merge`."""
+        self.merge(Seen.of(column))
+
+    def merge(self, other: Seen) -> None:
+        """Count the rows of `other` after these. Raises: DataError where they are of another kind, or of too many texts."""
+        start, before, more = self.rows, self.rows - self.missing, other.rows - other.missing
+        if self.first < 0 <= other.first:
+            self.first = start + other.first
+        self.rows, self.missing, self.infinite = (
+            start + other.rows,
+            self.missing + other.missing,
+            self.infinite + other.infinite,
+        )
+        if other.kind is None:
+            return
+        self._agree(other.kind, start)
+        self.texts.update(other.texts)
+        if len(self.texts) > MOST_TEXTS:
+            raise DataError(f"column {self.name!r} has over {MOST_TEXTS:,} different texts. Leave it out.")
+        if other.texts:
             return
         with np.errstate(over="ignore", invalid="ignore"):
-            n, mean = len(values), float(values.mean())
-            square = float(np.square(values - mean).sum())
-            apart = mean - self.mean
-            self.square += square + apart * apart * (before * n / (before + n))
-            self.mean += apart * (n / (before + n))
-        self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
+            apart = other.mean - self.mean
+            self.square += other.square + apart * apart * (before * more / (before + more))
+            self.mean += apart * (more / (before + more))
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
 
-    def _agree(self, column: Column) -> None:
-        kind = "text" if column.coded and self.kind == "text" else column.kind
-        if self.kind is None or (column.coded and self.kind in ("category", "text", "loose")):
+    def _agree(self, other: str, at: int) -> None:
+        """Take the kind of a part that begins in row `at`."""
+        coded = other in CODED
+        kind = "text" if coded and self.kind == "text" else other
+        if self.kind is None or (coded and self.kind in CODED):
             self.kind = kind if self.kind is None or kind == "text" else self.kind
         elif self.kind != kind:
             raise DataError(
-                f"column {self.name!r} holds {self.kind} values in its first rows and {column.kind} values from about row "
-                f"{self.rows - len(column.values)} on. Name it in TableOptions(categorical=...) or (numeric=...), or give it "
-                "one type."
+                f"column {self.name!r} holds {self.kind} values in its first rows and {other} values from about row "
+                f"{at} on. Name it in TableOptions(categorical=...) or (numeric=...), or give it one type."
             )
 
     def as_column(self) -> Column:
