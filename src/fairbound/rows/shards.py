@@ -7,7 +7,6 @@ such as rates are taken after the sums. So a group that one process lacks is no 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -31,7 +30,6 @@ class Shards(Protocol):
         ...
 
 
-@dataclass(frozen=True)
 class Alone:
     """One part: the whole table."""
 
@@ -45,7 +43,7 @@ class Alone:
         return [value]
 
 
-ALONE = Alone()
+ALONE: Shards = Alone()
 
 
 class Processes:
