@@ -110,6 +110,7 @@ def test_dense_and_indexed_reductions_give_the_same_numbers(stated, kind, runs, 
     found = {}
     for limit, cls in ((1 << 30, DenseReduction), (0, IndexedReduction)):
         monkeypatch.setattr(reductions, "DENSE_LIMIT", limit)
+        monkeypatch.setattr(reductions, "DENSE_FOR", 0)
         problem = FairProblem(MLP(4), X, y, columns, stated, dtype=torch.float64)
         seeds = tuple(range(runs))
         x = problem.start(seeds) + 0.3
