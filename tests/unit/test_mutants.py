@@ -117,6 +117,8 @@ MUTANTS = {
     "certificate: the first that passed": Mutant("estimators/certifying.py", "taken = passed[-1] if passed", "taken = passed[0] if passed", "unit/estimators/test_certifying.py"),
     "certificate: looser bounds": Mutant("estimators/certifying.py", "max(bound.stated - by, LEFT", "max(bound.stated + by, LEFT", "unit/estimators/test_certifying.py"),
     "certificate: the costly kept": Mutant("estimators/certifying.py", "if not out or one.cost < out[-1].cost", "if not out or one.cost > out[-1].cost", "unit/estimators/test_certifying.py"),
+    "pairs: as if no two pairs met": Mutant("confidence/contrasts.py", "int((sizes**2 // 4).sum())", "int((sizes // 2).sum())", "unit/confidence/test_contrasts.py"),
+    "pairs: without room": Mutant("confidence/rates.py", "np.where(-sharp >= ROOM * (sharp - estimate)", "np.where(-sharp >= -9 * ROOM * (sharp - estimate)", "claims/test_intervals.py"),
     "contrasts: met where the lower bound is": Mutant("confidence/contrasts.py", "if upper <= bound:", "if lower <= bound:", "unit/confidence/test_contrasts.py"),
     "ratios: at least read as at most": Mutant("confidence/contrasts.py", "verdict(-self.upper, -self.lower, -bound)", "verdict(self.lower, self.upper, bound)", "unit/confidence/test_contrasts.py"),
     "contrasts: a cell twice counts once": Mutant("confidence/contrasts.py", "sums[:, j + 1] += np.where(again[:, j], sums[:, j], 0.0)", "sums[:, j + 1] += 0.0", "unit/confidence/test_contrasts.py"),

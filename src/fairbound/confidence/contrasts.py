@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from scipy import special
+from scipy.optimize import brentq
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from fairbound.base.errors import DataError
 
@@ -19,6 +23,8 @@ Verdict = Literal["met", "violated", "insufficient"]
 Sense = Literal["at most", "at least"]
 
 MOST_ROWS = 10**12
+ROOM = 0.5
+"""See `pair_level`."""
 WITNESSES = 64
 
 
@@ -135,10 +141,16 @@ def verdict(lower: float, upper: float, bound: float) -> Verdict:
 
 
 def largest(
-    contrasts: Contrasts, estimates: np.ndarray, lowers: np.ndarray, uppers: np.ndarray, singles: np.ndarray
+    contrasts: Contrasts,
+    estimates: np.ndarray,
+    lowers: np.ndarray,
+    uppers: np.ndarray,
+    singles: np.ndarray,
+    lower: float | None = None,
 ) -> GapBounds:
     """The bounds of the largest contrast from simultaneous ones (m,) of each.
 
+    lower: its lower bound; the largest of lowers where None.
     singles: (m,) upper bounds, each of which alone holds with probability 1 - alpha. The largest of them holds for the largest
     contrast with the same probability, however many there are: it is too low only where the bound of that very contrast is.
 
@@ -146,11 +158,40 @@ def largest(
     """
     known = ~np.isnan(estimates)
     worst = int(np.argmax(np.where(known, estimates, -np.inf))) if known.any() else 0
-    lower = float(lowers.max())
+    lower = float(lowers.max()) if lower is None else lower
     if contrasts.add_up_to_zero():
         lower = max(lower, 0.0)
     value = float(estimates[worst])
     return GapBounds(value, lower, float(singles.max()), worst, estimates, lowers, uppers)
+
+
+def pair_level(contrasts: Contrasts, alpha: float) -> float | None:
+    """The level of each lower limit under which the largest of them is a lower bound of the largest difference, where it is kept
+    only at ROOM times its distance from the estimate or above; None where the contrasts are no differences in both orders.
+
+    Let M be the largest difference. Of three cells at most two pairs differ by more than M / 2, so that these pairs form no
+    triangle: of k cells that are compared they are at most k^2 / 4 (Mantel 1907). Only they can come near the bound; with z
+    the quantile of the level g, normal limits are wrong with probability at most
+        far (g + P(Z > (1 + 2 ROOM) z)) + (pairs - far) (P(Z > (1 + ROOM / 2) z) + P(Z > (1 + 3 ROOM / 2) z)) = alpha.
+    """
+    c, index = contrasts.coefficient, contrasts.index
+    if c.shape[1] != 2 or not (np.sort(c, 1) == (-1.0, 1.0)).all():
+        return None
+    first, second = np.where(c[:, :1] > 0, index, index[:, ::-1]).T
+    cells = int(index.max()) + 1
+    one, other = np.unique(first * cells + second), np.unique(second * cells + first)
+    if len(one) != len(contrasts) or not np.array_equal(one, other):
+        return None
+    pairs = len(contrasts) // 2
+    graph = coo_array((np.ones(len(first)), (first, second)), shape=(cells, cells))
+    sizes = np.bincount(connected_components(graph, directed=False)[1])
+    far = min(int((sizes**2 // 4).sum()), pairs)
+
+    def beyond(z: float) -> float:
+        p = special.ndtr(-np.array([z, (1 + 2 * ROOM) * z, (1 + ROOM / 2) * z, (1 + 1.5 * ROOM) * z]))
+        return float(far * (p[0] + p[1]) + (pairs - far) * (p[2] + p[3]) - alpha)
+
+    return float(special.ndtr(-brentq(beyond, 0.0, 40.0)))
 
 
 def fewest_rows(

@@ -1,7 +1,7 @@
 """Confidence bounds for contrasts and ratios of rates, and the rows that would decide a bound on them.
 
-Cell k has x_k successes in n_k trials, a binomial sample with rate p_k. Bounds are one-sided at level 1 - alpha and, by
-Bonferroni, hold for all contrasts at once. Holm's procedure sharpens a list of decisions but no bound, so it is not offered.
+Cell k has x_k successes in n_k trials, a binomial sample with rate p_k. Bounds are one-sided at level 1 - alpha. Those of each
+contrast hold for all at once, by Bonferroni; those of the largest contrast are sharper (`largest`, `pair_level`). Holm's procedure sharpens a list of decisions but no bound, so it is not offered.
 
 "mover" (the default) recovers variances from Clopper-Pearson limits of the single rates:
 ``sum_k c_k p_k + sqrt(sum_k (c_k w_k)^2) + max_k |c_k| h_k`` with w_k the distance from the estimate to its limit on the
@@ -27,7 +27,7 @@ import numpy as np
 
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError
-from fairbound.confidence.contrasts import Contrasts, GapBounds, fewest_rows, largest
+from fairbound.confidence.contrasts import ROOM, Contrasts, GapBounds, fewest_rows, largest, pair_level
 from fairbound.confidence.single import check_level, check_trials, rate_limits
 
 RateMethod = Literal["mover", "exact"]
@@ -51,8 +51,45 @@ def rate_bounds(
     upper = rate_upper_bounds(x, n, contrasts, alpha, method, transform)
     lower = -rate_upper_bounds(x, n, -contrasts, alpha, method, transform)
     singles = _upper(x, n, contrasts, alpha / _sharing(contrasts, 1, method), method, transform)
+    below = largest_lower(x, n, contrasts, alpha, method, transform)
     p = np.divide(x, n, out=np.full_like(x, np.nan), where=n > 0)
-    return largest(contrasts, contrasts.of(_image(p, transform)), lower, upper, singles)
+    return largest(contrasts, contrasts.of(_image(p, transform)), lower, upper, singles, float(below))
+
+
+def largest_lower(
+    successes: Any,
+    trials: Any,
+    contrasts: Contrasts,
+    alpha: float = 0.05,
+    method: RateMethod = "mover",
+    transform: Transform | None = None,
+) -> np.ndarray:
+    """(...,) lower bounds of the largest contrast; successes, trials: (..., K), a stack of samples. By Bonferroni, or, of
+    differences in both orders, at the level of `pair_level` where there is room."""
+    x, n = np.broadcast_arrays(*check_trials(successes, trials))
+    plain = check_level(alpha) / _sharing(contrasts, len(contrasts), method)
+    pairs = pair_level(contrasts, alpha) if method == "mover" else None
+    return -_below(x, n, -contrasts, plain, pairs, method, transform).min(-1)
+
+
+def _below(
+    x: np.ndarray,
+    n: np.ndarray,
+    against: Contrasts,
+    plain: float,
+    pairs: float | None,
+    method: RateMethod,
+    transform: Transform | None,
+) -> np.ndarray:
+    """(..., m) upper bounds of the contrasts `against`, the opposites of those whose largest is bounded from below: at the level
+    `plain`, or where there is room at the level `pairs`."""
+    bound = _upper(x, n, against, plain, method, transform)
+    if pairs is None:
+        return bound
+    sharp = _upper(x, n, against, pairs, method, transform)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        estimate = against.of(_image(np.where(n > 0, x / n, np.nan), transform))
+        return np.where(-sharp >= ROOM * (sharp - estimate), np.minimum(sharp, bound), bound)
 
 
 def _sharing(contrasts: Contrasts, together: int, method: RateMethod) -> int:
@@ -209,11 +246,13 @@ def rate_rows_needed(
     contrasts.check(len(p))
     if (s <= 0).any():
         return None
-    check_level(alpha)
+    pairs = pair_level(contrasts, check_level(alpha)) if method == "mover" else None
 
     def upper(which: Contrasts, n: int, together: int) -> np.ndarray:
         level = alpha / _sharing(contrasts, together, method)
-        return _upper(p * (n * s), n * s, which, level, method, transform)
+        if together == 1:
+            return _upper(p * (n * s), n * s, which, level, method, transform)
+        return _below(p * (n * s), n * s, which, level, pairs, method, transform)
 
     return fewest_rows(contrasts, contrasts.of(_image(p, transform)), bound, upper)
 

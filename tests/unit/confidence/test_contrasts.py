@@ -9,7 +9,7 @@ from scipy import stats
 from fairbound.base.errors import DataError, OptionError
 from fairbound.confidence import contrasts as module
 from fairbound.confidence.betting import mean_limits
-from fairbound.confidence.contrasts import Contrasts, GapBounds, fewest_rows, verdict
+from fairbound.confidence.contrasts import Contrasts, GapBounds, fewest_rows, pair_level, verdict
 from fairbound.confidence.means import mean_bounds, mean_rows_needed, welch_bounds
 from fairbound.confidence.rates import rate_bounds, rate_rows_needed, rate_upper_bounds, ratio_bounds
 from fairbound.confidence.single import clopper_pearson
@@ -87,6 +87,27 @@ def test_bounds_are_their_formula_written_out_cell_by_cell(seed, method, transfo
         assert found.upper == max(alone) < found.uppers.max()
     else:  # every contrast with as many cells as the longest
         assert max(alone) <= found.upper < found.uppers.max()
+
+
+def test_the_level_of_pairs_solves_its_equation_and_is_for_pairs_alone():
+    """k cells, k^2 / 4 far pairs, written out; two sets of cells by themselves; nothing where one order is lacking."""
+
+    def complete(cells):
+        pairs = np.array(list(itertools.permutations(cells, 2)))
+        return pairs, np.tile([1.0, -1.0], (len(pairs), 1))
+
+    for sets in ([range(2)], [range(5)], [range(3), range(3, 7)]):
+        parts = [complete(cells) for cells in sets]
+        which = Contrasts(*(np.concatenate(p) for p in zip(*parts, strict=True)))
+        z = stats.norm.isf(pair_level(which, 0.05))
+        far, pairs = sum(len(s) ** 2 // 4 for s in sets), len(which) // 2
+        error = far * stats.norm.sf([z, 2 * z]).sum() + (pairs - far) * stats.norm.sf([1.25 * z, 1.75 * z]).sum()
+        assert error == pytest.approx(0.05, rel=1e-9)
+        assert 0.05 / len(which) < pair_level(which, 0.05) < 0.05
+    index, c = complete(range(3))
+    assert pair_level(Contrasts(index[:-1], c[:-1]), 0.05) is None
+    assert pair_level(Contrasts(index, 0.8 * c), 0.05) is None
+    assert pair_level(Contrasts(index[:, :1], c[:, :1]), 0.05) is None
 
 
 def test_half_a_row_is_taken_on_the_other_side_at_the_end_of_the_range():
