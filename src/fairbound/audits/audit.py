@@ -28,8 +28,8 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.predictions import read_numbers, read_predictions
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups, label_text, no_groups
-from fairbound.rows.labels import read_targets
-from fairbound.rows.reading import read_weights
+from fairbound.rows.labels import as_decisions, two_valued
+from fairbound.rows.reading import column_array, read_weights
 from fairbound.rows.scores import as_logits, refuse_decisions
 
 
@@ -54,9 +54,10 @@ def audit(
     """The audit of `scores` on held-out rows as plain data (schema "fairbound.audit/1", docs/audit-schema.md).
 
     scores: (n,) decisions, probabilities or real scores, read by `as_logits`; threshold: where a positive decision begins,
-        in the units of the scores (0 for logits). y: (n,) in {0, 1}. With more than two classes, or other labels: scores
-        are the predicted labels (n,) or scores (n, k), y the labels (n,), and only bounds on classes or on the rates of every
-        class can be judged. Under bounds on predicted numbers scores and y are these numbers.
+        in the units of the scores (0 for logits). y: (n,) in {0, 1}, or of two other values, of which the greater is positive
+        unless `classes` says otherwise; scores may then be the predicted labels. With more than two classes, or other labels
+        and no bound on groups: scores are the predicted labels (n,) or scores (n, k), and only bounds on classes or on the
+        rates of every class can be judged. Under bounds on predicted numbers scores and y are these numbers.
     classes: the k labels, in the order of the scores' columns; for y in {0, 1} the labels that 0 and 1 mean.
     sensitive_features: None without bounds on groups; else anything `Groups.of` takes; pass the training Groups' `encode` of the held-out rows to have a
         group without any held-out row reported. constraint: stated bounds; None measures groups only.
@@ -107,7 +108,7 @@ def assembled(
         "trajectory": None if trajectory is None else dict(trajectory),
         **facts,
         "warnings": [*warnings, *facts["warnings"]],
-        "notes": list(notes),
+        "notes": list(dict.fromkeys([*notes, *facts.get("notes", ())])),
     }
 
 
@@ -179,24 +180,36 @@ def compared_groups(given: Given, bounds: Sequence[Any], n: int) -> Groups | Non
 
 def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]) -> dict[str, Any]:
     """The facts of an audit of one score per row."""
-    s, words = as_logits(given.scores, given.threshold)
-    n = len(s)
-    target = read_targets(given.y, n)
-    if target is None:
+    if given.y is None:
         raise DataError("an audit needs the labels y.")
+    known = given.classes if given.classes is not None and len(given.classes) == 2 else None
+    target, meant = two_valued(given.y, len(column_array("y", given.y)), known)
+    s, words = as_logits(as_decisions(given.scores, meant), given.threshold)
+    n = len(s)
+    if n != len(target):
+        raise DataError(f"y must have shape ({n},), one label for each score, got ({len(target)},).")
     w = None if given.sample_weight is None else read_weights(given.sample_weight, n)
     groups = compared_groups(given, bounds, n) or no_groups(n)
     on_losses = any("scores" in b.needs for b in bounds)
     if on_losses:
         refuse_decisions(words)
-    others = {name: _read_compared(name, other, given.threshold, n, on_losses) for name, other in given.compare.items()}
-    labels = ("0", "1") if given.classes is None else tuple(str(label_text(v)) for v in given.classes)
+    others = {
+        name: _read_compared(name, as_decisions(other, meant), given.threshold, n, on_losses)
+        for name, other in given.compare.items()
+    }
+    means = given.classes or meant or ("0", "1")
+    labels = tuple(str(label_text(v)) for v in means)
+    said = [words] if given.threshold is None else []
+    if meant is not None and given.classes is None:
+        said.append(f"Of the labels {labels[0]} and {labels[1]}, {labels[1]} is taken as positive.")
+        data = {"positive": labels[1], **data}
 
     def scored(logits: np.ndarray) -> Scored:
         return Scored(target, (logits > 0).astype(np.int64), labels, logits, groups, w, given.confidence)
 
     return {
         "data": facts_of_data(groups, n, data),
+        "notes": said,
         **group_facts(scored(s), {name: scored(other) for name, other in others.items()}, bounds, alpha),
     }
 

@@ -40,6 +40,7 @@ def group_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any
         if other.scores is not None and (one := _only_decision(other.scores)) is not None:
             said.append(f"The compared model {name!r} predicts every row {one}: it meets any bound on rates trivially.")
         comparison.append(compared_model(name, metrics["accuracy"], metrics["auc"], judged))
+    said += _weightless(rows)
     return {
         "metrics": _metrics(rows),
         "groups": group_rows(rows),
@@ -48,6 +49,21 @@ def group_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any
         "distributions": [_distribution(s, rows.known_groups, j) for j in range(len(rows.known_groups.attributes))],
         "warnings": said,
     }
+
+
+def _weightless(rows: Scored) -> list[str]:
+    """Of every group that has rows, none of them of positive weight, why nothing can be said of it."""
+    if rows.weight is None:
+        return []
+    out, groups, some = [], rows.known_groups, rows.weight > 0
+    for name, labels, code in zip(groups.attributes, groups.labels, groups.codes.T, strict=True):
+        for i, label in enumerate(labels):
+            mine = code == i
+            if mine.any() and not some[mine].any():
+                out.append(
+                    f"All {int(mine.sum()):,} rows of group {label!r} of {name} have the weight 0, so nothing can be said of it."
+                )
+    return out
 
 
 def _metrics(rows: Scored) -> dict[str, float | None]:

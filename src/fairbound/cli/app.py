@@ -35,6 +35,7 @@ from fairbound.cli.options import (
     Positive,
     Seed,
     TestSize,
+    given_twice,
     option,
     typer,
 )
@@ -53,6 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments or arguments == ["datasets"]:
         arguments.append("--help")
+    if (twice := given_twice(arguments)) is not None:
+        return _fail(f"the option {twice} is given twice; give it once.")
     debug = "--debug" in arguments
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
@@ -74,6 +77,8 @@ def _said(error: Exception) -> str:
     if hasattr(error, "format_message"):  # the option parser's own errors
         said = error.format_message().strip()
         return f"{said}{'' if said.endswith(('.', '?')) else '.'} See fairbound --help."
+    if isinstance(error, OSError) and error.strerror and error.filename is None:
+        return error.strerror
     if isinstance(error, (FairboundError, OSError, ImportError)):
         return str(error)
     return f"{type(error).__name__}: {error} (--debug shows where)"

@@ -16,7 +16,7 @@ from fairbound.base.files import check_writable
 from fairbound.cli.fit import TRAINED_ON
 from fairbound.cli.outcome import Outcome, by_class, of_classes_only, stated_bounds, verdict_summary, verdict_text
 from fairbound.cli.regress import audit_numbers
-from fairbound.cli.rows import file_checksum, file_columns, listed, narrow_columns, one_column, pandas_part
+from fairbound.cli.rows import file_checksum, file_columns, in_lines, listed, narrow_columns, one_column, pandas_part
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import load_folder
 from fairbound.report import write_audit
@@ -228,7 +228,7 @@ def _two(frame: Any, label: str, positive: str | None, options: AuditOptions) ->
     try:
         target, classes = binary_labels(frame[label], positive)
     except DataError as error:
-        raise DataError(f"{options.data}, label column {label!r}: {error}") from None
+        raise DataError(f"{options.data}, label column {label!r}: {in_lines(error)}") from None
     return {"y": target, "classes": classes}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,16 @@ except ImportError:  # the extra `cli` is not installed; cli.app.main() says so
 def option(*names: str, help: str, **more: Any) -> Any:
     """A command's option of these names; None without typer."""
     return None if typer is None else typer.Option(*names, help=help, **more)
+
+
+REPEATED = ("--constraint",)
+"""Options that may be given several times."""
+
+
+def given_twice(arguments: Sequence[str]) -> str | None:
+    """The first option that the arguments of a command give more than once, of which all but the last would be ignored."""
+    names = [word.partition("=")[0] for word in arguments if word.startswith("--") and len(word) > 2]
+    return next((name for name in names if names.count(name) > 1 and name not in REPEATED), None)
 
 
 Json = Annotated[bool, option("--json", help="Print one JSON object and nothing else on standard output.")]

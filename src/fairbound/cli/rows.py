@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -93,6 +94,11 @@ def read_labels(y: Any, positive: str | None, two_classes: bool) -> tuple[np.nda
     return positive_last(codes, classes, positive)
 
 
+def in_lines(error: Exception) -> str:
+    """What an error says, with the lines of a file for row numbers that count from 0."""
+    return re.sub(r"row (\d+) \(counting from 0\)", lambda m: f"line {int(m[1]) + 2} of the file", str(error))
+
+
 def listed(text: str | None, columns: Sequence[str], what: str) -> list[str]:
     """The column names in `text`, separated by commas; each must be one of `columns`."""
     if text is None:
@@ -144,7 +150,7 @@ def _from_file(
     try:
         target, classes = read_labels(frame[label], positive, two_classes)
     except DataError as error:
-        raise DataError(f"{path}, label column {label!r}: {error}") from None
+        raise DataError(f"{path}, label column {label!r}: {in_lines(error)}") from None
     away = {label, *dropped, *(() if keep_sensitive else attributes)}
     features = [column for column in columns if column not in away]
     if not features:

@@ -49,6 +49,16 @@ Option = Word | Key | Form
 _TEXT = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?:\[(.*)\])?\s*(?:(<=|>=|≤|≥|==|=|<|>)\s*(\S*))?\s*$", re.DOTALL)
 
 
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def plain_number(text: str) -> float:
+    """The number that ASCII digits write, as 0.02 or 2e-2. Raises: ValueError for anything else, 1_0 and other digits among it."""
+    if _NUMBER.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not a number")
+    return float(text)
+
+
 def number_text(value: float) -> str:
     """The shortest text that reads back as this number."""
     short = f"{value:g}"
@@ -97,7 +107,7 @@ def read_bound(cls: type[Any], text: str, *, bound: float | None = None) -> Any:
     if sign is not None and not number:
         raise OptionError(f"cannot read the constraint {text!r}: the bound is missing; write it like {example}.")
     try:
-        value = bound if sign is None else float(number)
+        value = bound if sign is None else plain_number(number)
     except ValueError:
         raise OptionError(f"the bound {number!r} in {text!r} is not a number{_percent(number)}.") from None
     options = read_options(cls, inside or "", text)
@@ -177,5 +187,9 @@ def _hint(text: Any) -> str:
         return " One text states one bound: give several as a list, or repeat --constraint."
     if re.match(r"^\s*\w+\s+of\s+class\b", text):
         return " Of a class, its recall or its error is bounded, as in 'recall of class b >= 0.95'."
+    if turned := re.search(r"=>|=<", text):
+        return f" Write {turned[0][::-1]!r} for {turned[0]!r}."
+    if re.match(r"^\s*[-+.\d]", text):
+        return " The name of the notion comes first, the bound last."
     name = re.match(r"^\s*([A-Za-z_]\w*(?:[ -]+\w+)+)\s*(?:[\[<>=≤≥]|$)", text)
     return f" The name of a notion is one word: {re.sub('[ -]+', '_', name[1]).lower()!r}." if name else ""

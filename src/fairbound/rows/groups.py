@@ -24,7 +24,10 @@ def texts_of(column: Any) -> np.ndarray:
 
 def _coded_texts(column: Any) -> tuple[np.ndarray, list[str | None]]:
     """(n,) codes of the rows of one column into texts, of which some may be equal, and None is missing."""
-    codes, values = factorised(column_values("the labels", column))
+    try:
+        codes, values = factorised(column_values("the labels", column))
+    except TypeError as error:
+        raise DataError(f"a group must be a text, a number, a bool or a date, and one is not ({error}).") from None
     return codes, [label_text(value) for value in values]
 
 

@@ -101,6 +101,39 @@ def read_targets(y: Any, n: int) -> np.ndarray | None:
     return column.astype(np.int64)
 
 
+def two_valued(y: Any, n: int, classes: Any = None) -> tuple[np.ndarray, tuple[Any, Any] | None]:
+    """(n,) labels as 0 and 1, and what these mean, (negative, positive); None where they are 0 and 1 already.
+
+    classes: the (negative, positive) labels, None for the greater one of y's two as the positive one.
+    Raises: DataError for another length, and for labels that are none of the two.
+    """
+    column = column_array("y", y, n)
+    if column.dtype.kind in "biuf" and np.isin(column, (0, 1)).all():
+        return column.astype(np.int64), None
+    values = np.array(column_values("y", y), dtype=object)
+    if all(isinstance(v, int | float | bool) and v in (0, 1) for v in set(values.tolist())):
+        return values.astype(np.int64), None
+    if classes is None:
+        codes, found = positive_last(*class_labels(y))
+        return codes, found
+    low, high = classes
+    other = [v for v in set(values.tolist()) if v not in (low, high)]
+    if other:
+        raise DataError(f"y holds {other[0]!r}, which is none of the classes {low!r} and {high!r}.")
+    return (values == high).astype(np.int64), (low, high)
+
+
+def as_decisions(scores: Any, classes: tuple[Any, Any] | None) -> Any:
+    """Predicted labels (n,) of `classes`, (negative, positive), as 0 and 1 where they are texts; other scores as they are."""
+    values = scores if isinstance(scores, np.ndarray) else None
+    if classes is None or not isinstance(classes[1], str) or (values is not None and values.dtype.kind in "biufc"):
+        return scores
+    given = column_values("scores", scores)
+    if not given or not all(isinstance(v, str) and v in classes for v in given):
+        return scores
+    return np.array([v == classes[1] for v in given], dtype=np.int64)
+
+
 def _plain_labels(y: Any) -> list[Any]:
     values = column_values("the labels", y)
     values = [v.item() if isinstance(v, np.generic) else v for v in values]

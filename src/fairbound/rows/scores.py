@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,12 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
         beyond 1.
     """
     values = plain_array(scores)
+    if threshold is not None and (
+        isinstance(threshold, bool) or not isinstance(threshold, numbers.Real) or not math.isfinite(threshold)
+    ):
+        raise OptionError(f"the threshold must be a finite number, got {threshold!r}.")
+    if values.dtype.kind == "c":
+        raise DataError("the scores are complex numbers; pass real ones.")
     if values.ndim == 2 and values.shape[1] == 2:
         raise DataError(
             "the scores have two columns, like predict_proba's; pass the one of the positive class, [:, 1]."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +61,8 @@ class CategoryFeature:
 
 Feature = NumberFeature | CategoryFeature
 
+_DATE = re.compile(r"\s*([0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2,4})(\D|$)")
+
 
 def learn_category(
     column: Column, min_count: int, max_categories: int, unique_share: float
@@ -70,6 +73,12 @@ def learn_category(
     if known == 0:
         return None, "no row has a value"
     if distinct > max_categories and distinct >= unique_share * known:
+        some = [text for text, count in zip(column.categories, counts, strict=True) if count > 0][:20]
+        if all(_DATE.match(text) for text in some):
+            return None, (
+                f"{distinct} different texts in {known} rows that look like dates, such as {some[0]!r}: make it a column of dates "
+                "(pandas.to_datetime; a Parquet file keeps it) or of numbers"
+            )
         return None, f"{distinct} different texts in {known} rows: nearly unique, like a name or an identifier"
     pairs = zip(counts.tolist(), column.categories, strict=True)
     ranked = sorted((-count, text) for count, text in pairs if count > 0 and text != OTHER)

@@ -36,6 +36,7 @@ def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Any:
         raise ImportError("reading CSV files needs pandas: pip install fairbound[data]") from error
 
     path = Path(path)
+    _check_plain(path)
     if is_parquet(path) and path.is_file():
         frame = pd.concat([part.to_pandas() for part in parquet_parts(path, 1 << 20)] or [pd.DataFrame()])
         if len(frame) == 0:
@@ -95,6 +96,7 @@ def csv_parts(path: str | os.PathLike[str], rows: int, columns: Sequence[str] | 
         raise ImportError("reading CSV files needs pandas: pip install fairbound[data]") from error
 
     path = Path(path)
+    _check_plain(path)
     with path.open("rb") as file:
         zipped = file.read(2) == _GZIP
     with gzip.open(path) if zipped else path.open("rb") as file:
@@ -130,6 +132,12 @@ def _decoded(path: Path, first: bytes) -> str:
         return first.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise DataError(f"{path}: the header line is not UTF-8 text. Save the file as UTF-8.") from None
+
+
+def _check_plain(path: Path) -> None:
+    """Raises: DataError for a pipe or a device, whose rows can be read once at most, or never."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise DataError(f"{path} is a pipe or a device, not a file. Write its rows to a file first.")
 
 
 def _check_names(path: Path, header: Sequence[str]) -> None:
@@ -185,6 +193,17 @@ def _records(text: str, separator: str) -> Any:
 def _sniff(path: Path, text: str) -> tuple[str, list[str]]:
     """The separator under which the header has most fields (the first named wins a tie), and the header's names."""
     headers = {}
+    before = csv.field_size_limit(
+        max(len(text), csv.field_size_limit())
+    )  # under a wrong separator it is one long field
+    try:
+        return _widest(path, text, headers)
+    finally:
+        csv.field_size_limit(before)
+
+
+def _widest(path: Path, text: str, headers: dict[str, list[str]]) -> tuple[str, list[str]]:
+    """What `_sniff` returns; headers: to fill, the names under each separator."""
     for separator in _SEPARATORS:
         try:
             headers[separator] = next(_records(text, separator))[0]

@@ -1,5 +1,6 @@
 """Bounds as text and as objects: the round trip, the options, and the words of every refusal."""
 
+import re
 from dataclasses import dataclass
 from itertools import product
 
@@ -181,3 +182,31 @@ def test_a_notion_of_one_s_own_is_registered_once():
             register("accuracy_parity")(DemographicParity)
     finally:
         del NOTIONS["accuracy_parity"]
+
+
+@pytest.mark.parametrize("number", ["0_1", "١", "０.1", "0x1", "1_0e-3", "inf", "nan", "²", "1e5_0", "--1"])
+def test_a_number_is_written_in_plain_digits(number):
+    for text in (f"demographic_parity <= {number}", f"demographic_parity[sharpness={number}] <= 0.1"):
+        with pytest.raises(OptionError, match="not a number"):
+            constraint(text)
+    with pytest.raises(OptionError):
+        constraint(f"recall of class b >= {number}")
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("demographic_parity => 0.1", "Write '>=' for '=>'"),
+        ("demographic_parity =< 0.1", "Write '<=' for '=<'"),
+        ("0.1 >= demographic_parity", "The name of the notion comes first"),
+        ("DEMOGRAPHIC_PARITY <= 0.1", "did you mean 'demographic_parity'"),
+        ("demographic_parity <= 0.1 and equal_opportunity <= 0.1", "One text states one bound"),
+        ("demographic_parity < 0.1", "write '<=' for '<'"),
+        ("demographic_parity >= 0.1", "bounded from above"),
+        ("demographic_parity[overall,pairwise] <= 0.1", "say the same thing twice"),
+        ("demographic_parity[each,each] <= 0.1", "say the same thing twice"),
+    ],
+)
+def test_a_slip_of_the_pen_is_named_with_its_mend(text, said):
+    with pytest.raises(OptionError, match=re.escape(said)):
+        constraint(text)

@@ -27,7 +27,7 @@ from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.areas import CONDITIONS, KINDS, Comparisons, comparisons
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.judging_areas import judge_areas, measured_areas
-from fairbound.fairness.language import Key, Word, number_text
+from fairbound.fairness.language import Key, Word, number_text, plain_number
 from fairbound.fairness.notions.groups import GroupBound
 from fairbound.fairness.notions.registry import register
 from fairbound.fairness.pair_losses import Loss, PairLosses, Quadratic, Ramp, Sigmoid
@@ -71,8 +71,8 @@ class AUCParity(GroupBound):
         **{kind: Word("kind", kind) for kind in KINDS},
         **{key: option for key, option in GroupBound.OPTIONS.items() if key != "best"},
         "surrogate": Key("surrogate"),
-        "sharpness": Key("sharpness", float, number_text),
-        "c1": Key("c1", float, number_text),
+        "sharpness": Key("sharpness", plain_number, number_text),
+        "c1": Key("c1", plain_number, number_text),
     }
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared
 from fairbound.fairness.judging import judge_groups, measured_groups
-from fairbound.fairness.language import Key, Word
+from fairbound.fairness.language import Key, Word, plain_number
 from fairbound.fairness.notions.groups import GroupBound, cell_numbers
 from fairbound.fairness.notions.registry import register
 from fairbound.fairness.scored import Finding, Scored
@@ -49,7 +49,7 @@ class ClassRateBound(GroupBound):
     OPTIONS: ClassVar[Any] = {
         **GroupBound.OPTIONS,
         "surrogate": Key("surrogate"),
-        "sharpness": Key("sharpness", float, repr),
+        "sharpness": Key("sharpness", plain_number, repr),
     }
 
     def __post_init__(self) -> None:

@@ -24,7 +24,7 @@ from fairbound.base.errors import DataError, EmptyGroupError, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import Builder, class_number
 from fairbound.fairness.judging import judge_share
-from fairbound.fairness.language import number_text
+from fairbound.fairness.language import number_text, plain_number
 from fairbound.fairness.notions.registry import NOTIONS
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import RowFunction
@@ -184,14 +184,14 @@ def read_class_risk(text: str) -> ClassRisk:
             f"cannot read the constraint {text!r}: a recall is bounded from below (>=), an error from above (<=)."
         )
     try:
-        options: dict[str, Any] = {name: float(number)}
+        options: dict[str, Any] = {name: plain_number(number)}
     except ValueError:
         raise OptionError(f"the bound {number!r} in {text!r} is not a number.") from None
     for option in filter(None, (o.strip() for o in (inside or "").split(","))):
         key, _, value = option.partition("=")
         if key == "sharpness":
             try:
-                options[key] = float(value)
+                options[key] = plain_number(value)
             except ValueError:
                 raise OptionError(f"the sharpness {value!r} in {text!r} is not a number.") from None
         elif key == "surrogate":

@@ -21,7 +21,7 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import CONDITION, Builder
 from fairbound.fairness.comparing import Compared, Differences, Part, attribute_sets, differences, singles
 from fairbound.fairness.judging import judge_groups, measured_groups
-from fairbound.fairness.language import Key, Word, number_text
+from fairbound.fairness.language import Key, Word, number_text, plain_number
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import LOSS, Function, Rate, RowFunction, row_table
 from fairbound.fairness.values import Values, loss_values, rate_values
@@ -246,7 +246,7 @@ class RateBound(GroupBound):
     OPTIONS: ClassVar[Any] = {
         **GroupBound.OPTIONS,
         "surrogate": Key("surrogate"),
-        "sharpness": Key("sharpness", float, repr),
+        "sharpness": Key("sharpness", plain_number, repr),
     }
 
     def __post_init__(self) -> None:
@@ -321,7 +321,7 @@ class LossBound(GroupBound):
     OPTIONS: ClassVar[Any] = {
         **GroupBound.OPTIONS,
         "y": Key("given", lambda text: int(text) if text in ("0", "1") else text),
-        "largest": Key("largest", float, number_text),
+        "largest": Key("largest", plain_number, number_text),
     }
 
     def __post_init__(self) -> None:

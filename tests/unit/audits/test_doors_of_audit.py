@@ -1,0 +1,75 @@
+"""What fb.audit makes of labels, scores and groups as people have them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fairbound as fb
+from fairbound.base.errors import DataError, OptionError
+
+PARITY = "demographic_parity <= 0.2"
+OF = {"true_positive_rate": "equal_opportunity <= 0.2", "selection_rate": PARITY}
+
+
+def rows(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    s = rng.normal(size=n)
+    return s, (s + rng.normal(size=n) > 0).astype(int), rng.choice(["F", "M"], n)
+
+
+@pytest.mark.parametrize(
+    "labels", [("no", "yes"), (1, 2), (-1, 1), (False, True), (0.5, 1.5)], ids=["text", "12", "-11", "bool", "halves"]
+)
+def test_labels_of_any_two_values(labels):
+    s, y, g = rows()
+    stated = list(OF.values())
+    plain = fb.audit(s, y, g, stated)
+    found = fb.audit(s, np.array(labels)[y], g, stated)
+    assert found["constraints"] == plain["constraints"] and found["metrics"] == plain["metrics"]
+    if labels != (False, True):
+        assert any(f"{labels[1]} is taken as positive" in note for note in found["notes"])
+    turned = fb.audit(-s, np.array(labels, dtype=object)[1 - y], g, stated, classes=labels)
+    other = fb.audit(-s, 1 - y, g, stated)
+    assert turned["constraints"] == other["constraints"]
+
+
+def test_predicted_labels_are_decisions():
+    s, y, g = rows()
+    words = np.array(["no", "yes"])
+    plain = fb.audit((s > 0).astype(int), y, g, PARITY)
+    found = fb.audit(words[(s > 0).astype(int)], words[y], g, PARITY, compare={"other": words[y].tolist()})
+    assert found["constraints"] == plain["constraints"]
+    with pytest.raises(DataError, match="none of the classes"):
+        fb.audit(s, words[y], g, PARITY, classes=("no", "maybe"))
+    with pytest.raises(DataError, match="3 values"):
+        fb.audit(s, np.arange(len(s)) % 3, g, PARITY)
+
+
+def test_how_scores_were_read_is_noted():
+    _, y, g = rows()
+    p = np.random.default_rng(1).uniform(size=len(y))
+    assert any("probabilities; positive where above 0.5" in note for note in fb.audit(p, y, g, PARITY)["notes"])
+    assert not fb.audit(p, y, g, PARITY, threshold=0.0)["notes"]
+
+
+def test_a_group_of_weight_0_has_its_reason():
+    s, y, g = rows()
+    found = fb.audit(s, y, g, PARITY, sample_weight=(g == "F").astype(float))
+    assert found["verdict"] == "insufficient"
+    assert any("rows of group 'M' of group have the weight 0" in said for said in found["warnings"])
+
+
+@pytest.mark.parametrize("threshold", [[0.5], "0", float("nan"), True, 1j])
+def test_a_threshold_is_one_number(threshold):
+    s, y, g = rows(40)
+    with pytest.raises((OptionError, TypeError), match="threshold"):
+        fb.audit(s, y, g, PARITY, threshold=threshold)
+
+
+def test_complex_scores_and_groups_without_a_hash_are_refused():
+    s, y, g = rows(40)
+    with pytest.raises(DataError, match="complex"):
+        fb.audit(s + 0j, y, g, PARITY)
+    with pytest.raises(DataError, match="a group must be a text"):
+        fb.audit(s, y, [{}] * len(s), PARITY)

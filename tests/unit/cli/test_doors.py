@@ -1,0 +1,70 @@
+"""What the command line says of small mistakes: options twice, dates as text, lines of a file, folders, wide headers, pipes."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairbound.base.errors import DataError
+from fairbound.cli.app import main
+from fairbound.tables import TableEncoder, read_table
+from fairbound.tables.files import csv_parts
+
+
+def refused(capsys, *arguments):
+    assert main(list(arguments)) == 2
+    return capsys.readouterr().err
+
+
+def test_an_option_given_twice_is_refused(capsys, tmp_path):
+    base = ["fit", "--data", "loanapp", "--out", str(tmp_path)]
+    assert "--seed is given twice" in refused(capsys, *base, "--seed", "1", "--seed=2")
+    assert "--out is given twice" in refused(capsys, *base, "--out", "elsewhere")
+    said = refused(capsys, *base, "--constraint", "foo <= 1", "--constraint", "bar <= 1")
+    assert "unknown constraint 'foo'" in said  # a bound may be given several times
+
+
+def test_dates_as_text_are_named_as_dates():
+    days = pd.date_range("2001-01-01", periods=400).strftime("%Y-%m-%d")
+    table = pd.DataFrame({"day": days, "x": np.arange(400.0), "who": [f"p{i}" for i in range(400)]})
+    dropped = TableEncoder().fit(table).dropped
+    assert "look like dates, such as '2001-01-01'" in dropped["day"] and "identifier" in dropped["who"]
+
+
+def test_rows_of_a_file_are_named_by_their_lines(capsys, tmp_path):
+    table = pd.DataFrame({"x": np.arange(40.0), "g": ["a", "b"] * 20, "y": [0.0, 1.0] * 20})
+    table.loc[7, "y"] = np.nan
+    table.to_csv(tmp_path / "t.csv", index=False)
+    path = str(tmp_path / "t.csv")
+    said = refused(capsys, "fit", "--data", path, "--label", "y", "--group", "g", "--out", str(tmp_path / "o"))
+    assert "line 9 of the file" in said and "counting from 0" not in said
+
+
+def test_a_folder_that_cannot_be_written_is_said_without_numbers_of_errors(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    said = refused(capsys, "fit", "--data", "loanapp", "--out", str(tmp_path / "file"))
+    assert "cannot be written: a part of the path is a file" in said and "Errno" not in said
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_header_longer_than_the_readers_limit(tmp_path, separator):
+    names = [f"column_{i}" for i in range(12_000)]
+    assert len(separator.join(names)) > 131_072
+    lines = [separator.join(names), *(separator.join(map(str, np.full(len(names), k))) for k in range(3))]
+    path = tmp_path / "wide.csv"
+    path.write_text("\n".join(lines) + "\n")
+    assert read_table(path).shape == (3, 12_000)
+    assert next(csv_parts(path, 2, ["column_11999"])).shape == (2, 1)
+
+
+def test_a_pipe_is_refused_before_it_is_opened(capsys, tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(DataError, match="is a pipe"):
+        read_table(tmp_path / "pipe.csv")
+    with pytest.raises(DataError, match="is a pipe"):
+        next(csv_parts(tmp_path / "pipe.csv", 10))
+    pipe = str(tmp_path / "pipe.csv")
+    assert "is a pipe" in refused(capsys, "fit", "--data", pipe, "--label", "y", "--out", str(tmp_path / "o"))
