@@ -23,7 +23,7 @@ _NEXT_MOVE = {
     errno.EACCES: "no permission to write there: choose another folder or change its permissions",
     errno.EPERM: "no permission to write there: choose another folder or change its permissions",
     errno.EROFS: "the file system is read-only: choose another folder",
-    errno.ENOENT: "its folder does not exist and cannot be made: create it first, or choose another",
+    errno.ENOENT: "its folder does not exist: create it first, or choose another",
     errno.ENOTDIR: "a part of the path is a file, not a folder: choose another path",
     errno.EISDIR: "the path is a folder: give the path of a file",
 }

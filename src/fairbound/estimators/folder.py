@@ -1,12 +1,13 @@
 """A trained model as a folder of plain files, which loads without executing code.
 
-- ``model.json``: the manifest (what the caller says about the model, and what this module adds: format, versions, and
-  the size and sha256 of every other file). Written last: without it, or with a file that differs, nothing loads.
+- ``model.json``: the manifest (what the caller says about the model, and what this module adds: format, versions,
+  the size and sha256 of every other file, and the sha256 of all this). Written last: without it, or with a file that differs, nothing loads.
 - ``weights.safetensors``: the tensors, in the safetensors format. The same tensors give the same bytes.
 - ``encoder.json``: the :class:`~fairbound.tables.TableEncoder`, where the model has one.
 - further text files named by the caller.
 
-Folders of format version 1 kept the tensors in ``weights.npz``; they still load.
+Folders of format version 1 kept the tensors in ``weights.npz``, those up to version 2 had no sha256 of the manifest; they
+still load.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import zipfile
 from collections.abc import Mapping
@@ -33,10 +35,11 @@ from fairbound.tables import TableEncoder
 __all__ = ["FORMAT_VERSION", "Folder", "ModelFolderError", "check_writable", "load_folder", "save_folder"]
 
 FORMAT = "fairbound-model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _MANIFEST, _WEIGHTS, _ENCODER = "model.json", "weights.safetensors", "encoder.json"
 _OLD_WEIGHTS = "weights.npz"  # of format version 1
-_ADDED = ("format", "format_version", "library_version", "files")
+_ADDED = ("format", "format_version", "library_version", "files", "checksum")
+_MOST_TEXT, _MOST_BYTES = 1 << 26, 1 << 34  # of a JSON file, and of all files together
 
 
 class ModelFolderError(DataError):
@@ -100,6 +103,8 @@ def save_folder(
         **manifest,
         "files": {name: {"bytes": len(data), "sha256": _sha256(data)} for name, data in contents.items()},
     }
+    _manifest_bytes(whole)
+    whole["checksum"] = _checksum(whole)
     folder = check_writable(path)
     atomic_write_many(folder, {**contents, _MANIFEST: _manifest_bytes(whole)})
     return folder
@@ -117,6 +122,8 @@ def load_folder(path: str | os.PathLike[str]) -> Folder:
             f"there is no model folder {str(folder)!r}; check the path (it is a folder, not a file)."
         )
     manifest = _read_manifest(folder)
+    manifest.pop("checksum", None)
+    _check_sizes(folder, manifest["files"])
     files = {name: _read_checked(folder, name, facts) for name, facts in manifest.pop("files").items()}
     old = manifest.pop("tensors", None)
     try:
@@ -126,12 +133,36 @@ def load_folder(path: str | os.PathLike[str]) -> Folder:
             tensors = safetensors.torch.load(files.pop(_WEIGHTS))
         coder = TableEncoder.from_json(files.pop(_ENCODER).decode("utf-8")) if _ENCODER in files else None
         extras = {name: data.decode("utf-8") for name, data in files.items()}
-    except (KeyError, TypeError, ValueError, OSError, zipfile.BadZipFile, safetensors.SafetensorError) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        OSError,
+        RecursionError,
+        zipfile.BadZipFile,
+        safetensors.SafetensorError,
+    ) as error:
         raise ModelFolderError(
             f"the model folder {str(folder)!r} is complete but cannot be read: {error}. Save the model again."
         ) from error
     _check_no_nan(tensors)
     return Folder(manifest, tensors, coder, extras)
+
+
+def _checksum(whole: Mapping[str, Any]) -> str:
+    """The sha256 of a manifest's content, apart from this one."""
+    content = {key: value for key, value in whole.items() if key != "checksum"}
+    return _sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode("utf-8"))
+
+
+def _check_sizes(folder: Path, files: Mapping[str, Any]) -> None:
+    """Raises: ModelFolderError where the manifest names more than is read into memory."""
+    sizes = [facts.get("bytes") if isinstance(facts, dict) else None for facts in files.values()]
+    if not all(isinstance(size, int) and size >= 0 for size in sizes):
+        raise ModelFolderError(f"the manifest of {str(folder)!r} has a file without a size. Save the model again.")
+    too_long = [name for name, size in zip(files, sizes, strict=True) if name == _ENCODER and size > _MOST_TEXT]
+    if too_long or sum(sizes) > _MOST_BYTES:
+        raise ModelFolderError(f"{str(folder)!r} names {sum(sizes):,} bytes, more than a model of this library has.")
 
 
 def _sha256(data: bytes) -> str:
@@ -166,21 +197,30 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     where = folder / _MANIFEST
     if not where.is_file():
         raise ModelFolderError(f"{str(folder)!r} is no model folder: it has no {_MANIFEST}. Was saving it interrupted?")
+    if where.stat().st_size > _MOST_TEXT:
+        raise ModelFolderError(
+            f"{str(where)!r} has {where.stat().st_size:,} bytes, more than a model of this library has."
+        )
     raw = where.read_bytes()
     try:
         manifest = json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         state = "empty (0 bytes)" if not raw else f"damaged or cut off ({error})"
         raise ModelFolderError(f"{str(where)!r} is {state}. Copy the folder again or save the model again.") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ModelFolderError(f"{str(where)!r} does not describe a fairbound model (its 'format' is not {FORMAT!r}).")
     version = manifest.get("format_version")
-    if not isinstance(version, int) or version < 1:
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise ModelFolderError(f"{str(where)!r} has format_version {version!r}, which is none. Save the model again.")
     if version > FORMAT_VERSION:
         raise ModelFolderError(
             f"{str(folder)!r} has format version {version}, written by fairbound {manifest.get('library_version')}; "
             f"this is {__version__} and reads up to version {FORMAT_VERSION}. Upgrade: pip install -U fairbound"
+        )
+    if (version > 2 or "checksum" in manifest) and manifest.get("checksum") != _checksum(manifest):
+        raise ModelFolderError(
+            f"{str(where)!r} is not what was written there: its content differs from its own sha256. Copy the folder again or "
+            "save the model again."
         )
     files = manifest.get("files")
     if not isinstance(files, dict) or (_OLD_WEIGHTS if version == 1 else _WEIGHTS) not in files:
@@ -194,14 +234,14 @@ def _read_checked(folder: Path, name: str, facts: Any) -> bytes:
         raise ModelFolderError(f"the manifest of {str(folder)!r} names a file {name!r} that cannot be in it.")
     if not where.is_file():
         raise ModelFolderError(f"the model folder {str(folder)!r} lacks {name}. Copy the whole folder again.")
-    data = where.read_bytes()
-    size = facts.get("bytes")
-    if len(data) != size:
-        state = "empty (0 bytes)" if not data else f"{len(data)} bytes long"
+    size, found = facts.get("bytes"), where.stat().st_size
+    if found != size:
+        state = "empty (0 bytes)" if not found else f"{found} bytes long"
         raise ModelFolderError(
             f"{str(where)!r} is {state} where {_MANIFEST} says {size}: cut off, or from another save. Copy "
             "the folder again."
         )
+    data = where.read_bytes()
     if _sha256(data) != facts.get("sha256"):
         raise ModelFolderError(
             f"{str(where)!r} does not have the sha256 that {_MANIFEST} says: changed since, or from another save. "
@@ -237,8 +277,24 @@ def _check_no_nan(tensors: Mapping[str, torch.Tensor]) -> None:
 def _unpacked_old(data: bytes, described: Any) -> dict[str, torch.Tensor]:
     """The tensors of ``weights.npz``; ``described``: name -> dtype and shape. A bfloat16 was stored as its 16 bits."""
     tensors = {}
+    _check_arrays(data)
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
         for name in arrays.files:
             tensor = torch.from_numpy(np.array(arrays[name]))
             tensors[name] = tensor.view(torch.bfloat16) if described[name]["dtype"] == "bfloat16" else tensor
     return tensors
+
+
+def _check_arrays(data: bytes) -> None:
+    """Raises: ValueError for an archive whose arrays are not as large as their headers say, or far larger than the file."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = archive.infolist()
+        if sum(entry.file_size for entry in entries) > 64 * len(data) + (1 << 20):
+            raise ValueError("the archive of the weights unpacks to far more than its size")
+        for entry in entries:
+            with archive.open(entry) as file:
+                version = np.lib.format.read_magic(file)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(file)
+                if dtype.hasobject or math.prod(shape) * dtype.itemsize != entry.file_size - file.tell():
+                    raise ValueError(f"the array {entry.filename!r} is not as large as its header says")

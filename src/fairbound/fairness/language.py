@@ -49,7 +49,7 @@ Option = Word | Key | Form
 _TEXT = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?:\[(.*)\])?\s*(?:(<=|>=|≤|≥|==|=|<|>)\s*(\S*))?\s*$", re.DOTALL)
 
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|nan)")
 
 
 def plain_number(text: str) -> float:

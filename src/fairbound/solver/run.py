@@ -248,28 +248,36 @@ class Run:
 
     def _resume(self, path: Path) -> None:
         saved = store.load(path, self._identity)
+        fresh = self._content()
+        fresh["recorded"] |= {"path": ""}  # another file may be named for the records
+        apart = {"state": {}, "identity": {}}  # `plain_to_state` checks the one, `load` has checked the other
+        shown = {name: apart.get(name, part) for name, part in saved.items()}
+        store.check_like(shown, {"format": 0, **fresh, **apart}, "content")
         self.state = store.plain_to_state(self.state, saved["state"])
         self.best, self.clock, self.mean = Best(**saved["best"]), Clock(saved["seconds"]), saved["mean"]
         self.problem.counts = Counts(**saved["counts"])
         self.next_record = saved["next_record"]
         self.recorder.resume(saved["records"], saved["recorded"])
 
-    def _save(self) -> None:
-        if self.settings.checkpoint is None:
-            return
-        content = {
+    def _content(self) -> dict[str, Any]:
+        """What a checkpoint holds."""
+        return {
             "identity": self._identity,
             "state": store.state_to_plain(self.state),
             "best": self.best.__dict__,
             "mean": self.mean,
             "seconds": self.clock.seconds,
             "counts": self.counts.as_dict(),
-            "next_record": self.next_record,
+            "next_record": float(self.next_record),
             "records": self.recorder.rows,
             "recorded": self.recorder.where(),
         }
+
+    def _save(self) -> None:
+        if self.settings.checkpoint is None:
+            return
         try:
-            store.save(self.settings.checkpoint, content)
+            store.save(self.settings.checkpoint, self._content())
         except OSError as error:
             warnings.warn(
                 f"{error.strerror}; the checkpoint before it is kept and training goes on.",

@@ -275,7 +275,7 @@ class TableEncoder:
         """
         try:
             state = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"the encoder's JSON is damaged or cut off ({error}). Save the model again.") from error
         if not isinstance(state, dict) or state.get("format") != _FORMAT:
             raise DataError(f"this JSON is not a table encoder (its 'format' is not {_FORMAT!r}).")
@@ -292,7 +292,9 @@ class TableEncoder:
                 encoder.learnt = tuple(load_feature(spec) for spec in state["learnt"])
             else:
                 encoder.scale = np.array(state["scale"], dtype=np.float64)
-        except (KeyError, TypeError, ValueError) as error:
+                if not (encoder.scale > 0).all() or encoder.scale.ndim != 1:
+                    raise ValueError("a divisor is not positive")
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(
                 f"the encoder's JSON lacks a part or has a wrong one ({error}). Save the model again."
             ) from error

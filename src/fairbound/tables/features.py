@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -100,8 +101,20 @@ def load_feature(state: dict[str, Any]) -> Feature:
 
     Raises: KeyError, TypeError or ValueError where a field is missing or wrong.
     """
+    if not isinstance(state["name"], str):
+        raise ValueError(f"the name of a column is {state['name']!r}")
     if state["kind"] == "category":
+        if not all(isinstance(value, str) for value in state["values"]) or isinstance(state["values"], str):
+            raise ValueError(f"the values of column {state['name']!r} are no texts")
+        if not isinstance(state["other"], bool) or not isinstance(state["missing"], bool):
+            raise ValueError(f"column {state['name']!r} has marks that are neither true nor false")
         return CategoryFeature(**{**state, "values": tuple(state["values"])})
     if state["kind"] not in ("number", "days"):
         raise ValueError(f"unknown kind {state['kind']!r}")
+    sd = state["sd"]
+    for value in (state["mean"], state["median"], *(() if sd is None else (sd,))):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ValueError(f"column {state['name']!r} has {value!r} where a number belongs")
+    if (sd is not None and not sd > 0) or not isinstance(state["indicator"], bool):
+        raise ValueError(f"column {state['name']!r} has an impossible spread or mark")
     return NumberFeature(**state)

@@ -284,4 +284,4 @@ def test_the_audit_is_plain_json_with_versions():
     found = fb.audit(*exact(50, {"a": 0.4, "b": 0.5}), PARITY, title="T", warnings=["w"], notes=["n"])
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert {"fairbound", "python", "torch", "numpy"} <= set(found["library"])
-    assert (found["title"], found["warnings"], found["notes"]) == ("T", ["w"], ["n"])
+    assert (found["title"], found["warnings"], found["notes"][0]) == ("T", ["w"], "n")

@@ -54,7 +54,9 @@ def csv(tmp_path):
 
 
 def fit(run, source, out, *more):
-    return run("fit", "--data", source, "--label", "approved", "--group", "sex", "--out", out, *QUICK, *more)
+    usual = {"--label": "approved", "--group": "sex", **dict([tuple(QUICK)])}
+    named = [word for name, value in usual.items() if name not in more for word in (name, value)]
+    return run("fit", "--data", source, "--out", out, *named, *more)
 
 
 # -- fit ------------------------------------------------------------------------------------------------------

@@ -25,7 +25,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairbound.base import files
+from fairbound.base.errors import DataError
 from fairbound.base.files import atomic_write_bytes, atomic_write_many, atomic_write_text, check_writable
+from fairbound.estimators import folder as folder_module
 from fairbound.estimators.folder import FORMAT_VERSION, ModelFolderError, load_folder, save_folder
 from fairbound.tables import TableEncoder, TableOptions
 
@@ -62,7 +64,10 @@ def same(left, right):
 def edit_manifest(folder, change):
     where = folder / "model.json"
     manifest = json.loads(where.read_text())
+    sealed = "checksum" in manifest
     change(manifest)
+    if sealed:
+        manifest["checksum"] = folder_module._checksum(manifest)
     where.write_text(json.dumps(manifest))
 
 
@@ -189,7 +194,7 @@ def test_a_folder_of_the_first_format_still_loads_and_is_saved_in_the_new_one(tm
     assert set(folder.tensors) == set(expected)
     assert all(same(folder.tensors[name], t) for name, t in expected.items())
     again = load_folder(save_folder(tmp_path / "new", manifest={"seed": 3}, tensors=folder.tensors))
-    assert again.manifest["format_version"] == FORMAT_VERSION == 2
+    assert again.manifest["format_version"] == FORMAT_VERSION == 3
     assert all(same(again.tensors[name], t) for name, t in expected.items())
 
 
@@ -242,10 +247,95 @@ def test_missing_empty_cut_or_changed_files_are_refused(tmp_path, name):
     load_folder(tmp_path)
 
 
+def test_every_bit_of_the_manifest_counts(tmp_path):
+    where = save(tmp_path) / "model.json"
+    whole = where.read_bytes()
+    before = load_folder(tmp_path).manifest
+    for at in range(0, 8 * len(whole), 7):
+        damaged = bytearray(whole)
+        damaged[at // 8] ^= 1 << at % 8
+        where.write_bytes(damaged)
+        try:
+            assert load_folder(tmp_path).manifest == before, at  # a blank between two fields
+        except ModelFolderError:
+            continue
+
+
+def test_a_folder_of_the_second_format_has_no_sum_of_its_manifest(tmp_path):
+    where = save(tmp_path) / "model.json"
+    manifest = json.loads(where.read_text())
+    where.write_text(json.dumps({**manifest, "format_version": 2}))
+    with pytest.raises(ModelFolderError, match="its own sha256"):
+        load_folder(tmp_path)
+    del manifest["checksum"]
+    where.write_text(json.dumps({**manifest, "format_version": 2}))
+    assert load_folder(tmp_path).manifest["format_version"] == 2
+    where.write_text(json.dumps(manifest))
+    with pytest.raises(ModelFolderError, match="its own sha256"):
+        load_folder(tmp_path)
+
+
+def test_deep_nesting_is_refused(tmp_path):
+    save(tmp_path)
+    (tmp_path / "model.json").write_text('{"a":' * 100_000)
+    with pytest.raises(ModelFolderError, match="damaged or cut off"):
+        load_folder(tmp_path)
+    with pytest.raises(DataError, match="damaged"):
+        TableEncoder.from_json("[" * 100_000)
+
+
+def test_files_of_impossible_size_are_refused_before_they_are_read(tmp_path):
+    """Sparse files: they claim 32 GB and take no room on the disk."""
+    save(tmp_path)
+    for name, words in (("model.json", "more than a model"), ("weights.safetensors", "bytes long")):
+        whole = (tmp_path / name).read_bytes()
+        os.truncate(tmp_path / name, 32 << 30)
+        with pytest.raises(ModelFolderError, match=words):
+            load_folder(tmp_path)
+        (tmp_path / name).write_bytes(whole)
+    edit_manifest(tmp_path, lambda m: m["files"]["weights.safetensors"].update(bytes=32 << 30))
+    os.truncate(tmp_path / "weights.safetensors", 32 << 30)
+    with pytest.raises(ModelFolderError, match="more than a model"):
+        load_folder(tmp_path)
+
+
+@pytest.mark.parametrize("claimed", [(1 << 32,), (2,), (1 << 62, 4)])
+def test_an_array_that_claims_another_size_is_refused(tmp_path, claimed):
+    data, whole = io.BytesIO(), io.BytesIO()
+    np.lib.format.write_array_header_1_0(data, {"descr": "<f8", "fortran_order": False, "shape": claimed})
+    with zipfile.ZipFile(whole, "w") as archive:
+        archive.writestr("x.npy", data.getvalue() + b"\0" * 8)
+    with pytest.raises(ValueError, match="as large as its header says"):
+        folder_module._unpacked_old(whole.getvalue(), {})
+
+
+def test_a_zip_bomb_of_weights_is_refused(tmp_path):
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", b"\0" * 20_000_000)
+    with pytest.raises(ValueError, match="far more than its size"):
+        folder_module._unpacked_old(whole.getvalue(), {})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"learnt": [{"kind": "number"}]}, {"learnt": [1]}, {"learnt": 3}, {"learnt": None}, {"options": []}, {"inputs": 3},
+        {"options": {"min_count": -1}}, {"dropped": [1]}, {"version": 99}, {"learnt": None, "scale": ["a"]},
+        {"learnt": None, "scale": [0.0]}, {"learnt": [{"name": "x", "kind": "category", "values": "ab", "other": 1, "missing": 0}]},
+        {"learnt": [{"name": "x", "kind": "number", "mean": "0", "sd": 1.0, "median": 0.0, "indicator": False}]},
+        {"learnt": [{"name": "x", "kind": "number", "mean": 0.0, "sd": 0.0, "median": 0.0, "indicator": False}]},
+    ],
+)  # fmt: skip
+def test_an_encoder_with_an_odd_field_is_refused(change):
+    with pytest.raises(DataError):
+        TableEncoder.from_json(json.dumps({**json.loads(encoder().to_json()), **change}))
+
+
 def test_a_newer_format_asks_for_an_upgrade(tmp_path):
     save(tmp_path)
     edit_manifest(tmp_path, lambda m: m.update(format_version=FORMAT_VERSION + 1, library_version="9.9"))
-    with pytest.raises(ModelFolderError, match=r"format version 3, written by fairbound 9\.9.*Upgrade"):
+    with pytest.raises(ModelFolderError, match=r"format version 4, written by fairbound 9\.9.*Upgrade"):
         load_folder(tmp_path)
 
 

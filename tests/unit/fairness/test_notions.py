@@ -184,7 +184,7 @@ def test_a_notion_of_one_s_own_is_registered_once():
         del NOTIONS["accuracy_parity"]
 
 
-@pytest.mark.parametrize("number", ["0_1", "١", "０.1", "0x1", "1_0e-3", "inf", "nan", "²", "1e5_0", "--1"])
+@pytest.mark.parametrize("number", ["0_1", "١", "０.1", "0x1", "1_0e-3", "²", "1e5_0", "--1"])
 def test_a_number_is_written_in_plain_digits(number):
     for text in (f"demographic_parity <= {number}", f"demographic_parity[sharpness={number}] <= 0.1"):
         with pytest.raises(OptionError, match="not a number"):

@@ -1,6 +1,9 @@
 """Checkpoints: whole or not at all, read without running code, and refused where they are another run's."""
 
+import hashlib
+import io
 import pickle
+import zipfile
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +15,7 @@ from fairbound.methods import ALM, State
 from fairbound.problems.base import Numbered
 from fairbound.problems.problem import Draws
 from fairbound.solver import checkpoint
+from fairbound.solver.solve import solve
 from fairbound.testing import PROBLEMS, differences, run
 
 IDENTITY = {"method": "alm", "seeds": [0], "rows": 10}
@@ -51,21 +55,88 @@ def test_every_truncation_is_an_error_that_says_so(saved):
         checkpoint.load(saved, IDENTITY)
     for length in (1, 2, 4, 30, len(whole) // 4, len(whole) // 2, len(whole) - 100, len(whole) - 23, len(whole) - 1):
         saved.write_bytes(whole[:length])
-        with pytest.raises(CheckpointError, match="truncated or not a checkpoint"):
+        with pytest.raises(CheckpointError, match=r"truncated or not a checkpoint|damaged"):
             checkpoint.load(saved, IDENTITY)
 
 
-def test_damaged_bytes_are_an_error(saved):
+def test_every_single_bit_that_flips_is_an_error(saved):
     whole = bytearray(saved.read_bytes())
-    for at in range(40, len(whole), 97):
+    places = [*range(0, 8 * 140, 3), *range(0, 8 * len(whole), 8 * 53 + 1)]
+    for at in places:
         damaged = whole.copy()
-        damaged[at] ^= 0xFF
+        damaged[at // 8] ^= 1 << at % 8
         saved.write_bytes(damaged)
-        try:
-            content = checkpoint.load(saved, IDENTITY)
-        except CheckpointError:
-            continue
-        assert content["identity"] == IDENTITY and torch.equal(content["state"]["x"], torch.arange(3.0))  # padding
+        with pytest.raises(CheckpointError):
+            checkpoint.load(saved, IDENTITY)
+
+
+def sealed(path, content):
+    """A file of this content with a checksum that fits, as one who means harm would write it."""
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    data = buffer.getvalue() if not isinstance(content, bytes) else content
+    path.write_bytes(checkpoint.HEAD + hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"format": 3}, {"format": 3, "identity": []}, {"format": 2, "identity": IDENTITY}, [1], torch.zeros(2),
+        {"format": 3, "identity": IDENTITY, "state": {"x": torch.tensor([0.0, float("nan")])}},
+        {"format": 3, "identity": IDENTITY, "seconds": float("nan")}, b"", b"PK\x03\x04", b"\x80\x04N.",
+    ],
+)  # fmt: skip
+def test_a_checksum_that_fits_does_not_make_a_checkpoint(tmp_path, content):
+    with pytest.raises(CheckpointError):
+        checkpoint.load(sealed(tmp_path / "s.ckpt", content), IDENTITY)
+
+
+def test_an_archive_that_unpacks_to_far_more_is_refused(tmp_path):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", b"\0" * 10_000_000)
+    with pytest.raises(CheckpointError, match="larger than the file"):
+        checkpoint.load(sealed(tmp_path / "bomb.ckpt", buffer.getvalue()), IDENTITY)
+
+
+def spoiled(content, path, value):
+    """A copy of nested dicts with one entry replaced, or taken out where value is `spoiled`."""
+    out = dict(content)
+    key = path[0]
+    if len(path) > 1:
+        out[key] = spoiled(out[key], path[1:], value)
+    elif value is spoiled:
+        del out[key]
+    else:
+        out[key] = value
+    return out
+
+
+PARTS = ("state", "best", "mean", "seconds", "counts", "next_record", "records", "recorded")
+
+
+@pytest.mark.parametrize(
+    "path, value",
+    [
+        *(((part,), spoiled) for part in PARTS), *(((part,), "odd") for part in PARTS),
+        (("state", "x"), torch.zeros(99)), (("state", "x"), None), (("state", "multipliers"), torch.zeros(99)),
+        (("state", "k"), -1), (("state", "k"), 1.5), (("state", "optimizer"), {"param_groups": []}),
+        (("best", "x"), torch.zeros(99)), (("best", "f"), spoiled), (("best", "step"), torch.tensor(0.5)),
+        (("counts", "samples"), "many"), (("counts", "samples"), spoiled), (("counts", "more"), 3),
+        (("seconds",), -1.0), (("records",), [1]), (("recorded", "start"), None), (("more",), 1),
+    ],
+)  # fmt: skip
+def test_every_part_of_a_run_is_checked(tmp_path, path, value):
+    """A part that is missing, of another kind or of another shape is named; the run does not begin."""
+    problem, file = PROBLEMS["two_sided"](), tmp_path / "run.ckpt"
+    options = {"budget": "6 steps", "batch_size": 4, "checkpoint": file}
+    solve(problem, ALM(optimizer="adam"), **options)
+    data = file.read_bytes()[len(checkpoint.HEAD) + checkpoint.DIGEST + 1 :]
+    content = torch.load(io.BytesIO(data), weights_only=True)
+    sealed(file, spoiled(content, path, value))
+    with pytest.raises(CheckpointError):
+        solve(problem, ALM(optimizer="adam"), **options)
 
 
 @pytest.mark.parametrize("foreign", [b"not a checkpoint", b"PK\x03\x04 nothing more", b"{}", b"\x80\x04N."])
