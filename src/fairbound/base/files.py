@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 __all__ = ["atomic_write_bytes", "atomic_write_many", "atomic_write_text", "check_writable"]
@@ -49,13 +49,19 @@ def atomic_write_text(path: str | os.PathLike[str], text: str) -> Path:
     return atomic_write_bytes(path, text.encode("utf-8"))
 
 
-def atomic_write_many(folder: str | os.PathLike[str], contents: Mapping[str, bytes | bytearray | memoryview]) -> None:
+def atomic_write_many(
+    folder: str | os.PathLike[str],
+    contents: Mapping[str, bytes | bytearray | memoryview],
+    *,
+    removed: Sequence[str] = (),
+) -> None:
     """Write several files of one folder: all are staged and flushed first, then renamed in the order given.
 
     A failure while staging (the disk fills up) touches none of the targets. A crash between two renames can leave
     new and old files side by side, so put last the file that vouches for the others.
 
-    ``contents``: file name in ``folder`` -> bytes.
+    ``contents``: file name in ``folder``, or path below it, whose folders are made -> bytes. ``removed``: files that go
+    before the first rename, so that nothing old stands beside something new.
     Raises: OSError as :func:`atomic_write_bytes`.
     """
     folder = Path(folder)
@@ -65,11 +71,16 @@ def atomic_write_many(folder: str | os.PathLike[str], contents: Mapping[str, byt
         for name, data in contents.items():
             target = Path(os.path.realpath(folder / name))
             part = target.with_name(f".{target.name[:80]}.{os.getpid()}-{secrets.token_hex(4)}.part")
+            if name != Path(name).name:
+                target.parent.mkdir(parents=True, exist_ok=True)
             staged.append((part, target))
             _stage(part, target, data)
+        for name in removed:
+            (folder / name).unlink(missing_ok=True)
         for part, target in staged:
             os.replace(part, target)
-        _sync_folder(folder)
+        for place in {folder, *(target.parent for _, target in staged)}:
+            _sync_folder(place)
     except OSError as error:
         raise _explained(error, f"could not write {str(target)!r}") from error
     finally:

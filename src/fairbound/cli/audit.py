@@ -13,6 +13,7 @@ from fairbound.audits.audit import audit
 from fairbound.audits.counts import AuditCounts
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
+from fairbound.base.locks import locked
 from fairbound.cli.fit import TRAINED_ON
 from fairbound.cli.outcome import Outcome, by_class, of_classes_only, stated_bounds, verdict_summary, verdict_text
 from fairbound.cli.regress import audit_numbers
@@ -192,7 +193,8 @@ def _file_facts(options: AuditOptions, label: str, checksum: str | None, classes
 
 def _written(found: dict[str, Any], options: AuditOptions) -> Outcome:
     """The audit in its folder, and what the command says."""
-    write_audit(found, options.out)
+    with locked(options.out):
+        write_audit(found, options.out)
     written = f"report          {options.out / 'report.html'}\nreport as data  {options.out / 'audit.json'}"
     summary = verdict_summary(found, seconds=None, seed=None, out=options.out)
     return Outcome(summary, f"{verdict_text(found)}\n\n{written}", found["exit_code"])

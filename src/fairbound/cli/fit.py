@@ -14,8 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from fairbound.audits.audit import audit
 from fairbound.audits.classes import compared_model
 from fairbound.base.errors import CertificateWarning, DataWarning, OptionError
-from fairbound.base.files import atomic_write_text, check_writable
+from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.base.interrupts import INTERRUPTED
+from fairbound.base.locks import locked
 from fairbound.base.verdicts import EXIT_CODES
 from fairbound.cli.outcome import (
     Outcome,
@@ -30,11 +31,13 @@ from fairbound.cli.outcome import (
 )
 from fairbound.cli.rows import InputRows, Parts, Split, encoded_parts, group_warnings, read_rows, split_rows
 from fairbound.estimators.classifier import FairClassifier
+from fairbound.estimators.folder import folder_contents
 from fairbound.estimators.frontier import taken
+from fairbound.estimators.saved import parts_of
 from fairbound.fairness.objectives import objective_of
 from fairbound.methods import algorithm as algorithm_named
 from fairbound.models.model import model_of
-from fairbound.report import write_audit
+from fairbound.report import audit_files, audit_page
 from fairbound.solver.budget import Budget
 from fairbound.tables import Encoded
 
@@ -107,7 +110,11 @@ class FitOptions:
 def fit(options: FitOptions) -> Outcome:
     """Train, judge and write; the outcome's exit code is the verdict's, or 130 where an interrupt cut training short."""
     bounds = stated_bounds(options.constraint, options.cross)
-    check_writable(options.out)
+    with locked(check_writable(options.out)):
+        return _fit(options, bounds)
+
+
+def _fit(options: FitOptions, bounds: list) -> Outcome:
     minimised = objective_of(options.objective)
     grouped = minimised is not None and "groups" in minimised.needs
     rows = options.rows(
@@ -129,9 +136,7 @@ def fit(options: FitOptions) -> Outcome:
             stopped, baseline = True, None
     found = judge(options, bounds, parts, classifier, baseline)
     out = options.out
-    classifier.save(out / "model", extras={TRAINED_ON: rows.checksum} if rows.checksum else None)
-    write_audit(found, out)
-    atomic_write_text(out / "records.jsonl", json_lines(classifier.solution_.records))
+    write_results(out, found, classifier, rows.checksum)
     written = "\n".join(
         f"{what:<17} {out / name}"
         for what, name in (
@@ -152,6 +157,22 @@ def fit(options: FitOptions) -> Outcome:
     if stopped:
         return Outcome(summary, f"Interrupted; the best model so far was judged and saved.\n\n{text}", INTERRUPTED)
     return Outcome(summary, text, found["exit_code"])
+
+
+def write_results(out: Path, found: dict[str, Any], classifier: FairClassifier, checksum: str | None) -> None:
+    """The model, its training records and its report, all written beside the older ones before one of these is replaced. The
+    older report goes first, so that a kill never leaves it beside the new model.
+
+    checksum: of the file trained on. Raises: ImportError where the page cannot be drawn; the rest is there then.
+    """
+    extras = None if checksum is None else {TRAINED_ON: checksum}
+    model = folder_contents(**parts_of(classifier), extras=extras)
+    report = audit_files(found)
+    contents = {f"model/{name}": data for name, data in model.items()}
+    contents["records.jsonl"] = json_lines(classifier.solution_.records).encode("utf-8")
+    atomic_write_many(out, contents | report, removed=("report.html", "audit.json", "records.jsonl"))
+    if "report.html" not in report:
+        audit_page(found)  # says what is missing
 
 
 def train_certified(options: FitOptions, bounds: list, rows: InputRows) -> tuple[Parts, FairClassifier]:

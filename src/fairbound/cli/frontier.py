@@ -11,6 +11,7 @@ import numpy as np
 from fairbound.base.errors import OptionError
 from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.base.interrupts import INTERRUPTED
+from fairbound.base.locks import locked
 from fairbound.base.records import versions
 from fairbound.cli.fit import FitOptions, interrupted, judge, train
 from fairbound.cli.outcome import Outcome, say, stated_bounds
@@ -58,9 +59,13 @@ def frontier(options: FrontierOptions) -> Outcome:
 
     Seed s decides split and training as in `fit --seed s`, so that every point can be had again by itself.
     """
-    stated, out = options.stated(), options.fit.out
-    check_writable(out)
-    base = options.fit
+    stated = options.stated()
+    with locked(check_writable(options.fit.out)):
+        return _frontier(options, stated)
+
+
+def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
+    base, out = options.fit, options.fit.out
     rows = base.rows()
     points: list[dict[str, Any]] = []
     asked = options.seeds * (1 + len(stated))
@@ -101,7 +106,7 @@ def frontier(options: FrontierOptions) -> Outcome:
     text = json.dumps(result, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
     files = {"frontier.json": text.encode(), **frontier_chart(result)}
     files["report.html"] = frontier_page(result, files["frontier.svg"].decode()).encode()
-    atomic_write_many(out, files)
+    atomic_write_many(out, files, removed=list(files))
     text = f"{frontier_table(result)}\n\n" + "\n".join(str(out / name) for name in files)
     if result["complete"]:
         return Outcome(result, text)

@@ -28,7 +28,7 @@ from fairbound.estimators.folder import ModelFolderError, load_folder, save_fold
 from fairbound.estimators.group_rule import fit_group_rule, without_rule
 from fairbound.estimators.options import check_distributed, checked_bounds
 from fairbound.estimators.problems import problems_of
-from fairbound.estimators.saved import arguments_of, check_task, groups_of, manifest_of
+from fairbound.estimators.saved import arguments_of, check_task, groups_of, parts_of
 from fairbound.estimators.sharded import same_groups, with_labels_of_all
 from fairbound.estimators.training import MARGINS, Chosen, chosen, train
 from fairbound.estimators.training_rows import (
@@ -354,8 +354,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str], extras: dict[str, str] | None = None) -> None:
         """Write the fitted model as a folder of JSON and arrays; loading it executes no code."""
         check_is_fitted(self)
-        manifest = manifest_of(self)
-        save_folder(path, manifest=manifest, tensors={"x": self.x_}, encoder=self.encoder_, extras=extras)
+        save_folder(path, **parts_of(self), extras=extras)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], module: nn.Module | None = None) -> FairClassifier:

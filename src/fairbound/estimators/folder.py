@@ -71,18 +71,34 @@ def save_folder(
 ) -> Path:
     """Write a model folder, over an older one if there is one; other files in the folder are left alone.
 
+    Everything is written under other names and flushed before the first file is replaced, and ``model.json`` comes
+    last: a full disk leaves the old model, and a kill the old model or a folder that :func:`load_folder` refuses, never
+    a mixture that loads. Arguments as in :func:`folder_contents`.
+
+    Returns: the folder's path.
+    Raises: ModelFolderError as :func:`folder_contents`; OSError naming the folder and the next move where it cannot be written.
+    """
+    contents = folder_contents(manifest=manifest, tensors=tensors, encoder=encoder, extras=extras)
+    folder = check_writable(path)
+    atomic_write_many(folder, contents)
+    return folder
+
+
+def folder_contents(
+    *,
+    manifest: Mapping[str, Any],
+    tensors: Mapping[str, torch.Tensor],
+    encoder: TableEncoder | None = None,
+    extras: Mapping[str, str] | None = None,
+) -> dict[str, bytes]:
+    """The files of a model folder, by name, in the order in which they are to be replaced.
+
     manifest: plain JSON data about the model, such as ``{"model": {"kind": "mlp", "hidden": [64, 32], "n_features":
     108}, "classes": [0, 1], "constraints": ["demographic_parity <= 0.02"], "seed": 0, "data_sha256": "..."}``.
     tensors: name -> dense tensor without NaN, on any device, of a dtype that safetensors knows (all but complex128).
     extras: file name -> text for further files.
 
-    Everything is written under other names and flushed before the first file is replaced, and ``model.json`` comes
-    last: a full disk leaves the old model, and a kill the old model or a folder that :func:`load_folder` refuses, never
-    a mixture that loads.
-
-    Returns: the folder's path.
-    Raises: ModelFolderError for a manifest that is not plain JSON, a tensor or file name that cannot be stored; OSError
-    naming the folder and the next move where it cannot be written.
+    Raises: ModelFolderError for a manifest that is not plain JSON, a tensor or file name that cannot be stored.
     """
     wrong = [name for name in _ADDED if name in manifest]
     if wrong:
@@ -105,9 +121,7 @@ def save_folder(
     }
     _manifest_bytes(whole)
     whole["checksum"] = _checksum(whole)
-    folder = check_writable(path)
-    atomic_write_many(folder, {**contents, _MANIFEST: _manifest_bytes(whole)})
-    return folder
+    return {**contents, _MANIFEST: _manifest_bytes(whole)}
 
 
 def load_folder(path: str | os.PathLike[str]) -> Folder:
@@ -157,7 +171,7 @@ def _checksum(whole: Mapping[str, Any]) -> str:
 
 def _check_sizes(folder: Path, files: Mapping[str, Any]) -> None:
     """Raises: ModelFolderError where the manifest names more than is read into memory."""
-    sizes = [facts.get("bytes") if isinstance(facts, dict) else None for facts in files.values()]
+    sizes = [facts.get("bytes", -1) if isinstance(facts, dict) else -1 for facts in files.values()]
     if not all(isinstance(size, int) and size >= 0 for size in sizes):
         raise ModelFolderError(f"the manifest of {str(folder)!r} has a file without a size. Save the model again.")
     too_long = [name for name, size in zip(files, sizes, strict=True) if name == _ENCODER and size > _MOST_TEXT]

@@ -48,6 +48,11 @@ def check_task(manifest: Mapping[str, Any], task: str | None, where: str) -> Non
         raise ModelFolderError(f"the model in {where} is a {kind}; load it with {door}.load.")
 
 
+def parts_of(classifier: Any) -> dict[str, Any]:
+    """The manifest, the tensors and the encoder of a fitted classifier, as `save_folder` takes them."""
+    return {"manifest": manifest_of(classifier), "tensors": {"x": classifier.x_}, "encoder": classifier.encoder_}
+
+
 def manifest_of(classifier: Any) -> dict[str, Any]:
     """What a model folder says of a fitted classifier; its weights and its encoder are kept beside it."""
     minimised, known = objective_of(classifier.objective), classifier.groups_

@@ -5,36 +5,48 @@ This room imports no algorithm: what it shows is what the audit holds, and fixin
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
 from typing import Any
 
-from fairbound.base.files import atomic_write_bytes
+from fairbound.base.files import atomic_write_many
 from fairbound.report import schema
 from fairbound.report.page import audit_page
 from fairbound.report.terminal import table
 
-__all__ = ["audit_page", "schema", "table", "write_audit"]
+__all__ = ["audit_files", "audit_page", "schema", "table", "write_audit"]
+
+
+def audit_files(audit: dict[str, Any]) -> dict[str, bytes]:
+    """The files of an audit by name: ``audit.json``, and ``report.html`` where the page can be drawn, that is where matplotlib
+    and jinja2 are installed. Raises: schema.SchemaError; ImportError if jsonschema is missing."""
+    schema.validate(audit)
+    text = json.dumps(audit, ensure_ascii=False, allow_nan=False, indent=2)
+    files = {"audit.json": (text + "\n").encode("utf-8", "backslashreplace")}
+    with contextlib.suppress(ImportError):
+        files["report.html"] = audit_page(audit).encode("utf-8")
+    return files
 
 
 def write_audit(audit: dict[str, Any], folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Write ``audit.json`` and ``report.html`` into ``folder`` (made where missing) and return their paths.
 
-    Each file appears whole or not at all. The JSON comes first, so a page that cannot be drawn costs no numbers.
+    Each file appears whole or not at all, and never beside the other one of an older audit. A page that cannot be drawn
+    costs no numbers.
 
     Raises: schema.SchemaError before anything is written; ImportError if jsonschema is missing, or if
     matplotlib or jinja2 is (the JSON is there then); OSError if the folder cannot be written.
     """
-    schema.validate(audit)
+    files = audit_files(audit)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(audit, ensure_ascii=False, allow_nan=False, indent=2)
     json_path, html_path = folder / "audit.json", folder / "report.html"
-    atomic_write_bytes(json_path, (text + "\n").encode("utf-8", "backslashreplace"))
-    try:
-        page = audit_page(audit)
-    except ImportError as error:
-        raise ImportError(f"{json_path} is written, but no page: {error}") from error
-    atomic_write_bytes(html_path, page.encode("utf-8"))
+    atomic_write_many(folder, files, removed=["report.html"])
+    if "report.html" not in files:
+        try:
+            audit_page(audit)
+        except ImportError as error:
+            raise ImportError(f"{json_path} is written, but no page: {error}") from error
     return json_path, html_path

@@ -250,7 +250,10 @@ class Run:
         saved = store.load(path, self._identity)
         fresh = self._content()
         fresh["recorded"] |= {"path": ""}  # another file may be named for the records
-        apart = {"state": {}, "identity": {}}  # `plain_to_state` checks the one, `load` has checked the other
+        apart: dict[str, Any] = {
+            "state": {},
+            "identity": {},
+        }  # `plain_to_state` checks the one, `load` has checked the other
         shown = {name: apart.get(name, part) for name, part in saved.items()}
         store.check_like(shown, {"format": 0, **fresh, **apart}, "content")
         self.state = store.plain_to_state(self.state, saved["state"])

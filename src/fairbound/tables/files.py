@@ -192,7 +192,7 @@ def _records(text: str, separator: str) -> Any:
 
 def _sniff(path: Path, text: str) -> tuple[str, list[str]]:
     """The separator under which the header has most fields (the first named wins a tie), and the header's names."""
-    headers = {}
+    headers: dict[str, list[str]] = {}
     before = csv.field_size_limit(
         max(len(text), csv.field_size_limit())
     )  # under a wrong separator it is one long field

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from fairbound.base.errors import DataError
+from fairbound.base.locks import locked
 from fairbound.cli.app import main
 from fairbound.tables import TableEncoder, read_table
 from fairbound.tables.files import csv_parts
@@ -68,3 +69,11 @@ def test_a_pipe_is_refused_before_it_is_opened(capsys, tmp_path):
         next(csv_parts(tmp_path / "pipe.csv", 10))
     pipe = str(tmp_path / "pipe.csv")
     assert "is a pipe" in refused(capsys, "fit", "--data", pipe, "--label", "y", "--out", str(tmp_path / "o"))
+
+
+def test_two_fits_do_not_share_a_folder(capsys, tmp_path):
+    with locked(tmp_path):
+        for command in ("fit", "frontier"):
+            stated = [] if command == "fit" else ["--constraint", "demographic_parity"]
+            said = refused(capsys, command, "--data", "loanapp", "--out", str(tmp_path), *stated)
+            assert "another fairbound command is writing" in said

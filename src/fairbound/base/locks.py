@@ -1,0 +1,53 @@
+"""One writer of a folder at a time. The system frees the lock of a process that is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from fairbound.base.errors import OptionError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+NAME = ".fairbound.lock"
+
+
+@contextlib.contextmanager
+def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold `folder`, which exists, for one command. Where the system has no such locks, nothing is held.
+
+    Raises: OptionError where another process holds it.
+    """
+    path = Path(folder) / NAME
+    if fcntl is None:
+        yield
+        return
+    handle = _taken(path)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        os.close(handle)
+
+
+def _taken(path: Path) -> int:
+    """The open lock file; opened anew where its last holder removed it in between."""
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise OptionError(
+                f"another fairbound command is writing into {str(path.parent)!r}. Wait for it, or give another --out."
+            ) from None
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), os.stat(path)):
+                return handle
+        os.close(handle)
