@@ -230,7 +230,7 @@ def test_default_steps_are_those_of_the_theory():
     L = float(gradient_lipschitz(problem, x, batch))
     M = float(constraint_slope(problem, x, batch, problem.dual_scale))
     assert float(state.eta) == pytest.approx(0.9 / (L + 3 * config.rho * M**2))
-    assert config.tau == pytest.approx(0.9 / (3 * config.rho)) and config.rho == pytest.approx(2 / 1.2)
+    assert config.tau == pytest.approx(0.9 / (3 * config.rho)) and config.rho == pytest.approx(1.1 / 1.11)
 
 
 @pytest.mark.parametrize("sampling", ["full", "balanced", "shuffled"])

@@ -40,6 +40,9 @@ from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 INSIDE = 0.9
 """Share of the largest step sizes that the theory allows, which it excludes."""
 
+CONSTANT_ROWS = 2048
+"""Rows of which the constants are estimated, all of them where there are no more."""
+
 LONGEST = 10.0
 """No step size is taken longer than this, where f and g look flat."""
 
@@ -89,7 +92,7 @@ class PLADA(Method[PLADAState]):
     alpha > 0, beta > 0: the penalty on z and the proximal term between lambda and mu; rho = alpha / (1 + alpha beta). The
         paper has alpha > 1 and beta < 1.
     step_size: eta; None for the largest that the theory allows, 1 / (L_F + 3 rho M_G^2), with both constants estimated at the
-        start. slack_step: tau; None for the largest that the theory allows, 1 / (3 rho).
+        start, of at most CONSTANT_ROWS rows. slack_step: tau; None for the largest that the theory allows, 1 / (3 rho).
     dual_step: gamma_0 in (0, 1]. kappa: of delta_k = kappa / (k + 1); a larger one keeps gamma_0 for longer.
     inner_steps: subgradient steps on the proximal problem of theta.
     dual_values: "true" takes G of the stated metric, "surrogate" of what training differentiates.
@@ -99,12 +102,12 @@ class PLADA(Method[PLADAState]):
     constraint_rows: rows of each G on batches; None for eight batches, at most 1,024.
     """
 
-    alpha: float = 2.0
+    alpha: float = 1.1
     beta: float = 0.1
     step_size: float | None = None
     slack_step: float | None = None
     dual_step: float = 1.0
-    kappa: float = 50.0
+    kappa: float = 200.0
     inner_steps: int = 1
     dual_values: Literal["true", "surrogate"] = "true"
     margin: float = 0.05
@@ -186,7 +189,8 @@ class PLADA(Method[PLADAState]):
         """(..., 1) eta as it was given, or the largest that the theory allows by constants estimated at x (..., n)."""
         if self.step_size is not None:
             return x.new_full((*x.shape[:-1], 1), self.step_size)
-        batch = draws("constants", 0, self._rows(draws))
+        few = problem.rows <= CONSTANT_ROWS
+        batch = draws("constants", 0, CONSTANT_ROWS, "full" if few else "balanced")
         curvature, steep = (
             gradient_lipschitz(problem, x, batch),
             constraint_slope(problem, x, batch, self._scale(problem)),

@@ -3,6 +3,7 @@
     Counted(problem)                 counts oracle calls, rows, and constraints that batches lacked: the only place that counts
     Rebounded(problem, bounds)       other bounds, (m,) or (R, m)
     DualRows(problem, other)         the batches of the stream "dual" from another problem
+    Surrogates(problem)              judged by what training differentiates, in place of the stated metric
     Watched(problem, watch)          what `watch` says at x, added whenever the problem is measured
     Penalised, Proximal              a term added to f (penalised.py)
     Linearised                       differences of convex functions made convex at a point (differences.py)
@@ -296,6 +297,18 @@ class DualRows(Wrapper):
         """Both problems of run r."""
         inner, other = self.inner.of_run(r), self.other.of_run(r)
         return self if inner is self.inner and other is self.other else DualRows(inner, other)
+
+
+class Surrogates(Wrapper):
+    """The problem with its surrogates in place of the metric everywhere: what is trained is what is measured and met."""
+
+    def values(self, x: Tensor, batch: Any, true: bool = False) -> Evaluation:
+        return self.inner.values(x, batch)
+
+    def evaluate(self, x: Tensor) -> Measured:
+        """Objective (...,) and surrogates (..., m) on all rows at x (..., n)."""
+        e = self.inner.values(x, self.inner.sample((0,), "full", 0, 1, "full"))
+        return Measured(e.f, e.g, {})
 
 
 class Watched(Wrapper):

@@ -34,6 +34,7 @@ from fairbound.studies.store import checkpoint_of, write_cell
 
 SCHEMA = "fairbound.study-cell/2"
 COUNTED = ("samples", "values", "gradients", "jvps", "jacobians")
+SHOWN = ("apart", "largest_lambda", "largest_mu")
 Row = dict[str, Any]
 
 
@@ -113,7 +114,7 @@ def _run(cell: Cell, folder: Path, data_dir: str | None, environment: dict[str, 
 
 
 def _solved(task: Task, cell: Cell, folder: Path) -> tuple[Solution, Any]:
-    problem = Watched(task.problem, task.watch)
+    problem = _Timed(task.problem, task.watch)
     method, checkpoint = cell.method, checkpoint_of(cell, folder)
     per_epoch = dict.fromkeys(method.per_epoch, math.ceil(task.problem.rows / cell.batch_size))
     config = method.config({**cell.options, **per_epoch})
@@ -129,14 +130,31 @@ def _solved(task: Task, cell: Cell, folder: Path) -> tuple[Solution, Any]:
         return solve(problem, config, **arguments), config
 
 
-def _kept(row: Row, problem: Problem) -> Row:
+class _Timed(Watched):
+    """A watched problem that knows the processor seconds of its thread outside evaluations: `cpu`, after each of them."""
+
+    def __init__(self, inner: Problem, watch: Callable[[Tensor, Measured], Mapping[str, Any]]):
+        super().__init__(inner, watch)
+        self.first, self.cpu, self.since = True, 0.0, time.thread_time()
+
+    def evaluate(self, x: Tensor) -> Measured:
+        self.cpu += time.thread_time() - self.since
+        measured = super().evaluate(x)
+        self.since = time.thread_time()
+        return measured
+
+
+def _kept(row: Row, problem: _Timed) -> Row:
     """What is kept of a record of `solve`: counters, what was watched, and the method's outer iterates, level and upper
-    bound where it has them."""
+    bound where it has them. A run taken up from its checkpoint counts what went before in seconds of the clock."""
+    if problem.first:
+        problem.first, problem.cpu = False, float(row["seconds"])
     calls = row["values"] + row["gradients"] + row["jvps"] + (1 + problem.m) * row["jacobians"]
     return {
-        "step": row["step"], "seconds": row["seconds"], "samples": row["samples"],
+        "step": row["step"], "seconds": row["seconds"], "cpu": problem.cpu, "samples": row["samples"],
         "passes": row["samples"] / problem.rows, "calls": calls, "counts": {name: row[name] for name in COUNTED},
         **row["train"]["watched"], **{name: row.get(name) for name in ("outer", "level", "upper")},
+        **{name: row[name] for name in SHOWN if name in row},
     }  # fmt: skip
 
 

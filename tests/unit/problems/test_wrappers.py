@@ -7,7 +7,7 @@ from fairbound.base.errors import OptionError
 from fairbound.methods import ALM, SGD
 from fairbound.problems.penalised import Distance, Penalised, Proximal
 from fairbound.problems.problem import Problem
-from fairbound.problems.wrappers import Counted, DualRows, Rebounded, Watched, Wrapper, innermost
+from fairbound.problems.wrappers import Counted, DualRows, Rebounded, Surrogates, Watched, Wrapper, innermost
 from fairbound.testing import PROBLEMS, check_gradient, run, tiny
 
 X = torch.tensor([0.4, -0.7, 0.2], dtype=torch.float64)
@@ -26,6 +26,7 @@ WRAPPED = {
     "penalised": lambda p: Penalised(p, Distance(CENTRE), 0.7),
     "proximal": lambda p: Proximal(p, CENTRE, 3.0),
     "proximal constraints": lambda p: Proximal(p, CENTRE, 3.0, on_constraints=True),
+    "surrogates": Surrogates,
     "watched": lambda p: Watched(p, lambda x, measured: {"norm": x.norm(dim=-1)}),
     "nested": lambda p: Counted(Rebounded(Proximal(Watched(p, lambda x, measured: {}), CENTRE, 2.0), [0.0, 0.3])),
 }
