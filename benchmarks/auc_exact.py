@@ -3,7 +3,7 @@
 For a9a (its own split, groups by sex), bank (age 25 to 60 or not) and COMPAS (all people, race in two groups; both 80 % for
 training), and each of the notions group, inter and intra as the bound: per kappa the area under the ROC curve of the scores,
 and the true differences of all three notions, on training and test rows; and processor seconds, of the pass over the rows and
-of a solution. None is the largest area without a bound. Beside them FairClassifier's linear model (lowest logistic loss) under
+of a solution. None is the largest area without a bound. Beside them FairClassifier's linear model (lowest logistic loss, and largest area) under
 the true bound, on all rows at once.
 
 Prints one JSON object; a table goes to standard error. Data: the folder that FAIRBOUND_DATA names.
@@ -15,6 +15,7 @@ import argparse
 import json
 import sys
 import time
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,8 @@ from fairbound.subproblems import SubproblemError
 DATA = {"a9a": "sex", "bank": "age_25_60", "compas": "race_binary"}
 KINDS = ("group", "inter", "intra")
 KAPPAS = (None, 0.8, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
-BOUNDS = (0.02, 0.01)
+BOUNDS = (0.02, 0.01, 0.005)
+OBJECTIVES = ("auto", "auc")
 MOST_SECONDS = 1.0
 
 
@@ -59,13 +61,13 @@ def exact(kind: str, c1: float, train: Part, test: Part) -> list[dict[str, Any]]
 
 
 def trained(kind: str, train: Part, test: Part) -> list[dict[str, Any]]:
-    """A row for each of BOUNDS on the true difference."""
+    """A row for each of BOUNDS on the true difference, and of OBJECTIVES."""
     rows = []
-    for bound in BOUNDS:
+    for objective, bound in product(OBJECTIVES, BOUNDS):
         began = time.process_time()
-        model = fb.FairClassifier(f"auc_parity[{kind}] <= {bound}", random_state=0)
+        model = fb.FairClassifier(f"auc_parity[{kind}] <= {bound}", objective=objective, random_state=0)
         model.fit(train[0], train[1], sensitive_features=train[2])
-        row: dict[str, Any] = {"true bound": bound, "seconds": round(time.process_time() - began, 1)}
+        row: dict[str, Any] = {"objective": objective, "true bound": bound, "seconds": round(time.process_time() - began, 1)}
         rows.append(
             row | {n: measured(model.decision_function(p[0]), p) for n, p in (("train", train), ("test", test))}
         )

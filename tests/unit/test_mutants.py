@@ -88,6 +88,8 @@ MUTANTS = {
     "lifted: margins of alpha towards 0": Mutant("problems/dual_sets.py", "v + torch.where(v < 0, -of_v, of_v)", "v - torch.where(v < 0, -of_v, of_v)", "claims/test_row_saddle.py"),
     "ovsmd: mirror step without the cost": Mutant("methods/ovsmd.py", "torch.inf), rate[1] * gamma)", "torch.inf))", "claims/test_row_saddle.py"),
     "stream: a sample of the first rows": Mutant("estimators/streaming_auc.py", "places[i] < len(self._kept):", "False:", "unit/estimators/test_streaming_auc.py"),
+    "areas: the threshold of fewest": Mutant("estimators/auc_training.py", "np.where(ends, right, -np.inf).argmax()", "np.where(ends, -right, -np.inf).argmax()", "unit/estimators/test_auc_training.py"),
+    "areas: a loose kappa counts as met": Mutant("estimators/auc_training.py", "float(found.g.max()) + bounds[0].bound", "float(found.g.max())", "unit/estimators/test_auc_training.py"),
     "kappa: the lowest area": Mutant("fairness/kappa_path.py", "return max((t for t in tried if t.value <= bound)", "return min((t for t in tried if t.value <= bound)", "unit/estimators/test_streaming_auc.py"),
     # confidence
     "sequences: forecasts that start with a hit": Mutant("confidence/sequences.py", "betaln(self.successes + 0.5, f + 0.5)", "betaln(self.successes + 1.5, f + 0.5)", "unit/confidence/test_sequences.py"),

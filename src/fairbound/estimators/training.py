@@ -25,10 +25,12 @@ from typing import Any, Literal, NamedTuple
 
 from torch import Tensor
 
+from fairbound.estimators.auc_training import auc_start, decided, ranks_only
 from fairbound.estimators.full_batch import train_full_batch
 from fairbound.estimators.last_layer import finished
 from fairbound.estimators.validation import missed_beyond_chance
 from fairbound.fairness.bound import Bound
+from fairbound.fairness.objectives import AUCLoss, objective_of
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM, FullBatchALM, Method
 from fairbound.methods import algorithm as algorithm_named
@@ -100,9 +102,12 @@ def chosen(
     on_batches = "Trained on random batches (alm): "
     if not isinstance(model, MLP) or model.outputs > 1:
         return Chosen(ALM(), f"{on_batches}the model is no built-in one of two classes.")
-    if loss not in SMOOTH or objective not in ("auto", "loss", "accuracy") or objective_class is not None:
+    areas = not model.hidden and isinstance(objective_of(objective), AUCLoss)
+    plain = areas or (loss in SMOOTH and objective in ("auto", "loss", "accuracy"))
+    if not plain or objective_class is not None:
         return Chosen(
-            ALM(), f"{on_batches}the objective is not the {' or '.join(SMOOTH)} loss of all rows, or accuracy."
+            ALM(),
+            f"{on_batches}the objective is not the {' or '.join(SMOOTH)} loss of all rows, or accuracy, or of a linear model the AUC.",
         )
     if any(bound.about == "class" for bound in stated):
         return Chosen(ALM(), f"{on_batches}a bound is on a class.")
@@ -152,9 +157,15 @@ def train(
     )
     if isinstance(method, FullBatchALM):
         rounds = AT_ONCE if budget is None else limit
+        areas = ranks_only(problem)
+        start = auc_start(problem) if areas and x0 is None else None
+        x0 = x0 if start is None else start.x
         options: dict[str, Any] = {"budget": rounds, "sampling": sampling, "seed": seed, "progress": progress, "x0": x0}
         solution, optimality = train_full_batch(problem, part, method, refined=refined, validation=held, **options)
-        trained = Trained(problem, held, solution, method, rounds, [], [], optimality)
+        notes: list[str] = []
+        if areas:
+            solution, notes = decided(problem, solution, start)
+        trained = Trained(problem, held, solution, method, rounds, notes, [], optimality)
         if not rival or (solution.feasible and not len(problem.plan.ratios)) or solution.stopped == "interrupted":
             return trained
         return _better(

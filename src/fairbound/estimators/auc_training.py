@@ -1,0 +1,126 @@
+"""A linear score of largest area under the ROC curve under bounds on areas, on all rows: from the quadratic loss to the areas.
+
+1. The exact solutions under the quadratic loss along kappa (`fairness/kappa_path.py`), of which the true areas choose one.
+2. From there, or from the solution without a bound where none meets the stated one, all rows at once under the stated surrogate,
+   steered by the true areas and sharpened (`fb.FullBatchALM`).
+3. The better of the two by the true areas. A positive decision then begins where most training rows are decided rightly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairbound.base.errors import DataError, EmptyGroupError
+from fairbound.fairness.kappa_path import along_kappa
+from fairbound.fairness.linear_auc import LinearAUC
+from fairbound.fairness.notions.auc import AUCParity
+from fairbound.fairness.pair_losses import PairLosses
+from fairbound.fairness.problem import FairProblem
+from fairbound.models.mlp import MLP
+from fairbound.rows.sparse import SparseRows
+from fairbound.solver.solve import Solution
+
+MOST_FEATURES = 1500
+SCALE = 4.0
+"""By how much the quadratic loss's scores, which aim at a distance of 1 between the classes, are stretched."""
+
+
+class Start(NamedTuple):
+    """x: (n,) where training begins. kappa: of the quadratic loss's solution there; met: whether it meets the stated bound."""
+
+    x: Tensor
+    kappa: float
+    met: bool
+
+
+def ranks_only(problem: FairProblem) -> bool:
+    """Whether a linear model's areas are all that objective and bounds look at."""
+    plan, model = problem.plan, problem.model
+    linear = isinstance(model, MLP) and not model.hidden and model.outputs == 1
+    return (
+        linear
+        and plan.objective is not None
+        and all(isinstance(bound, AUCParity) for bound in plan.notions)
+        and len(plan.objective.index) == 1
+        and plan.objective.index[0] > plan.n_cells
+        and bool(plan.statistics)
+        and all(isinstance(statistic, PairLosses) for statistic in plan.statistics)
+    )
+
+
+def auc_start(problem: FairProblem) -> Start | None:
+    """Where to begin; None where there is no single bound between the groups of one attribute, or too many features."""
+    bounds = problem.plan.notions
+    if (
+        len(bounds) != 1
+        or problem.model.n > MOST_FEATURES
+        or problem.groups is None
+        or len(problem.groups.attributes) != 1
+    ):
+        return None
+    weight = None if problem.row_weight is None else problem.row_weight.cpu().numpy()
+    features: Any = problem.features
+    rows = features.double().matrices[0] if isinstance(features, SparseRows) else features.cpu().numpy()
+    groups = problem.groups.take(problem.strata.order)
+    try:
+        program = LinearAUC.of(
+            replace(bounds[0], surrogate="quadratic"), rows, problem.targets.cpu().numpy().astype(int), groups, sample_weight=weight
+        )  # fmt: skip
+    except (DataError, EmptyGroupError):
+        return None
+
+    def point(weights: np.ndarray) -> Tensor:
+        x = torch.zeros(problem.n, dtype=problem.dtype)
+        x[: len(weights)] = SCALE * torch.as_tensor(weights)
+        return x.to(problem.device)
+
+    def measure(weights: np.ndarray) -> tuple[float, float]:
+        found = problem.evaluate(point(weights))
+        return 1 - float(found.f), float(found.g.max()) + bounds[0].bound
+
+    path = along_kappa(program, measure, bounds[0].bound)
+    chosen = path.chosen if path.met else path.tried[0]
+    return Start(point(chosen.scores.weights), chosen.scores.kappa, path.met)
+
+
+def decided(problem: FairProblem, solution: Solution, start: Start | None) -> tuple[Solution, list[str]]:
+    """The solution with the constant under which most training rows are decided rightly, and which surrogate met the bound."""
+    x, notes = solution.x.clone(), []
+    model = problem.model
+    if isinstance(model, MLP) and model.bias:
+        x[-1] = 0.0
+        x[-1] = -_threshold(problem, problem.all_scores(x).double().cpu().numpy())
+    if start is not None:
+        first = start.met and int(solution.best_step) == 0
+        surrogate = (
+            f"the quadratic loss with kappa {start.kappa:.3g}"
+            if first
+            else f"{_surrogate(problem)} pairs, steered by the true areas"
+        )
+        verb = "met the bound" if bool(solution.feasible) else "came nearest to the bound"
+        notes.append(f"The surrogate that {verb} at the largest area: {surrogate}.")
+        solution = replace(solution, best_step=solution.best_step.clamp_min(1) if start.met else solution.best_step)
+    return replace(solution, x=x), notes
+
+
+def _surrogate(problem: FairProblem) -> str:
+    return type(problem.plan.statistics[0].loss).__name__.lower()  # type: ignore[attr-defined]
+
+
+def _threshold(problem: FairProblem, scores: np.ndarray) -> float:
+    """Between two scores, where the weight of rows that are decided rightly is the largest."""
+    y = problem.targets.cpu().numpy() > 0.5
+    w = np.ones(len(y)) if problem.row_weight is None else problem.row_weight.double().cpu().numpy()
+    order = np.argsort(scores)
+    s, gain = scores[order], np.where(y, -w, w)[order]
+    right = np.r_[0.0, gain.cumsum()]
+    ends = np.r_[True, s[1:] > s[:-1], True]
+    best = int(np.where(ends, right, -np.inf).argmax())
+    if best in (0, len(s)):
+        return float(s[0] - 1.0 if best == 0 else s[-1] + 1.0)
+    return float((s[best - 1] + s[best]) / 2)

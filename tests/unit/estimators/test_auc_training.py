@@ -1,0 +1,76 @@
+"""objective="auc" under bounds on areas: the true bound is met, from the quadratic loss's solution or by a nearer surrogate."""
+
+import numpy as np
+import pytest
+
+import fairbound as fb
+from fairbound.estimators.auc_training import _threshold, auc_start, ranks_only
+from fairbound.fairness.problem import FairProblem
+from fairbound.models.mlp import MLP
+from fairbound.ranking.wins import auc
+
+
+def rows(n=400, seed=0, intra=False):
+    """Scores of group b are noisier where `intra`, so that one group is ranked better within itself."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    group = np.where(rng.random(n) < 1 / (1 + np.exp(-2 * X[:, 1])), "a", "b")
+    noise = np.where(group == "a", 0.3, 2.0) if intra else 0.5
+    y = (X[:, 0] + 1.2 * X[:, 1] * ~np.bool_(intra) + noise * rng.normal(size=n) > 0.3).astype(int)
+    return X, y, group
+
+
+def areas(model, data, kind):
+    X, y, group = data
+    scores = model.decision_function(X)
+    return auc(scores, y == 1, y == 0), fb.measure(f"auc_parity[{kind}]", scores, y, group, threshold=0)
+
+
+@pytest.mark.parametrize("kind", ["group", "inter", "intra"])
+def test_the_true_bound_is_met_and_the_report_says_by_what(kind):
+    data = rows(300, intra=kind == "intra")
+    X, y, group = data
+    free = fb.FairClassifier(f"auc_parity[{kind}] <= 1", objective="auc").fit(X, y, sensitive_features=group)
+    bound = 0.4 * areas(free, data, kind)[1]
+    made = fb.FairClassifier(f"auc_parity[{kind}] <= {bound}", objective="auc").fit(X, y, sensitive_features=group)
+    found, value = areas(made, data, kind)
+    assert made.fit_report_["feasible"] and value <= bound + 1e-9 and found <= areas(free, data, kind)[0] + 1e-3
+    assert "surrogate that met the bound" in made.fit_report_["notes"][-1]
+    problem = FairProblem(MLP(4), X, y, group, f"auc_parity[{kind}] <= {bound}", objective="auc")
+    start = auc_start(problem)
+    if start.met:  # no worse than the exact solution under the quadratic loss that the true areas chose
+        assert found >= 1 - float(problem.evaluate(start.x).f) - 1e-6
+
+
+def test_where_positive_begins_decides_most_rows_rightly():
+    X, y, group = rows()
+    made = fb.FairClassifier("auc_parity[group] <= 0.1", objective="auc").fit(X, y, sensitive_features=group)
+    scores = made.decision_function(X)
+    cuts = np.r_[-np.inf, np.sort(scores)]
+    assert made.score(X, y) == pytest.approx(max(((scores > c) == y).mean() for c in cuts), abs=2e-3)
+    assert not made.fit_report_["no_better_than_constant"]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_threshold_against_trying_all(weighted):
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        X, y = rng.integers(0, 4, (9, 1)).astype(float), rng.integers(0, 2, 9)
+        w = rng.integers(1, 4, 9).astype(float) if weighted else None
+        problem = FairProblem(MLP(1), X, y, sample_weight=w)
+        order = problem.strata.order
+        each = np.ones(9) if w is None else w
+        cut = _threshold(problem, X[order, 0])
+        right = [(each * ((X[:, 0] > c) == (y == 1))).sum() for c in (-1, 0.5, 1.5, 2.5, 9)]
+        assert (each * ((X[:, 0] > cut) == (y == 1))).sum() == max(right)
+
+
+def test_other_objectives_and_bounds_go_their_own_way():
+    X, y, group = rows(200)
+    both = ["auc_parity[group] <= 0.1", "demographic_parity <= 0.1"]
+    mixed = FairProblem(MLP(4), X, y, group, both, objective="auc")
+    loss = FairProblem(MLP(4), X, y, group, both[0])
+    network = FairProblem(MLP(4, (3,)), X, y, group, both[0], objective="auc")
+    assert not any(ranks_only(p) for p in (mixed, loss, network))
+    two = FairProblem(MLP(4), X, y, group, ["auc_parity[group] <= 0.1", "auc_parity[intra] <= 0.1"], objective="auc")
+    assert ranks_only(two) and auc_start(two) is None
