@@ -67,7 +67,11 @@ def trained(kind: str, train: Part, test: Part) -> list[dict[str, Any]]:
         began = time.process_time()
         model = fb.FairClassifier(f"auc_parity[{kind}] <= {bound}", objective=objective, random_state=0)
         model.fit(train[0], train[1], sensitive_features=train[2])
-        row: dict[str, Any] = {"objective": objective, "true bound": bound, "seconds": round(time.process_time() - began, 1)}
+        row: dict[str, Any] = {
+            "objective": objective,
+            "true bound": bound,
+            "seconds": round(time.process_time() - began, 1),
+        }
         rows.append(
             row | {n: measured(model.decision_function(p[0]), p) for n, p in (("train", train), ("test", test))}
         )
