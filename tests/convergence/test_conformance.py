@@ -17,11 +17,13 @@ from fairbound.base.errors import OptionError
 from fairbound.methods import (
     ALM,
     DFLS,
+    IDCA,
     METHODS,
     PLADA,
     SFLS,
     SGD,
     SMD,
+    SSG,
     SSLALM,
     YNW,
     CertifiedLevelSet,
@@ -130,6 +132,14 @@ CASES = {
         claims_no_optimum=("infeasible",),
     ),
     "ynw": Case(YNW(horizon=300), 0.5 / 300**0.5),
+    # on all rows; steps of length tolerance / |s|
+    "ssg": Case(
+        SSG(tolerance=5e-3),
+        0.01,
+        claims_no_optimum=("infeasible", "weakly_convex", "weakly_convex_constraint"),
+        solves=("inactive",),
+    ),
+    "idca": Case(IDCA(), 1e-3, refuses=tuple(MAKERS)),  # its own problems: claims/test_idca.py
 }
 
 
@@ -170,7 +180,7 @@ def test_the_four_verbs_agree_with_central_differences(problem):
 def test_conformance(method, problem):
     case = CASES[method]
     if problem in case.refuses:
-        with pytest.raises(OptionError, match=r"domain is|needs a FairProblem"):
+        with pytest.raises(OptionError, match=r"domain is|needs a FairProblem|a difference of convex functions"):
             conformance(case.config, NOISY[problem])
         return
     optimum = {

@@ -17,6 +17,7 @@ from fairbound.methods.certified_level_set import CertifiedLevelSet
 from fairbound.methods.conex import ConEx
 from fairbound.methods.dfls import DFLS
 from fairbound.methods.full_batch_alm import FullBatchALM
+from fairbound.methods.idca import IDCA
 from fairbound.methods.method import Method, State
 from fairbound.methods.multiplier_model import MultiplierModel
 from fairbound.methods.plada import PLADA
@@ -25,6 +26,7 @@ from fairbound.methods.sfls import SFLS
 from fairbound.methods.sgd import SGD
 from fairbound.methods.sgd_fairret import SGDFairret
 from fairbound.methods.smd import SMD
+from fairbound.methods.ssg import SSG
 from fairbound.methods.ssl_alm import SSLALM
 from fairbound.methods.stochastic_ghost import StochasticGhost
 from fairbound.methods.switching_subgradient import SwitchingSubgradient
@@ -33,11 +35,13 @@ from fairbound.methods.ynw import YNW
 __all__ = [
     "ALM",
     "DFLS",
+    "IDCA",
     "METHODS",
     "PLADA",
     "SFLS",
     "SGD",
     "SMD",
+    "SSG",
     "SSLALM",
     "YNW",
     "CertifiedLevelSet",
@@ -72,6 +76,8 @@ METHODS: dict[str, type[Any]] = {
         ConEx,
         ProximalPoint,
         MultiplierModel,
+        SSG,
+        IDCA,
     )
 }
 """Short names. A method that is not here is named by its class: "package.module:Class"."""

@@ -1,0 +1,183 @@
+"""IDCA: the inexact algorithm for differences of convex functions, in objective and constraints.
+
+Every function is F = F+ - F-, both convex. From w_k, which meets the bounds,
+
+    v  <-  nearly argmin F_0+(v) - F_0-(w_k) - <s_0, v - w_k>
+           subject to    F_i+(v) - F_i-(w_k) - <s_i, v - w_k> <= 0,        s a subgradient of F- at w_k
+    w_k+1 <- a point of the segment from w_k to v, far along it, that meets the bounds and lowers F_0
+
+with bounds that are tighter by `room` in the model, so that its nearly feasible solution is feasible.
+
+The model lies above F and touches it at w_k, so that its feasible points are feasible and its decrease is one of F. Another method,
+`inner`, solves it; by default an augmented Lagrangian with L-BFGS inside, in the metric of the curvature, which takes far fewer
+passes than subgradient steps.
+
+`residual` says how nearly w_k is a KKT point: the largest of |v - w_k|, of the norm of F_0+'(v) - s_0 + sum_i y_i (F_i+'(v) - s_i) with the
+best y >= 0, of the excess of F_i(w_k) and of y_i |F_i(w_k)|.
+
+Source: He, Huang, Yao, Lin (2026), Algorithm 1, (31) to (33), Definition 6.2; G.9 for networks, whose model is solved by the
+    stochastic method of Yu, Neely, Wei (2017).
+Departs: iterates are moved back until they meet the bounds and the objective does not rise, where the source lets them lie eps_k outside. The default inner method is not the
+    source's, which is `IDCA(inner=SSG(tolerance=1e-3), inner_steps=200)`, its preset "paper". With `proximal` > 0 the objective has
+    proximal/2 |v - w_k|^2 added, which stands for the quadratic term that the source adds to both parts of every function.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from fairbound.base.errors import OptionError
+from fairbound.methods.full_batch_alm import FullBatchALM
+from fairbound.methods.method import Method, State, check_needs, no_multipliers
+from fairbound.methods.primal import nonnegative, positive
+from fairbound.methods.ssg import SSG
+from fairbound.problems.differences import Linearised
+from fairbound.problems.penalised import Proximal
+from fairbound.problems.problem import Draws, Problem
+from fairbound.problems.wrappers import Rebounded, counted_with
+from fairbound.subproblems.multipliers import least_squares_multipliers
+
+HALVINGS = 10
+MOST_PRICED = 64
+"""Constraints of which the residual looks for multipliers, the largest first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IDCAState(State):
+    """x: (..., n) w_k. residual: (...,) of Definition 6.2, infinite at first, NaN where it is not asked for. moved: (...,) share
+    of the way to v that the last iterate went."""
+
+    residual: Tensor
+    moved: Tensor
+
+    @property
+    def shown(self) -> dict[str, Tensor]:
+        """The residual of optimality, and how far the last step went."""
+        return {"residual": self.residual, "moved": self.moved}
+
+
+@dataclass(frozen=True, kw_only=True)
+class IDCA(Method[IDCAState]):
+    """Options of the algorithm. One step is one convex model, solved.
+
+    inner: the method that solves the models; inner_steps: its steps on each of them, most_steps where the bounds are not met then.
+    room: in the units of g.
+    proximal: weight of the proximal term; needed (> 0) where the parts are not convex, as of networks.
+    residuals: whether the residual is computed, at one call of the Jacobian a step.
+    """
+
+    inner: Any = field(default_factory=lambda: FullBatchALM(dual_values="surrogate", sharpness=(1.0,), iterations=10))
+    inner_steps: int = 2
+    most_steps: int = 12
+    room: float = 2e-3
+    proximal: float = 0.0
+    residuals: bool = True
+
+    name: ClassVar[str] = "idca"
+    presets: ClassVar[dict[str, dict]] = {
+        "paper": {"inner": SSG(tolerance=1e-3), "inner_steps": 200, "most_steps": 200, "room": 0.0},
+    }
+    record_every: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        positive(inner_steps=self.inner_steps, most_steps=self.most_steps)
+        nonnegative(proximal=self.proximal, room=self.room)
+        if not isinstance(self.inner, Method):
+            raise OptionError(f"inner must be a method, got {self.inner!r}.")
+
+    @property
+    def needs(self) -> frozenset[str]:  # type: ignore[override]
+        """A split into differences, and what the inner method needs but convexity, which the model has."""
+        return frozenset({"differences"}) | (frozenset(self.inner.needs) - {"convex"})
+
+    def init(self, problem: Problem, x: Tensor, draws: Draws) -> IDCAState:
+        """At x (..., n). Raises: OptionError for parts that are not convex, without a proximal term."""
+        if problem.plus is not None and not problem.plus.convex and not self.proximal:
+            raise OptionError(
+                "the parts of this problem are convex but for a quadratic term, as those of networks are: give idca proximal > 0."
+            )
+        return IDCAState(
+            x=x,
+            k=0,
+            multipliers=no_multipliers(problem, x),
+            residual=x.new_full(x.shape[:-1], torch.inf),
+            moved=x.new_zeros(x.shape[:-1]),
+        )
+
+    def step(self, state: IDCAState, problem: Problem, draws: Draws) -> IDCAState:
+        """One model solved, and the way towards its solution as far as the bounds allow."""
+        w = state.x
+        model = counted_with(problem, lambda inside: self._model(inside, w))
+        own = _Later(draws, model, state.k * max(self.inner_steps, self.most_steps))
+        check_needs(self.inner, model)
+        inside = self.inner.init(model, w.clone(), own)
+        everything = draws("all", 0, sampling="full")
+        for done in range(1, max(self.inner_steps, self.most_steps) + 1):
+            inside = self.inner.step(inside, model, own)
+            if inside.halted is not False and bool(torch.as_tensor(inside.halted).all()):
+                break
+            if done >= self.inner_steps and bool((_worst(problem.values(inside.point, everything).g) <= 0).all()):
+                break
+        v = inside.point.clone()
+        residual = state.residual
+        if self.residuals:
+            residual = self._residual(problem, model, w, v, everything)
+        moved = self._feasible_share(problem, w, v, everything)
+        w.copy_(w + moved.unsqueeze(-1) * (v - w))
+        return state.next(multipliers=inside.multipliers.clone(), residual=residual, moved=moved)
+
+    def _model(self, problem: Problem, centre: Tensor) -> Problem:
+        tighter = problem.bounds + centre.new_zeros(problem.m) - self.room
+        model: Problem = Linearised(Rebounded(problem, tighter) if problem.m and self.room else problem, centre)
+        return Proximal(model, centre.clone(), self.proximal) if self.proximal else model
+
+    def _feasible_share(self, problem: Problem, w: Tensor, v: Tensor, batch: Any) -> Tensor:
+        """(...,) how far towards v (..., n) the bounds are met and f is no higher than at w: 1, or what bisection finds; where w
+        itself misses a bound, 1 if v misses it by less."""
+        here, there = problem.values(w, batch), problem.values(v, batch)
+        before, after = _worst(here.g), _worst(there.g)
+        outside = before > 0
+        good = torch.where(outside, after < before, (after <= 0) & (there.f <= here.f))
+        low, high = good.to(w.dtype), torch.ones_like(before)
+        for _ in range(HALVINGS):
+            if bool((outside | good).all()):
+                break
+            middle = (low + high) / 2
+            e = problem.values(w + middle.unsqueeze(-1) * (v - w), batch)
+            met = (_worst(e.g) <= 0) & (e.f <= here.f)
+            low, high = torch.where(met, middle, low), torch.where(met, high, middle)
+            low = torch.where(good, 1.0, torch.where(outside, 0.0, low))
+        return low
+
+    def _residual(self, problem: Problem, model: Problem, w: Tensor, v: Tensor, batch: Any) -> Tensor:
+        """(...,) the residual at w (..., n) with v beside it."""
+        g = problem.values(w, batch).g
+        single = w.dim() == 1
+        out = []
+        for r in range(1 if single else len(w)):
+            at, near, own, one = (w, v, g, model) if single else (w[r], v[r], g[r], model.of_run(r))
+            active = [i for i in own.argsort(descending=True)[:MOST_PRICED].tolist() if own[i] > -0.1]
+            y, stationarity = least_squares_multipliers(one, near, batch, active)
+            excess = float(own.max().clamp_min(0)) if len(own) else 0.0
+            slack = float((y * own.abs()).max()) if len(own) else 0.0
+            out.append(max(float((near - at).norm()), stationarity, excess, slack))
+        return w.new_tensor(out).reshape(w.shape[:-1])
+
+
+class _Later(Draws):
+    """The draws of a run, of a model of its problem, from step `first` of every stream on."""
+
+    def __init__(self, draws: Draws, problem: Problem, first: int):
+        super().__init__(problem, draws.seeds, draws.batch_size, draws.sampling)
+        self.first = first
+
+    def __call__(self, name: str, k: int, size: int | None = None, sampling: str | None = None) -> Any:
+        return super().__call__(name, k if sampling == "full" else self.first + k, size, sampling)
+
+
+def _worst(g: Tensor) -> Tensor:
+    return g.amax(-1) if g.shape[-1] else g.new_full(g.shape[:-1], -torch.inf)

@@ -1,0 +1,93 @@
+"""SSG: switching subgradient steps of Polyak's length, on all rows; the best nearly feasible iterate is returned.
+
+    v <- Proj(v - (eps / |s_f|^2) s_f)               where max_i g_i(v) <= eps
+    v <- Proj(v - (max_i g_i(v) / |s_g|^2) s_g)      else, s_g a subgradient of the largest g_i
+
+Source: He, Huang, Yao, Lin (2026), Algorithm 2, on convex problems, and Algorithm 3, directly on others, of whose end nothing is
+    known then; Nesterov (2018), (3.2.24). Departs: none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fairbound.methods.method import Method, State, no_multipliers
+from fairbound.methods.primal import nonnegative, positive
+from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class SSGState(State):
+    """x: (..., n) the iterate. output: (..., n) the one of lowest f among those with g <= eps, the start until there is one;
+    lowest: (...,) that f. multipliers: (..., m) one at the constraint that the last step was taken on, else zero."""
+
+    output: Tensor
+    lowest: Tensor
+
+    @property
+    def point(self) -> Tensor:
+        """(..., n) the best nearly feasible iterate."""
+        return self.output
+
+
+@dataclass(frozen=True, kw_only=True)
+class SSG(Method[SSGState]):
+    """Options of the switching subgradient method.
+
+    tolerance: eps. fading: with c > 0, eps is c / (k + 1) instead.
+    """
+
+    tolerance: float = 1e-3
+    fading: float = 0.0
+
+    name: ClassVar[str] = "ssg"
+    presets: ClassVar[dict[str, dict]] = {"fading": {"fading": 0.5}}
+
+    def __post_init__(self) -> None:
+        positive(tolerance=self.tolerance)
+        nonnegative(fading=self.fading)
+
+    def init(self, problem: Problem, x: Tensor, draws: Draws) -> SSGState:
+        """At x (..., n)."""
+        return SSGState(
+            x=x,
+            k=0,
+            multipliers=no_multipliers(problem, x),
+            output=x.clone(),
+            lowest=x.new_full(x.shape[:-1], torch.inf),
+        )
+
+    def step(self, state: SSGState, problem: Problem, draws: Draws) -> SSGState:
+        """One step, every run of a stack on its own side of the switch."""
+        eps = self.fading / (state.k + 1) if self.fading else self.tolerance
+        x, taken = state.x, state.multipliers
+
+        def side(e: Evaluation) -> Weights:
+            nonlocal taken
+            near = _largest(e.g) <= eps
+            taken = torch.zeros_like(e.g)
+            if problem.m:
+                taken.scatter_(-1, e.g.argmax(-1, keepdim=True), 1.0)
+                taken = torch.where(near.unsqueeze(-1), 0.0, taken)
+            return near.unsqueeze(-1).to(e.f.dtype), taken
+
+        e, s = problem.gradient(x, draws("all", 0, sampling="full"), side)
+        assert e is not None
+        worst = _largest(e.g)
+        near = worst <= eps
+        better = near & (e.f < state.lowest)
+        output = torch.where(better.unsqueeze(-1), x, state.output)
+        lowest = torch.where(better, e.f, state.lowest)
+        length = torch.where(near, torch.full_like(worst, eps), worst)
+        square = s.square().sum(-1)
+        size = torch.where(square > 0, length / square.clamp_min(torch.finfo(x.dtype).tiny), 0.0)
+        x.copy_(problem.domain.project(x - size.unsqueeze(-1) * s))
+        return state.next(multipliers=taken, output=output, lowest=lowest)
+
+
+def _largest(g: Tensor) -> Tensor:
+    return g.amax(-1) if g.shape[-1] else g.new_full(g.shape[:-1], -torch.inf)

@@ -1,0 +1,134 @@
+"""IDCA: feasible iterates, descent, the convex model's solution, a residual that falls, and the inner methods that it may hold."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+import fairbound as fb
+from fairbound.base.errors import OptionError
+from fairbound.fairness.problem import FairProblem
+from fairbound.methods import IDCA, SSG, YNW, FullBatchALM, algorithm
+from fairbound.models.mlp import MLP
+from fairbound.problems.differences import Linearised
+from fairbound.problems.problem import Draws
+
+TEXT = "partial_statistical_parity[0.1:0.6,surrogate=clip,sharpness=1,points=5] <= 0.1"
+
+
+def problem(hidden=(), text=TEXT, n=500, **options):
+    rng = np.random.default_rng(0)
+    group = rng.choice(["a", "b"], n)
+    X = np.column_stack([rng.normal(size=(n, 3)), group == "a"]).astype(float)
+    y = (rng.random(n) < 1 / (1 + np.exp(-1.5 * X[:, 0] - 1.5 * X[:, 3] + 0.5))).astype(int)
+    return FairProblem(MLP(4, hidden), X, y, group, text, **({"dtype": torch.float64} | options))
+
+
+def path(p, method, steps, **options):
+    """The iterates of a run."""
+    draws = Draws(p, (0,), options.get("batch", 1), options.get("sampling", "full"))
+    state = method.init(p, p.start([0]), draws)
+    out = [state.x.clone()]
+    for _ in range(steps):
+        state = method.step(state, p, draws)
+        out.append(state.point.clone())
+    return out, state
+
+
+@pytest.mark.parametrize(
+    "text", [TEXT, TEXT.replace("clip", "logistic"), "partial_demographic_parity[0.1:0.7] <= 0.05"]
+)
+def test_every_iterate_is_feasible_and_no_worse(text):
+    p = problem(text=text)
+    points, _ = path(p, IDCA(), 6)
+    values = [p.values(x, p.full()) for x in points]
+    assert all(v.g.max() <= 1e-12 for v in values)
+    f = [float(v.f) for v in values]
+    assert all(after <= before for before, after in pairwise(f))
+    assert f[-1] < f[0] - 0.05
+    free = path(problem(text=[]), FullBatchALM(), 10)[0][-1]
+    assert f[-1] >= float(problem(text=[]).values(free, problem(text=[]).full()).f) - 1e-6
+
+
+def test_the_default_solves_the_model_as_the_switching_subgradient_does():
+    p = problem()
+    x = p.start([0])
+    model, full = Linearised(p, x), p.full()
+    found = []
+    for inner, steps in ((IDCA().inner, 12), (SSG(tolerance=2e-3), 600)):
+        draws = Draws(model, (0,), 1, "full")
+        state = inner.init(model, x.clone(), draws)
+        for _ in range(steps):
+            state = inner.step(state, model, draws)
+        e = model.values(state.point, full)
+        assert e.g.max() <= 5e-3
+        found.append(float(e.f))
+    assert found[0] <= found[1] + 2e-3
+    assert model.values(x, full).f == pytest.approx(float(p.values(x, full).f), abs=1e-12)
+
+
+def test_the_residual_falls_and_says_what_it_says():
+    p = problem(text=TEXT.replace("clip", "logistic"))
+    _, early = path(p, IDCA(inner_steps=6), 2)
+    _, late = path(p, IDCA(inner_steps=6), 8)
+    assert late.residual < 0.25 * early.residual
+    assert late.residual < 0.1
+
+
+def test_the_source_s_preset_goes_the_same_way():
+    p = problem()
+    ours = float(p.values(path(p, IDCA(), 10)[0][-1], p.full()).f)
+    points, _ = path(p, algorithm("idca:paper", inner_steps=60, most_steps=60, residuals=False), 10)
+    assert all(p.values(x, p.full()).g.max() <= 1e-12 for x in points)
+    assert ours <= float(p.values(points[-1], p.full()).f) + 1e-3
+
+
+def test_networks_need_a_proximal_term_and_take_random_batches():
+    p = problem((4,), text=TEXT.replace("points=5", "points=2"), dtype=torch.float32)
+    stochastic = IDCA(inner=YNW(horizon=100), inner_steps=8, most_steps=8, proximal=0.5, residuals=False)
+    with pytest.raises(OptionError, match="proximal"):
+        path(p, IDCA(inner=YNW()), 1)
+    with pytest.raises(OptionError, match="convex"):
+        path(p, IDCA(inner=algorithm("sfls"), proximal=0.0), 1)
+    points, state = path(p, stochastic, 2, batch=64, sampling="balanced")
+    e = p.values(points[-1], p.full())
+    assert torch.isfinite(points[-1]).all() and e.f < p.values(points[0], p.full()).f
+    assert bool(torch.isinf(state.residual))  # not asked for
+
+
+def test_a_stack_is_its_runs_and_calls_are_counted():
+    p, method = problem(n=120), IDCA()
+    draws = Draws(p, (0, 1), 1, "full")
+    both = method.init(p, p.start([0, 1]) + torch.tensor([[0.0], [0.01]]), draws)
+    alone = method.init(p, both.x[1].clone(), Draws(p, (1,), 1, "full"))
+    for _ in range(2):
+        both, alone = method.step(both, p, draws), method.step(alone, p, Draws(p, (1,), 1, "full"))
+    assert torch.allclose(both.x[1], alone.x, atol=1e-4)
+    solution = fb.solve(p, method, budget="2 steps")
+    assert solution.counts.gradients > 10
+    assert solution.records[-1]["residual"] < np.inf
+
+
+def test_what_has_no_parts_is_refused():
+    p = problem(text="demographic_parity <= 0.1")
+    with pytest.raises(OptionError, match="difference of convex"):
+        fb.solve(p, "idca", budget="1 steps")
+    with pytest.raises(OptionError, match="inner must be a method"):
+        IDCA(inner="ssg")
+
+
+def test_the_switching_subgradient_takes_polyaks_steps():
+    p = problem()
+    x, draws = p.start([0]) + 0.5, Draws(problem(), (0,), 1, "full")
+    method = SSG(tolerance=1e-3)
+    state = method.init(p, x.clone(), draws)
+    e, slopes = p.jacobian(x, p.full())
+    after = method.step(state, p, draws).x
+    worst = int(e.g.argmax())
+    s = slopes[1 + worst] if e.g[worst] > 1e-3 else slopes[0]
+    length = float(e.g[worst]) if e.g[worst] > 1e-3 else 1e-3
+    assert torch.allclose(after, x - length * s / s.square().sum(), atol=1e-12)
+    fading = SSG(fading=0.5)
+    points, end = path(p, fading, 200)
+    assert p.values(end.point, p.full()).g.max() <= 0.5 and end.lowest < p.values(points[0], p.full()).f
