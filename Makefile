@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test long check picture clean
+.PHONY: demo test long check docs picture clean
 
 $(VENV)/.cli: pyproject.toml constraints.txt
 	@$(PYTHON) -c "import sys; sys.exit('fairbound needs Python 3.11 or newer: make PYTHON=python3.12' if sys.version_info < (3, 11) else 0)"
@@ -35,10 +35,15 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 
+# The site, in site/. A broken link or a public name without a docstring fails.
+docs: $(VENV)/.cli
+	$(PIP) --editable ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 # The picture of the README: the demo's page in a browser.
 picture: demo
 	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --force-device-scale-factor=1 \
 	  --window-size=1200,1065 --screenshot="$(CURDIR)/docs/img/report.png" "file://$(CURDIR)/demo-out/report.html"
 
 clean:
-	rm -rf $(VENV) demo-out .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) demo-out site .pytest_cache .ruff_cache .mypy_cache

@@ -13,14 +13,20 @@ pytest.importorskip("typer", reason="the commands need the extra 'cli'")
 from fairbound.cli.app import main
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = ("any_classifier.md", "many_classes.md", "metrics.md", "regression.md")
+PAGES = (
+    "index.md", "tutorial.md", "fairlearn.md", "migrate_aif360.md", "migrate_tfco.md", "any_classifier.md", "many_classes.md",
+    "metrics.md", "regression.md", "any-module.md", "partial.md", "auc.md", "pytorch.md",
+)  # fmt: skip
+LONG = ("certificates.md", "level_sets.md")
+FRAGMENTS = ("plada.md", "reproduce.md", "subgroups.md")
+"""Pages whose examples speak of a problem, a run or a table of the reader's own."""
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
     return re.findall(r"^```(bash|python)\n(.*?)^```$", (DOCS / page).read_text(encoding="utf-8"), flags=re.M | re.S)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *(pytest.param(page, marks=pytest.mark.long) for page in LONG)])
 def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FAIRBOUND_DATA", raising=False)

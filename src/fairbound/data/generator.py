@@ -85,6 +85,7 @@ class GaussianParity:
 
     @property
     def groups(self) -> int:
+        """Number of groups."""
         return len(self.proportions)
 
     def sample(self, n: int, seed: int, *, group_features: bool = True) -> Dataset:

@@ -66,10 +66,12 @@ class YNW(Method[YNWState]):
 
     @property
     def V(self) -> float:
+        """The weight of the objective against the queues; by default the square root of the horizon."""
         return max(self.horizon, 0) ** 0.5 if self.objective_weight is None else self.objective_weight
 
     @property
     def alpha(self) -> float:
+        """The weight of the proximal term; by default the horizon."""
         return float(self.horizon) if self.proximal is None else self.proximal
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> YNWState:

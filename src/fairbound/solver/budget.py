@@ -61,10 +61,12 @@ class Budget:
         return cls(**limits)
 
     def spent(self, seconds: float, steps: float, samples: float, rows: int) -> bool:
+        """Whether what has been spent reaches the budget. rows: of an epoch."""
         return (
             steps >= self.steps or seconds >= self.seconds or samples >= self.samples or samples >= self.epochs * rows
         )
 
     @property
     def text(self) -> str:
+        """The budget in words."""
         return ", ".join(f"{v:g} {k}" for k, v in self.__dict__.items() if v != math.inf)

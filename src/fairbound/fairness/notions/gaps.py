@@ -88,6 +88,7 @@ class EqualizedOdds(RateBound):
 
     @property
     def largest_bound(self) -> float:
+        """The largest bound that says anything."""
         return 2.0 if self.summed else 1.0
 
     @property

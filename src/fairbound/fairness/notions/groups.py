@@ -82,6 +82,7 @@ class GroupBound(Bound):
 
     @property
     def largest_bound(self) -> float:
+        """The largest bound that says anything."""
         return self.most
 
     @property
