@@ -41,12 +41,15 @@ if TYPE_CHECKING:
         YNW,
         CertifiedLevelSet,
         FullBatchALM,
+        ProxyLagrangian,
+        SGDCorrelation,
         SGDFairret,
         StochasticGhost,
         SwitchingSubgradient,
     )
     from fairbound.monitoring.monitor import Monitor
     from fairbound.postprocessing.processor import PostProcessor
+    from fairbound.postprocessing.scale_and_shift import ScaleAndShift
     from fairbound.rows.groups import Groups
     from fairbound.solver.budget import Budget
     from fairbound.solver.diagnosis import diagnose
@@ -80,7 +83,10 @@ _WHERE = {
     "Reduction": "fairbound.estimators.reduction",
     "SFLS": "fairbound.methods",
     "SGD": "fairbound.methods",
+    "ProxyLagrangian": "fairbound.methods",
+    "SGDCorrelation": "fairbound.methods",
     "SGDFairret": "fairbound.methods",
+    "ScaleAndShift": "fairbound.postprocessing.scale_and_shift",
     "SMD": "fairbound.methods",
     "SSLALM": "fairbound.methods",
     "StochasticGhost": "fairbound.methods",
@@ -139,8 +145,11 @@ __all__ = [
     "Monitor",
     "PostProcessor",
     "PredictiveEquality",
+    "ProxyLagrangian",
     "Reduction",
+    "SGDCorrelation",
     "SGDFairret",
+    "ScaleAndShift",
     "StochasticGhost",
     "StreamingAUC",
     "SwitchingSubgradient",

@@ -31,6 +31,8 @@ from fairbound.methods import (
     FullBatchALM,
     MultiplierModel,
     ProximalPoint,
+    ProxyLagrangian,
+    SGDCorrelation,
     SGDFairret,
     StochasticGhost,
     SwitchingSubgradient,
@@ -96,6 +98,10 @@ CASES = {
         0.2 / (1 + STEPS / 100) ** 0.5,
         constrained=False,
         refuses=tuple(PROBLEMS),
+    ),
+    "sgd_correlation": Case(SGDCorrelation(), 0.1, constrained=False, refuses=tuple(PROBLEMS)),
+    "proxy_lagrangian": Case(
+        ProxyLagrangian(step_size=0.1, dual_step_size=0.1), 0.1, claims_no_optimum=tuple(PROBLEMS)
     ),
     # outer iterates; a call lasts 75 steps or more. Convexity is assumed: no claim where it fails. On "absolute", with slopes
     # up to sqrt(5) and x unscaled, the gap is still 0.2 after these steps (0.1 after twice as many).

@@ -100,6 +100,10 @@ MUTANTS = {
     "stream: a sample of the first rows": Mutant("estimators/streaming_auc.py", "places[i] < len(self._kept):", "False:", "unit/estimators/test_streaming_auc.py"),
     "areas: the threshold of fewest": Mutant("estimators/auc_training.py", "np.where(ends, right, -np.inf).argmax()", "np.where(ends, -right, -np.inf).argmax()", "unit/estimators/test_auc_training.py"),
     "areas: a loose kappa counts as met": Mutant("estimators/auc_training.py", "float(found.g.max()) + bounds[0].bound", "float(found.g.max())", "unit/estimators/test_auc_training.py"),
+    "proxy: multipliers descend": Mutant("methods/proxy_lagrangian.py", "(self.dual_step_size * gain", "(-self.dual_step_size * gain", "claims/test_auc_baselines.py"),
+    "proxy: rows summed to 1": Mutant("methods/proxy_lagrangian.py", "raised.sum(-2, keepdim=True)", "raised.sum(-1, keepdim=True)", "claims/test_auc_baselines.py"),
+    "correlation: slope without the spread of scores": Mutant("fairness/correlation.py", "apart / size - corr *", "apart / size - 0 * corr *", "claims/test_auc_baselines.py"),
+    "scale and shift: the lowest area": Mutant("postprocessing/scale_and_shift.py", "area if met else -value", "-area if met else -value", "claims/test_auc_baselines.py"),
     "kappa: the lowest area": Mutant("fairness/kappa_path.py", "return max((t for t in tried if t.value <= bound)", "return min((t for t in tried if t.value <= bound)", "unit/estimators/test_streaming_auc.py"),
     # confidence
     "sequences: forecasts that start with a hit": Mutant("confidence/sequences.py", "betaln(self.successes + 0.5, f + 0.5)", "betaln(self.successes + 1.5, f + 0.5)", "unit/confidence/test_sequences.py"),

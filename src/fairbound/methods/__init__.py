@@ -22,8 +22,10 @@ from fairbound.methods.method import Method, State
 from fairbound.methods.multiplier_model import MultiplierModel
 from fairbound.methods.plada import PLADA
 from fairbound.methods.proximal_point import ProximalPoint
+from fairbound.methods.proxy_lagrangian import ProxyLagrangian
 from fairbound.methods.sfls import SFLS
 from fairbound.methods.sgd import SGD
+from fairbound.methods.sgd_correlation import SGDCorrelation
 from fairbound.methods.sgd_fairret import SGDFairret
 from fairbound.methods.smd import SMD
 from fairbound.methods.ssg import SSG
@@ -50,6 +52,8 @@ __all__ = [
     "Method",
     "MultiplierModel",
     "ProximalPoint",
+    "ProxyLagrangian",
+    "SGDCorrelation",
     "SGDFairret",
     "State",
     "StochasticGhost",
@@ -66,6 +70,8 @@ METHODS: dict[str, type[Any]] = {
         StochasticGhost,
         SGD,
         SGDFairret,
+        SGDCorrelation,
+        ProxyLagrangian,
         SFLS,
         SMD,
         DFLS,

@@ -1,0 +1,42 @@
+"""Stochastic gradient descent on the objective plus the correlation of scores and groups: a baseline that heeds no bound.
+
+    x <- Proj_X(x - tau_k grad (f + strength * |corr(scores, group)|)(x)),   both on one batch
+
+Source: Beutel et al. (2019), Fairness in recommendation ranking through pairwise comparisons; Yao, Lin, Yang (2023), E.2
+("correlation-penalty").
+Departs: see `fairness/correlation.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fairbound.fairness.correlation import Correlation
+from fairbound.fairness.fairret import Attributes
+from fairbound.methods.primal import nonnegative
+from fairbound.methods.sgd import SGD, SGDState
+from fairbound.problems.penalised import Penalised
+from fairbound.problems.problem import Draws, Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class SGDCorrelation(SGD):
+    """Options of SGD with the correlation penalty.
+
+    strength: >= 0, of the penalty; 0 is SGD. attributes: whose groups, "each", "crossed" or a tuple of names to cross.
+    step_size, optimizer, decay, decay_steps: as in SGD.
+    """
+
+    strength: float = 1.0
+    attributes: Attributes = "each"
+    name: ClassVar[str] = "sgd_correlation"
+    partial: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        nonnegative(strength=self.strength)
+
+    def step(self, state: SGDState, problem: Problem, draws: Draws) -> SGDState:
+        """A step of SGD on the penalised problem."""
+        return super().step(state, Penalised(problem, Correlation(problem, self.attributes), self.strength), draws)

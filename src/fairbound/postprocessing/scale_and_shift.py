@@ -1,0 +1,113 @@
+"""Scores of one group scaled and shifted until areas under ROC curves agree: w1 h + w2 for its rows, h for all others.
+
+Source: Kallus, Zhou (2019), The fairness of risk scores beyond classification: bipartite ranking and the xAUC metric; Yao, Lin, Yang
+    (2023), E.2 and E.3, for the form and the grids: w1 in [0, 5] by 0.05, w2 in [-3, 3] by 0.1.
+Departs: scores are first scaled to unit standard deviation, so that the grids mean the same for every score; kept is the pair with
+    the largest area that meets the bound, and of pairs that do not the one nearest to it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.notions import constraint as bound_of
+from fairbound.fairness.notions.auc import AUCParity
+from fairbound.fairness.scored import Scored
+from fairbound.ranking.wins import auc
+from fairbound.rows.groups import Groups
+from fairbound.rows.labels import read_targets
+
+SCALES = tuple(np.round(np.arange(0, 5.001, 0.05), 10))
+SHIFTS = tuple(np.round(np.arange(-3, 3.001, 0.1), 10))
+FIT_ROWS = 5000
+
+
+class ScaleAndShift(BaseEstimator):
+    """A transformer of scores, given the group of every row at prediction, for an `auc_parity` between two groups.
+
+    constraint: one bound as text or object. group: the label of the group whose scores move; None for the smaller.
+    scales, shifts: the grids of w1 >= 0 and w2. rows: a random part of so many rows is tried, None for all; random_state: its seed.
+
+    After fit: scale_, shift_ (w1, w2 in standard deviations), spread_ (that deviation), group_, met_, value_ and auc_ on the rows tried.
+    """
+
+    def __init__(
+        self,
+        constraint: str | AUCParity,
+        *,
+        group: str | None = None,
+        scales: Any = SCALES,
+        shifts: Any = SHIFTS,
+        rows: int | None = FIT_ROWS,
+        random_state: int = 0,
+    ):
+        self.constraint = constraint
+        self.group = group
+        self.scales = scales
+        self.shifts = shifts
+        self.rows = rows
+        self.random_state = random_state
+
+    def fit(self, scores: Any, y: Any, sensitive_features: Any) -> ScaleAndShift:
+        """scores: (n,) real; y: (n,) in {0, 1}; sensitive_features: (n,) of two groups.
+
+        Raises: DataError for other groups, OptionError for another bound, EmptyGroupError as the bound does.
+        """
+        stated = bound_of(self.constraint)
+        if not isinstance(stated, AUCParity):
+            raise OptionError(f"ScaleAndShift takes one auc_parity, got {stated.text!r}.")
+        if stated.kind == "intra":
+            raise OptionError(
+                "scaling and shifting the scores of a group by the same numbers keeps the order within it, so that areas within groups "
+                "do not change; take another kind than 'intra'."
+            )
+        groups, s, target = self._read(scores, sensitive_features, y)
+        part = np.arange(len(s))
+        if self.rows is not None and len(s) > self.rows:
+            part = np.random.default_rng(self.random_state).permutation(len(s))[: self.rows]
+        self.spread_ = float(s.std()) or 1.0
+        labels = groups.labels[0]
+        counts = np.bincount(groups.codes[:, 0], minlength=2)
+        self.group_ = labels[int(counts.argmin())] if self.group is None else str(self.group)
+        if self.group_ not in labels:
+            raise DataError(f"no row is in group {self.group_!r}; there are {', '.join(labels)}.")
+        mine = (groups.codes[:, 0] == labels.index(self.group_))[part]
+        s, target, member = s[part], target[part], groups.take(part)
+        best: tuple[bool, float, float, float, float, float] | None = None
+        for scale in self.scales:
+            for shift in self.shifts:
+                moved = np.where(mine, scale * s + shift * self.spread_, s)
+                value = stated.measure(Scored(target, (moved > 0).astype(int), scores=moved, groups=member))
+                area, met = auc(moved, target == 1, target == 0), value <= stated.bound
+                key = (met, area if met else -value, area, value, float(scale), float(shift))
+                best = key if best is None or key[:2] > best[:2] else best
+        if best is None:
+            raise OptionError("scales and shifts must not be empty.")
+        self.met_, _, self.auc_, self.value_, self.scale_, self.shift_ = best
+        return self
+
+    def transform(self, scores: Any, sensitive_features: Any) -> np.ndarray:
+        """(n,) the scores, those of the group moved. Groups not seen, and missing ones, keep theirs."""
+        check_is_fitted(self)
+        groups = Groups.of(sensitive_features)
+        s = np.asarray(scores, dtype=np.float64)
+        if s.shape != (len(groups),):
+            raise DataError(f"scores are {s.shape}, sensitive_features {len(groups)} rows.")
+        labels = groups.labels[0]
+        code = labels.index(self.group_) if self.group_ in labels else -2
+        return np.where(groups.codes[:, 0] == code, self.scale_ * s + self.shift_ * self.spread_, s)
+
+    def _read(self, scores: Any, sensitive_features: Any, y: Any) -> tuple[Groups, np.ndarray, np.ndarray]:
+        groups = Groups.of(sensitive_features)
+        s = np.asarray(scores, dtype=np.float64)
+        target = read_targets(y, len(groups))
+        if s.shape != (len(groups),) or not np.isfinite(s).all() or target is None:
+            raise DataError("scores must be (n,) finite numbers, with y and sensitive_features of the same rows.")
+        if len(groups.attributes) != 1 or len(groups.labels[0]) != 2 or (groups.codes < 0).any():
+            raise DataError("ScaleAndShift takes one attribute of two groups, known for every row.")
+        return groups, s, np.asarray(target, dtype=np.int64)

@@ -1,0 +1,123 @@
+"""Baselines for bounds on areas: proxy-Lagrangian, correlation penalty, scale and shift."""
+
+import numpy as np
+import pytest
+import torch
+
+import fairbound as fb
+from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.correlation import Correlation
+from fairbound.fairness.problem import FairProblem
+from fairbound.methods import SGDCorrelation
+from fairbound.methods.proxy_lagrangian import stationary
+from fairbound.models.mlp import MLP
+from fairbound.ranking.wins import auc
+from fairbound.solver.solve import solve
+
+
+def rows(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    group = np.where(rng.random(n) < 1 / (1 + np.exp(-2 * X[:, 1])), "a", "b")
+    y = (X[:, 0] + X[:, 1] + 0.5 * rng.normal(size=n) > 0.2).astype(int)
+    return X, y, group
+
+
+def problem(data, objective="auc", bound="auc_parity[group] <= 0.05", **options):
+    X, y, group = data
+    return FairProblem(MLP(3), X, y, group, bound, objective=objective, dtype=torch.float64, **options)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_stationary_distribution(seed):
+    matrix = torch.rand(3, 5, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) + 0.01
+    matrix = matrix / matrix.sum(-2, keepdim=True)
+    found = stationary(matrix)
+    assert torch.allclose((matrix @ found.unsqueeze(-1)).squeeze(-1), found, atol=1e-12)
+    assert torch.allclose(found, torch.linalg.matrix_power(matrix, 200)[..., 0], atol=1e-9)
+
+
+def test_one_step_of_the_proxy_lagrangian_by_hand():
+    made = problem(rows())
+    method = fb.ProxyLagrangian(step_size=0.3, dual_step_size=0.7)
+    start = torch.tensor([0.4, 0.6, -0.1, 0.0], dtype=torch.float64)
+    found = solve(made, method, budget="1 steps", sampling="full", x0=start, seed=0).state
+    full = made.full()
+    _, J = made.jacobian(start, full)
+    assert torch.allclose(found.x, start - 0.3 * J.mean(0), atol=1e-12)  # of the surrogates, all multipliers alike
+    D = torch.cat([torch.zeros(1), made.values(start, full, true=True).g * made.dual_scale]).double()
+    raised = torch.exp(0.7 * torch.outer(D, torch.full((3,), 1 / 3, dtype=torch.float64)))
+    assert torch.allclose(found.matrix, raised / raised.sum(0), atol=1e-12)
+
+
+def test_the_proxy_lagrangian_meets_a_bound_on_areas():
+    made = problem(rows())
+    found = solve(
+        made, fb.ProxyLagrangian(step_size=0.5, dual_step_size=0.5), budget="400 steps", sampling="full", seed=0
+    )
+    free = solve(problem(rows(), bound=None), fb.SGD(step_size=0.5), budget="200 steps", sampling="full", seed=0)
+    assert found.found and float(made.evaluate(free.last).g.max()) > 0.1
+    assert float(made.evaluate(found.x).f) < 0.35
+
+
+def test_the_correlation_and_its_slope():
+    for weight in (None, np.random.default_rng(1).uniform(0.5, 2, 300)):
+        made = problem(rows(), sample_weight=weight)
+        penalty, full = Correlation(made), made.full()
+        x = torch.tensor([0.4, -0.6, 0.1, 0.3], dtype=torch.float64)
+        value, slope = penalty.gradient(x, full)
+        s, g = made.all_scores(x).numpy(), made.groups.take(made.strata.order).codes[:, 0]
+        w = np.ones(300) if weight is None else made.row_weight.numpy()
+        cov = np.cov(s, g, aweights=w)
+        assert float(value) == pytest.approx(abs(cov[0, 1]) / np.sqrt(cov[0, 0] * cov[1, 1]), abs=1e-12)
+        for i in range(4):
+            step = torch.zeros(4, dtype=torch.float64)
+            step[i] = 1e-6
+            near = (penalty.value(x + step, full) - penalty.value(x - step, full)) / 2e-6
+            assert float(slope[i]) == pytest.approx(float(near), abs=1e-7)
+    assert float(Correlation(made).value(torch.zeros(4, dtype=torch.float64), full)) == 0.0  # a constant score
+
+
+def test_more_of_the_penalty_less_correlation():
+    made = problem(rows(), objective=None, bound=None)
+    found = [
+        solve(made, SGDCorrelation(strength=strength, step_size=0.2), budget="300 steps", sampling="full", seed=0).last
+        for strength in (0.0, 1.0)
+    ]
+    low = [float(Correlation(made).value(x, made.full())) for x in found]
+    assert low[1] < 0.5 * low[0]
+
+
+def test_scale_and_shift_meets_the_bound_and_is_the_best_of_the_grid():
+    X, y, group = rows(400)
+    scores = X[:, 0] + X[:, 1]
+    scales, shifts = (0.5, 1.0, 1.5), tuple(np.arange(-1.5, 1.6, 0.25))
+    made = fb.ScaleAndShift("auc_parity[group] <= 0.05", scales=scales, shifts=shifts).fit(scores, y, group)
+    moved = made.transform(scores, group)
+    assert made.met_ and fb.measure("auc_parity[group]", moved, y, group, threshold=0) <= 0.05
+    assert fb.measure("auc_parity[group]", scores, y, group, threshold=0) > 0.1
+    assert np.array_equal(moved[group != made.group_], scores[group != made.group_])
+    best = 0.0
+    for w1 in scales:
+        for w2 in shifts:
+            tried = np.where(group == made.group_, w1 * scores + w2 * scores.std(), scores)
+            if fb.measure("auc_parity[group]", tried, y, group, threshold=0) <= 0.05:
+                best = max(best, auc(tried, y == 1, y == 0))
+    assert auc(moved, y == 1, y == 0) == pytest.approx(best, abs=1e-12)
+
+
+def test_what_is_refused():
+    X, y, group = rows(40)
+    with pytest.raises(OptionError, match="order within"):
+        fb.ScaleAndShift("auc_parity[intra] <= 0.1").fit(X[:, 0], y, group)
+    with pytest.raises(OptionError, match="takes one auc_parity"):
+        fb.ScaleAndShift("demographic_parity <= 0.1").fit(X[:, 0], y, group)
+    with pytest.raises(DataError, match="two groups"):
+        fb.ScaleAndShift("auc_parity[group] <= 0.1").fit(X[:, 0], y, np.arange(40) % 3)
+    with pytest.raises(DataError, match="finite"):
+        fb.ScaleAndShift("auc_parity[group] <= 0.1").fit(X[:, 0] * np.nan, y, group)
+    with pytest.raises(DataError, match="no row is in group"):
+        fb.ScaleAndShift("auc_parity[group] <= 0.1", group="c").fit(X[:, 0], y, group)
+    for method in (fb.ProxyLagrangian, fb.SGDCorrelation):
+        with pytest.raises(OptionError):
+            method(step_size=0.0)
