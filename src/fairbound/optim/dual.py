@@ -25,21 +25,23 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, distributed
+from torch.nn import functional
 
-from fairbound.base.errors import FairboundError, NonFiniteError, OptionError
+from fairbound.base.errors import FairboundError, OptionError
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import Contrasts, dual_scale, seen_contrasts
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.plan import Plan
-from fairbound.fairness.pointwise import Pointwise, loss_named
+from fairbound.fairness.pointwise import LOSSES, Pointwise, loss_named
 from fairbound.methods.alm import ALM
 from fairbound.methods.primal import decayed, positive
-from fairbound.optim.means import Queue, RunningMeans, better, cells_behind, stated_values
-from fairbound.optim.rows import CellTable, training_rows
-from fairbound.optim.state import DualReport, by_name, check_options, checked_state, some
-from fairbound.rows.groups import Groups
+from fairbound.optim.batch import Batch, Keys, class_names, column_weights, refuse_probabilities
+from fairbound.optim.means import Queue, RunningMeans, better, cells_behind, report_of, stated_values
+from fairbound.optim.rows import training_rows
+from fairbound.optim.state import DualReport, check_options, checked_state, not_finite
+from fairbound.rows.groups import Groups, label_text
 
-FORMAT = 1
+FORMAT = 2
 MEMORY = 2048
 MEMORY_PER_CELL = 32
 
@@ -55,7 +57,12 @@ class Dual:
         anything else goes through Groups.of, and `encode` gives the codes.
     group_names: labels of the codes, {attribute: labels} or a sequence for one attribute. Without `groups` (streaming)
         every combination is assumed to occur with both labels.
-    loss: "logistic", "hinge", "squared", or a function (scores (B,), targets (B,)) -> (B,) that autograd can follow.
+    classes: None for labels 0 and 1 and one score per row; else the labels of the class numbers 0 to k - 1, or k: `loss` then
+        takes a score for every class, (B, k), and bounds on classes can be stated (they need no groups).
+    loss: "logistic" (with classes: cross-entropy), "hinge", "squared", or a function (scores (B,), targets (B,)) -> (B,) that
+        autograd can follow; with classes of scores (B, k).
+    soft_targets: labels may lie between 0 and 1: a row of label p counts as two, of label 1 with weight p and of label 0 with
+        weight 1 - p.
     dual_step_size (eta), penalty (rho), dual_every, dual_values, multiplier_bound, decay, decay_steps: as in ALM;
         k counts step() calls, and the first `dual_every` of them only measure. eta is per update: where dual_every is
         made smaller, make eta smaller by the same factor.
@@ -75,7 +82,9 @@ class Dual:
         groups: Any = None,
         targets: Any = None,
         group_names: Mapping[str, Sequence[str]] | Sequence[str] | None = None,
+        classes: int | Sequence[Any] | None = None,
         loss: PerRowLoss = "logistic",
+        soft_targets: bool = False,
         dual_step_size: float = 1.0,
         penalty: float = 2.0,
         dual_every: int = 20,
@@ -98,18 +107,20 @@ class Dual:
         )
         check_options(dual_every, nonfinite, distributed)
         notions = constraints(stated)
-        classes = [b.text for b in notions if "groups" not in b.needs]
-        if classes:
-            raise OptionError(
-                f"Dual compares groups, and {classes[0]!r} speaks of a class; train with FairClassifier or formulate."
-            )
         if not notions:
             raise OptionError(
                 "Dual needs at least one bound, as in 'demographic_parity <= 0.02'; without one use your own loss."
             )
-        rows = training_rows(groups, targets, group_names)
+        self.classes = class_names(classes)
+        compared = [b.text for b in notions if "groups" in b.needs]
+        if compared and groups is None and group_names is None:
+            raise OptionError(
+                f"{compared[0]!r} compares groups: Dual needs groups= and targets= of the training rows, or group_names= for "
+                "streaming data."
+            )
+        rows = training_rows(groups, targets, group_names, len(self.classes))
         self.groups = Groups(rows.codes[:0], rows.attributes, rows.labels)
-        self.plan: Plan = compile_plan(notions, rows)
+        self.plan: Plan = compile_plan(notions, rows, classes=None if classes is None else self.classes)
         if self.plan.beyond_means:
             raise OptionError(
                 f"Dual keeps means over groups, and {notions[0].text!r} needs more; train with FairClassifier."
@@ -117,22 +128,39 @@ class Dual:
         self.nonfinite, self.distributed = nonfinite, distributed
         self.memory = max(MEMORY, MEMORY_PER_CELL * self.plan.n_cells) if memory is None else memory
         positive(memory=self.memory)
-        self._loss = loss_named(loss)
-        if self._loss.per_class:
+        outputs = 1 if classes is None else len(self.classes)
+        self._loss = loss_named("cross_entropy" if loss == "logistic" and outputs > 1 else loss, outputs)
+        if self._loss.per_class != (outputs > 1):
             raise OptionError(
-                f"the loss {self._loss.name!r} takes a score for every class; Dual takes one score per row."
+                f"the loss {self._loss.name!r} takes {'a score for every class' if outputs == 1 else 'one score per row'}; "
+                f"{'give classes= too' if outputs == 1 else 'leave classes= out'}."
             )
+        for bound in notions:
+            bound.check_model(outputs, rows.targets)
+        if soft_targets and outputs > 1:
+            raise OptionError("soft_targets are shares of the label 1; leave classes= out.")
+        self.soft_targets = soft_targets
         self._kinds = [f.trained(self._loss) for f in self.plan.functions]
         true = [f.exact(self._loss) for f in self.plan.functions]
         both = dual_values == "surrogate" and self._kinds != true
-        self._means = RunningMeans(self.plan, [true, self._kinds] if both else [true], self._loss, self.memory)
+        self._of_logits = self._loss is LOSSES["logistic"] or any(kind is not self._loss for kind in true)
+        self._keys = Keys(self.plan, self.groups, len(self.classes), outputs)
+        statistics = [true, self._kinds] if both else [true]
+        self._means = RunningMeans(self.plan, statistics, self._loss, self.memory, self._keys)
         self._contrasts = Contrasts(self.plan)
         self._scale = torch.as_tensor(dual_scale(self.plan, self._kinds))
-        self._cells = CellTable(self.plan, [len(names) for names in self.groups.labels])
         self._state = self._fresh()
         self._place = torch.device("cpu"), torch.float32
-        self._row_weights: Tensor | None = None
+        self._own: Tensor | None = None
+        self._others: list[tuple[Pointwise, Tensor]] = []
         self._constant = 0.0
+
+    def __repr__(self) -> str:
+        stated = ", ".join(repr(b.text) for b in self.plan.notions)
+        sizes = {name: len(known) for name, known in zip(self.groups.attributes, self.groups.labels, strict=True)}
+        by = f", groups={sizes}" if sizes else ""
+        many = "" if self._keys.outputs == 1 else f", classes={len(self.classes)}"
+        return f"Dual({stated}{by}{many}, m={self.m}, steps={self._state['k']}, largest multiplier={float(self._state['multipliers'].max()):.3g})"
 
     def _fresh(self) -> dict[str, Any]:
         """What changes beside the running means. smallest: of each bound's estimates at updates. k: steps; weighed: k
@@ -144,8 +172,6 @@ class Dual:
             **dict.fromkeys(numbers, 0),
             "processes": 1,
         }
-
-    # -- what can be read ---------------------------------------------------------------------------------------
 
     @property
     def m(self) -> int:
@@ -183,65 +209,53 @@ class Dual:
 
     def report(self) -> DualReport:
         """Values, multipliers, caps, and groups that batches lacked."""
-        s, names = self._state, self.plan.cell_names
-        y = s["multipliers"]
-        compared = self.plan.used_cells().tolist()
-        lacked, rows = self._means.lacked().tolist(), self._means.latest()[1].tolist()
-        values = self.values()
-        return DualReport(
-            steps=s["k"],
-            batches=self._means.seen_batches,
-            rows=self._means.seen_rows,
-            skipped=s["skipped"],
-            values=values,
-            bounds={n.text: float(n.stated) for n in self.plan.notions},
-            smallest={
-                b.text: better(b, values[b.text], v) if values[b.text] == values[b.text] else math.nan
-                for b, v in zip(self.plan.notions, s["smallest"].tolist(), strict=True)
-            },
-            multipliers={self.names[i]: float(y[i]) for i in y.nonzero().flatten().tolist()},
-            at_cap=tuple(self.names[i] for i in (y >= self.config.multiplier_bound).nonzero().flatten().tolist()),
-            lacking=by_name((names[c], int(lacked[c])) for c in compared if lacked[c]),
-            unmeasured=tuple(by_name((names[c], 1) for c in compared if not rows[c])),
-            processes=s["processes"],
-        )
+        return report_of(self.plan, self._state, self._means, self.values(), self.config.multiplier_bound)
 
     # -- the two calls of a loop --------------------------------------------------------------------------------
 
-    def loss(self, scores: Tensor, targets: Tensor, group: Tensor, *, observe: bool = True) -> Tensor:
+    def loss(
+        self, scores: Tensor, targets: Any, group: Any = None, *, weight: Any = None, observe: bool = True
+    ) -> Tensor:
         """() mean loss of the batch plus w . g, to call .backward() on; in float32 at least.
 
-        scores: (B,) or (B, 1), higher is more positive. targets: (B,) in {0, 1}. group: (B,) or (B, A) codes, -1
-        missing: such a row enters the mean loss only. observe: False where the batch must not enter the running
-        estimates (validation, or an LBFGS closure, which tries points; see `observe`).
-        Raises: OptionError (shapes), DataError (labels, codes), NonFiniteError naming batch, constraints and groups.
+        scores: (B,) or (B, 1), higher is more positive; with classes (B, k). targets: (B,) in {0, 1}, or class numbers. group:
+        (B,) or (B, A) codes, -1 missing: such a row enters the mean loss only. weight: (B,) >= 0, what each row counts for
+        in the loss, whose sum is divided by B, and in the rates of its groups.
+        observe: False where the batch must not enter the running estimates (validation, or an LBFGS closure, which tries points; see
+        `observe`).
+        Raises: OptionError (shapes; probabilities in place of scores), DataError (labels, codes), NonFiniteError naming batch,
+        constraints and groups.
         """
-        s, y, cells = self._rows(scores, targets, group)
-        per_row = self._loss.value(s, y).to(s.dtype)
-        if not self._usable(s, per_row, cells, observe):
+        batch = self._read(scores, targets, group, weight)
+        s, y, keys = batch.scores, batch.y, batch.keys
+        own = None if self._own is None else self._own.take(keys)
+        if batch.weight is not None:
+            own = batch.weight if own is None else own * batch.weight
+        value = self._weighted_loss(s, y, own, batch.rows)
+        for kind, by_key in self._others:
+            part = by_key.take(keys)
+            part = part if batch.weight is None else part * batch.weight
+            value = value + torch.dot(part.div_(batch.rows), kind.value(s, y))
+        if not self._usable(value, batch, observe):
             return torch.zeros((), dtype=s.dtype, device=s.device, requires_grad=True)
         if observe:
-            self._means.queue.add(s, per_row, y, cells, self._state["k"])
-        if self._row_weights is None:
-            return per_row.mean()
-        v = self._row_weights.take(cells)
-        own, others = torch.ones_like(y), []
-        for kind, columns in zip(self._kinds, self._means.columns_of, strict=True):
-            part = v if len(columns) == v.shape[1] else v[:, columns]
-            part = part.squeeze(1) if part.shape[1] == 1 else part.sum(1)
-            if kind is self._loss:
-                own += part
-            else:
-                others.append(torch.dot(part.div_(len(s)), kind.value(s, y)))
-        return sum(others, torch.dot(own.div_(len(s)), per_row)) + self._constant
+            self._means.queue.add(batch, self._state["k"])
+        return value + self._constant if self._constant else value
+
+    def _weighted_loss(self, s: Tensor, y: Tensor, own: Tensor | None, rows: int) -> Tensor:
+        """() the sum of the rows' losses, each times its weight `own` (B,), over `rows`."""
+        if self._loss is LOSSES["logistic"]:
+            mean = functional.binary_cross_entropy_with_logits(s, y, own)
+            return mean if len(s) == rows else mean * (len(s) / rows)
+        per_row = self._loss.value(s, y).to(s.dtype)
+        return per_row.mean() if own is None else torch.dot(own, per_row) / rows
 
     @torch.no_grad()
-    def observe(self, scores: Tensor, targets: Tensor, group: Tensor) -> None:
+    def observe(self, scores: Tensor, targets: Any, group: Any = None, *, weight: Any = None) -> None:
         """Let a batch enter the running estimates without a loss; arguments as in `loss`."""
-        s, y, cells = self._rows(scores.detach(), targets, group)
-        per_row = self._loss.value(s, y).to(s.dtype)
-        if self._usable(s, per_row, cells, True):
-            self._means.queue.add(s, per_row, y, cells, self._state["k"])
+        batch = self._read(scores.detach(), targets, group, weight)
+        if self._usable(self._weighted_loss(batch.scores, batch.y, batch.weight, batch.rows), batch, True):
+            self._means.queue.add(batch, self._state["k"])
 
     @torch.no_grad()
     def step(self) -> None:
@@ -259,55 +273,34 @@ class Dual:
         else:
             self._means.shorten(world)
 
-    def _rows(self, scores: Tensor, targets: Tensor, group: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores (B,) and targets (B,) in float32 at least, and cells (B, C)."""
-        if scores.dim() == 2 and scores.shape[1] == 1:
-            scores = scores.squeeze(1)
-        if scores.dim() != 1 or not scores.is_floating_point() or not len(scores):
-            raise OptionError(
-                f"scores must be floating (B,) or (B, 1), one real score per row and at least one row, "
-                f"got {scores.dtype} {tuple(scores.shape)}. Several classes are not supported: pass the "
-                "score of the class that counts as positive against the rest."
-            )
-        s = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
-        if (s.device, s.dtype) != self._place:
-            self._move(s.device, s.dtype)
-        try:
-            codes = torch.as_tensor(group, device=s.device)
-        except (TypeError, ValueError):
-            raise OptionError("group must hold integer codes, as dual.encode(sensitive_features) gives.") from None
-        labels = torch.as_tensor(targets, device=s.device)
-        shapes = tuple(labels.shape), tuple(codes.shape)
-        labels, codes = labels.reshape(-1), codes.unsqueeze(1) if codes.dim() == 1 else codes
-        attributes = len(self.groups.attributes)
-        if len(labels) != len(s) or codes.shape != (len(s), attributes) or codes.is_floating_point():
-            raise OptionError(
-                f"targets must be ({len(s)},) and group integer codes ({len(s)}, {attributes}), one "
-                f"column for each of {self.groups.attributes}, got {shapes[0]} and {codes.dtype} "
-                f"{shapes[1]}."
-            )
-        return s, labels.to(s.dtype), self._cells(codes.long(), labels, self.groups)
+    def _read(self, scores: Tensor, targets: Any, group: Any, weight: Any) -> Batch:
+        """The batch, checked. Whole numbers among the targets are looked for until the multipliers first move."""
+        s = scores
+        dtype = torch.float32 if s.dtype in (torch.float16, torch.bfloat16) else s.dtype
+        if (s.device, dtype) != self._place and s.is_floating_point():
+            self.to(s.device, dtype)
+        careful = self._state["k"] < self.config.dual_every
+        if careful and self._of_logits:
+            refuse_probabilities(s)
+        return self._keys.read(s, targets, group, weight, self.soft_targets, careful)
 
-    def _usable(self, s: Tensor, per_row: Tensor, cells: Tensor, observe: bool) -> bool:
-        """Whether every score and loss is finite; raises or skips the batch where one is not."""
-        state = self._state
+    def _usable(self, value: Tensor, batch: Batch, observe: bool) -> bool:
+        """Whether every score and loss is finite; raises or skips the batch where one is not. value: the batch's loss."""
+        state, s = self._state, batch.scores.detach()
         state["calls"] += observe
-        total = float(torch.dot(s.detach(), per_row.detach()))
+        total = value.item() if self._loss is LOSSES["logistic"] else float(value.detach() + 0 * s.sum())
         if total - total == 0.0:
             return True
-        bad = ~(torch.isfinite(s) & torch.isfinite(per_row)).detach()
+        per_row = self._loss.value(s, batch.y)
+        finite = torch.isfinite(s) if s.dim() == 1 else torch.isfinite(s).all(1)
+        bad = ~(finite & torch.isfinite(per_row)).detach()
         if not bool(bad.any()):
             return True
         if self.nonfinite == "skip":
             state["skipped"] += 1
             return False
-        names, groups = self.plan.touched(cells[bad].flatten().tolist())
-        raise NonFiniteError(
-            f"scores or losses are NaN or infinite in {int(bad.sum())} of {len(s)} rows of batch {state['calls']}"
-            + (f"; groups {some(groups)}; constraints {some(names)}" if groups else "; no bound is on their groups")
-            + ". Nothing of the batch entered the multipliers. Look for NaN or huge values in these rows, lower the "
-            "learning rate, or use Dual(..., nonfinite='skip') to skip and count such batches."
-        )
+        names, groups = self.plan.touched(self._keys.table[batch.keys[bad]].flatten().tolist())
+        raise not_finite(int(bad.sum()), len(s), state["calls"], names, groups)
 
     # -- multipliers --------------------------------------------------------------------------------------------
 
@@ -335,29 +328,38 @@ class Dual:
         self._weigh()
 
     def _weigh(self) -> None:
-        """Weight of a row by cell, (K + 1,), the last for rows in none; and the constant -w . bounds.
+        """Weights of a row's loss, and of each other row function, by its key; and the constant -w . bounds.
 
         A contrast whose rarest cell has a fraction of a row per step enters with that fraction of its weight, so that
         no row weighs more than w.
         """
         s, means = self._state, self._means.state
+        self._own, self._others, self._constant = None, [], 0.0
         if not bool(s["w"].any()):
-            self._row_weights, self._constant = None, 0.0
             return
         memo = self._contrasts.values(means["mean"][:, -1])[1]
         often = torch.cat([(means["rows"] / s["weighed"]).clamp_max(1), means["rows"].new_ones(1)])
         w = s["w"] * often[cells_behind(self.plan, self._contrasts, memo)].amin(-1)
-        share = means["rows"] / means["total_rows"]
+        share = means["mass"] / means["total_rows"]
         v = torch.where(share > 0, self._contrasts.vjp(w, memo) / share.clamp_min(1e-300), 0.0)
-        self._row_weights = torch.cat([v, v.new_zeros(1)]).to(*self._place)
+        by_cell = torch.cat([v, v.new_zeros(1)]).to(*self._place)
+        for kind, columns in zip(self._kinds, self._means.columns_of, strict=True):
+            by_key = column_weights(self._keys.table, columns, by_cell)
+            if kind is self._loss:
+                self._own = by_key + (1 if self._own is None else self._own)
+            else:
+                self._others.append((kind, by_key))
         self._constant = -float(w @ self._contrasts.bounds)
 
-    def _move(self, device: torch.device, dtype: torch.dtype) -> None:
-        """Rows are kept and looked up where the scores are; sums and multipliers stay on the CPU."""
-        self._place = device, dtype
-        self._cells.to(device)
-        self._means.queue.to(device)
+    def to(self, device: Any = None, dtype: torch.dtype | None = None) -> Dual:
+        """Itself, ready for scores on this device and of this dtype; `loss` does so by itself when scores move. Rows are kept and
+        looked up there; sums and multipliers stay on the CPU."""
+        place = torch.device(device) if device is not None else self._place[0]
+        self._place = place, dtype or self._place[1]
+        self._keys.to(place)
+        self._means.queue.to(place)
         self._weigh()
+        return self
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
@@ -368,6 +370,8 @@ class Dual:
             "cells": list(self.plan.cell_names),
             "loss": self._loss.name,
             "dual_values": self.config.dual_values,
+            "classes": [str(label_text(c)) for c in self.classes],
+            "outputs": self._keys.outputs,
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -388,7 +392,7 @@ class Dual:
         here = {"format": FORMAT, **self._identity()}
         fresh = {**self._fresh(), **self._means.fresh()}
         state = checked_state(state_dict, fresh, here, self.config.multiplier_bound, ("queue",))
-        queue = Queue.of(state_dict["queue"], len(self.plan.columns), self.plan.n_cells)
+        queue = Queue.of(state_dict["queue"], self._keys)
         self._state = {key: state[key] for key in self._fresh()}
         self._means.state, self._means.queue = {key: state[key] for key in self._means.fresh()}, queue
-        self._move(*self._place)
+        self.to(*self._place)

@@ -21,6 +21,8 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.contrasts import Contrasts, Memo, seen_contrasts
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise
+from fairbound.optim.batch import Batch, Keys
+from fairbound.optim.state import DualReport, by_name
 
 QUEUE_ROWS = 1 << 16  # rows kept before they are summed, where no update comes first
 
@@ -29,61 +31,78 @@ QUEUE_ROWS = 1 << 16  # rows kept before they are summed, where no update comes 
 class Queue:
     """Rows of the latest batches, as they came: what running sums are made of, now and then, in one go.
 
-    values: (3, B) scores, losses and targets of each batch; cells: (B, C); steps: the optimiser step each came in.
+    scores: (B,) or (B, k) of each batch; keys: (B,); weights: (B,), or None for equal ones; steps: the optimiser step each came
+    in; sizes: the rows that the loop gave.
     """
 
-    values: list[Tensor] = field(default_factory=list)
-    cells: list[Tensor] = field(default_factory=list)
+    scores: list[Tensor] = field(default_factory=list)
+    keys: list[Tensor] = field(default_factory=list)
+    weights: list[Tensor | None] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
     rows: int = 0
 
-    def add(self, scores: Tensor, losses: Tensor, y: Tensor, cells: Tensor, step: int) -> None:
-        """A batch of step `step`: scores, losses and labels (B,), cells (B, C)."""
-        self.values.append(torch.stack([scores.detach(), losses.detach(), y]))
-        self.cells.append(cells)
+    def add(self, batch: Batch, step: int) -> None:
+        """A batch of step `step`."""
+        self.scores.append(batch.scores.detach())
+        self.keys.append(batch.keys)
+        self.weights.append(batch.weight)
         self.steps.append(step)
-        self.rows += len(cells)
+        self.sizes.append(batch.rows)
+        self.rows += batch.rows
 
     def to(self, device: torch.device) -> None:
-        self.values = [v.to(device) for v in self.values]
-        self.cells = [c.to(device) for c in self.cells]
+        self.scores = [s.to(device) for s in self.scores]
+        self.keys = [k.to(device) for k in self.keys]
+        self.weights = [None if w is None else w.to(device) for w in self.weights]
 
-    def joined(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """All rows: values (3, N), cells (N, C), number of the batch (N,), and rows that came in later steps (N,)."""
-        sizes, steps = np.array([len(c) for c in self.cells]), np.array(self.steps)
-        until = np.cumsum(sizes)
+    def joined(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor]:
+        """All rows: scores (N,) or (N, k), keys (N,), weights (N,) or None, number of the batch (N,), and rows that came in
+        later steps (N,)."""
+        entries, steps = np.array([len(k) for k in self.keys]), np.array(self.steps)
+        until = np.cumsum(self.sizes)
         age = self.rows - until[np.searchsorted(steps, steps, side="right") - 1]
-        per_row = torch.as_tensor(np.repeat(np.stack([np.arange(len(sizes)), age]), sizes, axis=1))
-        number, later = per_row.to(self.cells[0].device)
-        return torch.cat(self.values, dim=1), torch.cat(self.cells), number, later
+        per_row = torch.as_tensor(np.repeat(np.stack([np.arange(len(entries)), age]), entries, axis=1))
+        number, later = per_row.to(self.keys[0].device)
+        weight = None
+        if any(w is not None for w in self.weights):
+            pairs = zip(self.weights, self.scores, strict=True)
+            weight = torch.cat([s.new_ones(len(s)) if w is None else w for w, s in pairs])
+        return torch.cat(self.scores), torch.cat(self.keys), weight, number, later
 
     def plain(self) -> dict[str, Any]:
         """Lists of CPU tensors and numbers."""
         return {
-            "values": [v.to("cpu", copy=True) for v in self.values],
-            "cells": [c.to("cpu", copy=True) for c in self.cells],
+            "scores": [s.to("cpu", copy=True) for s in self.scores],
+            "keys": [k.to("cpu", copy=True) for k in self.keys],
+            "weights": [None if w is None else w.to("cpu", copy=True) for w in self.weights],
             "steps": list(self.steps),
+            "sizes": list(self.sizes),
         }
 
     @classmethod
-    def of(cls, saved: Any, columns: int, none: int) -> Queue:
+    def of(cls, saved: Any, keys: Keys) -> Queue:
         """The rows that `plain` gave. Raises: CheckpointError where they are not such rows."""
+        shape = () if keys.outputs == 1 else (keys.outputs,)
         try:
-            values, cells = [v.clone() for v in saved["values"]], [c.clone() for c in saved["cells"]]
-            steps = list(saved["steps"])
-            fits = (
-                len(saved) == 3
-                and len(values) == len(cells) == len(steps)
-                and steps == sorted(steps)
-                and all(
-                    v.shape == (3, len(c))
-                    and c.shape[1] == columns
-                    and c.dtype == torch.int64
-                    and bool(torch.isfinite(v).all() & ((c >= 0) & (c <= none)).all())
-                    for v, c in zip(values, cells, strict=True)
-                )
+            made = cls(
+                [v.clone() for v in saved["scores"]],
+                [k.clone() for k in saved["keys"]],
+                [None if w is None else w.clone() for w in saved["weights"]],
+                list(saved["steps"]),
+                list(saved["sizes"]),
             )
-        except (TypeError, KeyError, AttributeError, IndexError) as error:
+            parts = list(zip(made.scores, made.keys, made.weights, made.steps, made.sizes, strict=True))
+            fits = len(saved) == 5 and made.steps == sorted(made.steps)
+            for s, k, w, _, size in parts:
+                fits = fits and (
+                    s.shape == (len(k), *shape)
+                    and k.dtype == torch.int64
+                    and len(k) in (size, 2 * size)
+                    and bool(torch.isfinite(s).all() & ((k >= -keys.n) & (k < keys.n)).all())
+                    and (w is None or (w.shape == k.shape and bool((torch.isfinite(w) & (w >= 0)).all())))
+                )
+        except (TypeError, KeyError, AttributeError, IndexError, ValueError) as error:
             raise CheckpointError(
                 f"the state of Dual has unreadable recent rows ({type(error).__name__}: {error}); "
                 "pass what state_dict() returned."
@@ -92,26 +111,29 @@ class Queue:
             raise CheckpointError(
                 "the state of Dual has recent rows of other shapes, or with NaN; use an earlier checkpoint."
             )
-        return cls(values, cells, steps, sum(len(c) for c in cells))
+        made.rows = sum(made.sizes)
+        return made
 
 
 class RunningMeans:
     """memory: in rows. statistics: for each, one function per row function of the plan, whose means over cells are kept.
     loss: the function whose values come with the rows. world: number of processes that are summed over.
 
-    state: mean (K, S), weight (K,): means and their effective rows, at the last update. rows (K,), lacked (K,): all
-    rows seen till then, and batches without one; total_rows, total_batches. window (K, 1 + S): decayed counts and sums
-    since then, of the window_rows in window_batches no longer in the queue; tally (K, 2): their rows and lacks.
+    state: mean (K, S), weight (K,): means and their effective weight, at the last update. rows (K,), lacked (K,), mass (K,):
+    all rows seen till then, batches without one, and the rows' weight; total_rows, total_batches. window (K, 1 + S): decayed
+    weights and sums since then, of the window_rows in window_batches no longer in the queue; tally (K, 3): their rows, lacks
+    and weight.
     """
 
-    def __init__(self, plan: Plan, statistics: list[list[Pointwise]], loss: Pointwise, memory: float):
-        self.plan, self.statistics, self.loss, self.memory = plan, statistics, loss, memory
+    def __init__(self, plan: Plan, statistics: list[list[Pointwise]], loss: Pointwise, memory: float, keys: Keys):
+        self.plan, self.statistics, self.loss, self.memory, self.keys = plan, statistics, loss, memory, keys
         self.columns_of = [[j for j, c in enumerate(plan.columns) if c.function == f] for f in plan.functions]
         self.state, self.queue = self.fresh(), Queue()
 
     def fresh(self) -> dict[str, Any]:
         k, s = self.plan.n_cells, len(self.statistics)
-        shapes = {"mean": (k, s), "weight": (k,), "rows": (k,), "lacked": (k,), "window": (k, 1 + s), "tally": (k, 2)}
+        shapes = {"mean": (k, s), "weight": (k,), "rows": (k,), "lacked": (k,), "mass": (k,)}
+        shapes |= {"window": (k, 1 + s), "tally": (k, 3)}
         numbers = ("total_rows", "total_batches", "window_rows", "window_batches")
         return {
             **{name: torch.zeros(shape, dtype=torch.float64) for name, shape in shapes.items()},
@@ -132,20 +154,26 @@ class RunningMeans:
         s, queue, k = self.state, self.queue, self.plan.n_cells
         if not queue.rows:
             return s["window"].clone(), s["tally"].clone()
-        (scores, losses, y), cells, batch, age = queue.joined()
+        scores, keys, weight, batch, age = queue.joined()
+        y, cells = torch.remainder(keys, self.keys.classes).to(scores.dtype), self.keys.table[keys]
         dtype = _exact(scores.device)
         entries = torch.ones(*cells.shape, 1 + len(self.statistics), dtype=dtype, device=scores.device)
         for slot, kinds in enumerate(self.statistics, start=1):
             for kind, columns in zip(kinds, self.columns_of, strict=True):
-                phi = losses if kind is self.loss else kind.value(scores, y)
-                entries[:, columns, slot] = phi.to(dtype).unsqueeze(1)
+                entries[:, columns, slot] = kind.value(scores, y).to(dtype).unsqueeze(1)
+        if weight is not None:
+            entries *= weight.to(dtype).view(-1, 1, 1)
+        mass = entries[..., 0].flatten().clone()
         entries *= torch.exp(age.to(dtype) * (-world / self.memory)).view(-1, 1, 1)
         sums = entries.new_zeros(k + 1, entries.shape[-1]).index_add_(0, cells.flatten(), entries.flatten(0, 1))
-        met = torch.unique(batch.unsqueeze(1) * (k + 1) + cells) % (k + 1)
-        rows, batches = (torch.bincount(c, minlength=k + 1) for c in (cells.flatten(), met))
-        tally = torch.stack([rows, len(queue.steps) - batches], dim=1)
+        known = cells if weight is None else torch.where(weight.unsqueeze(1) > 0, cells, k)
+        met = torch.zeros(len(queue.steps), k + 1, dtype=torch.bool, device=cells.device)
+        met[batch.unsqueeze(1), known] = True
+        rows, batches = torch.bincount(known.flatten(), minlength=k + 1), met.sum(0)
+        masses = entries.new_zeros(k + 1).index_add_(0, cells.flatten(), mass)
+        tally = torch.stack([rows.to(dtype), (len(queue.steps) - batches).to(dtype), masses], dim=1)
         kept = math.exp(-queue.rows * world / self.memory)
-        return s["window"] * kept + sums[:k].cpu().double(), s["tally"] + tally[:k].cpu()
+        return s["window"] * kept + sums[:k].cpu().double(), s["tally"] + tally[:k].cpu().double()
 
     def latest(self) -> tuple[Tensor, Tensor]:
         """(K, S) means and (K,) rows seen, with what this process has seen since the last update."""
@@ -175,7 +203,9 @@ class RunningMeans:
             window, tally, totals = (f.view_as(p) for f, p in zip(flat, parts, strict=True))
         rows, batches = (int(t) for t in totals.tolist())
         s["mean"], s["weight"] = self._joined(window, rows)
-        s["rows"], s["lacked"] = s["rows"] + tally[:, 0], s["lacked"] + tally[:, 1]
+        s["rows"], s["lacked"], s["mass"] = (
+            before + more for before, more in zip((s["rows"], s["lacked"], s["mass"]), tally.T, strict=True)
+        )
         s["total_rows"] += rows
         s["total_batches"] += batches
         s["window"], s["tally"] = torch.zeros_like(window), torch.zeros_like(tally)
@@ -225,3 +255,29 @@ def cells_behind(plan: Plan, contrasts: Contrasts, memo: Memo | None) -> Tensor:
     if memo is None or memo.compared is None or len(plan.ratios):
         return torch.as_tensor(plan.cells_of)
     return torch.where(contrasts.coefficient != 0, memo.compared, plan.n_cells)
+
+
+def report_of(
+    plan: Plan, state: dict[str, Any], means: RunningMeans, values: dict[str, float], cap: float
+) -> DualReport:
+    """Where a Dual stands. state: of the Dual; values: of its bounds, by text; cap: what no multiplier exceeds."""
+    y, names = state["multipliers"], plan.cell_names
+    compared = plan.used_cells().tolist()
+    lacked, rows = means.lacked().tolist(), means.latest()[1].tolist()
+    return DualReport(
+        steps=state["k"],
+        batches=means.seen_batches,
+        rows=means.seen_rows,
+        skipped=state["skipped"],
+        values=values,
+        bounds={n.text: float(n.stated) for n in plan.notions},
+        smallest={
+            b.text: better(b, values[b.text], v) if values[b.text] == values[b.text] else math.nan
+            for b, v in zip(plan.notions, state["smallest"].tolist(), strict=True)
+        },
+        multipliers={plan.names[i]: float(y[i]) for i in y.nonzero().flatten().tolist()},
+        at_cap=tuple(plan.names[i] for i in (y >= cap).nonzero().flatten().tolist()),
+        lacking=by_name((names[c], int(lacked[c])) for c in compared if lacked[c]),
+        unmeasured=tuple(by_name((names[c], 1) for c in compared if not rows[c])),
+        processes=state["processes"],
+    )

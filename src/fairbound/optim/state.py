@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.base.errors import CheckpointError, OptionError
+from fairbound.base.errors import CheckpointError, NonFiniteError, OptionError
 
 SIGNED = ("g", "mean", "window", "smallest")
 CAPPED = ("multipliers", "w")
@@ -23,7 +23,7 @@ class DualReport:
     steps, batches, rows: step() calls, loss() calls counted, and their rows (over all processes, as of the last update,
     plus this process since). skipped: batches left out for NaN or infinity.
     values: running estimate of each stated bound's metric, NaN before it could be measured. bounds: what was asked.
-    smallest: the smallest estimate at any update. multipliers: contrast name -> multiplier, those above 0.
+    smallest: the estimate nearest to what is asked for at any update. multipliers: contrast name -> multiplier, those above 0.
     at_cap: contrasts whose multiplier is at multiplier_bound: the bound is likely out of reach.
     lacking: group -> batches without a row of it. unmeasured: groups without a row in any batch so far.
     processes: how many processes the last update joined.
@@ -46,12 +46,7 @@ class DualReport:
         lines = [f"{self.steps} steps, {self.batches} batches, {self.rows} rows, {self.processes} process(es)"]
         for text, value in self.values.items():
             where = (
-                "not measured yet"
-                if math.isnan(value)
-                else (
-                    f"{value:.4g}, {'within' if value <= self.bounds[text] else 'above'} the bound; "
-                    f"smallest so far {self.smallest[text]:.4g}"
-                )
+                "not measured yet" if math.isnan(value) else _where(text, value, self.bounds[text], self.smallest[text])
             )
             lines.append(f"{text}: {where}")
         if self.at_cap:
@@ -67,6 +62,13 @@ class DualReport:
         if self.skipped:
             lines.append(f"{self.skipped} batches skipped for NaN or infinite scores or losses.")
         return "\n".join(lines)
+
+
+def _where(text: str, value: float, bound: float, best: float) -> str:
+    """Where a bound's estimate stands."""
+    if ">=" in text:
+        return f"{value:.4g}, {'within' if value >= bound else 'below'} the bound; largest so far {best:.4g}"
+    return f"{value:.4g}, {'within' if value <= bound else 'above'} the bound; smallest so far {best:.4g}"
 
 
 def checked_state(
@@ -145,3 +147,14 @@ def check_options(dual_every: object, nonfinite: str, distributed: bool) -> None
             "nonfinite='skip' cannot be used with distributed=True: a process that skips its "
             "backward pass leaves the others waiting for its gradients. Use nonfinite='raise'."
         )
+
+
+def not_finite(bad: int, rows: int, number: int, names: Sequence[str], groups: Sequence[str]) -> NonFiniteError:
+    """The error of a batch with `bad` of its `rows` NaN or infinite. number: of the batch; names, groups: constraints and groups
+    that they are in."""
+    return NonFiniteError(
+        f"scores or losses are NaN or infinite in {bad} of {rows} rows of batch {number}"
+        + (f"; groups {some(groups)}; constraints {some(names)}" if groups else "; no bound is on their groups")
+        + ". Nothing of the batch entered the multipliers. Look for NaN or huge values in these rows, lower the "
+        "learning rate, or use Dual(..., nonfinite='skip') to skip and count such batches."
+    )

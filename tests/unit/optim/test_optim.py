@@ -480,7 +480,7 @@ def test_a_resumed_loop_is_bit_for_bit_the_unbroken_one(at, values):
             assert torch.equal(one[key], two[key]), key
         elif key != "queue":
             assert one[key] == two[key], key
-    assert all(map(torch.equal, one["queue"]["values"], two["queue"]["values"]))
+    assert all(map(torch.equal, one["queue"]["scores"], two["queue"]["scores"]))
     assert all(torch.equal(a, b) for a, b in zip(whole[1].parameters(), second[1].parameters(), strict=True))
 
 
@@ -505,6 +505,10 @@ def changed(**values):
     return lambda state: state | values
 
 
+def recent(scores, keys):
+    return {"scores": [scores], "keys": [keys], "weights": [None], "steps": [2], "sizes": [len(keys)]}
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -524,19 +528,17 @@ def changed(**values):
         (changed(k=-1), "k = -1"),
         (changed(k="3"), "k = '3'"),
         (changed(queue=None), "unreadable recent rows"),
-        (changed(queue={"values": [], "cells": []}), "unreadable recent rows"),
+        (changed(queue={"scores": [], "keys": []}), "unreadable recent rows"),
         (
-            changed(queue={"values": [torch.zeros(3, 1)], "cells": [torch.zeros(2, 1).long()], "steps": [2]}),
+            changed(queue=recent(torch.zeros(3), torch.zeros(2).long())),
             "other shapes",
         ),
         (
-            changed(
-                queue={"values": [torch.full((3, 1), math.nan)], "cells": [torch.zeros(1, 1).long()], "steps": [2]}
-            ),
+            changed(queue=recent(torch.full((1,), math.nan), torch.zeros(1).long())),
             "NaN",
         ),
         (
-            changed(queue={"values": [torch.zeros(3, 1)], "cells": [torch.full((1, 1), 99)], "steps": [2]}),
+            changed(queue=recent(torch.zeros(1), torch.full((1,), 99))),
             "other shapes",
         ),
     ],

@@ -1,0 +1,210 @@
+"""A batch as a loop of one's own hands it over, made rows with one key each: which groups and which label it has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.plan import Plan
+from fairbound.optim.state import some
+from fairbound.rows.groups import MISSING, Groups
+
+MOST_KEYS = 1 << 22
+
+
+@dataclass
+class Batch:
+    """B rows: scores (B,) or (B, k) in float32 at least, labels y (B,) of their dtype, keys (B,), weight (B,) or None.
+
+    rows: that the loop gave; a row with a soft label stands here twice.
+    """
+
+    scores: Tensor
+    y: Tensor
+    keys: Tensor
+    weight: Tensor | None
+    rows: int
+
+
+class Keys:
+    """One number for the groups and the label of a row, and the plan's cells of each number.
+
+    With one attribute the key is code * classes + label, where a code of -1 (missing) counts from the end of the table, as
+    in Python; with several they are joined to one code first.
+    """
+
+    def __init__(self, plan: Plan, groups: Groups, classes: int, outputs: int):
+        self.groups, self.classes, self.outputs = groups, classes, outputs
+        self.sizes = tuple(len(names) for names in groups.labels)
+        shape = [size + 1 for size in self.sizes]
+        self.n = math.prod(shape) * classes
+        if self.n > MOST_KEYS:
+            raise OptionError(
+                f"the attributes have {self.n // classes:,} combinations, more than Dual tabulates ({MOST_KEYS // classes:,}). Give "
+                "fewer attributes, or one crossed one."
+            )
+        codes = np.indices(shape).reshape(len(shape), -1).T if shape else np.zeros((1, 0), dtype=np.int64)
+        codes = np.where(codes == np.array(self.sizes, dtype=np.int64), MISSING, codes)  # the last of each is missing
+        repeated, labels = np.repeat(codes, classes, axis=0), np.tile(np.arange(classes), len(codes))
+        self.table = torch.as_tensor(plan.cells(repeated, labels))
+        strides = np.cumprod([1, *shape[:0:-1]])[::-1].copy() if shape else np.zeros(0, dtype=np.int64)
+        self.strides, self.ends = torch.as_tensor(strides * classes), torch.tensor(shape)
+
+    def to(self, device: torch.device) -> None:
+        """Where keys are made, and looked up."""
+        self.table, self.strides, self.ends = (t.to(device) for t in (self.table, self.strides, self.ends))
+
+    def read(self, scores: Tensor, targets: Any, group: Any, weight: Any, soft: bool, careful: bool) -> Batch:
+        """The batch. careful: whether targets are compared with whole numbers too; their range is looked at always.
+
+        Raises: OptionError for shapes, DataError for labels, codes and weights that cannot be.
+        """
+        s = self._scores(scores)
+        labels = torch.as_tensor(targets, device=s.device)
+        labels = labels if labels.dim() == 1 else labels.reshape(-1)
+        w = None if weight is None else self._weight(weight, s)
+        if soft and labels.is_floating_point():
+            return self._soft(s, labels, self._codes(group, s), w)
+        whole = labels if labels.dtype == torch.int64 else labels.long()
+        codes = self._codes(group, s)
+        if len(labels) != len(s):
+            raise OptionError(f"targets must be ({len(s)},), one for each row of scores, got {tuple(labels.shape)}.")
+        low, high = torch.aminmax(whole)
+        if (
+            low.item() < 0
+            or high.item() >= self.classes
+            or (careful and labels.is_floating_point() and not torch.equal(whole.to(labels.dtype), labels))
+        ):
+            self._refuse_labels(labels)
+        y = labels if labels.dtype == s.dtype else labels.to(s.dtype)
+        return Batch(s, y, self._keys(codes, whole), w, len(s))
+
+    def _scores(self, scores: Tensor) -> Tensor:
+        if self.outputs == 1 and scores.dim() == 2 and scores.shape[1] == 1:
+            scores = scores.squeeze(1)
+        fits = scores.dim() == 1 if self.outputs == 1 else scores.dim() == 2 and scores.shape[1] == self.outputs
+        if not fits or not scores.is_floating_point() or not len(scores):
+            asked = (
+                "(B,) or (B, 1), one real score per row" if self.outputs == 1
+                else f"(B, {self.outputs}), one real score per class"
+            )  # fmt: skip
+            more = " For several classes give Dual classes=." if self.outputs == 1 else ""
+            raise OptionError(
+                f"scores must be floating {asked} and at least one row, got {scores.dtype} {tuple(scores.shape)}.{more}"
+            )
+        return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+
+    def _codes(self, group: Any, s: Tensor) -> Tensor | None:
+        """(B,) of one attribute, (B, A) of several, None of none."""
+        attributes = len(self.sizes)
+        if group is None and not attributes:
+            return None
+        try:
+            codes = torch.as_tensor(group, device=s.device)
+        except (TypeError, ValueError, RuntimeError):
+            raise OptionError("group must hold integer codes, as dual.encode(sensitive_features) gives.") from None
+        if attributes == 1 and codes.dim() == 2 and codes.shape[1] == 1:
+            codes = codes.squeeze(1)
+        wanted = (len(s),) if attributes == 1 else (len(s), attributes)
+        if tuple(codes.shape) != wanted or codes.is_floating_point() or not attributes:
+            raise OptionError(
+                f"group must be integer codes ({len(s)}, {attributes}), one column for each of {self.groups.attributes}, got "
+                f"{codes.dtype} {tuple(codes.shape)}."
+            )
+        return codes
+
+    def _keys(self, codes: Tensor | None, labels: Tensor) -> Tensor:
+        if codes is None:
+            return labels
+        if codes.dim() == 1:
+            low, high = torch.aminmax(codes)
+            if low.item() < MISSING or high.item() >= self.sizes[0]:
+                self._refuse_codes(codes.unsqueeze(1))
+            return torch.add(labels, codes, alpha=self.classes)
+        if bool(((codes < MISSING) | (codes >= self.ends - 1)).any()):
+            self._refuse_codes(codes)
+        return (torch.remainder(codes, self.ends) * self.strides).sum(1) + labels
+
+    def _weight(self, weight: Any, s: Tensor) -> Tensor:
+        w = torch.as_tensor(weight, device=s.device)
+        w = w.reshape(-1).to(s.dtype)
+        if len(w) != len(s):
+            raise OptionError(f"weight must be ({len(s)},), one for each row of scores, got {tuple(w.shape)}.")
+        if not bool((torch.isfinite(w) & (w >= 0)).all()):
+            raise DataError("weight must be finite and not negative.")
+        return w.clone()
+
+    def _soft(self, s: Tensor, p: Tensor, codes: Tensor | None, w: Tensor | None) -> Batch:
+        """A row of label p in [0, 1] is two rows, of label 1 with p of its weight and of label 0 with the rest."""
+        if self.classes != 2 or len(p) != len(s) or not bool(((p >= 0) & (p <= 1)).all()):
+            raise DataError(f"soft targets must be ({len(s)},) in [0, 1], of two classes.")
+        share = torch.cat([p, 1 - p]).to(s.dtype) * (1.0 if w is None else w.repeat(2))
+        labels = torch.cat([torch.ones_like(p), torch.zeros_like(p)]).long()
+        repeated = None if codes is None else torch.cat([codes, codes])
+        twice = torch.cat([s, s])
+        return Batch(twice, labels.to(s.dtype), self._keys(repeated, labels), share, len(s))
+
+    def _refuse_codes(self, codes: Tensor) -> None:
+        outside = (codes < MISSING) | (codes >= torch.tensor(self.sizes, device=codes.device))
+        row, a = outside.nonzero()[0].tolist()
+        known = self.groups.labels[a]
+        raise DataError(
+            f"group code {int(codes[row, a])} of {self.groups.attributes[a]!r} in row {row} of the batch is "
+            f"not in [-1, {len(known) - 1}]; known groups: {some(known)}. Get codes with "
+            "Dual.encode(sensitive_features); -1 is missing."
+        )
+
+    def _refuse_labels(self, y: Tensor) -> None:
+        fine = (y == y.round()) & (y >= 0) & (y < self.classes)
+        row = int((~fine).nonzero()[0])
+        known = "0 or 1" if self.classes == 2 else f"class numbers 0 to {self.classes - 1}"
+        hint = (
+            " Labels between 0 and 1 need Dual(soft_targets=True)."
+            if self.classes == 2 and 0 < float(y[row]) < 1
+            else ""
+        )
+        raise DataError(f"targets must be {known}, got {float(y[row]):g} in row {row} of the batch.{hint}")
+
+
+def column_weights(table: Tensor, columns: Sequence[int], by_cell: Tensor) -> Tensor:
+    """(keys,) the sum over `columns` of the weights (K + 1,) of each key's cells."""
+    return by_cell.take(table[:, list(columns)]).sum(1)
+
+
+def class_names(classes: int | Sequence[Any] | None) -> tuple[Any, ...]:
+    """The labels of the class numbers: 0 and 1 for None, 0 to k - 1 for a number k. Raises: OptionError."""
+    if classes is None:
+        return (0, 1)
+    names = tuple(range(classes)) if isinstance(classes, int) else tuple(classes)
+    if len(names) < 2 or len(set(map(str, names))) < len(names):
+        raise OptionError(f"classes must be two or more different labels, or their number; got {classes!r}.")
+    return names
+
+
+def refuse_probabilities(scores: Tensor) -> None:
+    """Raises: OptionError where the scores were made by a sigmoid or a softmax, and so are no logits."""
+    node = scores.grad_fn
+    while node is not None and node.name().rstrip("0123456789") in _VIEWS:
+        node = node.next_functions[0][0] if node.next_functions else None
+    if node is not None and node.name().rstrip("0123456789") in ("SigmoidBackward", "SoftmaxBackward"):
+        raise OptionError(
+            "the scores are probabilities, made by a sigmoid or a softmax; pass the logits that go into it. A rate counts scores "
+            "above 0 as positive."
+        )
+
+
+_VIEWS = (
+    "SqueezeBackward",
+    "ViewBackward",
+    "SelectBackward",
+    "UnsqueezeBackward",
+    "ReshapeAliasBackward",
+    "ToCopyBackward",
+)

@@ -1,0 +1,215 @@
+"""What Dual takes besides labels of 0 and 1: weights, soft labels, a score for every class, bounds on classes."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch.nn import functional
+
+from fairbound.base.errors import CheckpointError, DataError, OptionError
+from fairbound.optim import Dual
+
+N = 60
+STATED = ["demographic_parity <= 0.05", "equal_opportunity[overall] <= 0.05", "loss_gap <= 0.02"]
+
+
+def rows(seed=0, classes=2):
+    made = torch.Generator().manual_seed(seed)
+    s = torch.randn(N, *([classes] if classes > 2 else []), generator=made, dtype=torch.float64)
+    return s, torch.randint(0, classes, (N,), generator=made), torch.randint(0, 3, (N,), generator=made)
+
+
+def dual(stated=STATED, **options):
+    kind = {"group_names": ["a", "b", "c"]} | options
+    return Dual(stated, dual_every=1, memory=1e9, **kind)
+
+
+def settled(made, *batch, **more):
+    """The Dual after one step on the batch, so that its multipliers weigh."""
+    made.observe(*batch, **more)
+    made.step()
+    assert made.multipliers.any()
+    return made
+
+
+def value_and_slope(made, s, *batch, **more):
+    leaf = s.clone().requires_grad_()
+    value = made.loss(leaf, *batch, **more)
+    return value.detach(), torch.autograd.grad(value, leaf)[0]
+
+
+def test_a_weight_of_two_is_the_row_twice():
+    """Sums and counts take the weights, so weights (1, 2, 0) equal rows once, twice, not at all; only B differs."""
+    s, y, group = rows()
+    weight = torch.arange(N) % 3
+    times = torch.repeat_interleave(torch.arange(N), weight)
+    one = settled(dual(), s, y, group, weight=weight)
+    two = settled(dual(), s[times], y[times], group[times])
+    assert one.values() == pytest.approx(two.values(), abs=1e-12)
+    torch.testing.assert_close(one.multipliers, two.multipliers, rtol=1e-12, atol=1e-14)
+    f, slope = value_and_slope(one, s, y, group, weight=weight)
+    g, twice = value_and_slope(two, s[times], y[times], group[times])
+    share = len(times) / N  # the loss is divided by the rows of the batch
+    joined = torch.zeros_like(slope).index_add_(0, times, twice)
+    constant = float(one.weights @ one._contrasts.bounds)
+    torch.testing.assert_close(slope, joined * share, rtol=1e-9, atol=1e-12)
+    assert float(f) + constant == pytest.approx((float(g) + constant) * share, abs=1e-9)
+
+
+def test_a_batch_of_equal_weights_is_one_without():
+    s, y, group = rows()
+    one, two = settled(dual(), s, y, group), settled(dual(), s, y, group, weight=torch.ones(N))
+    torch.testing.assert_close(one.multipliers, two.multipliers)
+    for a, b in zip(
+        value_and_slope(one, s, y, group), value_and_slope(two, s, y, group, weight=torch.ones(N)), strict=True
+    ):
+        torch.testing.assert_close(a, b)
+
+
+def test_soft_labels_are_two_weighted_rows():
+    s, _, group = rows()
+    p = torch.rand(N, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    soft = settled(dual(soft_targets=True), s, p, group)
+    both = torch.cat([s, s]), torch.cat([torch.ones(N), torch.zeros(N)]).long(), torch.cat([group, group])
+    hard = settled(dual(), *both, weight=torch.cat([p, 1 - p]))
+    assert soft.values() == pytest.approx(hard.values(), abs=1e-12) and soft.report().rows == N
+    plain = dual(soft_targets=True)
+    f, slope = value_and_slope(plain, s, p, group)
+    leaf = s.clone().requires_grad_()
+    reference = functional.binary_cross_entropy_with_logits(leaf, p)
+    assert float(f) == pytest.approx(float(reference.detach()), abs=1e-12)
+    torch.testing.assert_close(slope, torch.autograd.grad(reference, leaf)[0])
+    with pytest.raises(DataError, match="soft_targets=True"):
+        dual().loss(s, p, group)
+    with pytest.raises(DataError, match=r"in \[0, 1\]"):
+        plain.loss(s, p + 1, group)
+
+
+CLASS_BOUNDS = ["recall of class b >= 0.9", "error of class c <= 0.1"]
+
+
+def test_bounds_on_classes_weigh_their_rows():
+    """The gradient is that of the mean loss plus w_j times the mean surrogate of the class, by autograd from its words."""
+    s, y, _ = rows(classes=3)
+    made = Dual(CLASS_BOUNDS, classes=["a", "b", "c"], dual_every=1, memory=1e9)
+    settled(made, s, y)
+    right = (s.argmax(1) == y).double()
+    values = made.values()
+    assert values["recall of class b >= 0.9"] == pytest.approx(float(right[y == 1].mean()), abs=1e-12)
+    assert values["error of class c <= 0.1"] == pytest.approx(1 - float(right[y == 2].mean()), abs=1e-12)
+    _, slope = value_and_slope(made, s, y)
+    leaf = s.clone().requires_grad_()
+    total = functional.cross_entropy(leaf, y)
+    for weight, code in zip(made.weights.tolist(), (1, 2), strict=True):
+        total = total + weight * (1 - torch.softmax(2.0 * leaf, 1)[:, code])[y == code].mean()
+    torch.testing.assert_close(slope, torch.autograd.grad(total, leaf)[0], rtol=1e-8, atol=1e-10)
+
+
+def test_a_loop_reaches_a_bound_on_a_class():
+    made = torch.Generator().manual_seed(0)
+    X = torch.randn(900, 2, generator=made)
+    y = (X[:, 0] + 0.8 * torch.randn(900, generator=made) > 1.2).long() + (X[:, 1] > 1).long()
+    found = {}
+    for stated in (None, "recall of class 2 >= 0.9"):
+        torch.manual_seed(0)
+        net, bound = torch.nn.Linear(2, 3), stated and Dual(stated, classes=3, dual_every=5)
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
+        for k in range(400):
+            part = torch.arange(k * 90 % 900, k * 90 % 900 + 90)
+            loss = bound.loss(net(X[part]), y[part]) if bound else functional.cross_entropy(net(X[part]), y[part])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if bound:
+                bound.step()
+        found[stated] = float((net(X).argmax(1) == y)[y == 2].float().mean())
+    assert found[None] < 0.8 < 0.88 < found["recall of class 2 >= 0.9"]
+
+
+def test_groups_and_a_score_per_class():
+    s, y, group = rows(classes=3)
+    made = settled(dual("loss_gap <= 0.02", classes=3), s, y, group)
+    losses = functional.cross_entropy(s, y, reduction="none")
+    means = [float(losses[group == g].mean()) for g in range(3)]
+    assert made.values()["loss_gap <= 0.02"] == pytest.approx(max(means) - min(means), abs=1e-12)
+    with pytest.raises(OptionError, match=r"\(B, 3\), one real score per class"):
+        made.loss(s[:, 0], y, group)
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ({"stated": "demographic_parity <= 0.1", "classes": 3}, "speaks of positive and negative"),
+        ({"stated": "recall of class z >= 0.5", "classes": 3}, "no class 'z'"),
+        ({"stated": "loss_gap <= 0.1", "classes": 1}, "two or more"),
+        ({"stated": "loss_gap <= 0.1", "classes": ["a", "a"]}, "two or more different"),
+        ({"stated": "loss_gap <= 0.1", "classes": 3, "loss": "hinge"}, "one score per row"),
+        ({"stated": "loss_gap <= 0.1", "loss": "cross_entropy"}, "give classes="),
+        ({"stated": "loss_gap <= 0.1", "classes": 3, "soft_targets": True}, "soft_targets"),
+    ],
+)
+def test_what_cannot_be_meant(arguments, said):
+    with pytest.raises((OptionError, DataError), match=said):
+        Dual(group_names=["a", "b"], **arguments)
+
+
+@pytest.mark.parametrize("weight", [[-1.0] * N, [float("nan")] * N])
+def test_weights_that_cannot_be(weight):
+    with pytest.raises(DataError, match="finite and not negative"):
+        dual().loss(*rows(), weight=weight)
+    with pytest.raises(OptionError, match="weight must be"):
+        dual().loss(*rows(), weight=[1.0])
+
+
+def test_probabilities_in_place_of_scores_are_refused():
+    s, y, group = rows()
+    for shaped in (lambda p: p, lambda p: p.unsqueeze(1), lambda p: p.view(-1, 1).squeeze(1)):
+        with pytest.raises(OptionError, match="probabilities, made by a sigmoid"):
+            dual().loss(shaped(torch.sigmoid(s.clone().requires_grad_())), y, group)
+    own = Dual("loss_gap <= 0.1", group_names=["a", "b", "c"], loss=lambda p, y: (p - y).abs())
+    assert own.loss(torch.sigmoid(s.clone().requires_grad_()), y, group).isfinite()
+
+
+def test_several_attributes_are_joined_to_one_key():
+    """Every row's cells are those that the plan gives, whatever is missing."""
+    names = {"sex": ["F", "M"], "race": ["x", "y", "z"], "age": ["o", "p"]}
+    made = Dual(["demographic_parity[crossed] <= 0.1", "equalized_odds <= 0.1"], group_names=names)
+    codes = torch.cartesian_prod(torch.arange(-1, 2), torch.arange(-1, 3), torch.arange(-1, 2), torch.arange(2))
+    batch = made._keys.read(torch.zeros(len(codes)), codes[:, 3], codes[:, :3], None, False, True)
+    assert made._keys.table[batch.keys].tolist() == made.plan.cells(codes[:, :3].numpy(), codes[:, 3].numpy()).tolist()
+    with pytest.raises(DataError, match="group code 3 of 'race' in row 0"):
+        made.loss(torch.zeros(1), [1], [[0, 3, 0]])
+    with pytest.raises(OptionError, match="combinations"):
+        Dual("demographic_parity <= 0.1", groups=[[0] * 9, [8] * 9], targets=[0, 1])
+
+
+def test_to_and_repr():
+    made = dual()
+    assert made.to("cpu", torch.float64) is made
+    assert repr(made) == (
+        "Dual('demographic_parity <= 0.05', 'equal_opportunity[overall] <= 0.05', 'loss_gap <= 0.02', groups={'group': 3}, "
+        f"m={made.m}, steps=0, largest multiplier=0)"
+    )
+    assert "classes=3" in repr(Dual("recall of class 1 >= 0.9", classes=3))
+
+
+def test_a_state_with_weights_comes_back_from_plain_data(tmp_path):
+    s, y, group = rows()
+    made = Dual(STATED, group_names=["a", "b", "c"], dual_every=3)
+    for k in range(4):
+        made.loss(s + k, y, group, weight=torch.rand(N) if k % 2 else None)
+        made.step()
+    torch.save(made.state_dict(), tmp_path / "d.pt")
+    again = Dual(STATED, group_names=["a", "b", "c"], dual_every=3)
+    again.load_state_dict(torch.load(tmp_path / "d.pt", weights_only=True))
+    for one in (made, again):
+        for k in range(4):
+            one.loss(s - k, y, group)
+            one.step()
+    assert torch.equal(made.multipliers, again.multipliers) and made.values() == again.values()
+    spoilt = copy.deepcopy(made.state_dict())
+    spoilt["classes"] = ["no", "yes"]
+    with pytest.raises(CheckpointError, match="its classes"):
+        again.load_state_dict(spoilt)
