@@ -12,11 +12,11 @@ from scipy.optimize import minimize
 import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.methods import algorithm
-from fairbound.methods.constants import constraint_slope, gradient_lipschitz
+from fairbound.methods.constants import constraint_slope, gradient_lipschitz, squared_norm
 from fairbound.methods.plada import PLADA
 from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Draws
-from fairbound.testing import PROBLEMS, run
+from fairbound.testing import PROBLEMS, KnownProblem, Optimum, run
 
 EXACT = {"dual_values": "surrogate", "margin": 0.0, "clip": math.inf, "scaled": False}
 SMOOTH = ("active", "inactive", "two_sided", "box", "ball", "simplex")
@@ -228,9 +228,52 @@ def test_default_steps_are_those_of_the_theory():
     config, x = PLADA(), torch.zeros(5, dtype=torch.float64)
     batch = problem.sample((0,), "full", 0, 1, "full")
     L = float(gradient_lipschitz(problem, x, batch))
-    M = float(constraint_slope(problem, x, batch, problem.dual_scale))
+    M = float(constraint_slope(problem, x, batch, problem.dual_scale)) * float(state.share) ** 0.5
     assert float(state.eta) == pytest.approx(0.9 / (L + 3 * config.rho * M**2))
     assert config.tau == pytest.approx(0.9 / (3 * config.rho)) and config.rho == pytest.approx(1.1 / 1.11)
+
+
+def test_constraints_that_pull_alike_share_rho():
+    """Of m copies of one constraint, in both directions, the share is 2 / m and m M_G^2 = m sum |grad g|^2; of g and -g it is 1."""
+    _, X = fair()
+    groups = {f"race {i}": np.where(np.arange(len(X)) % 2 == 0, "a", "b") for i in range(10)}
+    y = (X[:, 0] > 0).astype(int)
+    for copies, expected in ((1, 1.0), (10, 0.1)):
+        some = dict(list(groups.items())[:copies])
+        made = fb.FairProblem(MLP(4), X, y, some, "demographic_parity <= 0.05", dtype=torch.float64)
+        state = run(PLADA(), made, 1, sampling="full")
+        batch = made.sample((0,), "full", 0, 1, "full")
+        squares = made.jacobian(torch.zeros(5, dtype=torch.float64), batch)[1][1:].square().sum()
+        found = squared_norm(made, torch.zeros(5, dtype=torch.float64), batch)
+        # a mean of 8 squares of sums of m = 2 copies random signs: chi-square with 8 degrees, between 1.3 and 24 of 8 but for 1 %
+        assert 0.15 * squares < float(found) < 3.1 * squares
+        if copies == 1:
+            assert float(state.share) == expected
+        else:
+            steep = float(constraint_slope(made, torch.zeros(5, dtype=torch.float64), batch).square())
+            assert float(state.share) == pytest.approx(min(1.0, 2 * float(found) / (steep * made.m)))
+
+
+def test_eta_is_halved_where_the_lagrangian_rises():
+    """Far from the start, where the curvature is 100 times that of the estimate, the step size comes down and the run does not diverge."""
+
+    def f(x):
+        away = (x[..., 0] - 0.2).clamp_min(0)
+        return [x[..., 0].square() / 2 - x[..., 0] + 50 * away.square(), x[..., 0] - 10]
+
+    def df(x):
+        return [x - 1 + 100 * (x - 0.2).clamp_min(0), torch.ones_like(x)]
+
+    best = torch.tensor([21 / 101], dtype=torch.float64)
+    optimum = Optimum(
+        best, float(f(best)[0]), None, best, float(f(best)[0]), 100.0, "the slope x - 1 + 100 (x - 0.2) is zero"
+    )
+    made = KnownProblem("steeper", f, df, [-1.0], optimum, 1)
+    config = PLADA(**EXACT, alpha=0.01)
+    first = run(config, made, 1, sampling="full")
+    end = run(config, made, 200, sampling="full")
+    assert float(first.eta) > 0.5 and float(end.eta) < 0.1
+    assert float((end.x - best).abs()) < 0.05
 
 
 @pytest.mark.parametrize("sampling", ["full", "balanced", "shuffled"])

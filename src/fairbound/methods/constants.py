@@ -12,6 +12,9 @@ from fairbound.problems.problem import Problem
 ITERATIONS = 12
 """Of the power method: enough for a tenth of the largest eigenvalue where it is not isolated, and better where it is."""
 
+SIGNS = 8
+"""Vectors of signs: the mean of as many squares is within a half of the sum, most often, however alike the gradients are."""
+
 MOVE = 1e-2
 """How far apart the two gradients of a difference quotient are taken."""
 
@@ -46,6 +49,17 @@ def constraint_slope(problem: Problem, x: Tensor, batch: Any, scale: Tensor | fl
         length = back.norm(dim=-1, keepdim=True)
         v = torch.where(length > 0, back / length.clamp_min(torch.finfo(x.dtype).tiny), v)
     return size
+
+
+def squared_norm(problem: Problem, x: Tensor, batch: Any, scale: Tensor | float = 1.0) -> Tensor:
+    """(..., 1) an estimate of the sum of the squared gradients of all g_i, each times its `scale`: the mean over SIGNS vectors of
+    random signs w of |sum_i w_i grad g_i|^2."""
+    generator, total = torch.Generator().manual_seed(0), x.new_zeros(*x.shape[:-1], 1)
+    for _ in range(SIGNS):
+        signs = 2.0 * torch.randint(0, 2, (problem.m,), generator=generator).to(x) - 1
+        w = (torch.as_tensor(scale).sqrt().to(x) * signs).expand(*x.shape[:-1], problem.m)
+        total += problem.gradient(x, batch, (0.0, w))[1].square().sum(-1, keepdim=True)
+    return (total / SIGNS).clamp_min(torch.finfo(x.dtype).tiny)
 
 
 def _first(x: Tensor) -> Tensor:

@@ -18,7 +18,9 @@ Departs: lines 6 and 7 of a step stand at the head of the next, where G(theta) i
     projected subgradient steps of lengths 2 eta / (j + 2), those of a (1/eta)-strongly convex function; the first is
     theta_k - eta (grad F + lambda . dG). u starts at [-G]_+; u_max is the largest |G_i| so far, as the paper gives no B_G.
     On batches, G comes from rows of its own and eta decays. By default alpha, 1/beta, tau and the steps of mu are scaled
-    so that steep constraints move as flat ones do; G is of the stated metric; a share of each bound is kept as margin, and
+    so that steep constraints move as flat ones do, and where more than two constraints pull alike, as hundreds of overlapping groups
+    do, rho is shared among them (divided by m M_G^2 / (2 sum_i |grad g_i|^2), which is 1 for g and -g); eta is halved where a step on
+    all rows raises F + lambda . G by more than RISE; G is of the stated metric; a share of each bound is kept as margin, and
     gradients are clipped. The presets "paper" and "paper-network" have the paper's numbers (Table 2) and none of these.
 """
 
@@ -32,7 +34,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
-from fairbound.methods.constants import constraint_slope, gradient_lipschitz
+from fairbound.methods.constants import constraint_slope, gradient_lipschitz, squared_norm
 from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.methods.primal import clipped, decayed, nonnegative, positive, share
 from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
@@ -40,10 +42,13 @@ from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 INSIDE = 0.9
 """Share of the largest step sizes that the theory allows, which it excludes."""
 
+RISE = 0.1
+"""Of F: by how much more the Lagrangian may rise in a step on all rows before the step size is halved. Constants of a network grow."""
+
 CONSTANT_ROWS = 2048
 """Rows of which the constants are estimated, all of them where there are no more."""
 
-LONGEST = 10.0
+LONGEST, LONGEST_ON_BATCHES = 3.0, 0.3
 """No step size is taken longer than this, where f and g look flat."""
 
 PAPER: dict[str, Any] = {
@@ -64,13 +69,16 @@ PAPER: dict[str, Any] = {
 @dataclass(frozen=True, kw_only=True)
 class PLADAState(State):
     """x: (..., n) theta. multipliers: lambda (..., m), of the step before. mu, u, z: (..., m). eta: (..., 1) step size of
-    theta before it decays. reach: (..., m) the largest |G_i| seen, which bounds u."""
+    theta before it decays. reach: (..., m) the largest |G_i| seen, which bounds u. merit: (..., 1) F + lambda . G of the step
+    before. share: (..., 1) what rho is multiplied by where many constraints pull alike."""
 
     mu: Tensor
     u: Tensor
     z: Tensor
     eta: Tensor
     reach: Tensor
+    merit: Tensor
+    share: Tensor
 
     @property
     def shown(self) -> dict[str, Tensor]:
@@ -91,7 +99,7 @@ class PLADA(Method[PLADAState]):
 
     alpha > 0, beta > 0: the penalty on z and the proximal term between lambda and mu; rho = alpha / (1 + alpha beta). The
         paper has alpha > 1 and beta < 1.
-    step_size: eta; None for the largest that the theory allows, 1 / (L_F + 3 rho M_G^2), with both constants estimated at the
+    step_size: eta; None for the largest that the theory allows, 1 / (L_F + 3 rho M_G^2) and at most LONGEST, with both constants estimated at the
         start, of at most CONSTANT_ROWS rows. slack_step: tau; None for the largest that the theory allows, 1 / (3 rho).
     dual_step: gamma_0 in (0, 1]. kappa: of delta_k = kappa / (k + 1); a larger one keeps gamma_0 for longer.
     inner_steps: subgradient steps on the proximal problem of theta.
@@ -158,19 +166,23 @@ class PLADA(Method[PLADAState]):
         zero = no_multipliers(problem, x)
         mu, u, z, reach = (zero.clone() for _ in range(4))
         eta = x.new_zeros(*x.shape[:-1], 1)
-        return PLADAState(x=x, k=0, multipliers=zero, mu=mu, u=u, z=z, eta=eta, reach=reach)
+        far = torch.full_like(eta, torch.inf)
+        return PLADAState(
+            x=x, k=0, multipliers=zero, mu=mu, u=u, z=z, eta=eta, reach=reach, merit=far, share=torch.ones_like(eta)
+        )
 
     def step(self, state: PLADAState, problem: Problem, draws: Draws) -> PLADAState:
         """Lines 6, 7 and 3 to 5 of Algorithm 1, in this order."""
         full, x = draws.sampling == "full", state.x
         batch = draws("primal", state.k)
         if state.k == 0:
-            state = replace(state, eta=self.largest_step(problem, x, draws))
+            eta, part = self.largest_step(problem, x, draws)
+            state = replace(state, eta=eta, share=part)
         if full and self.inner_steps == 1 and self.dual_values == "surrogate" and problem.m:
             moved: dict[str, Tensor] = {}
 
             def weights(e: Evaluation) -> Weights:
-                moved.update(self._dual(state, problem, e))
+                moved.update(self._dual(state, problem, e, full))
                 return 1.0, moved["multipliers"]
 
             _, slope = problem.gradient(x, batch, weights)
@@ -178,28 +190,34 @@ class PLADA(Method[PLADAState]):
             moved = {}
             if problem.m:
                 rows = batch if full else draws("dual", state.k, self._rows(draws))
-                moved = self._dual(state, problem, problem.values(x, rows, true=self.dual_values == "true"))
+                moved = self._dual(state, problem, problem.values(x, rows, true=self.dual_values == "true"), full)
             slope = self._direction(state, problem, batch, moved.get("multipliers"))
+        state = state if "eta" not in moved else replace(state, eta=moved["eta"])
         eta = state.eta if full else state.eta * decayed(state.k, self.decay_steps, self.decay)
         slope = slope if math.isinf(self.clip) else clipped(slope, self.clip)
         x.copy_(problem.domain.project(x - eta * slope))
         return state.next(**moved)
 
-    def largest_step(self, problem: Problem, x: Tensor, draws: Draws) -> Tensor:
-        """(..., 1) eta as it was given, or the largest that the theory allows by constants estimated at x (..., n)."""
+    def largest_step(self, problem: Problem, x: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+        """(..., 1) eta as it was given, or the largest that the theory allows by constants estimated at x (..., n), and the share
+        of rho that leaves room for it."""
+        one = x.new_ones((*x.shape[:-1], 1))
         if self.step_size is not None:
-            return x.new_full((*x.shape[:-1], 1), self.step_size)
-        few = problem.rows <= CONSTANT_ROWS
+            return self.step_size * one, one
+        few, full = problem.rows <= CONSTANT_ROWS, draws.sampling == "full"
         batch = draws("constants", 0, CONSTANT_ROWS, "full" if few else "balanced")
-        curvature, steep = (
-            gradient_lipschitz(problem, x, batch),
-            constraint_slope(problem, x, batch, self._scale(problem)),
-        )
-        return INSIDE / (curvature + 3 * self.rho * steep.square()).clamp_min(INSIDE / LONGEST)
+        curvature, scale = gradient_lipschitz(problem, x, batch), self._scale(problem)
+        steep = constraint_slope(problem, x, batch, scale).square()
+        alike = one
+        if problem.m > 2:
+            alike = (steep * problem.m / (2 * squared_norm(problem, x, batch, scale))).clamp_min(1)
+        longest = LONGEST if full else LONGEST_ON_BATCHES
+        return INSIDE / (curvature + 3 * self.rho * steep / alike).clamp_min(INSIDE / longest), 1 / alike
 
-    def _dual(self, state: PLADAState, problem: Problem, e: Evaluation) -> dict[str, Tensor]:
-        """(12), (13), (10) and (11) from G at theta_k: the fields of the state that they change."""
-        scale, mu, rho = self._scale(problem), state.mu, self.rho
+    def _dual(self, state: PLADAState, problem: Problem, e: Evaluation, full: bool) -> dict[str, Tensor]:
+        """(12), (13), (10) and (11) from G at theta_k: the fields of the state that they change. On all rows eta is halved where
+        F + lambda . G has risen, which (24) excludes for the eta of the theory."""
+        scale, mu, rho = self._scale(problem) * state.share, state.mu, self.rho
         G = e.g + self.margin * problem.bounds
         reach = torch.maximum(state.reach, G.abs())
         u = (-G).clamp_min(0) if state.k == 0 else state.u
@@ -215,6 +233,14 @@ class PLADA(Method[PLADAState]):
             "mu": mu + gamma / rho * apart,
             "reach": reach,
         }
+        if full:
+            now = e.f.unsqueeze(-1) + (state.multipliers * G).sum(-1, keepdim=True)
+            rose = now > state.merit + RISE * e.f.abs().unsqueeze(-1)
+            own = {
+                "eta": torch.where(rose, state.eta / 2, state.eta),
+                "merit": e.f.unsqueeze(-1) + (lam * G).sum(-1, keepdim=True),
+            }
+            return changed | (own if self.step_size is None else {})
         if e.seen is None:
             return changed
         return {name: torch.where(e.seen, value, getattr(state, name)) for name, value in changed.items()}

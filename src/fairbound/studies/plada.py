@@ -134,7 +134,7 @@ def _of_groups(asked: Options, cell: Cell, data_dir: str | None) -> Task:
     problem = parts["train"]
 
     def watch(x: Tensor, measured: Measured) -> dict[str, float]:
-        out = {}
+        out: dict[str, float] = {}
         for part, its in parts.items():
             found = measured if its is problem else its.evaluate(x)
             excess = found.g.clamp_min(0)
