@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,7 @@ def _build(
     extra: Mapping[str, tuple[np.ndarray, tuple[str, ...]]],
 ) -> Dataset:
     race = labels(frame["RAC1P"], RACE)
-    return build(
+    made = build(
         name,
         frame,
         label=LABEL,
@@ -170,3 +171,4 @@ def _build(
         categorical=[column for column in features if column not in NUMBERS],
         sparse=encoding != "numeric",
     )
+    return replace(made, weight=frame["PWGTP"].to_numpy(dtype=np.float64)) if "PWGTP" in frame else made

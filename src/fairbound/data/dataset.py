@@ -31,6 +31,7 @@ class Dataset:
         attribute; None for sets that exist only in encoded form (a9a).
     feature_columns: columns of `frame` that are features, in order.
     label, positive: name of the label column, and what its 1 means in the original file.
+    weight: (n,) > 0 how many people each row of a survey stands for; None where every row stands for one.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Dataset:
     feature_columns: tuple[str, ...] = ()
     feature_sources: tuple[str, ...] = ()
     sensitive_sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    weight: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         n = len(self.y)
@@ -66,6 +68,8 @@ class Dataset:
             for key, column in columns.items():
                 if len(column) != n:
                     raise DataError(f"data set {self.name!r}: {kind} {key!r} has {len(column)} rows, the labels {n}.")
+        if self.weight is not None and (self.weight.shape != (n,) or not (self.weight > 0).all()):
+            raise DataError(f"data set {self.name!r}: weight must be {n} positive numbers.")
         self._check_splits(n)
 
     def _check_splits(self, n: int) -> None:
@@ -104,6 +108,7 @@ class Dataset:
             y=self.y[rows],
             sensitive={key: column[rows] for key, column in self.sensitive.items()},
             splits={},
+            weight=None if self.weight is None else self.weight[rows],
             frame=None if self.frame is None else self.frame.iloc[rows].reset_index(drop=True),
         )
 
