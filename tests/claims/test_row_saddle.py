@@ -13,6 +13,7 @@ from fairbound.methods import ALM, SFLS, SMD, ovsmd
 from fairbound.models.mlp import MLP
 from fairbound.problems.domain import Ball, Space
 from fairbound.problems.dual_sets import LiftedSimplex
+from fairbound.problems.penalised import Proximal
 from fairbound.problems.problem import Draws
 from fairbound.rows.groups import Groups
 from fairbound.rows.occurring import Occurring
@@ -213,3 +214,28 @@ def test_what_is_refused():
     for wrong in ({"theta": 1.0}, {"step_size": 0.0}, {"decay": 1.0}):
         with pytest.raises(OptionError):
             RowOptions(**wrong)
+
+
+def test_iqrc_takes_a_network_and_meets_the_surrogate_s_bound():
+    """Algorithm 3 with SFLS inside, on the min-max form of a network with one hidden layer."""
+    X, y, group = rows(500)
+    stated = f"auc_parity[group,surrogate=quadratic] <= {KAPPA}"
+    inner = FairProblem(MLP(4, (10,)), X, y, group, stated, objective="auc[surrogate=quadratic]", dtype=torch.float64)
+    made = PairSaddleProblem(inner, reach=1.5)
+    found = solve(made, "proximal_point:iqrc", budget="600 steps", batch_size=100, seed=0)
+    assert found.found and float(made.evaluate(found.x).f) < 0.4
+    assert float(made.evaluate(made.start((0,))).f) > 0.45 and int(found.state.centres) == 2
+
+
+def test_proximal_terms_leave_inner_maximisations_alone():
+    made = problem(rows(60))
+    rng = torch.Generator().manual_seed(0)
+    x, centre = (0.3 * torch.randn(made.n, generator=rng, dtype=torch.float64) for _ in range(2))
+    near, full = Proximal(made, centre, 0.7, on_constraints=True), made.sample((0,), "a", 0, 1, "full")
+    added = 0.35 * float((x - centre).square().sum())
+    plain, more = made.values(x, full), near.values(x, full)
+    assert torch.allclose(more.g - plain.g, torch.tensor([added] * 2 + [0.0] * 5, dtype=torch.float64))
+    _, J = near.jacobian(x, full)
+    w = torch.randn(made.m, generator=rng, dtype=torch.float64)
+    _, slope = near.gradient(x, full, lambda e: (0.4, w))
+    assert torch.allclose(slope, 0.4 * J[0] + w @ J[1:], atol=1e-12)

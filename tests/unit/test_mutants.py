@@ -106,6 +106,7 @@ MUTANTS = {
     "proxy: rows summed to 1": Mutant("methods/proxy_lagrangian.py", "raised.sum(-2, keepdim=True)", "raised.sum(-1, keepdim=True)", "claims/test_auc_baselines.py"),
     "correlation: slope without the spread of scores": Mutant("fairness/correlation.py", "apart / size - corr *", "apart / size - 0 * corr *", "claims/test_auc_baselines.py"),
     "scale and shift: the lowest area": Mutant("postprocessing/scale_and_shift.py", "area if met else -value", "-area if met else -value", "claims/test_auc_baselines.py"),
+    "proximal: the term on inner maximisations too": Mutant("problems/penalised.py", "w[..., : self._stated].sum(", "w.sum(", "claims/test_row_saddle.py"),
     "kappa: the lowest area": Mutant("fairness/kappa_path.py", "return max((t for t in tried if t.value <= bound)", "return min((t for t in tried if t.value <= bound)", "unit/estimators/test_streaming_auc.py"),
     # confidence
     "sequences: forecasts that start with a hit": Mutant("confidence/sequences.py", "betaln(self.successes + 0.5, f + 0.5)", "betaln(self.successes + 1.5, f + 0.5)", "unit/confidence/test_sequences.py"),

@@ -94,6 +94,7 @@ class RowSaddle:
 
     def __post_init__(self) -> None:
         self.output = np.zeros_like(self.w)
+        self._owners = [owner for owner, _, _ in self.asked.pairs]
         self._sets_of = [np.flatnonzero(column).tolist() for column in self.asked.sets.T]
         self._cells_of = [np.flatnonzero(row).tolist() for row in self.asked.sets]
         self._pairs_of = [
@@ -116,9 +117,14 @@ class RowSaddle:
         """
         rows = np.ascontiguousarray(X, dtype=np.float64)
         lengths = np.einsum("ij,ij->i", rows, rows).tolist()
+        self._totals = [sum(self.counts[c] for c in members) for members in self._cells_of]
+        self._all = sum(self.counts)
         for x, length, cell in zip(rows, lengths, cells.tolist(), strict=True):
             if not known:
                 self.counts[cell] += 1.0
+                self._all += 1.0
+                for one in self._sets_of[cell]:
+                    self._totals[one] += 1.0
             if self._pairs_of[cell]:
                 self._row(x, length, cell)
         if self._t >= self.options.least and (upper := self.upper) < 0:
@@ -132,25 +138,24 @@ class RowSaddle:
         two, reach, c1 = 2 * options.c1, options.reach, options.c1
         shrink = (1 + self.rows / options.horizon) ** -0.5 * (1 + self._t) ** -options.decay
         eta, tau = options.step_size * shrink, options.dual_step * shrink
-        n = sum(self.counts)
-        inverse = {s: n / sum([self.counts[c] for c in self._cells_of[s]]) for s in self._sets_of[cell]}
+        n, totals = self._all, self._totals
         s = float(x.dot(self.w))
         F, G = list(self.asked.constants), [0.0] * len(a)
         F[0] -= self.level
-        for owner, _, _ in self.asked.pairs:
+        for owner in self._owners:
             F[owner] += c1
         along = stiff = 0.0
         for j, owner, first, second, in_first, in_second in self._pairs_of[cell]:
             u, lifted = y[owner], y[owner] * (alpha[j] - 1.0)
             if in_first:
-                weight, away = inverse[first], s - a[j]
+                weight, away = n / totals[first], s - a[j]
                 F[owner] += weight * (c1 * away * away - two * s)
                 G[j] += weight * two * s
                 along += weight * two * (u * away + lifted)
                 stiff += weight * two * u
                 a[j] = min(max(a[j] + eta * two * u * weight * away, -reach), reach)
             if in_second:
-                weight, away = inverse[second], s - b[j]
+                weight, away = n / totals[second], s - b[j]
                 F[owner] += weight * (c1 * away * away + two * s)
                 G[j] -= weight * two * s
                 along += weight * two * (u * away - lifted)
@@ -170,7 +175,7 @@ class RowSaddle:
         options, alpha = self.options, self.alpha
         c1, reach = options.c1, options.reach
         gain = [tau * value for value in F]
-        for j, (owner, _, _) in enumerate(self.asked.pairs):
+        for j, owner in enumerate(self._owners):
             before = alpha[j]
             new = min(max((before + tau * G[j] / (2 * c1)) / (1 + tau), -reach), reach)
             gain[owner] += tau * G[j] * new - c1 * ((new - before) ** 2 + tau * new * new)

@@ -6,9 +6,10 @@ by `inner_steps` steps of the inner method from c_s. Where f and g_i are rho'-we
 scores is convex, a difference of means of sigmoids weakly so), every such problem is strongly convex.
 
 IPP-SSG ("proximal_point:ssg") has the switching subgradient method inside, IPP-ConEx ("proximal_point:conex") constraint
-extrapolation, both with the step sizes and the weighted means of strongly convex problems.
+extrapolation, both with the step sizes and the weighted means of strongly convex problems. IQRC ("proximal_point:iqrc") has
+the stochastic feasible level-set method, for networks under `PairSaddleProblem` too, with the rho of its source.
 
-Source: Boob, Deng, Lan (2022), section 3 (IPP-ConEx); Huang and Lin (2023), appendix (IPP-SSG, after Ma, Lin, Yang 2020).
+Source: Ma, Lin, Yang (2020) and Yao, Lin, Yang (2023), Algorithm 3 (IQRC); Boob, Deng, Lan (2022), section 3 (IPP-ConEx); Huang and Lin (2023), appendix (IPP-SSG, after Ma, Lin, Yang 2020).
 Departs: every centre gets equally many steps. Multipliers of the inner method go on from a centre to the next, where the sources
     begin at zero. What is returned on the way is the inner method's point, not the centre before it.
 """
@@ -23,6 +24,7 @@ from torch import Tensor
 from fairbound.methods.conex import ConEx
 from fairbound.methods.method import Method, State
 from fairbound.methods.primal import positive
+from fairbound.methods.sfls import SFLS
 from fairbound.methods.switching_subgradient import SwitchingSubgradient
 from fairbound.problems.penalised import Proximal
 from fairbound.problems.problem import Draws, Problem
@@ -63,10 +65,20 @@ class ProximalPoint(Method[ProximalPointState]):
                 rule="strongly-convex", modulus=0.1, objective_step=0.1, constraint_step=0.1, tolerance=0.0
             )
         },
+        "iqrc": {
+            "inner": SFLS(restart="last", scaling="none", step_size=0.5, theta=1.01, margin="none"),
+            "rho": 1e-5,
+            "inner_steps": 500,
+        },
     }
 
     def __post_init__(self) -> None:
         positive(rho=self.rho, inner_steps=self.inner_steps)
+
+    @property
+    def lifts(self) -> bool:  # type: ignore[override]
+        """Whether the inner method takes problems with inner maximisations."""
+        return self.inner.lifts
 
     @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
@@ -78,7 +79,7 @@ class Penalised(Wrapper):
         added = (self.penalty.gradient(x, batch)[1] * dx).sum(-1, keepdim=True)
         along[..., :1] += self.strength * added
         if self.on_constraints:
-            along[..., 1:] += self.on_constraints * added
+            along[..., 1 : 1 + self._stated] += self.on_constraints * added
         return along
 
     def jacobian(self, x: Tensor, batch: Any, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
@@ -86,7 +87,7 @@ class Penalised(Wrapper):
         value, slope = self.penalty.gradient(x, batch)
         jacobian = jacobian.clone()
         for place, i in enumerate(range(1 + self.m) if which is None else which):
-            factor = self.strength if i == 0 else self.on_constraints
+            factor = self.strength if i == 0 else self.on_constraints * (i <= self._stated)
             if factor:
                 jacobian[..., place, :] += factor * slope
         return self._added(evaluation, value), jacobian
@@ -109,14 +110,20 @@ class Penalised(Wrapper):
         """By what the penalty's gradient counts in that of w0 f + w . g."""
         w0, w = weights
         factor = w0 * self.strength
-        return (
-            factor if w is None or not self.on_constraints else factor + self.on_constraints * w.sum(-1, keepdim=True)
-        )
+        if w is None or not self.on_constraints:
+            return factor
+        return factor + self.on_constraints * w[..., : self._stated].sum(-1, keepdim=True)
+
+    @property
+    def _stated(self) -> int:
+        """How many of the first entries of g are constraints: not what inner maximisations multiply."""
+        return self.m - self.lifted
 
     def _added(self, e: Evaluation, value: Tensor) -> Evaluation:
         g = e.g
         if self.on_constraints:
-            g = g + self.on_constraints * value.unsqueeze(-1)
+            added = (self.on_constraints * value.unsqueeze(-1)).expand(*g.shape[:-1], self._stated)
+            g = g + torch.cat([added, g.new_zeros(*g.shape[:-1], self.lifted)], dim=-1)
             g = g if e.seen is None else g * e.seen
         return e._replace(f=e.f + self.strength * value, g=g)
 
