@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fairbound.audits.counts import AuditCounts
     from fairbound.base.errors import FairboundError
     from fairbound.estimators.classifier import FairClassifier
+    from fairbound.estimators.feasibility import feasibility
     from fairbound.estimators.ranker import FairRanker
     from fairbound.estimators.reduction import Reduction
     from fairbound.estimators.regressor import FairRegressor
@@ -97,6 +98,7 @@ _WHERE = {
     "audit": "fairbound.audits.audit",
     "constraint": "fairbound.fairness.notions",
     "diagnose": "fairbound.solver.diagnosis",
+    "feasibility": "fairbound.estimators.feasibility",
     "formulate": "fairbound.fairness.formulate",
     "kkt": "fairbound.subproblems.multipliers",
     "measure": "fairbound.fairness.measuring",
@@ -159,6 +161,7 @@ __all__ = [
     "constraint",
     "data",
     "diagnose",
+    "feasibility",
     "formulate",
     "kkt",
     "measure",

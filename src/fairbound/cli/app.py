@@ -271,6 +271,9 @@ def _frontier(
     keep_sensitive: KeepSensitive = False,
     drop: Drop = None,
     cross: Cross = False,
+    use_groups_at_prediction: Annotated[
+        bool, option("--use-groups-at-prediction", help="Models with a threshold for each group, as of fit.")
+    ] = False,
     confidence: Confidence = 0.95,
     data_dir: DataDir = None,
     as_json: Json = False,
@@ -300,6 +303,7 @@ def _frontier(
             keep_sensitive=keep_sensitive,
             drop=drop,
             cross=cross,
+            use_groups_at_prediction=use_groups_at_prediction,
             confidence=confidence,
             data_dir=data_dir,
         ),

@@ -80,8 +80,6 @@ class FitOptions:
         model_of(self.model, features=1)
         if self.budget is not None:
             Budget.of(self.budget)
-        if self.use_groups_at_prediction and not self.constraint:
-            raise OptionError("--use-groups-at-prediction needs a bound: state one with --constraint.")
         if self.certify and not self.constraint:
             raise OptionError("--certify needs a bound: state one with --constraint.")
         if self.certify and self.test_size is not None:
@@ -109,6 +107,8 @@ class FitOptions:
 
 def fit(options: FitOptions) -> Outcome:
     """Train, judge and write; the outcome's exit code is the verdict's, or 130 where an interrupt cut training short."""
+    if options.use_groups_at_prediction and not options.constraint:
+        raise OptionError("--use-groups-at-prediction needs a bound: state one with --constraint.")
     bounds = stated_bounds(options.constraint, options.cross)
     with locked(check_writable(options.out)):
         return _fit(options, bounds)

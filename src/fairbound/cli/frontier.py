@@ -13,9 +13,10 @@ from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.locks import locked
 from fairbound.base.records import versions
-from fairbound.cli.fit import FitOptions, interrupted, judge, train
+from fairbound.cli.explored import certifiable, explored, knee
+from fairbound.cli.fit import FitOptions, interrupted, judge, judged_rows, train
 from fairbound.cli.outcome import Outcome, say, stated_bounds
-from fairbound.cli.rows import encoded_parts, split_rows
+from fairbound.cli.rows import Parts, encoded_parts, split_rows
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.fairness.notions import Bound
 from fairbound.report.frontier import frontier_chart, frontier_page, frontier_table
@@ -77,14 +78,15 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
         parts = encoded_parts(rows, split)
         free = train(run, [], parts)
         loosest = stated[-1]
-        points.append(_point(None, seed, judge(run, [loosest], parts, free, None), free))
+        apart = Shown(parts, free) if seed == base.seed and len(rows.classes) == 2 else None
+        points.append(_point(None, seed, judge(run, [loosest], parts, free, None), free, apart))
         for bound in stated:
             if _interrupted(points):
                 break
             say(f"{rows.name}: seed {seed}, {bound.text}")
             classifier = train(run, [bound], parts)
             found = judge(run, [bound], parts, classifier, None)
-            points.append(_point(bound.bound, seed, found, classifier))
+            points.append(_point(bound.bound, seed, found, classifier, apart))
     result = {
         "schema": SCHEMA,
         "data": rows.name,
@@ -96,6 +98,9 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
         "split": split.words.replace(f", seed {run.seed}", ", another split for each seed"),
         "model": base.model,
         "points": points,
+        "certificates": (made := certifiable([p for p in points if p["seed"] == base.seed], stated[0].sense)),
+        "knee": (bent := knee([p for p in points if p["seed"] == base.seed])),
+        "advice": _advice(made, bent, points, base.seed),
         "complete": not _interrupted(points),
         "summary": _summary(points, stated),
         "library": versions(),
@@ -118,8 +123,47 @@ def _interrupted(points: list[dict[str, Any]]) -> bool:
     return bool(points) and points[-1]["interrupted"]
 
 
-def _point(bound: float | None, seed: int, found: dict[str, Any], classifier: FairClassifier) -> dict[str, Any]:
-    """One trained model: what was asked, and what its held-out rows say."""
+class Shown:
+    """The held-out rows of the seed whose models the page shows group by group, and the unconstrained model's scores there."""
+
+    def __init__(self, parts: Parts, free: FairClassifier):
+        self.parts, self.numbers = parts, parts.split.test
+        self.free = self.scores(free)
+
+    def scores(self, classifier: FairClassifier) -> np.ndarray:
+        return np.asarray(judged_rows(classifier, self.parts.rows, self.parts.held, self.numbers)["scores"])
+
+    def of(self, found: dict[str, Any], classifier: FairClassifier) -> dict[str, Any]:
+        """What the page shows of a model."""
+        rows = self.parts.rows
+        groups = rows.groups.take(self.numbers)
+        return explored(found, self.scores(classifier), rows.target[self.numbers], groups, self.free)
+
+
+def _advice(made: list[dict[str, Any]], bent: float | None, points: list[dict[str, Any]], seed: int) -> str:
+    """Which bound to take: the tightest that a certificate would confirm, and where more accuracy begins to cost much."""
+    met = [c for c in made if c["verdict"] == "met"]
+    first = [p for p in points if p["seed"] == seed and p["bound"] is not None and p["value"] is not None]
+    said = []
+    if first:
+        least = min(first, key=lambda p: p["value"])
+        said.append(f"The smallest value that these models reach on held-out rows is {least['value']:.4f}.")
+    if met:
+        said.append(
+            f"The tightest of these bounds that a certificate would confirm is {met[0]['bound']:g}, by the model trained under "
+            f"{met[0]['trained_under']:g}."
+        )
+    elif made:
+        said.append("None of these bounds would be confirmed by a certificate on these rows.")
+    if bent is not None:
+        said.append(f"The knee of the curve is at the bound {bent:g}: tighter ones cost more accuracy for each step.")
+    return " ".join(said)
+
+
+def _point(
+    bound: float | None, seed: int, found: dict[str, Any], classifier: FairClassifier, apart: Shown | None
+) -> dict[str, Any]:
+    """One trained model: what was asked, and what its held-out rows say; of the first seed, group by group."""
     judged, facts = found["constraints"][0], classifier.fit_report_
     trained = facts["constraints"]
     return {
@@ -135,6 +179,7 @@ def _point(bound: float | None, seed: int, found: dict[str, Any], classifier: Fa
         "feasible": facts["feasible"] if trained else None,
         "seconds": facts["seconds"],
         "interrupted": interrupted(classifier),
+        **({} if apart is None else apart.of(found, classifier)),
     }
 
 

@@ -28,7 +28,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 
 from fairbound.base.errors import CertificateError, CertificateWarning, OptionError
 from fairbound.base.seeds import seed_for
@@ -204,8 +203,6 @@ def candidates(
         if (said := tuple(b.text for b in stage)) not in texts:
             stages.append(stage)
             texts.add(said)
-    if at_once and classifier.algorithm == "auto":  # random batches were tried under the stated bounds, if at all
-        classifier = clone(classifier).set_params(algorithm=FullBatchALM())
     if out[-1].model.solution_.stopped != "interrupted":
         out += [judge(model) for model in frontier(classifier, train, stages, out[-1].model)]
     return out

@@ -17,6 +17,7 @@ from fairbound.estimators.training_rows import checked_labels, class_codes, with
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.scored import Scored
+from fairbound.methods import FullBatchALM
 from fairbound.ranking.wins import auc
 from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.reading import frame_of, plain_array, read_weights, take_rows
@@ -99,6 +100,9 @@ def frontier(
         made = clone(classifier).set_params(certify=False, constraint=list(bounds) or None)
         if not bounds:
             made.set_params(use_groups_at_prediction=False)
+        at_once = before is not None and before.fit_report_["algorithm"] == FullBatchALM.name
+        if at_once and before.constraint and classifier.algorithm == "auto":
+            made.set_params(algorithm=FullBatchALM())  # random batches were tried under the first bounds, if at all
         with warnings.catch_warnings():
             for category in (ConvergenceWarning, DataWarning):  # the report of each model says it
                 warnings.simplefilter("ignore", category)

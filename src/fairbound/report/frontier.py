@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
+import json
+from importlib import resources
 from typing import Any
 
 from fairbound.report import words
@@ -103,7 +107,38 @@ def frontier_page(result: dict[str, Any], svg: str) -> str:
         result=result,
         title=_title(result),
         seeds=_seeds(result),
+        explorer=_explorer(result),
         drawing=drawing(svg[svg.index("<svg ") :]),
         heads=_COLUMNS,
         means=[_cells(row) for row in result["summary"]],
     )
+
+
+def _explorer(result: dict[str, Any]) -> dict[str, Any] | None:
+    """What the part of the page that is moved needs: the first seed's models, from the tightest bound to none, and their script
+    with its hash for the page's policy. None where the models hold nothing to show."""
+    first = [p for p in result["points"] if p["seed"] == result["seed"] and "groups" in p]
+    if len(first) < 2:
+        return None
+    said = {c["bound"]: c for c in result["certificates"]}
+    sign = "≥" if words.at_least(result) else "≤"
+    under = sorted(
+        (p for p in first if p["bound"] is not None), key=lambda p: p["bound"], reverse=words.at_least(result)
+    )
+    models = [
+        {**p, "text": f"{result['notion']} {sign} {words.bound(p['bound'])}", "certificate": said.get(p["bound"])}
+        for p in under
+    ]
+    models += [{**p, "text": "no bound", "certificate": None} for p in first if p["bound"] is None]
+    script = resources.files("fairbound.report").joinpath("frontier.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    data = json.dumps(models, ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
+    return {
+        "count": len(models),
+        "start": len(models) - 1,
+        "names": list(first[0]["groups"]),
+        "data": drawing(data),
+        "script": drawing(script),
+        "hash": drawing(f"sha256-{digest}"),
+        "said": result["advice"],
+    }

@@ -1,0 +1,159 @@
+"""Before a long run: the smallest violation that can be reached, what each bound costs, and what more rows would decide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import OptionError
+from fairbound.base.seeds import seed_for
+from fairbound.estimators.certifying import Judged, excess, judged
+from fairbound.estimators.classifier import FairClassifier
+from fairbound.estimators.frontier import LabelledRows, frontier
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.notions import constraint as read
+from fairbound.rows.groups import no_groups
+from fairbound.rows.split import stratified_split
+
+KEPT = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
+"""Shares of what the model without bounds leaves free that the bounds along the curve keep."""
+
+MORE = 1000
+
+
+def feasibility(
+    constraint: str | Bound,
+    X: Any,
+    y: Any,
+    sensitive_features: Any = None,
+    sample_weight: Any = None,
+    *,
+    confidence: float = 0.95,
+    **options: Any,
+) -> dict[str, Any]:
+    """What `constraint`, one bound, costs and whether these rows could confirm it; arguments as in `FairClassifier.fit`.
+
+    A model is trained without the bound on half of the rows, then under tighter and tighter ones, each begun where the last one ended, and
+    judged on the other half. options: those of FairClassifier, such as model or objective.
+    Returns plain data: "curve", one entry per model from loose to tight (`trained_under`, `value`, `lower`, `upper`, `accuracy`,
+    `cost`: the lower of what `objective` minimises, `certified`: whether its interval lies within the stated bound); "smallest", the
+    entry of the smallest value; "knee", the entry farthest above the line between the ends; "cheapest", the least costly one
+    whose interval lies within the bound, or None; "more_rows", for each group how much lower the confidence bound of the cheapest
+    (of none: of the smallest) would be with 1,000 more held-out rows of it, where rates alone are bounded; and "said".
+    No entry is a certificate: the best of many intervals is too good. `FairClassifier(certify=True)` gives one.
+    """
+    stated = constraint if isinstance(constraint, Bound) else read(constraint)
+    if not 0.5 < confidence < 1:
+        raise OptionError(f"confidence must lie in (0.5, 1), got {confidence}.")
+    classifier = FairClassifier(stated, **options)
+    rows = LabelledRows.of(classifier, X, y, sensitive_features, sample_weight)
+    known = no_groups(len(rows)) if rows.groups is None else rows.groups
+    strata = np.column_stack([rows.codes, known.codes])
+    seed = 0 if classifier.random_state is None else int(classifier.random_state)
+    train, held = (rows.take(part) for part in stratified_split(strata, [0.5], seed_for("feasibility", root=seed)))
+
+    def judge(model: Any) -> Judged:
+        return judged(model, [held], [stated], 1 - confidence, classifier.objective)
+
+    found = [judge(model) for model in frontier(classifier, train, [()])]
+    stages = [(bound,) for bound in _bounds(stated, found[0].findings[0]["value"])]
+    found += [judge(model) for model in frontier(classifier, train, stages, found[0].model)]
+    curve = [_entry(one, stated) for one in found]
+    order = sorted(range(len(found)), key=lambda i: excess(found[i], [stated]))
+    inside = [i for i in order if curve[i]["certified"]]
+    cheapest = min(inside, key=lambda i: found[i].cost, default=None)
+    chosen = order[0] if cheapest is None else cheapest
+    more = _more_rows(found[chosen], held, stated, 1 - confidence)
+    bent = _knee(curve)
+    out = {
+        "bound": stated.text,
+        "confidence": confidence,
+        "rows": {"train": len(train), "held": len(held)},
+        "curve": curve,
+        "smallest": curve[order[0]],
+        "knee": None if bent is None else curve[bent],
+        "cheapest": None if cheapest is None else curve[cheapest],
+        "rows_needed": found[chosen].findings[0]["rows_needed"],
+        "more_rows": more,
+    }
+    return {**out, "said": _said(out)}
+
+
+def _bounds(stated: Bound, free: float | None) -> list[Bound]:
+    """The bounds along the curve, from loose to tight, with the stated one among them."""
+    least = stated.sense == "at least"
+    room = (1 - (stated.stated if free is None else free)) if least else (stated.stated if free is None else free)
+    numbers = {round(1 - k * room if least else k * room, 5) for k in KEPT[1:]} | {stated.stated}
+    loose = sorted(numbers, reverse=not least)
+    return [stated.at(number) for number in loose]
+
+
+def _entry(one: Judged, stated: Bound) -> dict[str, Any]:
+    facts = one.model.fit_report_["constraints"]
+    found = one.findings[0]
+    return {
+        "trained_under": facts[0]["bound"] if facts else None,
+        "value": found["value"],
+        "lower": found["lower"],
+        "upper": found["upper"],
+        "accuracy": one.accuracy,
+        "cost": one.cost,
+        "certified": found["verdict"] == "met",
+    }
+
+
+def _knee(curve: Sequence[dict[str, Any]]) -> int | None:
+    """The number of the entry farthest below the line of costs between the smallest and the largest value; None below three."""
+    known = [i for i, one in enumerate(curve) if one["value"] is not None and math.isfinite(one["value"])]
+    first, last = (pick(known, key=lambda i: curve[i]["value"], default=0) for pick in (min, max))
+    (x0, y0), (x1, y1) = ((curve[i]["value"], curve[i]["cost"]) for i in (first, last))
+    if len(known) < 3 or x1 == x0:
+        return None
+    return max(known, key=lambda i: y0 + (y1 - y0) * (curve[i]["value"] - x0) / (x1 - x0) - curve[i]["cost"])
+
+
+def _more_rows(one: Judged, held: LabelledRows, stated: Bound, alpha: float) -> dict[str, float]:
+    """By group, how much nearer to the value the confidence bound that decides "met" would be with MORE more rows of it like those there."""
+    if not stated.of_counts or held.groups is None or held.weight is not None or one.findings[0]["value"] is None:
+        return {}
+    scored = held.scored(one.model, 1 - alpha)
+    end = "lower" if stated.sense == "at least" else "upper"
+    now, out = one.findings[0][end], {}
+    for attribute, codes, labels in zip(held.groups.attributes, held.groups.codes.T, held.groups.labels, strict=True):
+        for g, label in enumerate(labels):
+            mine = codes == g
+            if mine.any():
+                each = np.where(mine, 1 + MORE / mine.sum(), 1.0)
+                then = stated.judge(replace(scored, each=each), alpha)[end]
+                out[f"{attribute}: {label}"] = abs(float(now) - float(then))
+    return out
+
+
+def _said(out: dict[str, Any]) -> str:
+    """Its findings in a few sentences."""
+    small, cheap, bent = out["smallest"], out["cheapest"], out["knee"]
+    rows = f"{out['rows']['held']:,} held-out rows"
+    said = [
+        f"The smallest value reached is {small['value']:.4f} ({small['lower']:.4f} to {small['upper']:.4f}) on {rows}."
+    ]
+    if cheap is None:
+        needed = "" if out["rows_needed"] is None else f" About {out['rows_needed']:,} held-out rows would."
+        said.append(f"No model's interval lies within {out['bound']}: these rows would not confirm it.{needed}")
+    else:
+        under = "without a bound" if cheap["trained_under"] is None else f"under {cheap['trained_under']:g}"
+        lost = 100 * (out["curve"][0]["accuracy"] - cheap["accuracy"])
+        said.append(
+            f"The cheapest model whose interval lies within {out['bound']} is trained {under} and costs {lost:.2f} points of accuracy."
+        )
+    if bent is not None and bent["trained_under"] is not None:
+        said.append(f"The knee of the curve is at {bent['trained_under']:g}.")
+    if out["more_rows"]:
+        best = max(out["more_rows"], key=lambda name: out["more_rows"][name])
+        said.append(
+            f"{MORE:,} more held-out rows of {best} would narrow the interval most, by {out['more_rows'][best]:.4f}."
+        )
+    return " ".join(said)

@@ -1,0 +1,201 @@
+"""The frontier's page in a browser: the bound moves by real key presses and clicks, without network; its parts by themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairbound.cli import app as cli
+from fairbound.cli.explored import certifiable, knee, roc
+
+pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    base = tmp_path_factory.mktemp("frontier")
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["F", "M"], 1500)
+    pay, skill = rng.normal(size=1500) + 1.2 * (sex == "M"), rng.normal(size=1500)
+    y = np.where(pay + skill + 0.5 * rng.normal(size=1500) > 0.6, "yes", "no")
+    pd.DataFrame({"pay": pay, "skill": skill, "sex": sex, "y": y}).to_csv(base / "rows.csv", index=False)
+    call = [
+        "frontier",
+        "--data",
+        base / "rows.csv",
+        "--label",
+        "y",
+        "--group",
+        "sex",
+        "--constraint",
+        "demographic_parity",
+    ]
+    assert cli.main([str(a) for a in [*call, "--bounds", "0.02,0.2", "--seeds", "1", "--out", base / "out"]]) == 0
+    return base / "out"
+
+
+def test_the_numbers_are_those_of_the_models(folder):
+    result = json.loads((folder / "frontier.json").read_text())
+    free, tight, loose = result["points"]
+    assert free["changed"] == 0 < loose["changed"] < tight["changed"] <= tight["rows"] == 375
+    rates = [group["selection_rate"] for group in tight["groups"].values()]
+    assert abs(rates[0] - rates[1]) == pytest.approx(tight["value"])
+    assert [c["bound"] for c in result["certificates"]] == [0.02, 0.2] and result["certificates"][1]["verdict"] == "met"
+    assert "The tightest of these bounds that a certificate would confirm is 0.2" in result["advice"]
+    page = (folder / "report.html").read_text()
+    assert not re.search(r"""(src|href)=["']https?:""", page) and "script-src 'sha256-" in page
+
+
+def test_certificates_of_a_frontier_stop_at_the_first_failure():
+    def point(bound, upper):
+        return {"bound": bound, "upper": upper, "lower": upper, "accuracy": bound, "value": upper}
+
+    models = [point(0.1, 0.09), point(0.02, 0.06), point(0.05, 0.11), point(None, 0.3)]
+    found = certifiable(models, "at most")
+    assert [(c["bound"], c["verdict"], c["trained_under"]) for c in found] == [
+        (0.02, "insufficient", None), (0.05, "insufficient", None), (0.1, "met", 0.02),
+    ]  # fmt: skip
+    ratio = certifiable([point(0.9, 0.85), point(0.8, 0.75)], "at least")
+    assert [(c["bound"], c["trained_under"]) for c in ratio] == [(0.9, None), (0.8, 0.9)]
+
+
+def test_the_knee_is_farthest_above_the_line_between_the_ends():
+    curve = [(0.0, 0.8, 0.01), (0.02, 0.85, 0.02), (0.1, 0.87, 0.1), (0.2, 0.88, None)]
+    points = [{"value": v, "accuracy": a, "bound": b} for v, a, b in curve]
+    assert knee(points) == 0.02
+    assert knee(points[:1] + points[3:]) is None
+
+
+def test_roc_curves_run_from_corner_to_corner_and_above_the_rates():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 500)
+    s = rng.normal(size=500) + y
+    curve = np.array(roc(s, y))
+    assert curve[0].tolist() == [0, 0] and curve[-1].tolist() == [1, 1] and (np.diff(curve, axis=0) >= 0).all()
+    middle = np.quantile(s, 0.5)
+    wanted = [(s[y == k] > middle).mean() for k in (0, 1)]
+    assert np.abs(curve - wanted).max(1).min() < 1e-3
+    assert roc(s, np.ones(500, int)) == []
+
+
+class Browser:
+    """A headless Chromium, spoken to over its debugging pipe."""
+
+    def __init__(self, page):
+        given, take = os.pipe()
+        give, taken = os.pipe()
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe"]
+
+        def wire():
+            os.dup2(given, 3)
+            os.dup2(taken, 4)
+
+        low = (given, taken)
+        self.child = subprocess.Popen(
+            [CHROMIUM, *flags, "about:blank"], preexec_fn=wire, pass_fds=(3, 4, *low),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        os.close(given)
+        os.close(taken)
+        self.write, self.read, self.number, self.session, self.asked = take, give, 0, None, []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.call("Network.enable")
+        self.call("Page.enable")
+        self.call("Page.navigate", url=page.as_uri())
+        for _ in range(100):
+            if self.value("document.readyState") == "complete" and self.value("location.protocol") == "file:":
+                return
+            time.sleep(0.1)
+        raise AssertionError("the page did not load")
+
+    def call(self, method, **parameters):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.write, json.dumps(message).encode() + b"\0")
+        while True:
+            text = b""
+            while not text.endswith(b"\0"):
+                part = os.read(self.read, 1)
+                if not part:
+                    raise AssertionError("the browser ended")
+                text += part
+            found = json.loads(text[:-1])
+            if found.get("method") == "Network.requestWillBeSent":
+                self.asked.append(found["params"]["request"]["url"])
+            if found.get("id") == self.number:
+                assert "error" not in found, found
+                return found["result"]
+
+    def value(self, expression):
+        return self.call("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
+
+    def press(self, key, code):
+        for kind in ("rawKeyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+
+    def close(self):
+        self.child.terminate()
+        self.child.wait(20)
+        os.close(self.write)
+        os.close(self.read)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_keys_and_clicks_move_the_bound(folder):
+    browser = Browser(folder / "report.html")
+    try:
+        points = {p["bound"]: p for p in json.loads((folder / "frontier.json").read_text())["points"]}
+
+        def shown(name):
+            return browser.value(f"document.getElementById('{name}').textContent")
+
+        assert shown("stated") == "no bound" and shown("changed").startswith("0 of 375")
+        for _ in range(20):  # the keyboard alone reaches the bound
+            if browser.value("document.activeElement.id") == "bound":
+                break
+            browser.press("Tab", 9)
+        assert browser.value("document.activeElement.id") == "bound"
+        browser.press("ArrowLeft", 37)
+        assert shown("stated") == "demographic_parity ≤ 0.2"
+        assert shown("certificate").startswith("bound met, by the model trained under")
+        browser.press("Home", 36)
+        assert (
+            shown("stated")
+            == "demographic_parity ≤ 0.02"
+            == browser.value("document.getElementById('bound').getAttribute('aria-valuetext')")
+        )
+        assert shown("accuracy") == f"{100 * points[0.02]['accuracy']:.1f} %"
+        assert shown("changed") == f"{points[0.02]['changed']} of 375"
+        rates = [f"{100 * r['selection_rate']:.1f} %" for r in points[0.02]["groups"].values()]
+        assert [
+            browser.value(f"document.querySelectorAll('#rates tr')[{i}].children[1].textContent") for i in (0, 1)
+        ] == rates
+        assert browser.value("document.querySelectorAll('#curves polyline').length") == 2
+        browser.value("document.getElementById('bound').scrollIntoView({block: 'center'})")
+        box = json.loads(browser.value("JSON.stringify(document.getElementById('bound').getBoundingClientRect())"))
+        for kind in ("mousePressed", "mouseReleased"):
+            browser.call(
+                "Input.dispatchMouseEvent",
+                type=kind,
+                x=box["right"] - 3,
+                y=(box["top"] + box["bottom"]) / 2,
+                button="left",
+                clickCount=1,
+            )
+        assert shown("stated") == "no bound"
+        assert all(url.startswith(("file:", "data:")) for url in browser.asked)
+    finally:
+        browser.close()

@@ -1,0 +1,77 @@
+"""fb.feasibility: the curve is that of its models, the rules pick what they say, and more rows are worth what an audit of them says."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairbound as fb
+from fairbound.base.errors import DataError, OptionError
+from fairbound.estimators.feasibility import _bounds, _knee
+
+BOUND = "demographic_parity <= 0.1"
+
+
+def people(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["F", "M"], n, p=[0.2, 0.8])
+    pay, skill = rng.normal(size=n) + 0.8 * (sex == "M"), rng.normal(size=n)
+    return (
+        pd.DataFrame({"pay": pay, "skill": skill}),
+        np.where(pay + skill + rng.normal(size=n) > 0.5, "yes", "no"),
+        sex,
+    )
+
+
+def test_the_curve_falls_and_its_points_are_what_the_rules_say():
+    X, y, sex = people()
+    found = fb.feasibility(BOUND, X, y, sex)
+    curve = found["curve"]
+    json.dumps(found, allow_nan=False)
+    assert curve[0]["trained_under"] is None and 0.1 in [one["trained_under"] for one in curve]
+    under = [one["trained_under"] for one in curve[1:]]
+    assert under == sorted(under, reverse=True) and under[-1] == 0.0
+    assert curve[0]["value"] > 0.2 > 0.1 > found["smallest"]["value"]
+    assert all(one["lower"] <= one["value"] <= one["upper"] for one in curve)
+    certified = [one for one in curve if one["certified"]]
+    assert certified == [one for one in curve if one["upper"] <= 0.1]
+    assert found["cheapest"] == min(certified, key=lambda one: one["cost"])
+    assert found["smallest"]["value"] == min(one["value"] for one in curve)
+    assert "would narrow the interval most" in found["said"] and "costs" in found["said"]
+
+
+def test_the_smaller_group_s_rows_are_worth_more_and_as_much_as_the_formula_says():
+    """The upper bound moves as with n + 1,000 rows of the group at the same rate."""
+    X, y, sex = people()
+    found = fb.feasibility(BOUND, X, y, sex)
+    more = found["more_rows"]
+    (small,) = (value for name, value in more.items() if name.endswith(": F"))
+    assert small > 2 * min(more.values()) > 0
+    assert f"more held-out rows of {max(more, key=more.get)}" in found["said"]
+
+
+def test_a_bound_out_of_reach_says_how_many_rows_would_do():
+    X, y, sex = people(400)
+    found = fb.feasibility("demographic_parity <= 0.02", X, y, sex)
+    assert found["cheapest"] is None and "would not confirm it" in found["said"]
+
+
+def test_bounds_from_below_and_the_knee():
+    ratio = fb.constraint("demographic_parity_ratio >= 0.8")
+    made = [b.stated for b in _bounds(ratio, 0.4)]
+    assert made == sorted(made) and 0.8 in made and made[-1] == 1.0
+    parity = [b.stated for b in _bounds(fb.constraint(BOUND), 0.3)]
+    assert parity == sorted(parity, reverse=True) and 0.1 in parity and parity[-1] == 0.0
+    curve = [{"value": v, "cost": c} for v, c in [(0.3, 0.10), (0.2, 0.11), (0.1, 0.12), (0.0, 0.30)]]
+    assert _knee(curve) == 2 and _knee(curve[:2]) is None
+
+
+def test_wrong_use():
+    X, y, sex = people(200)
+    with pytest.raises(DataError, match="sensitive_features"):
+        fb.feasibility(BOUND, X, y)
+    with pytest.raises(OptionError, match="confidence"):
+        fb.feasibility(BOUND, X, y, sex, confidence=1.2)
