@@ -19,7 +19,7 @@ from fairbound.fairness.notions import constraint as read
 from fairbound.rows.groups import no_groups
 from fairbound.rows.split import stratified_split
 
-KEPT = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
+KEPT = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.02)
 """Shares of what the model without bounds leaves free that the bounds along the curve keep."""
 
 MORE = 1000
