@@ -90,6 +90,32 @@ def test_statistical_parity_is_the_largest_distance_at_any_threshold(ties, weigh
         assert fb.measure(text, s[again], y[again], group[again], threshold=0) == pytest.approx(found, abs=1e-12)
 
 
+@pytest.mark.parametrize("ties", [False, True])
+def test_a_partial_area_is_that_of_the_rows_in_the_interval(ties):
+    """Groups of 100 rows, so that intervals end between rows: the mean over all pairs of rows within, ties one half."""
+    rng = np.random.default_rng(0)
+    s, group = rng.normal(size=200), np.repeat(["a", "b"], 100)
+    s = np.where(group == "a", s + 0.3, s)
+    inside = {}
+    for g in "ab":
+        order = np.argsort(-s[group == g])
+        inside[g] = s[group == g][order[10:60]]
+    if ties:  # within the interval only, so that its ends stay between rows
+        inside = {g: np.round(v, 1) for g, v in inside.items()}
+        for g in "ab":
+            at = np.flatnonzero(group == g)[np.argsort(-s[group == g])]
+            s[at[:10]], s[at[60:]], s[at[10:60]] = s[at[:10]] + 1, s[at[60:]] - 1, inside[g]
+    away = inside["a"][:, None] - inside["b"]
+    expected = abs(((away > 0) + 0.5 * (away == 0)).mean() - 0.5)
+    assert fb.measure("partial_group_auc[0.1:0.6]", s, np.tile([0, 1], 100), group, threshold=0) == pytest.approx(
+        expected
+    )
+    whole = fb.measure("auc_parity[group]", s, np.tile([0, 1], 100), group, threshold=0)
+    assert fb.measure("partial_group_auc", s, np.tile([0, 1], 100), group, threshold=0) == pytest.approx(
+        whole, abs=1e-12
+    )
+
+
 def test_over_all_percentiles_the_bounds_are_those_without_intervals():
     from scipy.stats import ks_2samp
 
@@ -235,7 +261,23 @@ def test_gradients_are_those_of_the_values(text):
     assert network.plus is not None and not network.plus.convex
 
 
-@pytest.mark.parametrize("text", TRAINED)
+def test_gradients_of_partial_areas_are_those_of_the_values():
+    X, y, group, _ = rows(60)
+    for surrogate in STEPS:
+        stated = f"partial_group_auc[0.1:0.7,surrogate={surrogate}] <= 0.05"
+        make = lambda **kw: FairProblem(MLP(3), X, y, group, stated, **({"dtype": torch.float64} | kw))  # noqa: B023, E731
+        p = make()
+        for x in points(p, 3):  # a step so small that no two rows change places
+            slopes = p.jacobian(x, p.full())[1]
+            for j in range(p.n):
+                step = torch.zeros_like(x)
+                step[j] = 1e-8
+                change = (p.values(x + step, p.full()).g - p.values(x - step, p.full()).g) / 2e-8
+                assert torch.allclose(slopes[1:, j], change, atol=1e-6)
+        assert p.plus is None and p.m == 6 and p.values(p.start([0]), p.full()).g == pytest.approx(-0.05 * np.ones(6))
+
+
+@pytest.mark.parametrize("text", [*TRAINED, "partial_group_auc[0.1:0.7,surrogate={}] <= 0.05"])
 def test_the_true_value_is_the_metric(text):
     stated = fb.constraint(text.format("clip"))
     X, y, group, _ = rows()

@@ -313,7 +313,10 @@ def _frontier(
 
 def _reproduce(
     study: Annotated[
-        str, typer.Argument(help="deep-benchmark, level-set, plada, or a TOML file of a study.") if typer else None
+        str,
+        typer.Argument(help="deep-benchmark, level-set, partial-fairness, plada, or a TOML file of a study.")
+        if typer
+        else None,
     ],
     out: Out,
     quick: Annotated[bool, option("--quick", help="The study's short form: minutes on two cores.")] = False,

@@ -244,11 +244,15 @@ class PairLosses:
             cells = cells_within(batch, self.offset, self.sets.shape[1])
             table = self._exact(scores, cells.expand(scores.shape), weight.expand(scores.shape)).to(scores)
             return self._of_pairs(table), None
-        W, there = set_shares(batch, self.offset, self.sets)
-        W, there = W.expand(*scores.shape[:-1], *W.shape[-2:]), there.expand(*scores.shape[:-1], there.shape[-1])
+        W, there = self._shares(scores, batch)
         both = there.unsqueeze(-1) & there.unsqueeze(-2)
         table = torch.where(both, self.loss.table(scores, W), 0.5)
         return self._of_pairs(table), (scores, W, both)
+
+    def _shares(self, scores: Tensor, batch: Any) -> tuple[Tensor, Tensor]:
+        """(..., S, B) what each row weighs in each set, and (..., S) which sets have a row."""
+        W, there = set_shares(batch, self.offset, self.sets)
+        return W.expand(*scores.shape[:-1], *W.shape[-2:]), there.expand(*scores.shape[:-1], there.shape[-1])
 
     def _of_pairs(self, table: Tensor) -> Tensor:
         first, second = torch.as_tensor(self.pairs, device=table.device).unbind(-1)

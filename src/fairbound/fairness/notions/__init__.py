@@ -27,6 +27,7 @@ from fairbound.fairness.notions.partial import (
     PartialDemographicParity,
     PartialEqualizedOdds,
     PartialEqualOpportunity,
+    PartialGroupAUC,
     PartialStatisticalParity,
 )
 from fairbound.fairness.notions.rankings import ExposureParity, PairwiseParity
@@ -61,6 +62,7 @@ __all__ = [
     "PartialDemographicParity",
     "PartialEqualOpportunity",
     "PartialEqualizedOdds",
+    "PartialGroupAUC",
     "PartialStatisticalParity",
     "PredictionParity",
     "PredictiveEquality",

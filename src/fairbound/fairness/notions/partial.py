@@ -30,6 +30,7 @@ from fairbound.fairness.comparing import Compared, differences
 from fairbound.fairness.interval_shares import GridParity, WithinShares
 from fairbound.fairness.judging_percentiles import judge_curves, measured_curves
 from fairbound.fairness.language import Form, Key, number_text
+from fairbound.fairness.notions.auc import pair_loss
 from fairbound.fairness.notions.groups import GroupBound
 from fairbound.fairness.notions.registry import register
 from fairbound.fairness.percentiles import EVERYTHING, Percentiles, read_own
@@ -37,6 +38,7 @@ from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import LOSS, RATES, Rate
 from fairbound.fairness.steps import step_named
 from fairbound.fairness.values import Values, rate_values
+from fairbound.fairness.window_pairs import WindowPairs, area
 
 POINTS = 10
 
@@ -151,6 +153,40 @@ class PartialStatisticalParity(PartialBound):
         return judge_curves(self, rows, alpha)
 
 
+@register("partial_gauc")
+@dataclass(frozen=True, kw_only=True)
+class PartialGroupAUC(PartialBound):
+    """|AUC(a, b) - 1/2| of these rows of every two groups is at most `bound`: neither group is ranked above the other."""
+
+    name = "partial_group_auc"
+    measures: ClassVar[str] = "a difference of areas"
+
+    def gap(self, a: np.ndarray, b: np.ndarray) -> float:
+        """AUC(a, b) - 1/2 of two curves (t,)."""
+        return area(a, b) - 0.5
+
+    def compile(self, builder: Builder) -> None:
+        loss = pair_loss({"clip": "ramp", "logistic": "sigmoid"}[self.surrogate], self.sharpness, 1.0)
+        for compared, dropped in self.compared(builder.occurring):
+            builder.drop(dropped)
+            column = builder.cells(LOSS, compared.attributes, (None,), compared.all_names)
+            first, second = (
+                np.stack(p, 1).ravel() for p in (compared.pairs("pairwise"), compared.pairs("pairwise")[::-1])
+            )
+            pairs = np.stack([second, first], 1)[:, None]
+            intervals = self.intervals_of(compared)
+            made = builder.statistic(
+                WindowPairs(column.offset, _sets(column, compared), pairs, loss, -0.5, intervals=intervals)
+            )
+            builder.contrasts(made[:, None], [1.0], partial(_above, compared, first, second))
+
+    def measure(self, rows: Scored) -> float:
+        return measured_curves(self, rows)
+
+    def judge(self, rows: Scored, alpha: float) -> Finding:
+        return judge_curves(self, rows, alpha)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PartialRateBound(PartialBound):
     """Shares of positive decisions among these rows."""
@@ -192,6 +228,11 @@ class PartialRateBound(PartialBound):
         made = [rate_values(r, rows, group, len(compared)) for r in self.rates]
         successes, trials, count, totals = (np.stack(part) for part in zip(*made, strict=True))
         return Values(successes, trials, count, totals, _through(intervals, len(self.rates)))
+
+
+def _above(compared: Compared, first: np.ndarray, second: np.ndarray, i: int) -> str:
+    """Of the i-th constraint: who is ranked above whom."""
+    return f"{compared.name(int(first[i]))} above {compared.name(int(second[i]))}"
 
 
 def _name(compared: Compared, levels: np.ndarray, i: int) -> str:

@@ -1,0 +1,137 @@
+"""The measures of `partial-fairness`: a linear model with group terms under a bound on scores, on training and held-out rows.
+
+Source: He, Huang, Yao, Lin (2026), section 7 and Appendix G.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairbound.base.errors import DataError, OptionError
+from fairbound.base.seeds import seed_for
+from fairbound.data import load
+from fairbound.fairness.measuring import measure
+from fairbound.fairness.objectives import Accuracy
+from fairbound.fairness.percentiles import Percentiles
+from fairbound.fairness.problem import FairProblem
+from fairbound.models.mlp import MLP
+from fairbound.problems.problem import Measured
+from fairbound.studies.spec import Cell
+from fairbound.studies.task import Run, Task
+
+FULL = "partial_statistical_parity"
+PARTS = ("train", "test")
+MEASURES = ("accuracy", "interval pSP", "interval fairness", "full fairness")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of the task.
+
+    dataset, options: of `fairbound.data.load`. group: the sensitive attribute. interval: of the rows whose scores are compared,
+    as a bound writes it. bound: the text of the bound trained under, with {} for the interval; "" for none.
+    shares: of the rows, for training, validation (left out) and testing; rows with a stated test split keep it. rows: a random
+    part of so many rows, 0 for all. error_share: of the error rate in the objective, 0 for the mean loss.
+    """
+
+    dataset: str
+    group: str
+    interval: str
+    bound: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    shares: tuple[float, float, float] = (0.6, 0.2, 0.2)
+    stated_test: bool = False
+    rows: int = 0
+    error_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        if Percentiles.read(self.interval) is None:
+            raise OptionError(f"interval must be written like 0.05:0.3, got {self.interval!r}.")
+        if len(self.shares) != 3 or abs(sum(self.shares) - 1) > 1e-9 or min(self.shares) < 0:
+            raise OptionError(f"shares must be three numbers >= 0 that sum to 1, got {list(self.shares)}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """x: (n, d) float32 with group terms; y: (n,); group: (n,) names."""
+
+    x: np.ndarray
+    y: np.ndarray
+    group: np.ndarray
+
+
+def absent(given: Mapping[str, Any], data_dir: str | None) -> str:
+    """Why a data set cannot be had; "" where it can."""
+    try:
+        load(given["dataset"], data_dir, **given.get("options", {}))
+    except DataError as error:
+        return str(error)
+    return ""
+
+
+def parts_of(asked: Options, seed: int, data_dir: str | None) -> dict[str, Part]:
+    """Training and test rows of a seed: missing numbers the mean, features standardised on the training rows, then (xi, gamma, gamma xi) with gamma 1 in
+    the first group by name."""
+    data = load(asked.dataset, data_dir, **asked.options)
+    X: Any = data.X
+    X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+    y, group = np.asarray(data.y), np.asarray(data.group(asked.group))
+    rng = np.random.default_rng(seed_for("partial fairness", asked.dataset, root=seed))
+    if asked.stated_test:
+        test, rest = data.splits["test"], rng.permutation(data.splits["train"])
+        first = rest[: round(asked.shares[0] / (asked.shares[0] + asked.shares[1]) * len(rest))]
+    else:
+        order = rng.permutation(len(y))[: asked.rows or None]
+        ends = np.cumsum(np.round(np.array(asked.shares[:2]) * len(order)).astype(int))
+        first, _, test = np.split(order, ends)
+    mean, spread = np.nanmean(X[first], axis=0), np.nanstd(X[first], axis=0)
+    X = (np.where(np.isnan(X), mean, X) - mean) / np.where(spread > 0, spread, 1.0)
+    gamma = (group == np.unique(group)[0]).astype(np.float64)[:, None]
+    X = np.hstack([X, gamma, gamma * X]).astype(np.float32)
+    return {name: Part(X[rows], y[rows], group[rows]) for name, rows in (("train", first), ("test", test))}
+
+
+def task(cell: Cell, data_dir: str | None) -> Task:
+    """The training rows of the cell's seed as a problem, watched on training and test rows."""
+    asked = Options(**cell.task)
+    parts = parts_of(asked, cell.seed, data_dir)
+    train = parts["train"]
+    stated = [asked.bound.format(asked.interval)] if asked.bound else []
+    problem = FairProblem(
+        MLP(train.x.shape[1]), train.x, train.y, train.group, stated,
+        objective=Accuracy(asked.error_share) if asked.error_share else None,
+    )  # fmt: skip
+
+    def of(x: Tensor) -> dict[str, float]:
+        theta = problem.split(x)[0]
+        out = {}
+        for name, part in parts.items():
+            scores = problem.model.scores(theta, torch.from_numpy(part.x)).double().numpy()
+            inside, everywhere = (
+                measure(f"{FULL}[{interval}]", scores, part.y, part.group, threshold=0.0)
+                for interval in (asked.interval, "0:1")
+            )
+            values = (float(np.mean((scores > 0) == part.y)), inside, 1 - inside, 1 - everywhere)
+            out |= {f"{name} {measure_}": value for measure_, value in zip(MEASURES, values, strict=True)}
+        return out
+
+    def watch(x: Tensor, measured: Measured) -> dict[str, float]:
+        return {"objective": float(measured.f), "violation": float(measured.violation), **of(x)}
+
+    return Task(problem, watch, of, about=f"{len(train.y):,} training and {len(parts['test'].y):,} test rows")
+
+
+def numbers(run: Run, compare: None) -> dict[str, float | None]:
+    """The measures of the best verified model, and what the run cost."""
+    model = run.models[run.output]
+    return {f"{part} {name}": model[f"{part} {name}"] for part in PARTS for name in MEASURES} | {
+        "seconds": run.result["seconds"],
+        "steps": run.result["steps"],
+        "feasible": float(run.result["feasible"]),
+    }
