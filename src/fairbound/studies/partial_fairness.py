@@ -110,7 +110,7 @@ def task(cell: Cell, data_dir: str | None) -> Task:
 
     def of(x: Tensor) -> dict[str, float]:
         theta = problem.split(x)[0]
-        out = {}
+        out: dict[str, float] = {}
         for name, part in parts.items():
             scores = problem.model.scores(theta, torch.from_numpy(part.x)).double().numpy()
             inside, everywhere = (
