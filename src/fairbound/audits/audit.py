@@ -12,6 +12,7 @@ Source: Newcombe (1998), Clopper and Pearson (1934), as set out in `fairbound.co
 from __future__ import annotations
 
 import datetime
+import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -28,8 +29,8 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.predictions import read_numbers, read_predictions
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups, label_text, no_groups
-from fairbound.rows.labels import as_decisions, two_valued
-from fairbound.rows.reading import column_array, read_weights
+from fairbound.rows.labels import as_decisions, class_tuple, two_valued
+from fairbound.rows.reading import check_rows, column_array, read_weights
 from fairbound.rows.scores import as_logits, refuse_decisions
 
 
@@ -66,8 +67,11 @@ def audit(
     Returns: a dict with "verdict" and "exit_code" (0 met or none stated, 1 violated, 3 insufficient).
     Raises: DataError for unusable input, OptionError for options out of range.
     """
-    if not 0.5 < confidence < 1:
-        raise OptionError(f"confidence must lie in (0.5, 1), got {confidence}.")
+    if isinstance(confidence, bool) or not isinstance(confidence, numbers.Real) or not 0.5 < confidence < 1:
+        raise OptionError(f"confidence must lie in (0.5, 1), got {confidence!r}.")
+    check_rows(scores=scores, y=y)
+    if classes is not None:
+        classes = class_tuple(classes)
     if compare is not None and not isinstance(compare, Mapping):
         raise OptionError("compare must be a mapping of names to scores, such as {'other model': scores}.")
     bounds = constraints(constraint)
@@ -180,8 +184,6 @@ def compared_groups(given: Given, bounds: Sequence[Any], n: int) -> Groups | Non
 
 def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]) -> dict[str, Any]:
     """The facts of an audit of one score per row."""
-    if given.y is None:
-        raise DataError("an audit needs the labels y.")
     known = given.classes if given.classes is not None and len(given.classes) == 2 else None
     target, meant = two_valued(given.y, len(column_array("y", given.y)), known)
     s, words = as_logits(as_decisions(given.scores, meant), given.threshold)

@@ -96,6 +96,8 @@ class Groups:
                 )
             codes.append(_places(texts, known)[coded])
             names.append(tuple(known))
+        if not codes:
+            raise DataError("sensitive_features holds no attribute.")
         if len({len(c) for c in codes}) > 1:
             raise DataError(f"the sensitive attributes differ in length: {[len(c) for c in codes]}.")
         return cls(np.stack(codes, axis=1), tuple(columns), tuple(names))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.rows.reading import column_array, column_values, is_missing
 
 MANY_CLASSES = 100
@@ -110,7 +110,8 @@ def two_valued(y: Any, n: int, classes: Any = None) -> tuple[np.ndarray, tuple[A
     column = column_array("y", y, n)
     if column.dtype.kind in "biuf" and np.isin(column, (0, 1)).all():
         return column.astype(np.int64), None
-    values = np.array(column_values("y", y), dtype=object)
+    values = np.empty(n, dtype=object)
+    values[:] = _plain_labels(y)
     if all(isinstance(v, int | float | bool) and v in (0, 1) for v in set(values.tolist())):
         return values.astype(np.int64), None
     if classes is None:
@@ -121,6 +122,18 @@ def two_valued(y: Any, n: int, classes: Any = None) -> tuple[np.ndarray, tuple[A
     if other:
         raise DataError(f"y holds {other[0]!r}, which is none of the classes {low!r} and {high!r}.")
     return (values == high).astype(np.int64), (low, high)
+
+
+def class_tuple(classes: Any) -> tuple[Any, ...]:
+    """The labels of classes. Raises: OptionError where they are none."""
+    try:
+        given = tuple(classes.tolist() if hasattr(classes, "tolist") else classes)
+        hash(given)
+    except TypeError:
+        given = ()
+    if isinstance(classes, str | bytes) or len(given) < 2:
+        raise OptionError(f"classes must be the labels of two or more classes, got {str(classes)[:60]!r}.")
+    return given
 
 
 def as_decisions(scores: Any, classes: tuple[Any, Any] | None) -> Any:

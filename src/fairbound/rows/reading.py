@@ -130,6 +130,17 @@ def is_missing(value: object) -> bool:
     return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
+def check_rows(**columns: Any) -> None:
+    """Raises: DataError for one of `columns`, by name, that has no rows to speak of: None, a number, a generator, a ragged list."""
+    for name, values in columns.items():
+        try:
+            dims = values.dim() if hasattr(values, "dim") else np.ndim(values)
+        except ValueError:
+            raise DataError(f"{name} is a list of lists of different lengths; pass one value for each row.") from None
+        if values is None or dims == 0:
+            raise DataError(f"{name} must have one value for each row, got {type(values).__name__}.")
+
+
 def read_weights(sample_weight: Any, n: int) -> np.ndarray:
     """(n,) float64 weights >= 0, ones for None; in units of the largest where that is so large or small that sums overflow.
 
@@ -137,7 +148,12 @@ def read_weights(sample_weight: Any, n: int) -> np.ndarray:
     """
     if sample_weight is None:
         return np.ones(n)
-    column = column_array("sample_weight", sample_weight, n).astype(np.float64)
+    try:
+        column = column_array("sample_weight", sample_weight, n).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"sample_weight must be numbers ({error}).") from None
     if not np.isfinite(column).all() or (column < 0).any() or column.sum() == 0:
         raise DataError("sample_weight must be finite, non-negative and not all zero.")
     return column if 1e-100 < column.max() < 1e100 else column / column.max()

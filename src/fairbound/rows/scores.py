@@ -41,6 +41,8 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
             f"the scores are not numbers ({values.ravel()[0]!r}); pass 1 for positive and 0 for negative."
         ) from None
     s = s[:, 0] if s.ndim == 2 and s.shape[1] == 1 else s
+    if s.ndim != 1:
+        raise DataError(f"the scores must have one value for each row, got shape {s.shape}.")
     if len(s) == 0:
         raise DataError("there are no scores; at least one row is needed.")
     if not np.isfinite(s).all():

@@ -290,6 +290,8 @@ class TableEncoder:
             encoder.dropped = dict(state["dropped"])
             if state["learnt"] is not None:
                 encoder.learnt = tuple(load_feature(spec) for spec in state["learnt"])
+                if not encoder.learnt or not {spec.name for spec in encoder.learnt} <= set(encoder._inputs):
+                    raise ValueError("a feature is of no column")
             else:
                 encoder.scale = np.array(state["scale"], dtype=np.float64)
                 if not (encoder.scale > 0).all() or encoder.scale.ndim != 1:

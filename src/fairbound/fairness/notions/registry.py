@@ -64,4 +64,7 @@ def constraints(stated: str | Bound | Sequence[str | Bound] | None) -> tuple[Any
     """One or several bounds as objects."""
     if stated is None:
         return ()
-    return tuple(constraint(s) for s in ([stated] if isinstance(stated, (str, Bound)) else stated))
+    several = [stated] if isinstance(stated, (str, Bound)) else stated
+    if not isinstance(several, Sequence | set | frozenset):
+        raise OptionError(f"bounds are texts or objects, one or a list of them; got {several!r}.")
+    return tuple(constraint(s) for s in several)
