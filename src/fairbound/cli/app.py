@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -56,8 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.append("--help")
     if (twice := given_twice(arguments)) is not None:
         return _fail(f"the option {twice} is given twice; give it once.")
-    debug = "--debug" in arguments
-    with warnings.catch_warnings():
+    debug, quiet = "--debug" in arguments, "--quiet" in arguments
+    arguments = [word for word in arguments if word != "--quiet"]
+    with logged(quiet), warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
             command = typer.main.get_command(_app())
@@ -68,6 +71,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             if debug:
                 traceback.print_exc()
             return _fail(_said(error))
+
+
+@contextlib.contextmanager
+def logged(quiet: bool) -> Iterator[None]:
+    """What the library logs at INFO and above goes to standard error; with quiet only warnings do."""
+    log, handler = logging.getLogger("fairbound"), logging.StreamHandler()
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.WARNING if quiet else logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
 
 
 def _said(error: Exception) -> str:
@@ -105,7 +122,8 @@ def _app() -> typer.Typer:
         add_completion=False,
         rich_markup_mode=None,
         help="Train models under fairness bounds that a person can state, check and defend. Exit codes: 0 done or "
-        "bound met, 1 bound violated, 2 wrong use, 3 not enough evidence, 130 interrupted.",
+        "bound met, 1 bound violated, 2 wrong use, 3 not enough evidence, 130 interrupted. --quiet anywhere: no progress on "
+        "standard error.",
     )
     app.callback()(_root)
     app.command("fit")(_fit)

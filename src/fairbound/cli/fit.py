@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from fairbound.cli.outcome import (
     of_classes_only,
     of_two_classes,
     say,
+    shows_progress,
     stated_bounds,
     verdict_summary,
     verdict_text,
@@ -239,7 +239,7 @@ def of_options(options: FitOptions, bounds: list, rows: InputRows) -> FairClassi
         positive=rows.classes[1] if len(rows.classes) == 2 else None,
         use_groups_at_prediction=options.use_groups_at_prediction and bool(bounds),
         random_state=options.seed,
-        progress=sys.stderr.isatty(),
+        progress=shows_progress(),
     )
 
 

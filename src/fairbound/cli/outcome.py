@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,9 +25,17 @@ class Outcome:
     exit_code: int = 0
 
 
+LOG = logging.getLogger("fairbound.cli")
+
+
 def say(text: str) -> None:
-    """Progress for people, on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    """Progress for people: logged at INFO, which the command line shows on standard error unless --quiet is given."""
+    LOG.info(text)
+
+
+def shows_progress() -> bool:
+    """Whether a line of progress is to be drawn: standard error is a terminal, and nobody asked for quiet."""
+    return LOG.isEnabledFor(logging.INFO) and sys.stderr.isatty()
 
 
 def verdict_summary(audit: dict[str, Any], *, seconds: float | None, seed: int | None, out: Path) -> dict[str, Any]:

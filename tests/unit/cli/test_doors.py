@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
 import numpy as np
@@ -77,3 +78,23 @@ def test_two_fits_do_not_share_a_folder(capsys, tmp_path):
             stated = [] if command == "fit" else ["--constraint", "demographic_parity"]
             said = refused(capsys, command, "--data", "loanapp", "--out", str(tmp_path), *stated)
             assert "another fairbound command is writing" in said
+
+
+def test_progress_is_logged_and_quiet_leaves_it_out(capsys, tmp_path):
+    base = [
+        "fit",
+        "--data",
+        "loanapp",
+        "--budget",
+        "2 steps",
+        "--no-baseline",
+        "--constraint",
+        "demographic_parity <= 0.5",
+    ]
+    main([*base, "--out", str(tmp_path / "a")])
+    assert "loanapp: training on" in capsys.readouterr().err
+    main([*base, "--quiet", "--out", str(tmp_path / "b")])
+    out, err = capsys.readouterr()
+    assert "training on" not in err and "report.html" in out
+    log = logging.getLogger("fairbound")
+    assert log.handlers == [] and log.level == logging.NOTSET
