@@ -69,7 +69,7 @@ def audit(
     """
     if isinstance(confidence, bool) or not isinstance(confidence, numbers.Real) or not 0.5 < confidence < 1:
         raise OptionError(f"confidence must lie in (0.5, 1), got {confidence!r}.")
-    check_rows(scores=scores, y=y)
+    check_rows(**{"scores": scores, "the labels y": y})
     if classes is not None:
         classes = class_tuple(classes)
     if compare is not None and not isinstance(compare, Mapping):
