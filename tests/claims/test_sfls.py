@@ -211,8 +211,7 @@ def test_exact_batches_give_feasible_outer_iterates_above_the_optimum(name, leve
     assert torch.equal(state.point, state.output)
 
 
-@pytest.mark.parametrize("oracle", ["ovsmd", "smd"])
-@pytest.mark.parametrize("restart", ["centre", "last"])
+@pytest.mark.parametrize(("oracle", "restart"), [("ovsmd", "centre"), ("smd", "last")])
 def test_runs_of_a_stack_stop_their_calls_each_in_its_time(oracle, restart):
     for make in (LEVEL_SETS["simplex"], PROBLEMS["two_sided"]):
         config = SFLS(oracle=oracle, restart=restart, step_size=0.2)

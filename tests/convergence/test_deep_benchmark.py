@@ -78,17 +78,23 @@ def test_a_cell_killed_in_its_middle_goes_on_from_its_checkpoint(tmp_path):
     assert evaluations(broken.out) == evaluations(unbroken.out)
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The folder of the tiny study, run by one process."""
+    folder = tmp_path_factory.mktemp("alone")
+    return run_study(write_tiny(folder), folder / "out").out
+
+
 @pytest.mark.parametrize("backend", ["loky", "threading", "ray", "dask"])
 @pytest.mark.filterwarnings("default")  # the engines' own warnings are theirs
-def test_two_workers_of_every_engine_give_what_one_gives(backend, tmp_path):
+def test_two_workers_of_every_engine_give_what_one_gives(backend, alone, tmp_path):
     if backend in ("ray", "dask"):
         module = {"ray": "ray", "dask": "dask.distributed"}[backend]
         pytest.importorskip(module, reason=f"the extra {backend!r} is not installed")
     spec = write_tiny(tmp_path)
-    alone = run_study(spec, tmp_path / "alone")
     run = run_study(spec, tmp_path / backend, jobs=2, backend=backend)
     assert run.done == 6 and not run.failed
-    assert evaluations(run.out) == evaluations(alone.out)
+    assert evaluations(run.out) == evaluations(alone)
     slowdown = run.study["slowdown"]
     assert slowdown["jobs"] == 2 and len(slowdown["together"]) == 2 and slowdown["slowdown"] > 0
 

@@ -357,7 +357,7 @@ def groups_apart(n, seed):
     return X, (np.where(group == "b", X[:, 1], X[:, 0]) > 0).astype(int), group
 
 
-@pytest.mark.parametrize(("kind", "seed"), [*itertools.product(["mlp", "cnn"], range(3)), ("transformer", 0)])
+@pytest.mark.parametrize(("kind", "seed"), [*itertools.product(["mlp", "cnn"], range(3))])
 def test_the_bound_is_met_where_an_unbounded_fit_misses_it(kind, seed):
     X, y, group = groups_apart(400, seed)
     if kind == "mlp":
@@ -366,13 +366,10 @@ def test_the_bound_is_met_where_an_unbounded_fit_misses_it(kind, seed):
             "logistic",
             seeded(lambda: nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1))),
         )
-    elif kind == "cnn":
+    else:
         images = np.repeat(np.repeat(X[:, None, None, :], 6, 2), 2, 3)
         data, loss = (images, y), "cross_entropy"
         module = seeded(lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(2 * 4 * 4, 2)))
-    else:
-        tokens = np.digitize(X, [-0.5, 0.5]) + 3 * np.arange(3)
-        data, loss, module = (tokens, y), "logistic", seeded(lambda: Tokens9())
     problem = fb.formulate(module, loss, data, group, "loss_gap <= 0.05")
     free = fb.solve(problem, fb.SGD(step_size=0.1), budget="300 steps", batch_size=40, seed=seed)
     assert float(problem.evaluate(free.last).violation) > 0.05
@@ -386,12 +383,6 @@ def test_the_bound_is_met_where_an_unbounded_fit_misses_it(kind, seed):
     )
     start, found = (problem.evaluate(x) for x in (problem.start((0,)), bounded.x))
     assert bool(bounded.feasible) and float(found.violation) == 0 and float(found.f) < float(start.f) - 0.02
-
-
-class Tokens9(Tokens):
-    def __init__(self):
-        super().__init__()
-        self.embedding = nn.Embedding(9, 4)
 
 
 def example(name):

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -118,7 +113,6 @@ COLUMNS = {
     "item", "row", "column", "data", "ours", "lower", "upper", "n", "runs", "std", "paper", "paper_std", "output",
     "statistic",
 }  # fmt: skip
-RUN = "import sys; from fairbound.studies import run_study; run_study(sys.argv[1], sys.argv[2], only=['steps'])"
 
 
 def lines(path: Path) -> list[dict]:
@@ -276,32 +270,6 @@ def test_finished_cells_are_reused(tiny):
     run, _, _, _, _ = tiny
     again = run_study(parse(TABLE), run.out, only=["steps"])
     assert (again.done, again.reused) == (0, 3)
-
-
-def test_a_killed_cell_goes_on_from_its_checkpoint(tmp_path):
-    spec, out = tmp_path / "tiny.toml", tmp_path / "out"
-    text = TINY.replace('"40 steps"', '"400 steps"').replace('["dfls", "ynw"]', '["ynw"]', 1)
-    text = text.replace('against = ["ynw"]', 'against = ["dfls"]').replace('subject = "dfls"', 'subject = "ynw"')
-    spec.write_text(text)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-c", RUN, str(spec), str(out)], env=environment, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    until = time.monotonic() + 120
-    while not list((out / "cells").glob("inventory-2-10-10.ynw.s0.*.checkpoint")):
-        assert process.poll() is None and time.monotonic() < until, "the study ended before it was to be killed"
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    broken = run_study(spec, out, only=["steps"])
-    assert (broken.reused, broken.done) == (0, 2)
-    assert not list((out / "cells").glob("*.checkpoint"))
-    unbroken = run_study(spec, tmp_path / "unbroken", only=["steps"])
-    kept = ("cell", "step", "counts", "f", "worst", "outer", "level", "upper")
-    assert [[r[k] for k in kept] for r in lines(out / "records.jsonl")] == [
-        [r[k] for k in kept] for r in lines(unbroken.out / "records.jsonl")
-    ]
 
 
 def test_an_optimum_of_other_data_is_refused(tmp_path, monkeypatch):
