@@ -3,6 +3,8 @@ start and of the classifier built on it."""
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 import fairbound as fb
-from fairbound.base.errors import OptionError
+from fairbound.base.errors import DataWarning, OptionError
 from fairbound.data.generator import GaussianParity
 from fairbound.estimators import full_batch
 from fairbound.estimators.last_layer import last_layer
@@ -257,3 +259,20 @@ def test_of_a_ratio_of_rates_the_better_of_two_ways_is_taken():
     met = {way: model.fit_report_["feasible"] for way, model in of.items()}
     accuracy = {way: (model.predict(X) == y).mean() for way, model in of.items()}
     assert met["auto"] and accuracy["auto"] >= max(a for way, a in accuracy.items() if met[way]) - 1e-12
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_bound_finer_than_the_steps_of_a_small_group_is_met_by_a_trained_model(seed):
+    """Rates of 40 rows move in steps of 0.025, over which smooth surrogates leap; a constant meets the bound at 0.5."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(["a", "b", "c"], [900, 120, 80])
+    X = rng.normal(size=(1100, 6))
+    y = (X[:, 0] + 0.5 * X[:, 1] + 0.5 * (group == "b") - 0.5 * (group == "c") + rng.logistic(size=1100) > 0).astype(
+        int
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # it says that the groups are small
+        model = fb.FairClassifier("equalized_odds <= 0.01").fit(X, y, sensitive_features=group)
+    assert model.fit_report_["feasible"] and model.fit_report_["best_step"] > 0
+    assert fb.measure("equalized_odds", model.decision_function(X), y, sensitive_features=group) <= 0.01 + 1e-6
+    assert model.score(X, y) > 0.62

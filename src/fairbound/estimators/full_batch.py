@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from fairbound.base.records import Counts
@@ -99,6 +100,6 @@ def joined(before: Solution, after: Solution) -> Solution:
         records=[*before.records, *shifted],
         steps=steps + after.steps,
         seconds=seconds + after.seconds,
-        best_step=steps + after.best_step,
+        best_step=torch.where(after.best_step > 0, steps + after.best_step, before.best_step),
         counts=Counts(**{name: n + getattr(before.counts, name) for name, n in after.counts.as_dict().items()}),
     )

@@ -166,7 +166,7 @@ def train(
         if areas:
             solution, notes = decided(problem, solution, start)
         trained = Trained(problem, held, solution, method, rounds, notes, [], optimality)
-        if not rival or (solution.feasible and not len(problem.plan.ratios)) or solution.stopped == "interrupted":
+        if not rival or (solution.found and not len(problem.plan.ratios)) or solution.stopped == "interrupted":
             return trained
         return _better(
             trained, _on_batches(problem, held, None, partial(run, algorithm=ALM()), ALM(), (), limit), refined

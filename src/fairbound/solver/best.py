@@ -15,6 +15,12 @@ LATEST = 4
 TOWARDS, BISECTIONS = 2, 7
 """How many of them are gone towards, and the halvings each time."""
 
+SEARCHES, POINTS, SEARCH_WORK = 8, 500, 2e9
+"""Rounds of a search, points of a round at most, and rows times parameters times points of one at most."""
+
+NEAR, FAR = 0.003, 0.3
+"""How far the points of a search lie, over the size of the iterate."""
+
 
 @dataclass
 class Best:
@@ -88,6 +94,39 @@ class Best:
                 self._take(middle, f, violation, step)
                 meets = (violation <= 0).unsqueeze(-1).to(middle.device)
                 inside, outside = torch.where(meets, middle, inside), torch.where(meets, outside, middle)
+
+    def search(
+        self,
+        measure: Callable[[Tensor], tuple[Tensor, Tensor]],
+        step: int,
+        *,
+        project: Callable[[Tensor], Tensor],
+        work: float,
+        generator: torch.Generator,
+    ) -> None:
+        """Where a single run met the bounds nowhere but at its start, try random points near the late iterate that missed them
+        least: the one of lowest objective that meets them is taken; while there is none, the next are near the one that misses
+        them least. Rates of few rows move in steps, over which training with smooth surrogates leaps.
+
+        measure: x (k, n) -> objective and violation (k,). project: x (k, n) -> points of the domain. work: of measuring one point, as in SEARCH_WORK.
+        """
+        points = int(min(POINTS, SEARCH_WORK / work))
+        missed = torch.where(self.recent_violation > 0, self.recent_violation, torch.inf)  # the start may be among them
+        if points < 1 or self.found or not (missed < torch.inf).any():
+            return
+        centre = self.recent_x[missed.argmin()]
+        for _ in range(SEARCHES):
+            size = centre.norm() / len(centre) ** 0.5
+            far = NEAR * (FAR / NEAR) ** torch.rand(points, 1, generator=generator)
+            moves = far * torch.randn(points, len(centre), generator=generator)
+            tried = project(centre + size * moves.to(centre))
+            f, violation = (v.double().cpu() for v in measure(tried))
+            if (violation <= 0).any():
+                best = torch.where(violation <= 0, f, torch.inf).argmin()
+                self.x, self.f, self.violation = tried[best].clone(), f[best], violation[best]
+                self.step = self.met = torch.full_like(self.step, step)
+                return
+            centre = tried[violation.argmin()]
 
     def settled(self, step: int) -> bool:
         """Whether every run has met the bounds in the second half of its steps, and so not by an early chance alone."""

@@ -18,6 +18,7 @@ from fairbound.base.errors import NonFiniteError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.interrupts import Interrupts
 from fairbound.base.records import Clock, Counts, Recorder
+from fairbound.base.seeds import seed_for
 from fairbound.methods.method import Method, State, described
 from fairbound.problems.problem import Draws, Measured, Problem
 from fairbound.problems.wrappers import Counted
@@ -145,10 +146,23 @@ class Run:
                     self._record()
                 self._save()
                 if self.lands and not interrupts.seen:
-                    self.best.land(lambda x: self._judged(x)[:2], self.state.k)
+                    self._finish()
         if self.settings.progress:
             print(file=sys.stderr)
         return "interrupted" if interrupts.seen else "halted" if halted else "budget", seconds
+
+    def _finish(self) -> None:
+        """Points between and near the iterates, where they are better than the best of these."""
+
+        def measure(x: Tensor) -> tuple[Tensor, Tensor]:
+            return self._judged(x)[:2]
+
+        if self.state.x.dim() == 1:
+            generator = torch.Generator().manual_seed(seed_for("search", root=self.settings.seeds[0]))
+            work = float(max(self.problem.rows, self.problem.m) * self.problem.n)
+            project = self.problem.domain.project
+            self.best.search(measure, self.state.k, project=project, work=work, generator=generator)
+        self.best.land(measure, self.state.k)
 
     def _step(self) -> None:
         average = self.settings.average

@@ -44,3 +44,62 @@ def test_nothing_moves_where_no_late_iterate_is_better_or_none_met_the_bounds():
     missed = offered(torch.tensor([0.9, 0.0]), torch.tensor([0.8, 0.0]))
     missed.land(measure, 2)
     assert float(missed.x[0]) == pytest.approx(0.8) and float(missed.violation) > 0
+
+
+# -- the search where no iterate met the bounds ---------------------------------------------------------------------
+
+
+def staircase(x):
+    """f is the distance from (1, 1); the bound holds in narrow rings about it, of which 2 in 5 do."""
+    f = (x - 1).norm(dim=-1)
+    return f, torch.where((f * 50).long() % 5 < 2, 0.0, 0.1 + 0 * f)
+
+
+def searched(best, seed=0, work=1.0, project=lambda x: x):
+    best.search(staircase, 7, project=project, work=work, generator=torch.Generator().manual_seed(seed))
+    return best
+
+
+def missed():
+    """A run whose only late iterate misses the bound by a ring's width."""
+    start, late = torch.tensor([0.0, 0.0]), torch.tensor([1.0, 1.05])
+    best = Best.none(start)
+    best.offer(start, torch.tensor(9.0), torch.tensor(0.0), 0)
+    best.offer(late, *staircase(late), 1)
+    assert float(best.recent_violation[-1]) > 0 and not best.found
+    return best
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_point_near_a_late_iterate_meets_the_bound_where_none_did(seed):
+    best = searched(missed(), seed)
+    f, violation = staircase(best.x)
+    assert best.found and float(violation) == 0 == float(best.violation) and int(best.step) == 7
+    assert float(f) == pytest.approx(float(best.f)) and float(f) < 0.05  # the rings inside that of the iterate
+    assert torch.equal(best.x, searched(missed(), seed).x)
+
+
+def test_a_search_stays_in_the_domain_and_goes_on_from_the_point_that_misses_least():
+    far = torch.tensor([3.0, 3.0])
+
+    def slope(x):
+        return x.norm(dim=-1), (x.norm(dim=-1) - 1.5).clamp_min(0)
+
+    best = Best.none(torch.zeros(2))
+    best.offer(far, *slope(far), 1)
+    seen = []
+    best.search(
+        lambda x: (seen.append(x), slope(x))[1], 3, project=lambda x: x.clamp_min(0.5), work=1.0,
+        generator=torch.Generator().manual_seed(0),
+    )  # fmt: skip
+    assert len(seen) > 1 and all(float(x.min()) >= 0.5 for x in seen)
+    assert best.found and float(best.x.norm()) <= 1.5
+
+
+def test_nothing_is_searched_where_an_iterate_met_the_bounds_or_a_point_is_too_dear():
+    best = missed()
+    before = best.x.clone()
+    assert torch.equal(searched(best, work=1e12).x, before) and not best.found
+    inside = torch.tensor([1.0, 1.01])
+    best.offer(inside, *staircase(inside), 2)
+    assert best.found and torch.equal(searched(best).x, inside)
