@@ -11,6 +11,7 @@ from fairbound._version import __version__
 if TYPE_CHECKING:
     from fairbound import data, metrics, optim, report
     from fairbound.audits.audit import audit
+    from fairbound.audits.compare import compare
     from fairbound.audits.counts import AuditCounts
     from fairbound.base.errors import FairboundError
     from fairbound.estimators.classifier import FairClassifier
@@ -96,6 +97,7 @@ _WHERE = {
     "TableEncoder": "fairbound.tables",
     "YNW": "fairbound.methods",
     "audit": "fairbound.audits.audit",
+    "compare": "fairbound.audits.compare",
     "constraint": "fairbound.fairness.notions",
     "diagnose": "fairbound.solver.diagnosis",
     "feasibility": "fairbound.estimators.feasibility",
@@ -158,6 +160,7 @@ __all__ = [
     "TableEncoder",
     "__version__",
     "audit",
+    "compare",
     "constraint",
     "data",
     "diagnose",

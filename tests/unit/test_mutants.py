@@ -110,6 +110,12 @@ MUTANTS = {
     "scale and shift: the lowest area": Mutant("postprocessing/scale_and_shift.py", "area if met else -value", "-area if met else -value", "claims/test_auc_baselines.py"),
     "proximal: the term on inner maximisations too": Mutant("problems/penalised.py", "w[..., : self._stated].sum(", "w.sum(", "claims/test_row_saddle.py"),
     "kappa: the lowest area": Mutant("fairness/kappa_path.py", "return max((t for t in tried if t.value <= bound)", "return min((t for t in tried if t.value <= bound)", "unit/estimators/test_streaming_auc.py"),
+    "compare: gains taken for losses": Mutant("audits/compare.py", "return -upper(lost, gained), upper(gained, lost)", "return -upper(gained, lost), upper(lost, gained)", "unit/audits/test_compare.py"),
+    "compare: variance without the difference": Mutant("audits/compare.py", "(2 * q + delta * (1 - delta))", "(2 * q)", "unit/audits/test_compare.py"),
+    "impact: ratio upside down": Mutant("audits/impact.py", "(hits[i] / n[i]) / (hits[best] / n[best])", "(hits[best] / n[best]) / (hits[i] / n[i])", "unit/audits/test_impact.py"),
+    "impact: small categories kept": Mutant("audits/impact.py", "n >= FEWEST_SHARE * total", "n >= 0 * total", "unit/audits/test_impact.py"),
+    "doctor: swings of a hundredth": Mutant("solver/diagnosis.py", "deviation < SWING * mean", "deviation < 100 * mean", "unit/solver/test_diagnosis.py"),
+    "doctor: a falling violation is infeasible": Mutant("solver/diagnosis.py", "late.mean() < 0.85 * before.mean()", "late.mean() < 0 * before.mean()", "unit/solver/test_diagnosis.py"),
     # confidence
     "sequences: forecasts that start with a hit": Mutant("confidence/sequences.py", "betaln(self.successes + 0.5, f + 0.5)", "betaln(self.successes + 1.5, f + 0.5)", "unit/confidence/test_sequences.py"),
     "sequences: every forecaster at the whole error": Mutant("confidence/sequences.py", "room - weight + lost.sum(-1))", "room + lost.sum(-1))", "unit/confidence/test_sequences.py"),

@@ -16,6 +16,7 @@ import numpy as np
 
 from fairbound.audits.audit import assembled, facts_of_data
 from fairbound.audits.groups import BINS, group_rows
+from fairbound.audits.impact import impact_tables
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
@@ -157,6 +158,7 @@ class AuditCounts:
             "constraints": [bound.judge(rows, alpha) for bound in bounds],
             "comparison": [],
             "distributions": [self._distribution(a) for a in range(len(self.attributes))],
+            "impact": impact_tables(rows),
             "warnings": self._warnings(decision),
         }
         created = datetime.datetime.now(datetime.UTC)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.audits.classes import compared_model, rate_record
+from fairbound.audits.impact import impact_tables
 from fairbound.confidence.means import moments
 from fairbound.fairness.metrics import auc
 from fairbound.fairness.scored import Scored
@@ -47,6 +48,7 @@ def group_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any
         "constraints": [b.judge(rows, alpha) for b in bounds],
         "comparison": comparison,
         "distributions": [_distribution(s, rows.known_groups, j) for j in range(len(rows.known_groups.attributes))],
+        "impact": impact_tables(rows),
         "warnings": said,
     }
 

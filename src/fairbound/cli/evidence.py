@@ -1,4 +1,4 @@
-"""The commands that watch and compare models that are in use: `monitor`, and their options."""
+"""The commands that watch, compare and hold back models: `monitor`, `compare`, `gate`, and their options."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-from fairbound.cli.options import Confidence, Constraints, Cross, Debug, Group, Json, Positive, option
+from fairbound.cli.options import Confidence, Constraints, Cross, Debug, Group, Json, Positive, argument, option
 
 
 def add_commands(app: Any, finish: Callable[[bool, Callable[[], Any]], int]) -> None:
@@ -51,4 +51,46 @@ def add_commands(app: Any, finish: Callable[[bool, Callable[[], Any]], int]) -> 
         )
         return finish(as_json, lambda: run_monitor(options))
 
-    app.command("monitor")(monitor)
+    def compare(
+        first: Annotated[str, argument("Folder of a saved model, or a column of scores.")],
+        second: Annotated[str, argument("The other one.")],
+        data: Annotated[str, option("--data", help="A CSV or Parquet file of rows not used in training.")],
+        label: Annotated[str, option("--label", help="Column of true outcomes.")],
+        group: Group = None,
+        positive: Positive = None,
+        constraint: Constraints = None,
+        cross: Cross = False,
+        confidence: Confidence = 0.95,
+        out: Annotated[Path | None, option("--out", help="Folder for compare.json; none by default.")] = None,
+        as_json: Json = False,
+        debug: Debug = False,
+    ) -> int:
+        """The second of two models less the first on the same rows: accuracy, rates and bounds, with paired intervals."""
+        from fairbound.cli.compare import CompareOptions, run_compare
+
+        options = CompareOptions(
+            first=first,
+            second=second,
+            data=data,
+            label=label,
+            group=group,
+            positive=positive,
+            constraint=constraint or [],
+            cross=cross,
+            confidence=confidence,
+            out=out,
+        )
+        return finish(as_json, lambda: run_compare(options))
+
+    def gate(
+        config: Annotated[Path, option("--config", help="The gate's TOML file; docs/evidence.md.")],
+        as_json: Json = False,
+        debug: Debug = False,
+    ) -> int:
+        """Check what a TOML file says must hold of a model: 0 where it does, 1 where not, 3 without enough evidence."""
+        from fairbound.cli.gate import run_gate
+
+        return finish(as_json, lambda: run_gate(config))
+
+    for command in (monitor, compare, gate):
+        app.command(command.__name__)(command)

@@ -17,6 +17,11 @@ def option(*names: str, help: str, **more: Any) -> Any:
     return None if typer is None else typer.Option(*names, help=help, **more)
 
 
+def argument(help: str) -> Any:
+    """A command's argument; None without typer."""
+    return None if typer is None else typer.Argument(help=help)
+
+
 REPEATED = ("--constraint",)
 """Options that may be given several times."""
 

@@ -20,6 +20,7 @@ import numpy as np
 from fairbound._version import __version__
 from fairbound.audits.audit import assembled, facts_of_data
 from fairbound.audits.groups import group_rows
+from fairbound.audits.impact import impact_tables
 from fairbound.base.errors import CheckpointError, DataError, OptionError
 from fairbound.base.files import atomic_write_text
 from fairbound.confidence.contrasts import Contrasts
@@ -121,6 +122,7 @@ class Monitor:
             "constraints": found,
             "comparison": [],
             "distributions": [],
+            "impact": impact_tables(rows),
             "warnings": changed,
             "monitoring": {
                 "looks": [rows for rows, _ in self._looks],

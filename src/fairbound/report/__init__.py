@@ -13,6 +13,7 @@ from typing import Any
 
 from fairbound.base.files import atomic_write_many
 from fairbound.report import schema
+from fairbound.report.card import impact_csv, model_card
 from fairbound.report.page import audit_page
 from fairbound.report.terminal import table
 
@@ -20,18 +21,21 @@ __all__ = ["audit_files", "audit_page", "schema", "table", "write_audit"]
 
 
 def audit_files(audit: dict[str, Any]) -> dict[str, bytes]:
-    """The files of an audit by name: ``audit.json``, and ``report.html`` where the page can be drawn, that is where matplotlib
+    """The files of an audit by name: ``audit.json``, ``model_card.md``, ``impact.csv`` where groups were compared, and
+    ``report.html`` where the page can be drawn, that is where matplotlib
     and jinja2 are installed. Raises: schema.SchemaError; ImportError if jsonschema is missing."""
     schema.validate(audit)
     text = json.dumps(audit, ensure_ascii=False, allow_nan=False, indent=2)
-    files = {"audit.json": (text + "\n").encode("utf-8", "backslashreplace")}
+    texts = {"audit.json": text + "\n", "model_card.md": model_card(audit), "impact.csv": impact_csv(audit)}
+    files = {name: text.encode("utf-8", "backslashreplace") for name, text in texts.items() if text}
     with contextlib.suppress(ImportError):
         files["report.html"] = audit_page(audit).encode("utf-8")
     return files
 
 
 def write_audit(audit: dict[str, Any], folder: str | os.PathLike[str]) -> tuple[Path, Path]:
-    """Write ``audit.json`` and ``report.html`` into ``folder`` (made where missing) and return their paths.
+    """Write ``audit.json`` and ``report.html`` into ``folder`` (made where missing) and return their paths; beside them the model
+    card ``model_card.md`` and, where groups were compared, ``impact.csv``, the table of impact ratios (docs/evidence.md).
 
     Each file appears whole or not at all, and never beside the other one of an older audit. A page that cannot be drawn
     costs no numbers.
@@ -43,7 +47,7 @@ def write_audit(audit: dict[str, Any], folder: str | os.PathLike[str]) -> tuple[
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     json_path, html_path = folder / "audit.json", folder / "report.html"
-    atomic_write_many(folder, files, removed=["report.html"])
+    atomic_write_many(folder, files, removed=["report.html", "impact.csv"])
     if "report.html" not in files:
         try:
             audit_page(audit)

@@ -27,6 +27,11 @@ RATES = {
     "positive_predictive_value": ("Positive predictive value", "share of its predicted positives that are positive"),
 }
 FAR = 1000  # times the rows at hand; more is no sensible advice
+IMPACT = (
+    "An impact ratio is the rate of a category over that of the category with the highest rate. A scoring rate is the share whose score is "
+    "above the median of all. Categories of less than 2 % of the rows are left out of the ratios. A ratio below 0.8 is what the four-fifths "
+    "rule looks at; it is a screen, and no ratio is proof of anything by itself."
+)
 _ACRONYMS = {"auc": "AUC", "roc": "ROC", "f1": "F1"}
 
 
@@ -185,3 +190,12 @@ def _end(constraints: list[dict[str, Any]], end: str) -> str:
     senses = {at_least(c) for c in constraints}
     other = {"upper": "lower", "lower": "upper"}[end]
     return end if senses == {False} else other if senses == {True} else "deciding"
+
+
+def screened(screen: dict[str, Any]) -> str:
+    """The four-fifths screen of one category, in words."""
+    if screen["p_value"] == 1.0 and not screen["below"]:
+        said = ""
+    else:
+        said = f"{'below' if screen['below'] else 'not below'} four fifths, Fisher's exact p {screen['p_value']:.2g}"
+    return ", ".join(part for part in (said, "small sample" if screen["small_sample"] else "") if part)

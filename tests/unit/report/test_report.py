@@ -354,7 +354,7 @@ def test_write_audit_writes_both_files_and_only_those(tmp_path):
     before = copy.deepcopy(audit)
     json_path, html_path = report.write_audit(audit, tmp_path / "new" / "folder")
     assert audit == before
-    assert sorted(p.name for p in json_path.parent.iterdir()) == ["audit.json", "report.html"]
+    assert sorted(p.name for p in json_path.parent.iterdir()) == ["audit.json", "model_card.md", "report.html"]
     assert json.loads(json_path.read_text(encoding="utf-8")) == audit
     assert html_path.read_text(encoding="utf-8") == report.audit_page(audit)
 

@@ -1,0 +1,196 @@
+"""Two models on the same rows: differences of accuracy, of each group's rates and of each bound's value, with paired intervals.
+
+What both decide alike cancels. A rate's difference is that of two paired shares, with the score interval of Tango (1998), Statistics
+in Medicine 17, 891-908, equations 4 to 6: solved here by bisection. The value of a bound is a largest difference, for which there is
+no formula: its interval is the bias-corrected percentile interval of a bootstrap of rows, Efron, Tibshirani (1993), section 14.3.
+Departs: no acceleration. All of them hold asymptotically, and each for itself alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from fairbound.base.errors import DataError, EmptyGroupError, OptionError
+from fairbound.base.records import versions
+from fairbound.fairness.notions import Bound, constraints
+from fairbound.fairness.scored import Scored
+from fairbound.fairness.statistics import RATES
+from fairbound.rows.groups import Groups, no_groups
+from fairbound.rows.labels import read_targets
+from fairbound.rows.scores import as_logits
+
+COMPARED = ("selection_rate", "true_positive_rate", "false_positive_rate")
+BISECTIONS = 60
+
+
+def compare(
+    first: Any,
+    second: Any,
+    y: Any,
+    sensitive_features: Any = None,
+    constraint: str | Bound | Sequence[str | Bound] | None = None,
+    *,
+    threshold: float | None = None,
+    confidence: float = 0.95,
+    names: tuple[str, str] = ("first", "second"),
+    draws: int = 500,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """The second model less the first, as plain data (schema "fairbound.compare/1", docs/evidence.md).
+
+    first, second: (n,) scores or decisions, read as `fairbound.audit` reads them. y: (n,) in {0, 1}. constraint: bounds whose values
+    are compared; those on losses or areas without an interval. confidence: in (0.5, 1), of each interval. draws, seed: of the bootstrap.
+    Returns "differences": for each `name` the values of the `first` and the `second`, the `difference`, `lower`, `upper` and the `rows`.
+    Raises: DataError for unusable input, OptionError for options out of range.
+    """
+    if not 0.5 < confidence < 1 or draws < 100:
+        raise OptionError(f"confidence must lie in (0.5, 1) and draws be at least 100, got {confidence} and {draws}.")
+    scores = [as_logits(given, threshold)[0] for given in (first, second)]
+    target = read_targets(y, len(scores[0]))
+    if target is None or len(scores[1]) != len(scores[0]):
+        raise DataError(
+            f"compare needs the labels y and as many scores of both; got {len(scores[0])} and {len(scores[1])}."
+        )
+    groups = no_groups(len(target)) if sensitive_features is None else Groups.of(sensitive_features)
+    if len(groups) != len(target):
+        raise DataError(f"{len(target)} scores but {len(groups)} rows of sensitive features.")
+    bounds = constraints(constraint)
+    for bound in bounds:
+        if "groups" in bound.needs and not groups.attributes:
+            raise DataError(f"the bound {bound.text!r} compares groups; pass sensitive_features.")
+    both = [Scored(target, (s > 0).astype(np.int64), scores=s, groups=groups) for s in scores]
+    changed = int((both[0].predicted != both[1].predicted).sum())
+    return {
+        "schema": "fairbound.compare/1",
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "library": versions(),
+        "names": list(names),
+        "rows": len(target),
+        "changed": changed,
+        "confidence": confidence,
+        "seed": seed,
+        "differences": [*_of_rates(both, confidence), *_of_bounds(both, bounds, confidence, draws, seed)],
+    }
+
+
+def _of_rates(both: list[Scored], confidence: float) -> list[dict[str, Any]]:
+    target, groups = both[0].target, both[0].known_groups
+    everyone = np.ones(len(target), dtype=bool)
+    found = [_paired("accuracy", everyone, *(~rows.wrong for rows in both), confidence=confidence)]
+    for a, name in enumerate(groups.attributes):
+        for g, group in enumerate(groups.labels[a]):
+            mine = groups.codes[:, a] == g
+            for rate in COMPARED:
+                label = RATES[rate].condition
+                among = mine if label is None else mine & (target == label)
+                hits = (rows.predicted == 1 for rows in both)
+                found.append(_paired(f"{rate}, {name} = {group}", among, *hits, confidence=confidence))
+    return found
+
+
+def _paired(
+    name: str, among: np.ndarray, first: np.ndarray, second: np.ndarray, *, confidence: float
+) -> dict[str, Any]:
+    n = int(among.sum())
+    if not n:
+        return {"name": name, **dict.fromkeys(("first", "second", "difference", "lower", "upper")), "rows": 0}
+    gained, lost = int((among & second & ~first).sum()), int((among & first & ~second).sum())
+    lower, upper = paired_interval(gained, lost, n, 1 - confidence)
+    return {
+        "name": name,
+        "first": float(first[among].mean()),
+        "second": float(second[among].mean()),
+        "difference": (gained - lost) / n,
+        "lower": lower,
+        "upper": upper,
+        "rows": n,
+    }
+
+
+def paired_interval(gained: int, lost: int, n: int, alpha: float) -> tuple[float, float]:
+    """Score limits of the difference of two paired shares: `gained` of n rows are hits of the second alone, `lost` of the first alone."""
+    z = stats.norm.ppf(1 - alpha / 2)
+
+    def upper(b: int, c: int) -> float:
+        low, high = (b - c) / n, 1.0
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if -_score(b, c, n, middle) <= z else (low, middle)
+        return high
+
+    return -upper(lost, gained), upper(gained, lost)
+
+
+def _score(b: int, c: int, n: int, delta: float) -> float:
+    """Tango's statistic that the share of b less that of c is delta."""
+    B = -b - c + (2 * n - b + c) * delta
+    q = (np.sqrt(max(B * B + 8 * n * c * delta * (1 - delta), 0.0)) - B) / (4 * n)
+    variance = n * (2 * q + delta * (1 - delta))
+    apart = b - c - n * delta
+    return float(apart / np.sqrt(variance)) if variance > 0 else float(np.sign(apart) * np.inf) if apart else 0.0
+
+
+def _of_bounds(
+    both: list[Scored], bounds: Sequence[Bound], confidence: float, draws: int, seed: int
+) -> list[dict[str, Any]]:
+    out = []
+    cells, counts, place = _cells(both)
+    resampled = np.random.default_rng(seed).multinomial(len(place), counts / len(place), size=draws)
+    for bound in bounds:
+        values = [float(bound.measure(rows)) for rows in both]
+        difference = values[1] - values[0]
+        found = {"name": bound.text, "first": values[0], "second": values[1], "difference": difference}
+        found |= {"lower": None, "upper": None, "rows": len(place)}
+        if bound.of_counts:
+            drawn = np.array([_difference(bound, cells, each) for each in resampled])
+            found |= _bias_corrected(drawn[np.isfinite(drawn)], difference, confidence)
+        out.append({k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in found.items()})
+    return out
+
+
+def _cells(both: list[Scored]) -> tuple[list[Scored], np.ndarray, np.ndarray]:
+    """The combinations of groups, label and the two decisions, as rows of each model; how often each occurs; and each row's."""
+    groups = both[0].known_groups
+    table = np.column_stack([groups.codes, both[0].target, both[0].predicted, both[1].predicted])
+    kinds, at, place, counts = np.unique(table, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    alike = groups.take(at)
+    cells = [
+        replace(rows, target=kinds[:, -3], predicted=kinds[:, k], scores=None, groups=alike)
+        for rows, k in zip(both, (-2, -1), strict=True)
+    ]
+    return cells, counts, place.ravel()
+
+
+def _difference(bound: Bound, cells: list[Scored], each: np.ndarray) -> float:
+    some = np.flatnonzero(each)
+    try:
+        first, second = (
+            bound.measure(
+                replace(
+                    rows,
+                    target=rows.target[some],
+                    predicted=rows.predicted[some],
+                    groups=rows.known_groups.take(some),
+                    each=each[some],
+                )
+            )
+            for rows in cells
+        )
+    except EmptyGroupError:
+        return float("nan")
+    return float(second - first)
+
+
+def _bias_corrected(drawn: np.ndarray, value: float, confidence: float) -> dict[str, float]:
+    if len(drawn) < 100:
+        return {}
+    below = np.clip(((drawn < value).mean() + (drawn <= value).mean()) / 2, 1e-3, 1 - 1e-3)
+    shift, z = stats.norm.ppf(below), stats.norm.ppf((1 + confidence) / 2)
+    low, high = np.quantile(drawn, stats.norm.cdf([2 * shift - z, 2 * shift + z]))
+    return {"lower": float(min(low, value)), "upper": float(max(high, value))}

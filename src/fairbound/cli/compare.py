@@ -1,0 +1,108 @@
+"""`fairbound compare A B`: two saved models, or two columns of scores, on the rows of one file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairbound.audits.compare import compare
+from fairbound.base.errors import DataError, OptionError
+from fairbound.base.files import atomic_write_text, check_writable
+from fairbound.cli.audit import saved_bounds
+from fairbound.cli.outcome import Outcome, stated_bounds
+from fairbound.cli.rows import listed, one_column
+from fairbound.estimators.classifier import FairClassifier
+from fairbound.report.terminal import grid
+from fairbound.rows.groups import Groups
+from fairbound.rows.labels import binary_labels
+from fairbound.rows.scores import as_logits
+from fairbound.tables import read_table
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """The options of `fairbound compare`; see `fairbound compare --help`."""
+
+    first: str
+    second: str
+    data: str
+    label: str
+    group: str | None = None
+    positive: str | None = None
+    constraint: list[str]
+    cross: bool = False
+    confidence: float = 0.95
+    out: Path | None = None
+
+
+def run_compare(options: CompareOptions) -> Outcome:
+    """Measure both on all rows of the file; write compare.json where a folder is given. The exit code is 0."""
+    if options.out is not None:
+        check_writable(options.out)
+    found = compared(options)
+    lines = [
+        [
+            d["name"],
+            *("–" if d[k] is None else f"{d[k]:.4f}" for k in ("first", "second", "difference", "lower", "upper")),
+        ]
+        for d in found["differences"]
+    ]
+    first, second = found["names"]
+    title = f"{second} less {first} on {found['rows']:,} rows; {found['changed']:,} decisions differ"
+    text = grid(title, ("measured", first, second, "difference", "at least", "at most"), lines)
+    if options.out is not None:
+        path = options.out / "compare.json"
+        atomic_write_text(path, json.dumps(found, ensure_ascii=False, allow_nan=False, indent=2) + "\n")
+        text += f"\nas data  {path}"
+    return Outcome(found, text, 0)
+
+
+def compared(options: CompareOptions) -> dict[str, Any]:
+    """What `fairbound.compare` finds of the two on the file."""
+    frame = read_table(options.data)
+    columns = list(frame.columns)
+    label = one_column(options.label, columns, "--label")
+    attributes = listed(options.group, columns, "--group")
+    groups = Groups.of({a: frame[a] for a in attributes}) if attributes else None
+    models = [_model(named) for named in (options.first, options.second)]
+    known = [str(m.classes_[1]) for m in models if m is not None]
+    if len(set(known)) > 1:
+        raise OptionError(f"the two models have different positive labels: {' and '.join(map(repr, known))}.")
+    target, _ = binary_labels(frame[label], options.positive or next(iter(known), None))
+    first = _scores(options.first, models[0], frame, columns, groups)
+    second = _scores(options.second, models[1], frame, columns, groups)
+    stated = options.constraint or next((saved_bounds(m) for m in reversed(models) if m is not None), [])
+    names = (Path(options.first).as_posix(), Path(options.second).as_posix())
+    return compare(
+        first,
+        second,
+        target,
+        groups,
+        stated_bounds(stated, options.cross),
+        threshold=0.0,
+        confidence=options.confidence,
+        names=names,
+    )
+
+
+def _model(named: str) -> FairClassifier | None:
+    return FairClassifier.load(named) if Path(named).is_dir() else None
+
+
+def _scores(
+    named: str, model: FairClassifier | None, frame: Any, columns: list[str], groups: Groups | None
+) -> np.ndarray:
+    """Logits (n,) of a saved model or of a column."""
+    if model is not None:
+        if len(model.classes_) > 2:
+            raise OptionError(f"the model {named!r} has {len(model.classes_)} classes; compare takes models of two.")
+        return model.decision_function(frame, groups)
+    column = one_column(named, columns, "A or B (no folder of this name)")
+    try:
+        return as_logits(np.asarray(frame[column], dtype=np.float64))[0]
+    except (TypeError, ValueError) as error:
+        raise DataError(f"the column {column!r} holds values that are no scores ({error}).") from None

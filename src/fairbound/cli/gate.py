@@ -1,0 +1,143 @@
+"""A gate for CI: what a TOML file says must hold of a model, checked by one function for Python, the command line and pytest."""
+
+from __future__ import annotations
+
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairbound.base.errors import OptionError
+from fairbound.cli.audit import AuditOptions, run_audit
+from fairbound.cli.compare import CompareOptions, compared
+from fairbound.cli.outcome import Outcome
+
+KEYS = (
+    "data", "label", "group", "model", "score", "positive", "threshold", "constraint", "cross", "confidence", "accept", "least",
+    "baseline", "out",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What was found. passed: whether all holds. exit_code: 0, 1 where something is broken, 3 where only evidence is wanting.
+    reasons: what does not hold, in sentences. summary: of the audit, as `fairbound audit --json` prints it."""
+
+    passed: bool
+    exit_code: int
+    reasons: tuple[str, ...]
+    summary: dict[str, Any]
+
+
+def check(config: str | Path) -> Gate:
+    """Check what the TOML file `config` says must hold (docs/evidence.md); paths in it are relative to its folder.
+
+    Raises: OptionError for a file that cannot be read or has an unknown key; what `fairbound audit` raises.
+    """
+    config = Path(config)
+    try:
+        stated = tomllib.loads(config.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise OptionError(f"the gate {str(config)!r} cannot be read: {error}.") from error
+    unknown = sorted(set(stated) - set(KEYS))
+    missing = [key for key in ("data", "label") if key not in stated]
+    if unknown or missing:
+        what = (
+            f"has unknown keys {unknown}; known are {', '.join(KEYS)}" if unknown else f"lacks {' and '.join(missing)}"
+        )
+        raise OptionError(f"the gate {str(config)!r} {what}.")
+    accept = _texts(stated.get("accept", ["met"]))
+    if not set(accept) <= {"met", "insufficient"}:
+        raise OptionError(f"accept may hold 'met' and 'insufficient', got {accept}.")
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = run_audit(_options(stated, config.parent, Path(folder)))
+    broken, wanting = _verdicts(outcome.summary, accept)
+    broken += _too_low(outcome.summary, stated.get("least", {}))
+    if "baseline" in stated:
+        broken += _worse(stated, config.parent)
+    code = 1 if broken else 3 if wanting else 0
+    return Gate(not broken and not wanting, code, (*broken, *wanting), outcome.summary)
+
+
+def run_gate(config: Path) -> Outcome:
+    """The gate as a command."""
+    found = check(config)
+    said = "the gate is passed" if found.passed else "the gate is closed"
+    text = "\n".join([f"{config}: {said}", *(f"- {reason}" for reason in found.reasons)])
+    summary = {"passed": found.passed, "reasons": list(found.reasons), "audit": found.summary}
+    return Outcome(summary, text, found.exit_code)
+
+
+def _texts(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else [str(v) for v in value]
+
+
+def _at(folder: Path, path: Any) -> str:
+    return str(folder / str(path))
+
+
+def _options(stated: dict[str, Any], folder: Path, spare: Path) -> AuditOptions:
+    return AuditOptions(
+        data=_at(folder, stated["data"]),
+        label=stated["label"],
+        group=stated.get("group"),
+        out=folder / stated["out"] if "out" in stated else spare,
+        score=stated.get("score"),
+        model=Path(_at(folder, stated["model"])) if "model" in stated else None,
+        positive=None if "positive" not in stated else str(stated["positive"]),
+        threshold=stated.get("threshold"),
+        constraint=_texts(stated.get("constraint", [])),
+        cross=bool(stated.get("cross", False)),
+        confidence=float(stated.get("confidence", 0.95)),
+    )
+
+
+def _verdicts(summary: dict[str, Any], accept: list[str]) -> tuple[list[str], list[str]]:
+    """What is violated, and what is not decided and must be."""
+    if not summary["constraints"]:
+        raise OptionError("the gate states no bound (constraint = [...]), and neither does its model.")
+    by = {"violated": [], "insufficient": []}  # type: dict[str, list[str]]
+    for c in summary["constraints"]:
+        if c["verdict"] not in accept and c["verdict"] != "met":
+            ends = ", ".join(f"{k} {c[k]:.4g}" for k in ("value", "lower", "upper") if c[k] is not None)
+            needed = "" if c.get("rows_needed") is None else f"; about {c['rows_needed']:,} rows would decide"
+            by[c["verdict"]].append(f"{c['text']}: {c['verdict']} ({ends}){needed}")
+    return by["violated"], by["insufficient"]
+
+
+def _too_low(summary: dict[str, Any], least: Any) -> list[str]:
+    if not isinstance(least, dict):
+        raise OptionError("least is a table of metrics and numbers, such as least = { accuracy = 0.8 }.")
+    unknown = sorted(set(least) - set(summary["metrics"]))
+    if unknown:
+        raise OptionError(f"least names {unknown}, which are no metrics of the audit: {', '.join(summary['metrics'])}.")
+    found = summary["metrics"]
+    return [f"{k} is {found[k]}, less than {v}" for k, v in least.items() if found[k] is None or found[k] < v]
+
+
+def _worse(stated: dict[str, Any], folder: Path) -> list[str]:
+    """The bounds whose value is worse than the baseline's, beyond what chance explains."""
+    named = stated.get("model") or stated.get("score")
+    paths = [_at(folder, n) if (folder / str(n)).is_dir() else str(n) for n in (stated["baseline"], named)]
+    bounds = _texts(stated.get("constraint", []))
+    positive = None if "positive" not in stated else str(stated["positive"])
+    found = compared(
+        CompareOptions(
+            first=paths[0],
+            second=paths[1],
+            data=_at(folder, stated["data"]),
+            label=stated["label"],
+            group=stated.get("group"),
+            positive=positive,
+            constraint=bounds,
+            cross=bool(stated.get("cross", False)),
+            confidence=float(stated.get("confidence", 0.95)),
+        )
+    )
+    worse = []
+    for d in found["differences"]:
+        floor, bound = ">=" in d["name"], "<=" in d["name"] or ">=" in d["name"]
+        if bound and d["lower"] is not None and (d["upper"] < 0 if floor else d["lower"] > 0):
+            worse.append(f"{d['name']}: {d['second']:.4g}, worse than the baseline's {d['first']:.4g} beyond chance")
+    return worse

@@ -1,0 +1,117 @@
+"""Two models on the same rows: score limits that solve their equation, coverage by enumeration, and values that are the audit's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+import fairbound as fb
+from fairbound.audits.compare import _score, paired_interval
+from fairbound.base.errors import DataError, OptionError
+
+Z = stats.norm.ppf(0.975)
+
+
+@pytest.mark.parametrize(("b", "c", "n"), [(7, 3, 50), (0, 5, 40), (20, 20, 90), (1, 0, 12), (30, 2, 45)])
+def test_limits_are_where_the_statistic_is_the_quantile(b, c, n):
+    lower, upper = paired_interval(b, c, n, 0.05)
+    assert lower < (b - c) / n < upper
+    assert abs(_score(b, c, n, upper)) == pytest.approx(Z, abs=1e-6)
+    assert abs(_score(c, b, n, -lower)) == pytest.approx(Z, abs=1e-6)
+    turned = paired_interval(c, b, n, 0.05)
+    np.testing.assert_allclose([-turned[1], -turned[0]], [lower, upper], atol=1e-12)
+
+
+@pytest.mark.parametrize(("b", "c", "n", "delta"), [(7, 3, 50, 0.1), (2, 9, 60, -0.05), (5, 5, 30, 0.2)])
+def test_the_variance_uses_the_likeliest_shares_with_this_difference(b, c, n, delta):
+    def minus_log(q):  # share of the first alone; the second alone has q + delta
+        return -(b * np.log(q + delta) + c * np.log(q) + (n - b - c) * np.log(1 - 2 * q - delta))
+
+    q = optimize.minimize_scalar(
+        minus_log, bounds=(max(0, -delta) + 1e-9, (1 - delta) / 2 - 1e-9), method="bounded", options={"xatol": 1e-12}
+    ).x
+    expected = (b - c - n * delta) / np.sqrt(n * (2 * q + delta - delta**2))
+    assert _score(b, c, n, delta) == pytest.approx(expected, rel=1e-4)
+
+
+def test_without_a_changed_decision_the_limits_are_those_of_the_formula():
+    lower, upper = paired_interval(0, 0, 80, 0.05)
+    assert upper == pytest.approx(Z**2 / (80 + Z**2), abs=1e-9) and lower == pytest.approx(-upper)
+
+
+@pytest.mark.parametrize(("p", "q"), [(0.1, 0.1), (0.15, 0.05), (0.3, 0.1)])
+def test_coverage_by_enumeration_is_near_its_level(p, q):
+    n, covered = 40, 0.0
+    for b in range(n + 1):
+        for c in range(n + 1 - b):
+            chance = stats.multinomial.pmf([b, c, n - b - c], n, [p, q, 1 - p - q])
+            if chance > 1e-7:
+                lower, upper = paired_interval(b, c, n, 0.05)
+                covered += chance * (lower <= p - q <= upper)
+    assert 0.93 <= covered <= 0.975
+
+
+def made(n=1500, seed=0):
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["f", "m"], n)
+    s = rng.normal(size=n) + 0.5 * (sex == "m")
+    return s, s - 0.4 * (sex == "m"), (s + rng.normal(size=n) > 0).astype(int), {"sex": sex}
+
+
+def test_values_are_those_of_the_audits_and_differences_lie_in_their_intervals():
+    first, second, y, groups = made()
+    bounds = ["demographic_parity <= 0.05", "demographic_parity_ratio >= 0.8", "loss_gap <= 0.1"]
+    found = fb.compare(first, second, y, groups, bounds, threshold=0.0, draws=100)
+    by = {d["name"]: d for d in found["differences"]}
+    audits = [fb.audit(s, y, groups, bounds, threshold=0.0) for s in (first, second)]
+    for which, audit in zip(("first", "second"), audits, strict=True):
+        assert by["accuracy"][which] == pytest.approx(audit["metrics"]["accuracy"])
+        for c in audit["constraints"]:
+            assert by[c["text"]][which] == pytest.approx(c["value"], abs=1e-12)
+        for g in audit["groups"]:
+            for rate in ("selection_rate", "true_positive_rate", "false_positive_rate"):
+                assert by[f"{rate}, sex = {g['group']}"][which] == pytest.approx(g["rates"][rate]["value"])
+    for d in found["differences"]:
+        assert d["difference"] == pytest.approx(d["second"] - d["first"], abs=1e-12)
+        assert d["name"] == "loss_gap <= 0.1" or d["lower"] <= d["difference"] <= d["upper"]
+    assert by["demographic_parity <= 0.05"]["upper"] < 0 < by["demographic_parity_ratio >= 0.8"]["lower"]
+    assert by["loss_gap <= 0.1"]["lower"] is None
+    assert found["changed"] == int(((first > 0) != (second > 0)).sum())
+    again = fb.compare(first, second, y, groups, bounds, threshold=0.0, draws=100)
+    assert again["differences"] == found["differences"]
+
+
+def test_pairing_narrows_and_the_bootstrap_moves_as_much_as_the_value_does():
+    values, widths = [], []
+    for seed in range(8):
+        first, second, y, groups = made(600, seed)
+        found = fb.compare(first, second, y, groups, "demographic_parity <= 0.05", threshold=0.0, draws=100)
+        (d,) = [d for d in found["differences"] if "<=" in d["name"]]
+        values.append(d["difference"])
+        widths.append((d["upper"] - d["lower"]) / (2 * Z))
+    # the deviation over eight samples, of 7 degrees of freedom, is within these factors of the intervals' with probability 0.99
+    assert 0.5 < np.mean(widths) / np.std(values, ddof=1) < 2.2
+
+
+def test_the_same_model_twice_differs_in_nothing():
+    first, _, y, groups = made(300)
+    found = fb.compare(first, first, y, groups, "equalized_odds <= 0.1", draws=100)
+    assert found["changed"] == 0
+    assert all(d["difference"] == 0 and d["lower"] <= 0 <= d["upper"] for d in found["differences"])
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"second": np.ones(3)}, DataError, "as many scores"),
+        ({"confidence": 0.3}, OptionError, "confidence"),
+        ({"sensitive_features": None}, DataError, "pass sensitive_features"),
+        ({"y": np.full(300, 2)}, DataError, "0 and 1"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(change, error, message):
+    first, second, y, groups = made(300)
+    given = {"first": first, "second": second, "y": y, "sensitive_features": groups} | change
+    with pytest.raises(error, match=message):
+        fb.compare(**given, constraint="demographic_parity <= 0.05", draws=100)

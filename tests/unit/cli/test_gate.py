@@ -1,0 +1,152 @@
+"""`fairbound compare` and `fairbound gate`: one check for Python, the command line and pytest; and the page docs/evidence.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairbound as fb
+from fairbound.base.errors import OptionError
+from fairbound.cli import app as cli
+from fairbound.cli.gate import check
+
+pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
+TEXT = (Path(__file__).resolve().parents[3] / "docs" / "evidence.md").read_text(encoding="utf-8")
+GATE = re.search(r"^```toml\n(.*?)^```$", TEXT, flags=re.M | re.S)[1]
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = cli.main([str(a) for a in arguments])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """held_out.csv, and two saved models: out/model under a bound, last/model without."""
+    made = tmp_path_factory.mktemp("gate")
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["F", "M"], 6000)
+    x, z = rng.normal(size=6000) + 0.8 * (sex == "M"), rng.normal(size=6000)
+    frame = pd.DataFrame(
+        {"x": x, "z": z, "sex": sex, "paid": np.where(x + z + rng.normal(size=6000) > 0.4, "yes", "no")}
+    )
+    train, held = frame[:3000], frame[3000:].assign(score=(z[3000:] > 0).astype(int))
+    held.to_csv(made / "held_out.csv", index=False)
+    for name, bound in (("out", "demographic_parity <= 0.02"), ("last", None)):
+        model = fb.FairClassifier(bound).fit(train[["x", "z"]], train["paid"], sensitive_features=train["sex"])
+        model.save(made / name / "model")
+    return made
+
+
+def gate(folder, name, **changes):
+    """A gate's file that is the page's with these lines changed; None takes one out."""
+    lines = [line for line in GATE.splitlines() if line.split(" =")[0] not in changes]
+    lines += [f"{k} = {json.dumps(v)}" for k, v in changes.items() if v is not None and not isinstance(v, dict)]
+    lines += [
+        f"[{k}]\n" + "\n".join(f"{a} = {b}" for a, b in v.items()) for k, v in changes.items() if isinstance(v, dict)
+    ]
+    path = folder / name
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_the_gate_of_the_page_is_passed_and_a_tighter_one_is_closed(run, folder):
+    found = check(gate(folder, "page.toml", constraint=["demographic_parity <= 0.12"]))
+    assert found.passed and found.exit_code == 0 and found.reasons == ()
+    path = gate(
+        folder, "last.toml", constraint=["demographic_parity <= 0.05"], model="last/model", least={"accuracy": 0.99}
+    )
+    closed = check(path)
+    assert not closed.passed and closed.exit_code == 1 and len(closed.reasons) == 2
+    assert "violated" in closed.reasons[0] and "accuracy is" in closed.reasons[1]
+    code, out, _ = run("gate", "--config", path)
+    assert code == 1 and "the gate is closed" in out and closed.reasons[0] in out
+    code, out, _ = run("gate", "--config", path, "--json")
+    assert code == 1 and json.loads(out)["passed"] is False
+
+
+def test_what_is_not_decided_closes_the_gate_unless_it_is_accepted(folder):
+    undecided = {"constraint": ["demographic_parity <= 0.02"], "least": None}
+    found = check(gate(folder, "a.toml", **undecided))
+    assert found.exit_code == 3 and "insufficient" in found.reasons[0] and not found.passed
+    assert check(gate(folder, "b.toml", accept=["met", "insufficient"], **undecided)).exit_code == 0
+
+
+def test_a_model_worse_than_the_last_one_is_held_back(folder):
+    bounds = {"constraint": ["demographic_parity <= 0.9"], "least": None}
+    assert check(gate(folder, "c.toml", baseline="last/model", **bounds)).passed
+    found = check(gate(folder, "d.toml", model="last/model", baseline="out/model", **bounds))
+    assert found.exit_code == 1 and "worse than the baseline's" in found.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dat": "x"}, "unknown keys"),
+        ({"data": None}, "lacks data"),
+        ({"accept": ["violated"]}, "accept may hold"),
+        ({"least": {"f1": 0.5}}, "no metrics"),
+        ({"model": None, "score": "score", "constraint": []}, "states no bound"),
+    ],
+)
+def test_a_gate_that_makes_no_sense_is_refused(folder, changes, message):
+    with pytest.raises(OptionError, match=message):
+        check(gate(folder, "wrong.toml", **changes))
+    with pytest.raises(OptionError, match="cannot be read"):
+        check(folder / "none.toml")
+
+
+def test_pytest_runs_gates_as_tests(folder):
+    gate(folder, "open.toml", constraint=["demographic_parity <= 0.5"], least=None)
+    gate(folder, "shut.toml", constraint=["demographic_parity <= 0.0"], model="last/model", least=None)
+    test = "def test_it(fairbound_gate):\n    assert fairbound_gate('open.toml').passed\n"
+    (folder / "test_it.py").write_text(test)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "fairbound.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+        "test_it.py",
+    ]
+    command += ["--fairbound-gate", "shut.toml"]
+    done = subprocess.run(command, cwd=folder, env={**os.environ}, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "the gate shut.toml is closed" in done.stdout
+
+
+def test_the_commands_and_the_example_of_the_page_run(run, folder, tmp_path, monkeypatch, capsys):
+    args = ("--data", folder / "held_out.csv", "--label", "paid", "--group", "sex")
+    code, out, err = run("compare", folder / "last/model", folder / "out/model", *args, "--out", tmp_path, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert json.loads((tmp_path / "compare.json").read_text()) == found
+    by = {d["name"]: d for d in found["differences"]}
+    assert by["demographic_parity <= 0.02"]["upper"] < 0 and by["accuracy"]["difference"] < 0
+    code, out, _ = run("compare", "score", folder / "out/model", *args, "--constraint", "demographic_parity <= 0.1")
+    assert code == 0 and "decisions differ" in out
+    assert run("compare", "scor", "score", *args)[0] == 2
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", TEXT, flags=re.M | re.S):
+        exec(block, names)
+    said = capsys.readouterr().out
+    assert "less than 2 %" in said and "library_name: fairbound" in said and "'difference'" in said
+    assert (tmp_path / "out" / "impact.csv").is_file()
