@@ -170,7 +170,7 @@ def write_results(out: Path, found: dict[str, Any], classifier: FairClassifier, 
     report = audit_files(found)
     contents = {f"model/{name}": data for name, data in model.items()}
     contents["records.jsonl"] = json_lines(classifier.solution_.records).encode("utf-8")
-    atomic_write_many(out, contents | report, removed=("report.html", "audit.json", "records.jsonl"))
+    atomic_write_many(out, contents | report, removed=("report.html", "audit.json", "impact.csv", "records.jsonl"))
     if "report.html" not in report:
         audit_page(found)  # says what is missing
 
