@@ -37,6 +37,7 @@ from fairbound.cli.options import (
     Positive,
     Seed,
     TestSize,
+    finish,
     given_twice,
     option,
     typer,
@@ -44,7 +45,7 @@ from fairbound.cli.options import (
 from fairbound.cli.regress_command import add_regress
 
 if TYPE_CHECKING:
-    from fairbound.cli.outcome import Outcome
+    pass
 
 WRONG_USE = 2
 
@@ -110,12 +111,6 @@ def _show_warning(message: Warning | str, *args: Any, **kwargs: Any) -> None:
     print(f"fairbound: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
-def _finish(as_json: bool, run: Callable[[], Outcome]) -> int:
-    outcome = run()
-    print(json.dumps(outcome.summary, ensure_ascii=False, allow_nan=False) if as_json else outcome.text)
-    return outcome.exit_code
-
-
 def _app() -> typer.Typer:
     app = typer.Typer(
         name="fairbound",
@@ -130,7 +125,7 @@ def _app() -> typer.Typer:
     add_regress(app, _finish)
     app.command("audit")(_audit)
     app.command("frontier")(_frontier)
-    add_commands(app, _finish)
+    add_commands(app)
     app.command("reproduce")(_reproduce)
     sets = typer.Typer(help="List, describe and download the named data sets.")
     sets.command("list")(_datasets_list)
@@ -225,7 +220,7 @@ def _fit(
         data_dir=data_dir,
         chunk_rows=chunk_rows,
     )
-    return _finish(as_json, lambda: fit(options))
+    return finish(as_json, lambda: fit(options))
 
 
 def _audit(
@@ -266,7 +261,7 @@ def _audit(
         confidence=confidence,
         chunk_rows=chunk_rows,
     )
-    return _finish(as_json, lambda: run_audit(options))
+    return finish(as_json, lambda: run_audit(options))
 
 
 def _frontier(
@@ -326,7 +321,7 @@ def _frontier(
             data_dir=data_dir,
         ),
     )
-    return _finish(as_json, lambda: frontier(options))
+    return finish(as_json, lambda: frontier(options))
 
 
 def _reproduce(
@@ -361,14 +356,14 @@ def _reproduce(
         study=study, out=out, quick=quick, only=only, tune=tune, seeds=seeds, budget=budget, jobs=jobs, backend=backend,
         data_dir=data_dir,
     )  # fmt: skip
-    return _finish(as_json, lambda: reproduce(options))
+    return finish(as_json, lambda: reproduce(options))
 
 
 def _datasets_list(as_json: Json = False, debug: Debug = False) -> int:
     """Every named data set, one line each."""
     from fairbound.cli.datasets import list_datasets
 
-    return _finish(as_json, list_datasets)
+    return finish(as_json, list_datasets)
 
 
 def _datasets_info(
@@ -379,7 +374,7 @@ def _datasets_info(
     """Rows, groups, options, licence, citation and files of a data set."""
     from fairbound.cli.datasets import describe
 
-    return _finish(as_json, lambda: describe(name))
+    return finish(as_json, lambda: describe(name))
 
 
 def _datasets_fetch(
@@ -393,7 +388,7 @@ def _datasets_fetch(
     """Download a data set from its publisher and check it."""
     from fairbound.cli.datasets import fetch
 
-    return _finish(as_json, lambda: fetch(name, data_dir, state, year))
+    return finish(as_json, lambda: fetch(name, data_dir, state, year))
 
 
 if __name__ == "__main__":

@@ -2,95 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-from fairbound.cli.options import Confidence, Constraints, Cross, Debug, Group, Json, Positive, argument, option
+from fairbound.cli.options import Confidence, Constraints, Cross, Debug, Group, Json, Positive, argument, finish, option
 
 
-def add_commands(app: Any, finish: Callable[[bool, Callable[[], Any]], int]) -> None:
-    """Add the commands to the typer application; finish: prints an outcome (as JSON or not) and returns its exit code."""
+def monitor(
+    state: Annotated[Path, option("--state", help="Folder of the monitor's state and report; made where missing.")],
+    data: Annotated[
+        str | None, option("--data", help="A CSV or Parquet file of new decisions whose outcome is known.")
+    ] = None,
+    label: Annotated[str | None, option("--label", help="Column of true outcomes.")] = None,
+    group: Group = None,
+    score: Annotated[
+        str | None, option("--score", help="Column of decisions (labels or 0/1), probabilities or real scores.")
+    ] = None,
+    model: Annotated[Path | None, option("--model", help="Folder of a saved model, which decides.")] = None,
+    positive: Positive = None,
+    threshold: Annotated[
+        float | None, option("--threshold", help="Positive where the score is above it; kept in the state.")
+    ] = None,
+    constraint: Constraints = None,
+    cross: Cross = False,
+    confidence: Confidence = 0.95,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Add new labelled decisions to a monitor and judge its bounds; the verdicts hold however often one looks."""
+    from fairbound.cli.monitor import MonitorOptions, run_monitor
 
-    def monitor(
-        state: Annotated[Path, option("--state", help="Folder of the monitor's state and report; made where missing.")],
-        data: Annotated[
-            str | None, option("--data", help="A CSV or Parquet file of new decisions whose outcome is known.")
-        ] = None,
-        label: Annotated[str | None, option("--label", help="Column of true outcomes.")] = None,
-        group: Group = None,
-        score: Annotated[
-            str | None, option("--score", help="Column of decisions (labels or 0/1), probabilities or real scores.")
-        ] = None,
-        model: Annotated[Path | None, option("--model", help="Folder of a saved model, which decides.")] = None,
-        positive: Positive = None,
-        threshold: Annotated[
-            float | None, option("--threshold", help="Positive where the score is above it; kept in the state.")
-        ] = None,
-        constraint: Constraints = None,
-        cross: Cross = False,
-        confidence: Confidence = 0.95,
-        as_json: Json = False,
-        debug: Debug = False,
-    ) -> int:
-        """Add new labelled decisions to a monitor and judge its bounds; the verdicts hold however often one looks."""
-        from fairbound.cli.monitor import MonitorOptions, run_monitor
+    options = MonitorOptions(
+        state=state,
+        data=data,
+        label=label,
+        group=group,
+        score=score,
+        model=model,
+        positive=positive,
+        threshold=threshold,
+        constraint=constraint or [],
+        cross=cross,
+        confidence=confidence,
+    )
+    return finish(as_json, lambda: run_monitor(options))
 
-        options = MonitorOptions(
-            state=state,
-            data=data,
-            label=label,
-            group=group,
-            score=score,
-            model=model,
-            positive=positive,
-            threshold=threshold,
-            constraint=constraint or [],
-            cross=cross,
-            confidence=confidence,
-        )
-        return finish(as_json, lambda: run_monitor(options))
 
-    def compare(
-        first: Annotated[str, argument("Folder of a saved model, or a column of scores.")],
-        second: Annotated[str, argument("The other one.")],
-        data: Annotated[str, option("--data", help="A CSV or Parquet file of rows not used in training.")],
-        label: Annotated[str, option("--label", help="Column of true outcomes.")],
-        group: Group = None,
-        positive: Positive = None,
-        constraint: Constraints = None,
-        cross: Cross = False,
-        confidence: Confidence = 0.95,
-        out: Annotated[Path | None, option("--out", help="Folder for compare.json; none by default.")] = None,
-        as_json: Json = False,
-        debug: Debug = False,
-    ) -> int:
-        """The second of two models less the first on the same rows: accuracy, rates and bounds, with paired intervals."""
-        from fairbound.cli.compare import CompareOptions, run_compare
+def compare(
+    first: Annotated[str, argument("Folder of a saved model, or a column of scores.")],
+    second: Annotated[str, argument("The other one.")],
+    data: Annotated[str, option("--data", help="A CSV or Parquet file of rows not used in training.")],
+    label: Annotated[str, option("--label", help="Column of true outcomes.")],
+    group: Group = None,
+    positive: Positive = None,
+    constraint: Constraints = None,
+    cross: Cross = False,
+    confidence: Confidence = 0.95,
+    out: Annotated[Path | None, option("--out", help="Folder for compare.json; none by default.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """The second of two models less the first on the same rows: accuracy, rates and bounds, with paired intervals."""
+    from fairbound.cli.compare import CompareOptions, run_compare
 
-        options = CompareOptions(
-            first=first,
-            second=second,
-            data=data,
-            label=label,
-            group=group,
-            positive=positive,
-            constraint=constraint or [],
-            cross=cross,
-            confidence=confidence,
-            out=out,
-        )
-        return finish(as_json, lambda: run_compare(options))
+    options = CompareOptions(
+        first=first,
+        second=second,
+        data=data,
+        label=label,
+        group=group,
+        positive=positive,
+        constraint=constraint or [],
+        cross=cross,
+        confidence=confidence,
+        out=out,
+    )
+    return finish(as_json, lambda: run_compare(options))
 
-    def gate(
-        config: Annotated[Path, option("--config", help="The gate's TOML file; docs/evidence.md.")],
-        as_json: Json = False,
-        debug: Debug = False,
-    ) -> int:
-        """Check what a TOML file says must hold of a model: 0 where it does, 1 where not, 3 without enough evidence."""
-        from fairbound.cli.gate import run_gate
 
-        return finish(as_json, lambda: run_gate(config))
+def gate(
+    config: Annotated[Path, option("--config", help="The gate's TOML file; docs/evidence.md.")],
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Check what a TOML file says must hold of a model: 0 where it does, 1 where not, 3 without enough evidence."""
+    from fairbound.cli.gate import run_gate
 
+    return finish(as_json, lambda: run_gate(config))
+
+
+def add_commands(app: Any) -> None:
+    """Add the commands to the typer application."""
     for command in (monitor, compare, gate):
         app.command(command.__name__)(command)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,13 @@ def option(*names: str, help: str, **more: Any) -> Any:
 def argument(help: str) -> Any:
     """A command's argument; None without typer."""
     return None if typer is None else typer.Argument(help=help)
+
+
+def finish(as_json: bool, run: Callable[[], Any]) -> int:
+    """Run a command, print its outcome (as one JSON object, or for people), and return its exit code."""
+    outcome = run()
+    print(json.dumps(outcome.summary, ensure_ascii=False, allow_nan=False) if as_json else outcome.text)
+    return outcome.exit_code
 
 
 REPEATED = ("--constraint",)
