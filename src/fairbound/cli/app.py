@@ -122,7 +122,7 @@ def _app() -> typer.Typer:
     )
     app.callback()(_root)
     app.command("fit")(_fit)
-    add_regress(app, _finish)
+    add_regress(app, finish)
     app.command("audit")(_audit)
     app.command("frontier")(_frontier)
     add_commands(app)
