@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
