@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import fairbound as fb
+from fairbound.methods import METHODS
 from fairbound.models.model import MLP
 from fairbound.testing import PROBLEMS, convex_fair
 
@@ -50,3 +51,19 @@ def test_the_report_of_a_linear_fit_holds_them():
     free = fb.FairClassifier(objective="loss").fit(X, y).fit_report_["optimality"]
     assert free["multipliers"] == {} and free["stationarity"] < 0.001
     assert fb.kkt(fb.FairProblem(MLP(3), X, y), torch.zeros(4)).violation == 0
+
+
+def test_the_point_of_every_method_has_residuals():
+    """`fb.kkt` asks the problem alone, so it takes what any method returns: its own point, and the best iterate of `solve`."""
+    rng = np.random.default_rng(0)
+    X, y, group = rng.normal(size=(120, 3)), rng.integers(0, 2, 120), rng.integers(0, 2, 120)
+    problem = fb.FairProblem(MLP(3), X, y, {"g": group.astype(str)}, "loss_gap <= 0.1", dtype=torch.float64)
+    for name, kind in METHODS.items():
+        try:
+            solution = fb.solve(problem, name, budget="2 steps", batch_size=8)
+        except fb.FairboundError as error:
+            assert "needs" in str(error) or "cannot" in str(error), (name, error)
+            continue
+        for x in (solution.state.point, solution.x):
+            near = fb.kkt(problem, x)
+            assert np.isfinite(near.stationarity) and near.multipliers.shape == (problem.m,), kind
