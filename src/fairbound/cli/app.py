@@ -326,9 +326,7 @@ def _frontier(
 def _reproduce(
     study: Annotated[
         str,
-        typer.Argument(
-            help="deep-benchmark, level-set, partial-fairness, plada, which-method, or a TOML file of a study."
-        )
+        typer.Argument(help="deep-benchmark, level-set, partial-fairness, plada, which-method, or a TOML file.")
         if typer
         else None,
     ],
