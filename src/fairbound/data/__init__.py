@@ -7,6 +7,7 @@ from fairbound.data.download import fetch
 from fairbound.data.files import FileInfo
 from fairbound.data.generator import FrontierPoint, GaussianParity
 from fairbound.data.generic import load_csv
+from fairbound.data.letor import read_letor, rows_like_mslr
 from fairbound.data.prepared import Prepared, klbm25_split, prepare
 from fairbound.data.registry import info, load, names, options
 
@@ -25,5 +26,7 @@ __all__ = [
     "names",
     "options",
     "prepare",
+    "read_letor",
+    "rows_like_mslr",
     "threshold_groups",
 ]

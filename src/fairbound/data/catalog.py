@@ -424,6 +424,55 @@ _ENTRIES = (
         ),
         classes=(("loss", 444), ("draw", 85), ("win", 1816)),
     ),
+    DatasetInfo(
+        name="lightgbm-rank",
+        title="LightGBM's example of ranking: documents of 251 queries, graded 0 to 4",
+        loader="letor:load_lightgbm_rank",
+        label="relevance",
+        groups=("quality",),
+        rows=3773,
+        positives=None,
+        licence="MIT",
+        citation="LightGBM, examples/lambdarank (Ke et al. 2017)",
+        note="Documents to rank, with a query each. LightGBM does not say where the numbers come from; the group is made from a "
+        "feature without a name (attribute=17, quantile=0.6).",
+        files=(
+            FileInfo("ltr/lightgbm_rank_train.letor.txt.gz", "4b3594bdeb522855b4ebc961bec1d26a1b5f5e098020702a13d59f14df80d7b1"),
+            FileInfo("ltr/lightgbm_rank_test.letor.txt.gz", "5670c608066faf8cc0bd6350deebc523c35d333c9bd0cdec727b827af090aadf"),
+        ),
+        classes=(("0", 851), ("1", 1467), ("2", 1110), ("3", 266), ("4", 79)),
+    ),
+    DatasetInfo(
+        name="mq2007-agg",
+        title="MQ2007-agg of LETOR 4.0, two of its five parts: ranks that 21 lists give documents of 675 queries",
+        loader="letor:load_mq2007_agg",
+        label="relevance",
+        groups=("quality",),
+        rows=27665,
+        positives=None,
+        licence=NO_LICENCE,
+        citation="Qin and Liu (2013), Introducing LETOR 4.0 datasets",
+        note="Documents to rank, with a query each; a document that a list lacks has no value. The group is made from the rank "
+        "in one list (attribute=8, quantile=0.5). Two of five parts: not comparable with results on all of them.",
+        files=(
+            FileInfo("ltr/mq2007-agg_S1.txt.gz", "4ed2be97ee9e5e3f3f7e2368de35e710eca03a2076e927c71efc340fa2c663e6"),
+            FileInfo("ltr/mq2007-agg_S5.txt.gz", "9789ba66656fda2ca4ce61c5b55ea08833b51e0c25e2d914732ad880c6d6e562"),
+        ),
+        classes=(("0", 20156), ("1", 5852), ("2", 1657)),
+    ),
+    DatasetInfo(
+        name="mslr-web10k",
+        title="MSLR-WEB10K: web pages graded for 10,000 queries",
+        loader="letor:load_mslr",
+        label="relevance",
+        groups=("quality",),
+        rows=None,
+        positives=None,
+        licence="Microsoft's, for research",
+        citation="Qin and Liu (2013), Introducing LETOR 4.0 datasets",
+        note="Documents to rank, with a query each: the folder that the archive unpacks to, which nobody may pass on, so that it comes "
+        "without checksums. The group is made from QualityScore (attribute=132, quantile=0.5); fold=1 to 5.",
+    ),
 )  # fmt: skip
 
 TABLE: dict[str, DatasetInfo] = {entry.name: entry for entry in _ENTRIES}

@@ -30,6 +30,7 @@ class Dataset:
     frame: pandas table of the raw feature columns, the label (0/1) under `label`, and one column for each sensitive
         attribute; None for sets that exist only in encoded form (a9a).
     feature_columns: columns of `frame` that are features, in order.
+    qid: (n,) the query of each row, where rows are documents to rank and y their relevance; else None.
     label, positive: name of the label column, and what its 1 means in the original file.
     weight: (n,) > 0 how many people each row of a survey stands for; None where every row stands for one.
     """
@@ -48,6 +49,7 @@ class Dataset:
     feature_sources: tuple[str, ...] = ()
     sensitive_sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     weight: np.ndarray | None = None
+    qid: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         n = len(self.y)
@@ -70,6 +72,8 @@ class Dataset:
                     raise DataError(f"data set {self.name!r}: {kind} {key!r} has {len(column)} rows, the labels {n}.")
         if self.weight is not None and (self.weight.shape != (n,) or not (self.weight > 0).all()):
             raise DataError(f"data set {self.name!r}: weight must be {n} positive numbers.")
+        if self.qid is not None and len(self.qid) != n:
+            raise DataError(f"data set {self.name!r}: qid has {len(self.qid)} rows, the labels {n}.")
         self._check_splits(n)
 
     def _check_splits(self, n: int) -> None:
@@ -106,6 +110,7 @@ class Dataset:
             self,
             X=self.X[rows],
             y=self.y[rows],
+            qid=None if self.qid is None else self.qid[rows],
             sensitive={key: column[rows] for key, column in self.sensitive.items()},
             splits={},
             weight=None if self.weight is None else self.weight[rows],

@@ -168,7 +168,7 @@ def report(
             for b, v in zip(problem.notions, problem.stated_values(measured), strict=True)
         ],
         "optimality": optimality,
-        "dropped_groups": sorted({name for each in problem.sums for made in each for name in made.dropped}),
+        "dropped_groups": problem.dropped,
         "encoding": None if encoding is None else encoding.to_dict(),
         "notes": list(notes),
         "warnings": [],

@@ -255,3 +255,97 @@ def test_methods_reach_the_bound_by_the_metric():
     found = fb.solve(made, "full_batch_alm", budget="40 steps")
     assert bool(found.feasible) and int(found.best_step) > 0
     assert float(made.evaluate(found.x).extra["pair_error"]) < 0.4
+
+
+EVERY = "query_pairwise_parity <= 0.1"
+
+
+def of_every_query(X, y, qid, a, x):
+    """(query, group) -> the excess of its share of wrong pairs, by a loop over all pairs."""
+    s, out = X @ x[:3] + x[3], {}
+    for q in np.unique(qid):
+        rows = np.flatnonzero(qid == q)
+        pairs = [(i, s[i] < s[j]) for i, j in itertools.permutations(rows, 2) if y[i] > y[j]]
+        for g in np.unique(a[rows]):
+            own = [lost for i, lost in pairs if a[i] == g]
+            if own and len(own) < len(pairs):
+                out[q, g] = np.mean(own) - np.mean([lost for _, lost in pairs])
+    return out
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_bound_on_every_query_has_a_constraint_for_each_query_and_group(seed):
+    rows = some_rows(seed, queries=15, groups=3)
+    made = problem(seed, (EVERY, "exposure_parity <= 0.1"), queries=15, groups=3)
+    x = torch.randn(4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    expected = of_every_query(*rows, x.numpy())
+    measured = made.evaluate(x)
+    assert made.partial and made.m == len(expected) + 6 == len(made.names)
+    found = dict(zip(made.names[6:], measured.g[6:].tolist(), strict=True))
+    assert found == pytest.approx({f"query_pairwise_parity: query {q}, {g}": v - 0.1 for (q, g), v in expected.items()})
+    assert float(measured.extra["stated"][0]) == pytest.approx(max(expected.values()))
+    full = made.values(x, made.sample((0,), "any", 0, 1, "full"), true=True)
+    assert full.subset is None
+    np.testing.assert_allclose(full.g, measured.g, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", ["uniform", "shuffled"])
+def test_a_batch_speaks_of_its_own_queries_and_its_verbs_agree(seed, kind):
+    made = problem(seed, (EVERY, "pairwise_parity[inter] <= 0.1"), queries=15, groups=3)
+    x = torch.randn(4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    batch = made.sample((seed,), "any", seed, 9, kind)  # "uniform" draws some queries twice
+    e = made.values(x, batch)
+    assert len(e.subset) == len(e.g) == len(e.subset.unique())
+    mine = {f"query {made.documents.queries.labels[q]}," for q in batch.numbers}
+    names = [made.names[i] for i in e.subset[6:].tolist()]
+    assert {" ".join(name.split()[1:3]) for name in names} <= mine
+    of_all = {name for name in made.names[6:] if " ".join(name.split()[1:3]) in mine}
+    assert of_all == set(names)
+    _, rows = made.jacobian(x, batch)
+    w = torch.rand(made.m, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    expected = 0.5 * rows[0] + w[e.subset] @ rows[1:]
+    np.testing.assert_allclose(made.gradient(x, batch, (0.5, w))[1], expected, atol=1e-12)
+    np.testing.assert_allclose(made.gradient(x, batch, lambda e: (0.5, e.of(w)))[1], expected, atol=1e-12)
+    dx = torch.randn(4, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    np.testing.assert_allclose(made.jvp(x, batch, dx), rows @ dx, atol=1e-12)
+    h = 6e-6
+    slope = (made.values(x + h * dx, batch).g - made.values(x - h * dx, batch).g) / (2 * h)
+    np.testing.assert_allclose(rows[1:] @ dx, slope, atol=1e-7)
+
+
+def test_batches_in_parts_speak_of_the_same_cells(monkeypatch):
+    stated = (EVERY, "pairwise_parity[inter] <= 0.1", "query_pairwise_parity[sharpness=1.0] <= 0.3")
+    x = torch.randn(4, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    made = problem(3, stated, queries=15, groups=3, most=14)
+    w = torch.rand(made.m, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    full = made.sample((0,), "any", 0, 1, "full")
+    whole = made.values(x, full).g, made.gradient(x, full, (0.5, w))[1], made.jvp(x, full, x)
+    monkeypatch.setattr(batches, "MOST_PAIRS", 60)
+    fresh = problem(3, stated, queries=15, groups=3, most=14)
+    full = fresh.sample((0,), "any", 0, 1, "full")
+    assert len(list(fresh._parts(full))) > 3
+    np.testing.assert_allclose(fresh.values(x, full).g, whole[0], atol=1e-12)
+    np.testing.assert_allclose(fresh.gradient(x, full, (0.5, w))[1], whole[1], atol=1e-12)
+    np.testing.assert_allclose(fresh.gradient(x, full, lambda e: (0.5, w))[1], whole[1], atol=1e-12)
+    np.testing.assert_allclose(fresh.jvp(x, full, x), whole[2], atol=1e-12)
+
+
+def test_cells_of_a_query_have_their_exact_shares_as_the_mean_over_partners():
+    made = problem(5, (EVERY,), queries=4, most=14, groups=2, partners=2)
+    x = torch.randn(4, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    exact = made.values(x, made.sample((0,), "any", 0, 1, "full")).g
+    runs = [made.values(x, made.batch(np.arange(4), seed * 997)).g for seed in range(1500)]
+    each = torch.stack(runs)
+    assert bool(((each.mean(0) - exact).abs() <= 5 * each.std(0) / 1500**0.5 + 1e-12).all())
+
+
+def test_alm_touches_the_cells_of_its_batches_and_meets_what_can_be_met():
+    made = problem(6, ("query_pairwise_parity <= 0.6",), queries=60, most=10)
+    method = ALM(dual_every=1, dual_rows=8)
+    found = fb.solve(made, method, budget="60 steps", batch_size=8, sampling="shuffled")
+    assert found.state.multipliers.shape == (made.m,)
+    with pytest.raises(OptionError, match="needs all constraints at every step"):
+        fb.solve(made, "ssl_alm", budget="1 steps")
+    with pytest.raises(OptionError, match="cannot be stacked"):
+        made.start((0, 1))

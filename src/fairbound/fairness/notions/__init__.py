@@ -30,7 +30,7 @@ from fairbound.fairness.notions.partial import (
     PartialGroupAUC,
     PartialStatisticalParity,
 )
-from fairbound.fairness.notions.rankings import ExposureParity, PairwiseParity
+from fairbound.fairness.notions.rankings import ExposureParity, PairwiseParity, QueryPairwiseParity
 from fairbound.fairness.notions.ratios import DemographicParityRatio, FalsePositiveRateRatio, TruePositiveRateRatio
 from fairbound.fairness.notions.registry import NOTIONS, constraint, constraints, register
 from fairbound.fairness.notions.regression import GroupSquaredError, PredictionParity, ResidualGap
@@ -67,6 +67,7 @@ __all__ = [
     "PredictionParity",
     "PredictiveEquality",
     "PredictiveParity",
+    "QueryPairwiseParity",
     "ResidualGap",
     "TreatmentEquality",
     "TruePositiveRateRatio",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -53,6 +53,16 @@ class QueryBatch:
     size: int
 
     @cached_property
+    def whole(self) -> bool:
+        """Whether it holds every query once, in order."""
+        return np.array_equal(self.numbers, np.arange(len(self.documents.queries)))
+
+    @cached_property
+    def once(self) -> tuple[np.ndarray, np.ndarray]:
+        """The different queries, ascending, and the place in the batch where each comes first."""
+        return np.unique(self.numbers, return_index=True)
+
+    @cached_property
     def relevance(self) -> np.ndarray:
         """(b,) grades."""
         return self.documents.relevance[self.rows]
@@ -85,6 +95,13 @@ class QueryBatch:
         if self.seed is None:
             return self.documents.pairs[self.numbers]
         return np.diff(self.starts) * self.partners
+
+
+class QueryBatches(NamedTuple):
+    """A batch for each of R stacked runs. size: queries of each."""
+
+    runs: tuple[QueryBatch, ...]
+    size: int
 
 
 @dataclass(frozen=True, eq=False)

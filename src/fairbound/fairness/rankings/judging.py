@@ -22,6 +22,7 @@ from fairbound.fairness.rankings.statistics import RankingStatistic
 from fairbound.fairness.scored import Finding, Scored
 
 MEANS = "betting bounds of means over queries (guaranteed); Bonferroni over groups and stated bounds"
+MOST_CELLS = 40
 RATIOS = (
     "delete-one jackknife over queries with Student's t (asymptotic); Bonferroni over comparisons and stated bounds"
 )
@@ -120,6 +121,36 @@ def judge_ranking(bound: Any, rows: Scored, documents: Documents, alpha: float) 
             "why": why,
         }
     )
+
+
+def judge_every_query(bound: Any, rows: Scored, documents: Documents) -> Finding:
+    """What was measured on these queries: one that breaks the bound breaks it for certain, and none says nothing of others."""
+    base = stated_facts(bound, rows)
+    try:
+        made = bound.cells(documents)
+    except EmptyGroupError as error:
+        return base | nothing_found(str(error))
+    assert rows.scores is not None
+    values = np.concatenate([cells.values(rows.scores) for cells in made])
+    names = [(cells, i) for cells in made for i in range(len(cells))]
+    worst = np.argsort(-values, kind="stable")[:MOST_CELLS]
+    value, broken = float(values.max()), int((values > float(bound.bound)).sum())
+    measured = [
+        {"name": names[i][0].name(names[i][1]), "value": float(values[i]), "lower": float(values[i]), "upper": None}
+        for i in worst.tolist()
+    ]
+    return base | {
+        "value": value,
+        "lower": value,
+        "upper": None,
+        "verdict": "violated" if broken else "insufficient",
+        "rows_needed": None,
+        "worst": measured[0]["name"],
+        "method": "counted: a bound on every query is broken by one, and no sample of queries can confirm it",
+        "groups": {},
+        "contrasts": measured,
+        "why": f"{broken:,} of {len(values):,} pairs of a query and a group break it on these rows.",
+    }
 
 
 def _rows_needed(found: GapBounds, bound: float, rows: int) -> int | None:
