@@ -84,7 +84,7 @@ MUTANTS = {
     "plada: no share of rho": Mutant("methods/plada.py", "self._scale(problem) * state.share", "self._scale(problem)", "claims/test_plada.py"),
     "plada: eta is never halved": Mutant("methods/plada.py", "torch.where(rose, state.eta / 2, state.eta)", "state.eta", "claims/test_plada.py"),
     "constants: a quarter of the curvature": Mutant("methods/constants.py", "change = (there - here) / MOVE", "change = (there - here) / (4 * MOVE)", "claims/test_plada.py"),
-    "constants: squared weights": Mutant("methods/constants.py", "size = (scale * along.square())", "size = (scale * scale * along.square())", "claims/test_plada.py"),
+    "constants: squared weights": Mutant("methods/constants.py", "(e.of(scale) * along.square())", "(e.of(scale) ** 2 * along.square())", "claims/test_plada.py"),
     "conex: constraints not extrapolated": Mutant("methods/conex.py", "(1 + theta) * linear - theta * before", "linear", "claims/test_proximal_point.py"),
     "conex: constraints not linearised": Mutant("methods/conex.py", "linear = here + problem.jvp(x, batch, moved - x)[..., 1:]", "linear = here + 0 * problem.jvp(x, batch, moved - x)[..., 1:]", "claims/test_proximal_point.py"),
     "conex: steps that do not shrink": Mutant("methods/conex.py", "self.modulus * t / 2", "self.modulus * 0 / 2", "claims/test_proximal_point.py"),

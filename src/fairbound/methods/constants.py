@@ -44,8 +44,9 @@ def constraint_slope(problem: Problem, x: Tensor, batch: Any, scale: Tensor | fl
         return size
     for _ in range(ITERATIONS):
         along = problem.jvp(x, batch, v)[..., 1:]
-        _, back = problem.gradient(x, batch, (0.0, scale * along))
-        size = (scale * along.square()).sum(-1, keepdim=True).sqrt()
+        e, back = problem.gradient(x, batch, lambda e, along=along: (0.0, e.of(scale) * along))
+        assert e is not None
+        size = (e.of(scale) * along.square()).sum(-1, keepdim=True).sqrt()
         length = back.norm(dim=-1, keepdim=True)
         v = torch.where(length > 0, back / length.clamp_min(torch.finfo(x.dtype).tiny), v)
     return size

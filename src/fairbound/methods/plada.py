@@ -14,7 +14,7 @@ mu moves by at most delta_k / 2 a step and lambda stays within rho |G + u| of it
 Source: "A modified proximal-perturbed Lagrangian for non-convex non-smooth representatives of fairness constraints",
     Algorithm 1 and equations (6) to (13).
 Departs: lines 6 and 7 of a step stand at the head of the next, where G(theta) is at hand, so that a step is one pass; the
-    iterates are the same, and the first lambda follows (12). (9), which has no closed form, is solved by `inner_steps`
+    iterates are the same, and the first lambda follows (12). Of very many constraints, those that a batch lacks keep theirs. (9), which has no closed form, is solved by `inner_steps`
     projected subgradient steps of lengths 2 eta / (j + 2), those of a (1/eta)-strongly convex function; the first is
     theta_k - eta (grad F + lambda . dG). u starts at [-G]_+; u_max is the largest |G_i| so far, as the paper gives no B_G.
     On batches, G comes from rows of its own and eta decays. By default alpha, 1/beta, tau and the steps of mu are scaled
@@ -126,6 +126,7 @@ class PLADA(Method[PLADAState]):
     constraint_rows: int | None = None
 
     name: ClassVar[str] = "plada"
+    partial: ClassVar[bool] = True
     presets: ClassVar[dict[str, dict]] = {
         "paper": PAPER,
         "paper-network": {**PAPER, "step_size": 0.1, "slack_step": 0.01, "beta": 0.5},
@@ -183,7 +184,7 @@ class PLADA(Method[PLADAState]):
 
             def weights(e: Evaluation) -> Weights:
                 moved.update(self._dual(state, problem, e, full))
-                return 1.0, moved["multipliers"]
+                return 1.0, e.of(moved["multipliers"])
 
             _, slope = problem.gradient(x, batch, weights)
         else:
@@ -209,7 +210,7 @@ class PLADA(Method[PLADAState]):
         curvature, scale = gradient_lipschitz(problem, x, batch), self._scale(problem)
         steep = constraint_slope(problem, x, batch, scale).square()
         alike = one
-        if problem.m > 2:
+        if problem.m > 2 and not problem.partial:
             alike = (steep * problem.m / (2 * squared_norm(problem, x, batch, scale))).clamp_min(1)
         longest = LONGEST if full else LONGEST_ON_BATCHES
         return INSIDE / (curvature + 3 * self.rho * steep / alike).clamp_min(INSIDE / longest), 1 / alike
@@ -217,10 +218,11 @@ class PLADA(Method[PLADAState]):
     def _dual(self, state: PLADAState, problem: Problem, e: Evaluation, full: bool) -> dict[str, Tensor]:
         """(12), (13), (10) and (11) from G at theta_k: the fields of the state that they change. On all rows eta is halved where
         F + lambda . G has risen, which (24) excludes for the eta of the theory."""
-        scale, mu, rho = self._scale(problem) * state.share, state.mu, self.rho
-        G = e.g + self.margin * problem.bounds
-        reach = torch.maximum(state.reach, G.abs())
-        u = (-G).clamp_min(0) if state.k == 0 else state.u
+        before = {name: e.of(getattr(state, name)) for name in ("multipliers", "mu", "u", "z", "reach")}
+        scale, mu, rho = e.of(self._scale(problem)) * state.share, before["mu"], self.rho
+        G = e.g + self.margin * e.of(problem.bounds)
+        reach = torch.maximum(before["reach"], G.abs())
+        u = torch.where(before["reach"] == 0, (-G).clamp_min(0), before["u"])  # where G was never seen before
         lam = mu + rho * scale * (G + u)
         apart = lam - mu
         gamma = (rho * self.kappa / (state.k + 1) / (apart.square().sum(-1, keepdim=True) + 1)).clamp_max(
@@ -233,17 +235,17 @@ class PLADA(Method[PLADAState]):
             "mu": mu + gamma / rho * apart,
             "reach": reach,
         }
-        if full:
-            now = e.f.unsqueeze(-1) + (state.multipliers * G).sum(-1, keepdim=True)
+        own: dict[str, Tensor] = {}
+        if full and self.step_size is None:
+            now = e.f.unsqueeze(-1) + (before["multipliers"] * G).sum(-1, keepdim=True)
             rose = now > state.merit + RISE * e.f.abs().unsqueeze(-1)
             own = {
                 "eta": torch.where(rose, state.eta / 2, state.eta),
                 "merit": e.f.unsqueeze(-1) + (lam * G).sum(-1, keepdim=True),
             }
-            return changed | (own if self.step_size is None else {})
-        if e.seen is None:
-            return changed
-        return {name: torch.where(e.seen, value, getattr(state, name)) for name, value in changed.items()}
+        if e.seen is not None and not full:
+            changed = {name: torch.where(e.seen, value, before[name]) for name, value in changed.items()}
+        return {name: e.put(getattr(state, name), value) for name, value in changed.items()} | own
 
     def _direction(self, state: PLADAState, problem: Problem, batch: Any, lam: Tensor | None) -> Tensor:
         """(..., n) what theta moves along by eta: (theta_k - theta_k+) / eta before the last projection."""
