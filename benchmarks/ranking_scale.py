@@ -1,6 +1,6 @@
 """A ranker under 470,000 pairwise constraints at the size of MSLR-WEB10K: seconds of an epoch, memory, and what it reaches.
 
-    python benchmarks/ranking_scale.py [--queries 10000] [--epochs 1] [--methods alm,sgd] [--model linear] [--bound 0.2]
+    python benchmarks/ranking_scale.py [--queries 10000] [--epochs 1] [--methods alm,plada,sgd] [--model linear] [--bound 0.2]
 
 The rows are made (`fairbound.data.rows_like_mslr`), 1.2 million documents of 136 features, and the bound is
 `query_pairwise_parity`, a constraint for every query and quality score. Every method takes batches of 32 queries. An epoch's seconds
@@ -25,8 +25,8 @@ from fairbound.problems.problem import Draws
 
 BATCH = 32
 OPTIONS = {
-    "alm": {"dual_every": 1, "dual_rows": BATCH},
-    "plada": {"constraint_rows": BATCH},
+    "alm": {"dual_every": 1, "dual_rows": BATCH, "dual_step_size": 0.1, "penalty": 0.1},
+    "plada": {"constraint_rows": BATCH, "alpha": 0.02, "step_size": 0.05},
 }
 
 
@@ -49,7 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--queries", type=int, default=10_000)
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--methods", default="alm,sgd")
+    parser.add_argument("--methods", default="alm,plada,sgd")
     parser.add_argument("--model", default="linear")
     parser.add_argument("--bound", type=float, default=0.2)
     parser.add_argument("--seed", type=int, default=0)

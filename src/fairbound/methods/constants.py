@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fairbound.problems.problem import Problem
+from fairbound.problems.problem import Evaluation, Problem, Weights
 
 ITERATIONS = 12
 """Of the power method: enough for a tenth of the largest eigenvalue where it is not isolated, and better where it is."""
@@ -44,7 +45,7 @@ def constraint_slope(problem: Problem, x: Tensor, batch: Any, scale: Tensor | fl
         return size
     for _ in range(ITERATIONS):
         along = problem.jvp(x, batch, v)[..., 1:]
-        e, back = problem.gradient(x, batch, lambda e, along=along: (0.0, e.of(scale) * along))
+        e, back = problem.gradient(x, batch, partial(_weighted, scale, along))
         assert e is not None
         size = (e.of(scale) * along.square()).sum(-1, keepdim=True).sqrt()
         length = back.norm(dim=-1, keepdim=True)
@@ -61,6 +62,10 @@ def squared_norm(problem: Problem, x: Tensor, batch: Any, scale: Tensor | float 
         w = (torch.as_tensor(scale).sqrt().to(x) * signs).expand(*x.shape[:-1], problem.m)
         total += problem.gradient(x, batch, (0.0, w))[1].square().sum(-1, keepdim=True)
     return (total / SIGNS).clamp_min(torch.finfo(x.dtype).tiny)
+
+
+def _weighted(scale: Tensor | float, along: Tensor, e: Evaluation) -> Weights:
+    return 0.0, e.of(scale) * along
 
 
 def _first(x: Tensor) -> Tensor:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -40,8 +39,6 @@ class QueryCells:
     said: Callable[[int], str]
     sharpness: float
 
-    dual_scale: ClassVar[float] = 1.0
-
     @classmethod
     def of(
         cls, documents: Documents, groups: np.ndarray, k: int, said: Callable[[int], str], sharpness: float
@@ -61,6 +58,11 @@ class QueryCells:
 
     def __len__(self) -> int:
         return len(self.pairs)
+
+    @property
+    def dual_scale(self) -> float:
+        """As of a Problem: the cells of a query weigh together what one constraint does."""
+        return len(self.documents.queries) / len(self)
 
     def name(self, i: int) -> str:
         """Of the i-th cell."""

@@ -8,6 +8,7 @@ and one backward pass of the model takes them to x.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -104,9 +105,10 @@ class RankingVerbs:
             return stacked([e for e, _ in made]), torch.stack([rows for _, rows in made])
         evaluation, rows = self.values(x, batch), []
         for i in range(1 + evaluation.g.shape[-1]) if which is None else which:
-            one = torch.zeros_like(evaluation.g)
-            one[i - 1] = float(i > 0)
-            rows.append(self.gradient(x, batch, lambda _, i=i, one=one: (float(i == 0), one))[1])
+            w = torch.zeros_like(evaluation.g)
+            if i:
+                w[i - 1] = 1.0
+            rows.append(self.gradient(x, batch, partial(_chosen, float(i == 0), w))[1])
         return evaluation, torch.stack(rows)
 
     # -- functions of the scores --------------------------------------------------------------------------------
@@ -222,6 +224,10 @@ class RankingVerbs:
         labels = self.documents.queries.labels[batch.numbers[np.unique(batch.query[bad.numpy()])]][:5]
         where = f"; scores of queries {', '.join(map(str, labels))} are not finite" if len(labels) else ""
         return f"the gradient is NaN or infinite in a batch of {batch.size} queries{where}. Lower the step size."
+
+
+def _chosen(w0: float, w: Tensor, e: Evaluation) -> Weights:
+    return w0, w
 
 
 def stacked(each: Sequence[Evaluation]) -> Evaluation:
