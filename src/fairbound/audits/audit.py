@@ -22,6 +22,7 @@ import numpy as np
 from fairbound.audits.classes import class_facts
 from fairbound.audits.groups import group_facts
 from fairbound.audits.numbers import number_facts
+from fairbound.audits.rankings import ranking_facts
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.records import versions
 from fairbound.base.verdicts import AUDIT_SCHEMA, EXIT_CODES, worst_verdict
@@ -30,6 +31,7 @@ from fairbound.fairness.predictions import read_numbers, read_predictions
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups, label_text, no_groups
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
+from fairbound.rows.queries import query_codes
 from fairbound.rows.reading import check_rows, column_array, read_weights
 from fairbound.rows.scores import as_logits, refuse_decisions
 
@@ -44,6 +46,7 @@ def audit(
     threshold: float | None = None,
     confidence: float = 0.95,
     sample_weight: Any = None,
+    qid: Any = None,
     title: str | None = None,
     data: Mapping[str, Any] | None = None,
     model: Mapping[str, Any] | None = None,
@@ -63,6 +66,8 @@ def audit(
     sensitive_features: None without bounds on groups; else anything `Groups.of` takes; pass the training Groups' `encode` of the held-out rows to have a
         group without any held-out row reported. constraint: stated bounds; None measures groups only.
     confidence: in (0.5, 1), for all stated bounds together. sample_weight: (n,) >= 0; bounds then use effective counts.
+    qid: (n,) the query of each row, for an audit of a ranking: scores (n,) order the documents of a query, y is their relevance, a
+        number >= 0, and the bounds are those on rankings (docs/ranking.md).
     data, model: facts for the report (docs/audit-schema.md). compare: name -> (n,) scores of other models.
     Returns: a dict with "verdict" and "exit_code" (0 met or none stated, 1 violated, 3 insufficient).
     Raises: DataError for unusable input, OptionError for options out of range.
@@ -77,7 +82,14 @@ def audit(
     bounds = constraints(constraint)
     alpha = (1 - confidence) / max(len(bounds), 1)
     given = Given(scores, y, sensitive_features, classes, threshold, confidence, sample_weight, compare or {})
-    if any("predictions" in b.needs for b in bounds):
+    if qid is not None:
+        if sample_weight is not None or threshold is not None or classes is not None:
+            raise OptionError("an audit of a ranking takes no sample_weight, threshold or classes.")
+        found = ranking_facts(scores, y, qid, sensitive_features, given.compare, bounds, alpha, confidence)
+        groups = None if sensitive_features is None else Groups.of(sensitive_features)
+        about = facts_of_data(groups, len(y), {"label": "relevance", "positive": None, **(data or {})})
+        facts = {"data": about | {"queries": len(np.unique(query_codes(qid)[0]))}, **found}
+    elif any("predictions" in b.needs for b in bounds):
         facts = _number_facts(given, bounds, alpha, data or {})
     elif _of_classes(scores, y, classes, sensitive_features, bounds):
         facts = _class_facts(given, bounds, alpha, data or {})

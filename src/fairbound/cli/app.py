@@ -34,6 +34,7 @@ from fairbound.cli.options import (
     Objective,
     Out,
     Positive,
+    Qid,
     Seed,
     TestSize,
     finish,
@@ -156,6 +157,7 @@ def _fit(
     out: Out,
     label: Label = None,
     group: Group = None,
+    qid: Qid = None,
     constraint: Constraints = None,
     model: Model = "linear",
     algorithm: Algorithm = "auto",
@@ -219,7 +221,13 @@ def _fit(
         data_dir=data_dir,
         chunk_rows=chunk_rows,
     )
-    return finish(as_json, lambda: fit(options))
+    return finish(as_json, lambda: fit(options) if qid is None else _ranked("fit_ranking", options, qid))
+
+
+def _ranked(command: str, options: Any, qid: str) -> Outcome:
+    from fairbound.cli import rank
+
+    return getattr(rank, command)(options, qid)
 
 
 def _audit(
@@ -227,6 +235,7 @@ def _audit(
     label: Annotated[str, option("--label", help="Column of true outcomes.")],
     out: Out,
     group: Group = None,
+    qid: Qid = None,
     score: Annotated[
         str | None,
         option("--score", help="Column of decisions (0/1), probabilities, real scores or predicted labels."),
@@ -260,7 +269,7 @@ def _audit(
         confidence=confidence,
         chunk_rows=chunk_rows,
     )
-    return finish(as_json, lambda: run_audit(options))
+    return finish(as_json, lambda: run_audit(options) if qid is None else _ranked("audit_ranking", options, qid))
 
 
 def _frontier(

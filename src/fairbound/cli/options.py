@@ -58,6 +58,12 @@ Constraints = Annotated[
         "--constraint", help="A bound, 'demographic_parity <= 0.02' or 'recall of class b >= 0.9'; may be repeated."
     ),
 ]
+Qid = Annotated[
+    str | None,
+    option(
+        "--qid", help="Column of the query: rows are documents to rank, the label is their relevance (docs/ranking.md)."
+    ),
+]
 Cross = Annotated[bool, option("--cross", help="Compare combinations of the sensitive columns (race x sex).")]
 Confidence = Annotated[float, option("--confidence", help="Of all verdicts together, between 0.5 and 1.")]
 Model = Annotated[str, option("--model", help="linear, or mlp:64,32 for layers of 64 and 32 units.")]

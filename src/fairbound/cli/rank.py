@@ -1,0 +1,245 @@
+"""`fairbound fit --qid COL` and `fairbound audit --qid COL`: rankings, trained and judged query by query."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from fairbound import data
+from fairbound.audits.audit import audit
+from fairbound.audits.classes import compared_model
+from fairbound.base.errors import DataError, OptionError
+from fairbound.base.files import atomic_write_text, check_writable
+from fairbound.base.interrupts import INTERRUPTED
+from fairbound.base.seeds import seed_for
+from fairbound.cli.audit import AuditOptions
+from fairbound.cli.fit import TRAINED_ON, FitOptions
+from fairbound.cli.outcome import Outcome, json_lines, say, stated_bounds, verdict_summary, verdict_text
+from fairbound.cli.rows import TEST_SHARE, file_checksum, is_file, listed, one_column
+from fairbound.estimators.ranker import FairRanker
+from fairbound.fairness.rankings.documents import read_relevance
+from fairbound.fairness.rankings.problem import checked_bounds
+from fairbound.report import write_audit
+from fairbound.rows.groups import Groups
+from fairbound.rows.queries import split_by_query
+from fairbound.rows.reading import take_rows
+from fairbound.tables import read_table
+
+NOT_FOR_RANKINGS = ("objective", "positive", "use_groups_at_prediction", "chunk_rows", "certify")
+
+
+class RankedRows(NamedTuple):
+    """Documents as a command reads them. train, test: row numbers; words: how they were chosen."""
+
+    name: str
+    X: Any
+    relevance: np.ndarray
+    qid: Any
+    groups: Groups | None
+    label: str
+    checksum: str | None
+    train: np.ndarray
+    test: np.ndarray
+    words: str
+
+
+def fit_ranking(options: FitOptions, qid: str) -> Outcome:
+    """Train a ranker, judge it on queries held out, and write model and report; exit codes as of `fit`."""
+    usual = FitOptions(data="", label=None, group=None, constraint=[], out=Path())
+    odd = [name for name in NOT_FOR_RANKINGS if getattr(options, name, None) != getattr(usual, name, None)]
+    if odd:
+        raise OptionError(f"--{odd[0].replace('_', '-')} is not for rankings; leave it out, or leave --qid out.")
+    bounds = checked_bounds(stated_bounds(options.constraint, options.cross))
+    check_writable(options.out)
+    rows = _rows(options, qid, bool(bounds))
+    under = " and ".join(b.text for b in bounds) or "no bound"
+    say(f"{rows.name}: training on {len(rows.train):,} documents under {under}; {len(rows.test):,} are held out.")
+    ranker = _trained(options, bounds, rows)
+    stopped = ranker.solution_.stopped == "interrupted"
+    free = _trained(options, (), rows) if bounds and options.baseline and not stopped else None
+    found = _judged(options, bounds, rows, ranker, free)
+    out = options.out
+    ranker.save(out / "model", extras={TRAINED_ON: rows.checksum} if rows.checksum else None)
+    write_audit(found, out)
+    atomic_write_text(out / "records.jsonl", json_lines([_kept(row) for row in ranker.solution_.records]))
+    lines = [verdict_text(found)]
+    for place, stated in enumerate(ranker.fit_report_["constraints"]):
+        line = f"{stated['text']}: {stated['train_value']:.4f} on the training queries"
+        if free is not None:
+            part = [rows.relevance[rows.train], _of(rows.qid, rows.train), _groups(rows, rows.train)]
+            measured = audit(free.predict(take_rows(rows.X, rows.train)), part[0], part[2], bounds, qid=part[1])
+            line += f", {measured['constraints'][place]['value']:.4f} without the bound"
+        lines.append(f"{line}.")
+    lines.append(
+        f"\nreport            {out / 'report.html'}\nreport as data    {out / 'audit.json'}\nmodel             {out / 'model'}"
+    )
+    summary = verdict_summary(found, seconds=ranker.fit_report_["seconds"], seed=options.seed, out=out)
+    return Outcome(summary, "\n".join(lines), INTERRUPTED if stopped else found["exit_code"])
+
+
+def audit_ranking(options: AuditOptions, qid: str) -> Outcome:
+    """Judge a column of scores or a saved ranker on all queries of a file, taken as held out."""
+    if options.threshold is not None or options.positive is not None or options.chunk_rows is not None:
+        raise OptionError("--threshold, --positive and --chunk-rows are not for rankings.")
+    check_writable(options.out)
+    frame = read_table(options.data)
+    columns = list(frame.columns)
+    label, query = one_column(options.label, columns, "--label"), one_column(qid, columns, "--qid")
+    attributes = listed(options.group, columns, "--group")
+    ranker = None if options.model is None else FairRanker.load(options.model)
+    texts: Any = options.constraint or (() if ranker is None else ranker.constraint or ())
+    bounds = stated_bounds([texts] if isinstance(texts, str) else list(texts), options.cross)
+    if ranker is None:
+        scores = np.asarray(frame[one_column(options.score, columns, "--score")], dtype=np.float64)
+    else:
+        assert ranker.encoder_ is not None
+        lacking = [c for c in ranker.encoder_.columns if c not in columns]
+        if lacking:
+            raise DataError(f"{options.data} lacks the column {lacking[0]!r}, which the ranker was trained on.")
+        scores = ranker.predict(frame[list(ranker.encoder_.columns)])
+    facts = {} if ranker is None else ranker.fit_report_
+    model: dict[str, Any] = {"kind": "scores", "description": f"the column {options.score} of the file"}
+    if ranker is not None:
+        keys = ("algorithm", "seed", "budget", "seconds", "steps")
+        model = {"kind": facts["model"]["kind"], "description": f"saved in {Path(str(options.model)).name}"}
+        model |= {key: facts[key] for key in keys}
+    found = audit(
+        scores,
+        _relevance(frame[label], options.data, label),
+        {a: frame[a] for a in attributes} or None,
+        bounds,
+        qid=frame[query],
+        confidence=options.confidence,
+        title=f"{label}: {Path(options.data).name}",
+        data={"name": Path(options.data).name, "checksum": file_checksum(options.data), "label": label,
+              "split": "all queries of the file, taken as held out"},
+        model=model,
+    )  # fmt: skip
+    write_audit(found, options.out)
+    written = f"report          {options.out / 'report.html'}\nreport as data  {options.out / 'audit.json'}"
+    summary = verdict_summary(found, seconds=None, seed=None, out=options.out)
+    return Outcome(summary, f"{verdict_text(found)}\n\n{written}", found["exit_code"])
+
+
+def _rows(options: FitOptions, qid: str, needs_groups: bool) -> RankedRows:
+    """The documents of a file or of a named data set, split by query."""
+    if is_file(options.data):
+        frame = read_table(options.data)
+        columns = list(frame.columns)
+        label, query = one_column(options.label, columns, "--label"), one_column(qid, columns, "--qid")
+        attributes, dropped = listed(options.group, columns, "--group"), listed(options.drop, columns, "--drop")
+        if needs_groups and not attributes:
+            one_column(None, columns, "--group")
+        away = {label, query, *dropped, *(() if options.keep_sensitive else attributes)}
+        features = [column for column in columns if column not in away]
+        if not features:
+            raise OptionError(f"{options.data}: no column is left to learn from.")
+        groups = Groups.of({a: frame[a] for a in attributes}) if attributes else None
+        relevance, of_rows = _relevance(frame[label], options.data, label), frame[query]
+        made = RankedRows(
+            Path(options.data).name, frame[features], relevance, of_rows, groups, label, file_checksum(options.data),
+            np.zeros(0), np.zeros(0), "",
+        )  # fmt: skip
+        published: Any = {}
+    else:
+        found = data.load(options.data, options.data_dir)
+        if found.qid is None:
+            raise OptionError(f"data set {options.data!r} has no queries; leave --qid out.")
+        wanted = [a for a in (options.group or "").split(",") if a] or list(found.sensitive)
+        groups = Groups.of({a: found.group(a) for a in wanted}) if wanted else None
+        shown = found if options.keep_sensitive or not wanted else found.without(*wanted)
+        sums = " ".join(f"sha256:{file.sha256}" for file in data.info(options.data).files) or None
+        made = RankedRows(
+            options.data, shown.X, found.y.astype(np.float64), found.qid, groups, "relevance", sums,
+            np.zeros(0), np.zeros(0), "",
+        )  # fmt: skip
+        published = found.splits
+    if options.test_size is None and {"train", "test"} <= set(published):
+        train, test, words = published["train"], published["test"], f"the published split of {made.name}"
+    else:
+        share = TEST_SHARE if options.test_size is None else options.test_size
+        train, test = split_by_query(made.qid, [share], seed_for("held-out", root=options.seed))
+        words = f"{100 * share:g} % of the queries held out, seed {options.seed}"
+    return made._replace(train=train, test=test, words=words)
+
+
+def _relevance(column: Any, where: str, label: str) -> np.ndarray:
+    try:
+        return read_relevance(column)
+    except DataError as error:
+        raise DataError(f"{where}, column {label!r}: {error}") from None
+
+
+def _of(values: Any, rows: np.ndarray) -> np.ndarray:
+    return np.asarray(values)[rows]
+
+
+def _groups(rows: RankedRows, part: np.ndarray) -> Groups | None:
+    return None if rows.groups is None else rows.groups.take(part)
+
+
+def _trained(options: FitOptions, bounds: Any, rows: RankedRows) -> FairRanker:
+    ranker = FairRanker(
+        list(bounds) or None,
+        model=options.model,
+        algorithm=options.algorithm,
+        budget=options.budget,
+        batch_size=32 if options.batch_size == FitOptions.batch_size else options.batch_size,
+        random_state=options.seed,
+        progress=sys.stderr.isatty(),
+    )
+    take = partial(take_rows, rows.X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the audit's warnings say it
+        return ranker.fit(
+            take(rows.train), rows.relevance[rows.train], _of(rows.qid, rows.train), _groups(rows, rows.train)
+        )
+
+
+def _judged(
+    options: FitOptions, bounds: Any, rows: RankedRows, ranker: FairRanker, free: FairRanker | None
+) -> dict[str, Any]:
+    """The audit on the queries held out, beside the ranker without bounds."""
+    facts, held = ranker.fit_report_, take_rows(rows.X, rows.test)
+    missed = [facts["message"]] if bounds and not (facts["feasible"] and facts["best_step"] > 0) else []
+    found = audit(
+        ranker.predict(held),
+        rows.relevance[rows.test],
+        _groups(rows, rows.test),
+        bounds,
+        qid=_of(rows.qid, rows.test),
+        confidence=options.confidence,
+        title=f"{rows.label}: {rows.name}",
+        compare={} if free is None else {"unconstrained": free.predict(held)},
+        data={
+            "name": rows.name,
+            "train_rows": len(rows.train),
+            "checksum": rows.checksum,
+            "label": rows.label,
+            "split": rows.words,
+        },
+        model={
+            "kind": options.model,
+            "description": f"{options.model} ranker",
+            **{key: facts[key] for key in ("algorithm", "seed", "budget", "seconds", "steps")},
+        },
+        trajectory=ranker.trajectory_,
+        warnings=missed,
+        notes=facts["notes"],
+    )
+    if found["comparison"]:
+        own = compared_model("constrained", None, None, found["constraints"]) | {"metrics": found["metrics"]}
+        found["comparison"].insert(0, own)
+    return found
+
+
+def _kept(row: dict[str, Any]) -> dict[str, Any]:
+    """A record as plain data."""
+    plain = lambda v: v.tolist() if hasattr(v, "tolist") else v  # noqa: E731
+    return {k: {n: plain(x) for n, x in v.items()} if isinstance(v, dict) else plain(v) for k, v in row.items()}
