@@ -59,7 +59,9 @@ def verdict_text(audit: dict[str, Any]) -> str:
     for c in audit["constraints"]:
         if c["verdict"] == "insufficient" and len(c["groups"]) > 1:
             group, n = min(c["groups"].items(), key=lambda item: item[1])
-            lines.append(f"{c['text']}: its smallest group is {group}, with {n:,} held-out row{'s' if n != 1 else ''}.")
+            lines.append(
+                f"{c['text']}: its smallest group is {group}, with {n:,} held-out {c.get('unit', 'row' if n == 1 else 'rows')}."
+            )
     return "\n".join(lines)
 
 

@@ -33,6 +33,8 @@ def audit_page(audit: dict[str, Any]) -> str:
         rule=words.rule(constraints),
         **tables.groups(audit),
         compared=tables.compared(audit),
+        measured_by=tables.model_metrics(audit),
+        metric_heads=[words.label(key) for key in tables.model_metrics(audit)],
         distributions=curves.distributions(audit, uids),
         trajectory=curves.trajectory(audit, uids),
         advice=[f"{a['said']} {a['next']}" for a in audit.get("advice", [])],

@@ -74,6 +74,18 @@ def groups(audit: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def model_metrics(audit: dict[str, Any]) -> list[str]:
+    """What the models compared are measured by besides the constraints: accuracy and AUC, or of rankings what they have."""
+    models = audit["comparison"]
+    own = [list(model["metrics"]) for model in models if "metrics" in model]
+    return own[0] if len(own) == len(models) and own else ["accuracy", "auc"]
+
+
+def metric_of(model: dict[str, Any], metric: str) -> float | None:
+    """The value of one of them."""
+    return model.get("metrics", model)[metric]
+
+
 def compared(audit: dict[str, Any]) -> list[str]:
     """The texts of the constraints that any compared model is judged by, each once."""
     return list(dict.fromkeys(c["text"] for model in audit["comparison"] for c in model["constraints"]))

@@ -11,7 +11,7 @@ from typing import Any
 
 from fairbound.report import words
 from fairbound.report.schema import validate
-from fairbound.report.tables import compared
+from fairbound.report.tables import compared, metric_of, model_metrics
 
 WIDEST = 1000  # columns of a table that is not printed on a terminal
 
@@ -60,7 +60,9 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
     """
     validate(audit)
     rows = audit["data"]["rows"]
-    metrics = ", ".join(f"{printable(words.label(k))} {words.number(v)}" for k, v in audit["metrics"].items())
+    metrics = ", ".join(
+        f"{printable(words.label(k))} {words.number(v)}{_ends(audit, k)}" for k, v in audit["metrics"].items()
+    )
     if audit["data"]["positive"] not in (None, "1"):
         metrics += f". Positive is {printable(audit['data']['label'])} = {printable(audit['data']['positive'])}"
     parts = [f"{words.VERDICTS[audit['verdict']]}: {words.summary(audit)}", metrics]
@@ -74,7 +76,11 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
         parts.append(grid(f"Constraints on {rows:,} held-out rows", heads, cells, ("verdict",), width))
     if audit["comparison"]:
         texts = compared(audit)
-        parts.append(grid("Models", ("model", "accuracy", "AUC", *texts), _models(audit, texts), (), width))
+        parts.append(
+            grid(
+                "Models", ("model", *map(_short_label, model_metrics(audit)), *texts), _models(audit, texts), (), width
+            )
+        )
     parts += [f"{printable(c['text'])}: {printable(words.explain(c, rows))}" for c in audit["constraints"]]
     parts += [f"warning: {printable(w)}" for w in audit["warnings"]]
     return "\n\n".join(part for part in parts if part)
@@ -89,10 +95,25 @@ def _verdict(c: dict[str, Any]) -> str:
     return words.VERDICTS[c["verdict"]].lower()
 
 
+def _ends(audit: dict[str, Any], metric: str) -> str:
+    """The interval of a metric, where the audit has one."""
+    made = audit.get("metric_intervals", {}).get(metric)
+    return (
+        ""
+        if made is None or made["lower"] is None
+        else f" [{words.number(made['lower'])}, {words.number(made['upper'])}]"
+    )
+
+
+def _short_label(metric: str) -> str:
+    label = words.label(metric)
+    return label if label[1:2].isupper() else label.lower()
+
+
 def _models(audit: dict[str, Any], texts: Sequence[str]) -> Iterable[list[str]]:
     for model in audit["comparison"]:
         of = {c["text"]: c for c in model["constraints"]}
-        row = [model["name"], words.number(model["accuracy"]), words.number(model["auc"])]
+        row = [model["name"], *(words.number(metric_of(model, key)) for key in model_metrics(audit))]
         yield row + [_short(of[t]) if t in of else "–" for t in texts]
 
 

@@ -118,6 +118,7 @@ def judge_ranking(bound: Any, rows: Scored, documents: Documents, alpha: float) 
             "rows_needed": _rows_needed(found, float(bound.bound), len(rows)) if verdict == "insufficient" else None,
             "method": MEANS if made[0].is_mean else RATIOS,
             "groups": groups,
+            "unit": "queries",
             "why": why,
         }
     )
@@ -148,6 +149,7 @@ def judge_every_query(bound: Any, rows: Scored, documents: Documents) -> Finding
         "worst": measured[0]["name"],
         "method": "counted: a bound on every query is broken by one, and no sample of queries can confirm it",
         "groups": {},
+        "unit": "queries",
         "contrasts": measured,
         "why": f"{broken:,} of {len(values):,} pairs of a query and a group break it on these rows.",
     }

@@ -1,0 +1,78 @@
+"""`fairbound fit --qid` and `fairbound audit --qid`."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairbound.cli.app import main
+from fairbound.estimators.ranker import FairRanker
+
+
+@pytest.fixture(scope="module")
+def csv(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    n = 900
+    frame = pd.DataFrame(
+        {"q": np.repeat(np.arange(90), 10), "kind": rng.choice(["a", "b"], n), "x": rng.normal(size=n)}
+    )
+    worth = frame.x + 0.7 * rng.normal(size=n)
+    frame["grade"] = np.clip(np.round(worth + 1), 0, 3).astype(int)
+    frame["x"] -= 0.8 * (frame.kind == "b")
+    frame["colour"] = rng.choice(["red", "blue"], n)
+    path = tmp_path_factory.mktemp("rank") / "documents.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_fit_judges_queries_held_out_and_audit_takes_the_model_or_scores(csv, tmp_path, capsys):
+    out = tmp_path / "out"
+    bound = "pairwise_parity[inter] <= 0.3"
+    common = ["--data", str(csv), "--label", "grade", "--group", "kind", "--qid", "q"]
+    code = main(["fit", *common, "--constraint", bound, "--out", str(out), "--json"])
+    said = json.loads(capsys.readouterr().out)
+    assert code in (0, 3) and said["constraints"][0]["text"] == bound and "ndcg_at_10" in said["metrics"]
+    audit = json.loads((out / "audit.json").read_text())
+    assert audit["data"]["rows"] == 230 and audit["data"]["queries"] == 23 and audit["data"]["train_rows"] == 670
+    assert [m["name"] for m in audit["comparison"]] == ["constrained", "unconstrained"]
+    ranker = FairRanker.load(out / "model")
+    assert "q" not in ranker.encoder_.columns and "kind" not in ranker.encoder_.columns
+    code = main(["audit", *common, "--model", str(out / "model"), "--out", str(tmp_path / "a"), "--json"])
+    judged = json.loads(capsys.readouterr().out)
+    assert judged["rows"] == 900 and judged["constraints"][0]["text"] == bound
+    frame = pd.read_csv(csv)
+    frame["s"] = ranker.predict(frame[list(ranker.encoder_.columns)])
+    frame.to_csv(tmp_path / "scored.csv", index=False)
+    scored = ["--data", str(tmp_path / "scored.csv"), *common[2:], "--score", "s", "--constraint", bound]
+    main(["audit", *scored, "--out", str(tmp_path / "b"), "--json"])
+    again = json.loads(capsys.readouterr().out)
+    assert again["constraints"][0]["value"] == pytest.approx(judged["constraints"][0]["value"])
+    assert again["metrics"] == pytest.approx(judged["metrics"])
+
+
+def test_a_named_set_is_ranked_by_its_own_queries(data_dir, tmp_path, capsys):
+    code = main(
+        ["fit", "--data", "lightgbm-rank", "--qid", "qid", "--data-dir", str(data_dir), "--out", str(tmp_path / "o")]
+        + ["--constraint", "exposure_parity <= 0.3", "--no-baseline"]
+    )
+    said = capsys.readouterr().out
+    assert code == 0 and "NDCG at 10" in said and "on the training queries" in said
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--constraint", "demographic_parity <= 0.1"], "a ranker makes none"),
+        (["--objective", "auc"], "--objective is not for rankings"),
+        (["--positive", "1"], "--positive is not for rankings"),
+        (["--qid", "nothing"], "nothing"),
+    ],
+)
+def test_wrong_use_is_said(csv, tmp_path, capsys, more, said):
+    given = ["--data", str(csv), "--label", "grade", "--group", "kind", "--out", str(tmp_path / "o")]
+    given += [] if "--qid" in more else ["--qid", "q"]
+    assert main(["fit", *given, *more]) == 2
+    assert said in capsys.readouterr().err
