@@ -81,7 +81,7 @@ MUTANTS = {
     "plada: rho without beta": Mutant("methods/plada.py", "self.alpha / (1 + self.alpha * self.beta)", "self.alpha", "claims/test_plada.py"),
     "plada: steps of the theory without the constraints": Mutant("methods/plada.py", "curvature + 3 * self.rho * steep / alike", "curvature + steep / alike", "claims/test_plada.py"),
     "plada: inner steps without the proximal term": Mutant("methods/plada.py", "[1] + (at - x) / eta", "[1] + 0 * (at - x) / eta", "claims/test_plada.py"),
-    "plada: no share of rho": Mutant("methods/plada.py", "self._scale(problem) * state.share", "self._scale(problem)", "claims/test_plada.py"),
+    "plada: no share of rho": Mutant("methods/plada.py", "e.of(self._scale(problem)) * state.share", "e.of(self._scale(problem))", "claims/test_plada.py"),
     "plada: eta is never halved": Mutant("methods/plada.py", "torch.where(rose, state.eta / 2, state.eta)", "state.eta", "claims/test_plada.py"),
     "constants: a quarter of the curvature": Mutant("methods/constants.py", "change = (there - here) / MOVE", "change = (there - here) / (4 * MOVE)", "claims/test_plada.py"),
     "constants: squared weights": Mutant("methods/constants.py", "(e.of(scale) * along.square())", "(e.of(scale) ** 2 * along.square())", "claims/test_plada.py"),
