@@ -221,11 +221,7 @@ def _fit(
         data_dir=data_dir,
         chunk_rows=chunk_rows,
     )
-<<<<<<< HEAD
     return finish(as_json, lambda: fit(options) if qid is None else _ranked("fit_ranking", options, qid))
-=======
-    return _finish(as_json, lambda: fit(options) if qid is None else _ranked("fit_ranking", options, qid))
->>>>>>> 6d80163 (The command line stays short)
 
 
 def _ranked(command: str, options: Any, qid: str) -> Outcome:
@@ -260,27 +256,10 @@ def _audit(
     from fairbound.cli.audit import AuditOptions, run_audit
 
     options = AuditOptions(
-<<<<<<< HEAD
-        data=data,
-        label=label,
-        group=group,
-        out=out,
-        score=score,
-        model=model,
-        positive=positive,
-        threshold=threshold,
-        constraint=constraint or [],
-        cross=cross,
-        confidence=confidence,
-        chunk_rows=chunk_rows,
-    )
-    return finish(as_json, lambda: run_audit(options) if qid is None else _ranked("audit_ranking", options, qid))
-=======
         data=data, label=label, group=group, out=out, score=score, model=model, positive=positive,
         threshold=threshold, constraint=constraint or [], cross=cross, confidence=confidence, chunk_rows=chunk_rows,
     )  # fmt: skip
-    return _finish(as_json, lambda: run_audit(options) if qid is None else _ranked("audit_ranking", options, qid))
->>>>>>> 6d80163 (The command line stays short)
+    return finish(as_json, lambda: run_audit(options) if qid is None else _ranked("audit_ranking", options, qid))
 
 
 def _frontier(

@@ -27,16 +27,12 @@ RATES = {
     "positive_predictive_value": ("Positive predictive value", "share of its predicted positives that are positive"),
 }
 FAR = 1000  # times the rows at hand; more is no sensible advice
-<<<<<<< HEAD
 IMPACT = (
     "An impact ratio is the rate of a category over that of the category with the highest rate. A scoring rate is the share whose score is "
     "above the median of all. Categories of less than 2 % of the rows are left out of the ratios. A ratio below 0.8 is what the four-fifths "
     "rule looks at; it is a screen, and no ratio is proof of anything by itself."
 )
-_ACRONYMS = {"auc": "AUC", "roc": "ROC", "f1": "F1"}
-=======
 _ACRONYMS = {"auc": "AUC", "roc": "ROC", "f1": "F1", "ndcg": "NDCG"}
->>>>>>> 00f22b4 (The page on rankings)
 
 
 def clean(text: str) -> str:
