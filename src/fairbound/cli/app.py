@@ -224,7 +224,7 @@ def _fit(
     return finish(as_json, lambda: fit(options) if qid is None else _ranked("fit_ranking", options, qid))
 
 
-def _ranked(command: str, options: Any, qid: str) -> Outcome:
+def _ranked(command: str, options: Any, qid: str) -> Any:
     from fairbound.cli import rank
 
     return getattr(rank, command)(options, qid)
