@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         constraint,
     )
     from fairbound.fairness.problem import FairProblem
+    from fairbound.fairness.suggesting import suggest_interval
     from fairbound.methods import (
         ALM,
         DFLS,
@@ -106,6 +107,7 @@ _WHERE = {
     "measure": "fairbound.fairness.measuring",
     "scorer": "fairbound.fairness.measuring",
     "solve": "fairbound.solver.solve",
+    "suggest_interval": "fairbound.fairness.suggesting",
 }
 
 
@@ -173,4 +175,5 @@ __all__ = [
     "report",
     "scorer",
     "solve",
+    "suggest_interval",
 ]

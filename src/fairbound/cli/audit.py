@@ -17,7 +17,16 @@ from fairbound.base.locks import locked
 from fairbound.cli.fit import TRAINED_ON
 from fairbound.cli.outcome import Outcome, by_class, of_classes_only, stated_bounds, verdict_summary, verdict_text
 from fairbound.cli.regress import audit_numbers
-from fairbound.cli.rows import file_checksum, file_columns, in_lines, listed, narrow_columns, one_column, pandas_part
+from fairbound.cli.rows import (
+    file_checksum,
+    file_columns,
+    in_lines,
+    listed,
+    narrow_columns,
+    number_column,
+    one_column,
+    pandas_part,
+)
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import load_folder
 from fairbound.report import write_audit
@@ -91,7 +100,7 @@ def run_audit(options: AuditOptions) -> Outcome:
         ):
             measured, notes = {"scores": frame[column], "y": frame[label]}, [f"The predictions are labels of {label}."]
         else:
-            scores = _numbers(frame, column)
+            scores = number_column(frame, column)
             notes = [as_logits(scores, options.threshold)[1]]
             measured = {
                 "scores": scores,
@@ -160,7 +169,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int) -> Outcome:
         groups = Groups.of({a: frame[a] for a in attributes}) if attributes else None
         if classifier is not None and groups is not None:
             groups = _known_groups(classifier, groups, frame, warnings)
-        scores = _numbers(frame, str(score)) if classifier is None else classifier.decision_function(frame, groups)
+        scores = number_column(frame, str(score)) if classifier is None else classifier.decision_function(frame, groups)
         counts = AuditCounts.of(scores, y, groups, threshold=options.threshold if classifier is None else 0.0)
         merged = counts if merged is None else merged.merge(counts)
     assert merged is not None  # a file without rows has no columns either
@@ -232,13 +241,6 @@ def _two(frame: Any, label: str, positive: str | None, options: AuditOptions) ->
     except DataError as error:
         raise DataError(f"{options.data}, label column {label!r}: {in_lines(error)}") from None
     return {"y": target, "classes": classes}
-
-
-def _numbers(frame: Any, column: str) -> np.ndarray:
-    try:
-        return np.asarray(frame[column], dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"the score column {column!r} holds values that are no numbers ({error}).") from None
 
 
 def saved_bounds(classifier: FairClassifier) -> list[str]:

@@ -1,4 +1,5 @@
-"""The commands that watch, compare and hold back models: `monitor`, `compare`, `gate`, and their options."""
+"""The commands that watch, compare and hold back models, `monitor`, `compare` and `gate`, and `interval`, which says what to
+bound; with their options."""
 
 from __future__ import annotations
 
@@ -91,7 +92,32 @@ def gate(
     return finish(as_json, lambda: run_gate(config))
 
 
+def interval(
+    data: Annotated[str, option("--data", help="A CSV or Parquet file of rows with scores.")],
+    score: Annotated[str, option("--score", help="Column of probabilities or real scores of a model without bounds.")],
+    group: Annotated[str, option("--group", help="Sensitive columns, separated by commas.")],
+    positive_rate: Annotated[
+        float | None, option("--positive-rate", help="Share of positive decisions; that of these scores by default.")
+    ] = None,
+    threshold: Annotated[
+        float | None, option("--threshold", help="Positive where the score is above it; 0.5 or 0 by default.")
+    ] = None,
+    out: Annotated[
+        Path | None, option("--out", help="Folder for interval.json and the picture; none by default.")
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Suggest the percentile interval of scores to bound: around the positive rate, where the groups are furthest apart."""
+    from fairbound.cli.interval import IntervalOptions, run_interval
+
+    options = IntervalOptions(
+        data=data, score=score, group=group, positive_rate=positive_rate, threshold=threshold, out=out
+    )
+    return finish(as_json, lambda: run_interval(options))
+
+
 def add_commands(app: Any) -> None:
     """Add the commands to the typer application."""
-    for command in (monitor, compare, gate):
+    for command in (monitor, compare, gate, interval):
         app.command(command.__name__)(command)

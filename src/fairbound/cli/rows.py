@@ -312,3 +312,11 @@ def group_warnings(groups: Groups, train: np.ndarray) -> list[str]:
         if gone:
             out.append(f"{attribute} is missing in {gone:,} of {len(train):,} training rows; no bound holds for them.")
     return out
+
+
+def number_column(frame: Any, column: str) -> np.ndarray:
+    """(n,) the scores of a column. Raises: DataError for values that are no numbers."""
+    try:
+        return np.asarray(frame[column], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"the score column {column!r} holds values that are no numbers ({error}).") from None

@@ -26,10 +26,11 @@ METHOD = "Dvoretzky-Kiefer-Wolfowitz bands of every group's distribution of scor
 
 @dataclass(frozen=True)
 class Curves:
-    """Of k groups compared on one set of attributes. above: (k, t + 2) shares above every threshold, from above all scores to
-    below all. rows: (k,) effective rows. intervals: of each group."""
+    """Of k groups compared on one set of attributes. thresholds: (t,) the distinct scores, descending. above: (k, t + 2) shares
+    above every threshold, from above all scores to below all. rows: (k,) effective rows. intervals: of each group."""
 
     compared: Compared
+    thresholds: np.ndarray
     above: np.ndarray
     rows: np.ndarray
     count: np.ndarray
@@ -38,14 +39,14 @@ class Curves:
     @classmethod
     def of(cls, rows: Scored, compared: Compared, intervals: Sequence[Percentiles]) -> Curves:
         member, k = compared.of_rows(rows.known_groups), len(compared)
-        _, above = exceedance(rows.scores, member, k, rows.weight)
+        thresholds, above = exceedance(rows.scores, member, k, rows.weight)
         ends = np.zeros((k, 1)), np.ones((k, 1))
         w = np.ones(len(rows)) if rows.weight is None else np.asarray(rows.weight, dtype=np.float64)
         inside = member >= 0
         total, square = (np.bincount(member[inside], weights=v[inside], minlength=k) for v in (w, w * w))
         effective = np.divide(total**2, square, out=np.zeros(k), where=square > 0)
         count = np.bincount(member[inside & (w > 0)], minlength=k)
-        return cls(compared, np.hstack([ends[0], above, ends[1]]), effective, count, intervals)
+        return cls(compared, thresholds, np.hstack([ends[0], above, ends[1]]), effective, count, intervals)
 
     def moved(self, by: np.ndarray) -> np.ndarray:
         """(k, t + 2) shares of the rows within the intervals, those of all rows moved by (k,) and kept in [0, 1]: above all

@@ -15,9 +15,10 @@ from fairbound.base.files import atomic_write_many
 from fairbound.report import schema
 from fairbound.report.card import impact_csv, model_card
 from fairbound.report.page import audit_page
+from fairbound.report.percentiles import interval_files
 from fairbound.report.terminal import table
 
-__all__ = ["audit_files", "audit_page", "schema", "table", "write_audit"]
+__all__ = ["audit_files", "audit_page", "interval_files", "schema", "table", "write_audit"]
 
 
 def audit_files(audit: dict[str, Any]) -> dict[str, bytes]:

@@ -1,0 +1,60 @@
+"""What a picture of percentiles shows: each group's score at every percentile, and how far the groups are apart there.
+
+With F_k(theta) the share of group k above theta, the score of group k at percentile p (0 is the top) is the lowest one that at most
+the share p of the group lies above. The disparity at p is the largest |F_k(theta) - F_j(theta)| of two groups that are compared, at
+the highest theta with F_k(theta) >= p, for either group in the part of k. Over all p that groups attain, the largest disparity is
+the distance of their distributions (Kolmogorov-Smirnov).
+
+Source: He, Huang, Yao, Lin (2026), Definition 4.1 and Figure 2, whose curve shows the same pairs of shares.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairbound.fairness.judging_percentiles import Curves
+
+PERCENTILES = np.arange(101) / 100
+_ALL = 1 - 1e-12
+
+
+def score_at(curves: Curves, group: int, percentiles: np.ndarray) -> np.ndarray:
+    """(q,) the scores of a group at percentiles (q,) in [0, 1]."""
+    above = curves.above[group, 1:-1]
+    last = np.flatnonzero(above < _ALL)[-1]
+    place = np.searchsorted(above, percentiles, side="right") - 1
+    return curves.thresholds[np.minimum(place, last)]
+
+
+def disparity_at(curves: Curves, percentiles: np.ndarray) -> np.ndarray:
+    """(q,) the largest difference of two groups' shares above one threshold, in [0, 1], at percentiles (q,) of either group."""
+    out = np.zeros(len(percentiles))
+    for k, other in zip(*curves.pairs(), strict=True):
+        place = np.searchsorted(curves.above[k], percentiles, side="left")
+        place = np.minimum(place, curves.above.shape[1] - 1)
+        out = np.maximum(out, np.abs(curves.above[k] - curves.above[other])[place])
+    return out
+
+
+def profile(curves: Curves, attribute: str, percentiles: np.ndarray = PERCENTILES) -> dict[str, Any]:
+    """Plain data: attribute, percentiles, disparity at each of them, and of every group its rows, scores and intervals."""
+    return {
+        "attribute": attribute,
+        "percentiles": percentiles.tolist(),
+        "disparity": disparity_at(curves, percentiles).tolist(),
+        "groups": {
+            curves.compared.name(k): {
+                "rows": int(curves.count[k]),
+                "scores": score_at(curves, k, percentiles).tolist(),
+                "intervals": [list(part) for part in curves.intervals[k].parts],
+            }
+            for k in range(len(curves.compared))
+        },
+    }
+
+
+def attribute_name(curves: Curves, names: Any) -> str:
+    """The compared attributes in words; names: those of the groups of the rows."""
+    return " x ".join(names[a] for a in curves.compared.attributes)
