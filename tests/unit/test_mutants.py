@@ -53,6 +53,8 @@ MUTANTS = {
     "suggested: an interval below the rate": Mutant("fairness/suggesting.py", "a <= rate and (rate < b", "a > rate and (rate < b", "unit/fairness/test_suggesting.py"),
     "profile: the score below": Mutant("fairness/score_profile.py", 'side="right") - 1', 'side="right")', "unit/fairness/test_suggesting.py"),
     "profile: the threshold above": Mutant("fairness/score_profile.py", 'percentiles, side="left")', 'percentiles, side="left") - 1', "unit/fairness/test_suggesting.py"),
+    "percentile picture: the other label": Mutant("audits/percentiles.py", "np.flatnonzero(rows.target == condition)", "np.flatnonzero(rows.target != condition)", "unit/report/test_percentiles.py"),
+    "profile: only the group on top": Mutant("fairness/score_profile.py", "np.maximum(top - above[k], above[k] - low)", "(above[k] - low)", "unit/fairness/test_suggesting.py"),
     "within: the slope turned": Mutant("fairness/interval_shares.py", "slopes.append([first / length, (most - first) / length])", "slopes.append([(most - first) / length, first / length])", "claims/test_partial.py"),
     "grid: sides exchanged": Mutant("fairness/interval_shares.py", "made = [(q - high) / half + self.kappa, (low - q) / half + self.kappa]", "made = [(q - low) / half + self.kappa, (high - q) / half + self.kappa]", "claims/test_partial.py"),
     "grid: not raised to the distance": Mutant("fairness/interval_shares.py", "(self._distance(scores, batch) - made.amax(-1))", "(0 * self._distance(scores, batch))", "claims/test_partial.py"),

@@ -31,10 +31,14 @@ def score_at(curves: Curves, group: int, percentiles: np.ndarray) -> np.ndarray:
 def disparity_at(curves: Curves, percentiles: np.ndarray) -> np.ndarray:
     """(q,) the largest difference of two groups' shares above one threshold, in [0, 1], at percentiles (q,) of either group."""
     out = np.zeros(len(percentiles))
-    for k, other in zip(*curves.pairs(), strict=True):
-        place = np.searchsorted(curves.above[k], percentiles, side="left")
-        place = np.minimum(place, curves.above.shape[1] - 1)
-        out = np.maximum(out, np.abs(curves.above[k] - curves.above[other])[place])
+    above = curves.above
+    for stratum in np.unique(curves.compared.stratum):
+        inside = np.flatnonzero(curves.compared.stratum == stratum)
+        top, low = above[inside].max(0), above[inside].min(0)
+        for k in inside:
+            place = np.searchsorted(above[k], percentiles, side="left")
+            place = np.minimum(place, above.shape[1] - 1)
+            out = np.maximum(out, np.maximum(top - above[k], above[k] - low)[place])
     return out
 
 

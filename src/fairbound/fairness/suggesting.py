@@ -111,9 +111,8 @@ def candidates(rate: float, lengths: Sequence[float] = LENGTHS, step: float = ST
 
 def distance(curves: Curves, interval: Percentiles) -> float:
     """Partial statistical parity on an interval: the largest difference of two compared groups' shares above any threshold."""
-    through = interval.through(curves.above)
-    a, b = curves.compared.pairs("pairwise")
-    return float(max(np.abs(through[i] - through[j]).max() for i, j in zip(a, b, strict=True)))
+    through, stratum = interval.through(curves.above), curves.compared.stratum
+    return max(float(np.ptp(through[stratum == one], axis=0).max()) for one in np.unique(stratum))
 
 
 def _rate(

@@ -9,6 +9,7 @@ from typing import Any
 
 from fairbound.base.verdicts import WORST_FIRST
 from fairbound.report import curves, plots, tables, words
+from fairbound.report.percentiles import percentile_charts
 from fairbound.report.render import drawing, render
 from fairbound.report.schema import validate
 
@@ -36,6 +37,7 @@ def audit_page(audit: dict[str, Any]) -> str:
         measured_by=tables.model_metrics(audit),
         metric_heads=[words.label(key) for key in tables.model_metrics(audit)],
         distributions=curves.distributions(audit, uids),
+        percentiles=percentile_charts(audit, uids),
         trajectory=curves.trajectory(audit, uids),
         advice=[f"{a['said']} {a['next']}" for a in audit.get("advice", [])],
         over_time=curves.over_time(audit, uids),

@@ -22,7 +22,7 @@ def percentile_charts(audit: Mapping[str, Any], uids: Iterator[str]) -> list[dic
     intervals), ``svg``, ``series``, ``line`` and ``left`` as in `curves.distributions`."""
     charts = []
     for one in audit.get("percentiles", []):
-        shown = _largest_groups(one)
+        shown, at = _largest_groups(one), one["threshold"]
         own = len({str(g["intervals"]) for g in one["groups"].values()}) > 1
         inside = [d for p, d in zip(one["percentiles"], one["disparity"], strict=True) if _within(one, p)]
         largest = max(inside, default=None)
@@ -39,7 +39,7 @@ def percentile_charts(audit: Mapping[str, Any], uids: Iterator[str]) -> list[dic
                 "series": [
                     (name, f" ({g['rows']:,} rows{', ' + _of(g['intervals']) if own else ''})") for name, g in shown
                 ],
-                "line": f"threshold {words.bound(one['threshold'])}: predicted positive above it",
+                "line": None if at is None else f"threshold {words.bound(at)}: predicted positive above it",
                 "left": len(one["groups"]) - len(shown),
             }
         )

@@ -1,8 +1,9 @@
 """The shape of an audit: ``audit.schema.json`` (JSON Schema, draft 2020-12), read beside ``docs/audit-schema.md``.
 
 An audit is plain data (dict, list, str, int, float, bool, None), so that it can be written as JSON and read anywhere.
-Four rules that JSON Schema cannot state are checked here: the ends of an interval are in order, the edges of a histogram
-increase, each of its groups has a count for every bin, and each series of a trajectory a value for every step.
+Five rules that JSON Schema cannot state are checked here: the ends of an interval are in order, the edges of a histogram
+increase, each of its groups has a count for every bin, each series of a trajectory a value for every step, and each list over
+percentiles one for every percentile.
 """
 
 from __future__ import annotations
@@ -120,6 +121,13 @@ def _disagreements(audit: dict[str, Any]) -> Iterator[tuple[Path, str]]:
         for group, counts in d["groups"].items():
             if len(counts) != bins:
                 yield ("distributions", i, "groups", group), f"must hold {bins} counts, got {len(counts)}"
+    for i, one in enumerate(audit.get("percentiles", [])):
+        lists: dict[Path, list] = {("disparity",): one["disparity"]}
+        lists |= {("groups", name, "scores"): g["scores"] for name, g in one["groups"].items()}
+        for path, values in lists.items():
+            if len(values) != len(one["percentiles"]):
+                wanted = f"{len(one['percentiles'])} values, one per percentile"
+                yield ("percentiles", i, *path), f"must hold {wanted}, got {len(values)}"
     if t := audit["trajectory"]:
         series: dict[Path, list] = {("seconds",): t["seconds"], ("loss",): t["loss"]}
         series |= {(part, name): v for part in ("constraints", "multipliers") for name, v in t[part].items()}

@@ -1,0 +1,66 @@
+"""The part of an audit that pictures bounds on percentile intervals: scores and disparity at every percentile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import EmptyGroupError
+from fairbound.fairness.judging_percentiles import curves_of
+from fairbound.fairness.notions.partial import PartialBound, PartialStatisticalParity
+from fairbound.fairness.score_profile import attribute_name, profile
+from fairbound.fairness.scored import Scored
+
+AMONG = {None: "rows", 1: "positive rows", 0: "negative rows"}
+MOST_GROUPS = 50
+"""Groups whose scores are kept, the largest first; the disparity is always that of all."""
+
+
+def percentile_profiles(rows: Scored, bounds: Sequence[Any]) -> list[dict[str, Any]]:
+    """One entry for each bound on a percentile interval, set of attributes, and rows that it speaks of; none where the scores
+    are decisions. Scores are predicted probabilities, as in the audit's histograms."""
+    if rows.scores is None or len(np.unique(rows.scores)) < 3:
+        return []
+    out = []
+    for bound in bounds:
+        if not isinstance(bound, PartialBound):
+            continue
+        curve = PartialStatisticalParity(bound=1.0, interval=bound.interval, own=bound.own, attributes=bound.attributes)
+        for condition in bound.conditions():
+            some = _among(rows, condition)
+            try:
+                made, _ = curves_of(curve, some, "drop")
+            except EmptyGroupError:
+                continue
+            for curves in made:
+                about = profile(curves, attribute_name(curves, some.known_groups.attributes))
+                out.append(
+                    {"text": bound.text, "among": AMONG[condition], "threshold": 0.5, **_as_probabilities(about)}
+                )
+    return out
+
+
+def _among(rows: Scored, condition: int | None) -> Scored:
+    """The rows with a label; all for None."""
+    if condition is None:
+        return rows
+    some = np.flatnonzero(rows.target == condition)
+    assert rows.scores is not None
+    return Scored(
+        rows.target[some],
+        rows.predicted[some],
+        rows.classes,
+        rows.scores[some],
+        rows.known_groups.take(some),
+        None if rows.weight is None else rows.weight[some],
+    )
+
+
+def _as_probabilities(about: dict[str, Any]) -> dict[str, Any]:
+    kept = sorted(about["groups"].items(), key=lambda one: -one[1]["rows"])[:MOST_GROUPS]
+    groups = {
+        name: {**one, "scores": (1 / (1 + np.exp(-np.clip(one["scores"], -700, 700)))).tolist()} for name, one in kept
+    }
+    return {**about, "groups": groups}
