@@ -325,7 +325,9 @@ def _frontier(
 def _reproduce(
     study: Annotated[
         str,
-        typer.Argument(help="deep-benchmark, level-set, partial-fairness, plada, which-method, or a TOML file.")
+        typer.Argument(
+            help="auc-fairness, deep-benchmark, level-set, partial-fairness, plada, which-method, or a TOML file."
+        )
         if typer
         else None,
     ],

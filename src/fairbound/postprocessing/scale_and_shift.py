@@ -78,17 +78,22 @@ class ScaleAndShift(BaseEstimator):
             raise DataError(f"no row is in group {self.group_!r}; there are {', '.join(labels)}.")
         mine = (groups.codes[:, 0] == labels.index(self.group_))[part]
         s, target, member = s[part], target[part], groups.take(part)
-        best: tuple[bool, float, float, float, float, float] | None = None
-        for scale in self.scales:
-            for shift in self.shifts:
-                moved = np.where(mine, scale * s + shift * self.spread_, s)
-                value = stated.measure(Scored(target, (moved > 0).astype(int), scores=moved, groups=member))
-                area, met = auc(moved, target == 1, target == 0), value <= stated.bound
-                key = (met, area if met else -value, area, value, float(scale), float(shift))
-                best = key if best is None or key[:2] > best[:2] else best
-        if best is None:
+        pairs = [(float(scale), float(shift)) for scale in self.scales for shift in self.shifts]
+        if not pairs:
             raise OptionError("scales and shifts must not be empty.")
-        self.met_, _, self.auc_, self.value_, self.scale_, self.shift_ = best
+
+        def moved(pair: tuple[float, float]) -> np.ndarray:
+            return np.where(mine, pair[0] * s + pair[1] * self.spread_, s)
+
+        areas = np.array([auc(moved(pair), target == 1, target == 0) for pair in pairs])
+        nearest = (np.inf, 0)
+        for i in np.argsort(-areas, kind="stable").tolist():
+            m = moved(pairs[i])
+            nearest = min(nearest, (stated.measure(Scored(target, (m > 0).astype(int), scores=m, groups=member)), i))
+            if nearest[0] <= stated.bound:
+                break  # the first, in falling order of areas, that meets the bound
+        self.value_, i = nearest
+        self.met_, self.auc_, (self.scale_, self.shift_) = self.value_ <= stated.bound, float(areas[i]), pairs[i]
         return self
 
     def transform(self, scores: Any, sensitive_features: Any) -> np.ndarray:

@@ -13,15 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.base.errors import DataError, OptionError
-from fairbound.base.seeds import seed_for
-from fairbound.data import load
+from fairbound.base.errors import OptionError
 from fairbound.fairness.measuring import measure
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.percentiles import Percentiles
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Measured
+from fairbound.studies.rows import NamedRows, check_shares, missing, shared_out
 from fairbound.studies.spec import Cell
 from fairbound.studies.task import Run, Task
 
@@ -53,48 +52,20 @@ class Options:
     def __post_init__(self) -> None:
         if Percentiles.read(self.interval) is None:
             raise OptionError(f"interval must be written like 0.05:0.3, got {self.interval!r}.")
-        if len(self.shares) != 3 or abs(sum(self.shares) - 1) > 1e-9 or min(self.shares) < 0:
-            raise OptionError(f"shares must be three numbers >= 0 that sum to 1, got {list(self.shares)}.")
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """x: (n, d) float32 with group terms; y: (n,); group: (n,) names."""
-
-    x: np.ndarray
-    y: np.ndarray
-    group: np.ndarray
+        check_shares(self.shares)
 
 
 def absent(given: Mapping[str, Any], data_dir: str | None) -> str:
     """Why a data set cannot be had; "" where it can."""
-    try:
-        load(given["dataset"], data_dir, **given.get("options", {}))
-    except DataError as error:
-        return str(error)
-    return ""
+    return missing(given, data_dir)
 
 
-def parts_of(asked: Options, seed: int, data_dir: str | None) -> dict[str, Part]:
-    """Training and test rows of a seed: missing numbers the mean, features standardised on the training rows, then (xi, gamma, gamma xi) with gamma 1 in
-    the first group by name."""
-    data = load(asked.dataset, data_dir, **asked.options)
-    X: Any = data.X
-    X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
-    y, group = np.asarray(data.y), np.asarray(data.group(asked.group))
-    rng = np.random.default_rng(seed_for("partial fairness", asked.dataset, root=seed))
-    if asked.stated_test:
-        test, rest = data.splits["test"], rng.permutation(data.splits["train"])
-        first = rest[: round(asked.shares[0] / (asked.shares[0] + asked.shares[1]) * len(rest))]
-    else:
-        order = rng.permutation(len(y))[: asked.rows or None]
-        ends = np.cumsum(np.round(np.array(asked.shares[:2]) * len(order)).astype(int))
-        first, _, test = np.split(order, ends)
-    mean, spread = np.nanmean(X[first], axis=0), np.nanstd(X[first], axis=0)
-    X = (np.where(np.isnan(X), mean, X) - mean) / np.where(spread > 0, spread, 1.0)
-    gamma = (group == np.unique(group)[0]).astype(np.float64)[:, None]
-    X = np.hstack([X, gamma, gamma * X]).astype(np.float32)
-    return {name: Part(X[rows], y[rows], group[rows]) for name, rows in (("train", first), ("test", test))}
+def parts_of(asked: Options, seed: int, data_dir: str | None) -> dict[str, NamedRows]:
+    """Training and test rows of a seed, with group terms."""
+    return shared_out(
+        asked.dataset, asked.options, asked.group, asked.shares, seed, data_dir, purpose="partial fairness",
+        stated_test=asked.stated_test, most=asked.rows, group_terms=True,
+    )  # fmt: skip
 
 
 def task(cell: Cell, data_dir: str | None) -> Task:

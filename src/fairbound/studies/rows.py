@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.data import Dataset, GaussianParity, load, prepare
 from fairbound.data.acs import raw_path
@@ -44,6 +44,70 @@ class SplitRows:
     train: LabelledRows
     test: LabelledRows
     checksum: str
+
+
+@dataclass(frozen=True, eq=False)
+class NamedRows:
+    """x: (n, d) float32; y: (n,); group: (n,) names."""
+
+    x: np.ndarray
+    y: np.ndarray
+    group: np.ndarray
+
+
+def shared_out(
+    dataset: str,
+    options: Mapping[str, Any],
+    attribute: str,
+    shares: Sequence[float],
+    seed: int,
+    data_dir: str | os.PathLike[str] | None,
+    *,
+    purpose: str,
+    stated_test: bool = False,
+    most: int = 0,
+    group_terms: bool = False,
+) -> dict[str, NamedRows]:
+    """Training and test rows of a seed: missing numbers the mean, features standardised on the training rows.
+
+    shares: of the rows, for training, validation (left out) and testing; stated_test: rows with a stated test split keep it, and
+    the others are shared out. purpose: a word of the study, for its own random order. most: a random part of so many rows, 0
+    for all. group_terms: (xi, gamma, gamma xi) in place of the features xi, with gamma 1 in the first group by name.
+    """
+    data = load(dataset, data_dir, **options)
+    X: Any = data.X
+    X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+    y, group = np.asarray(data.y), np.asarray(data.group(attribute))
+    rng = np.random.default_rng(seed_for(purpose, dataset, root=seed))
+    if stated_test:
+        test, rest = data.splits["test"], rng.permutation(data.splits["train"])
+        first = rest[: round(shares[0] / (shares[0] + shares[1]) * len(rest))]
+    else:
+        order = rng.permutation(len(y))[: most or None]
+        ends = np.cumsum(np.round(np.array(shares[:2]) * len(order)).astype(int))
+        first, _, test = np.split(order, ends)
+    mean, spread = np.nanmean(X[first], axis=0), np.nanstd(X[first], axis=0)
+    X = (np.where(np.isnan(X), mean, X) - mean) / np.where(spread > 0, spread, 1.0)
+    if group_terms:
+        gamma = (group == np.unique(group)[0]).astype(np.float64)[:, None]
+        X = np.hstack([X, gamma, gamma * X])
+    X = X.astype(np.float32)
+    return {name: NamedRows(X[rows], y[rows], group[rows]) for name, rows in (("train", first), ("test", test))}
+
+
+def check_shares(shares: Sequence[float]) -> None:
+    """Raises: OptionError unless `shares` are three numbers >= 0 that sum to 1."""
+    if len(shares) != 3 or abs(sum(shares) - 1) > 1e-9 or min(shares) < 0:
+        raise OptionError(f"shares must be three numbers >= 0 that sum to 1, got {list(shares)}.")
+
+
+def missing(given: Mapping[str, Any], data_dir: str | None) -> str:
+    """Why the data set of a task's options cannot be had; "" where it can."""
+    try:
+        load(given["dataset"], data_dir, **given.get("options", {}))
+    except DataError as error:
+        return str(error)
+    return ""
 
 
 def available(dataset: str, options: Mapping[str, Any], data_dir: str | os.PathLike[str] | None) -> bool:
