@@ -74,15 +74,14 @@ class Method(Protocol[S]):
     """A published algorithm with its options, on states of class S. Subclass it as a frozen dataclass, which checks its options at construction.
 
     name: a short word. presets: name -> options, as in "sfls:inventory". needs: what it takes for granted of a problem, of the
-    words in NEEDS; `solve` refuses a problem that lacks one before it trains. partial: whether it works on evaluations of some
-    constraints (`Evaluation.subset`), by `Evaluation.of` and `put`. A number `record_every` besides is
-    the steps between records at first, where `solve` is not told; 50 without it. `lifts` = True says that it steps by
-    the dual set alone, and so takes problems with inner maximisations (`Problem.lifted`).
+    words in NEEDS; `solve` refuses a problem that lacks one before it trains.
+
+    What a method may say besides: `record_every`, the steps between records at first, where `solve` is not told (50 without it);
+    `partial` = True, that it works on evaluations of some constraints (`Evaluation.subset`), by `Evaluation.of` and `put`;
+    `lifts` = True, that it steps by the dual set alone, and so takes problems with inner maximisations (`Problem.lifted`).
     """
 
     name: ClassVar[str]
-    partial: ClassVar[bool] = False
-    lifts: ClassVar[bool] = False
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     needs: ClassVar[frozenset[str]] = frozenset()
 
@@ -122,12 +121,12 @@ NEEDS: dict[str, tuple[Callable[[Problem], bool], str, str]] = {
 
 def check_needs(method: Method[Any], problem: Problem) -> None:
     """Raises: OptionError that names what `problem` lacks of what `method` needs."""
-    if problem.partial and not method.partial:
+    if problem.partial and not getattr(method, "partial", False):
         raise OptionError(
             f"{method.name} needs all constraints at every step, and this problem's batches speak of some of its {problem.m:,} only. "
             "Take a method that works on some, such as alm, ynw, switching_subgradient or sgd."
         )
-    if problem.lifted and not method.lifts:
+    if problem.lifted and not getattr(method, "lifts", False):
         raise OptionError(
             f"the problem has {problem.lifted} inner maximisations, which {method.name} would take for constraints. Take a "
             "level-set method ('sfls', 'smd'), or the problem without the min-max form."

@@ -78,7 +78,7 @@ class ProximalPoint(Method[ProximalPointState]):
     @property
     def lifts(self) -> bool:  # type: ignore[override]
         """Whether the inner method takes problems with inner maximisations."""
-        return self.inner.lifts
+        return getattr(self.inner, "lifts", False)
 
     @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]

@@ -15,7 +15,7 @@ LATEST = 4
 TOWARDS, BISECTIONS = 2, 7
 """How many of them are gone towards, and the halvings each time."""
 
-SEARCHES, POINTS, SEARCH_WORK = 8, 500, 2e9
+SEARCHES, POINTS, SEARCH_WORK = 10, 150, 5e8
 """Rounds of a search, points of a round at most, and rows times parameters times points of one at most."""
 
 NEAR, FAR = 0.003, 0.3
@@ -100,33 +100,37 @@ class Best:
         measure: Callable[[Tensor], tuple[Tensor, Tensor]],
         step: int,
         *,
+        run: int | None = None,
         project: Callable[[Tensor], Tensor],
         work: float,
         generator: torch.Generator,
     ) -> None:
-        """Where a single run met the bounds nowhere but at its start, try random points near the late iterate that missed them
+        """Where a run met the bounds nowhere but at its start, try random points near the late iterate that missed them
         least: the one of lowest objective that meets them is taken; while there is none, the next are near the one that misses
         them least. Rates of few rows move in steps, over which training with smooth surrogates leaps.
 
-        measure: x (k, n) -> objective and violation (k,). project: x (k, n) -> points of the domain. work: of measuring one point, as in SEARCH_WORK.
+        measure: x (n,) -> objective and violation. run: which one of a stack. project: x (n,) -> a point of the domain.
+        work: of measuring one point, as in SEARCH_WORK.
         """
+        at = ... if run is None else run
+        late, recent = self.recent_violation[(slice(None), at)], self.recent_x[(slice(None), at)]
+        missed = torch.where(late > 0, late, torch.inf)  # the start may be among them
         points = int(min(POINTS, SEARCH_WORK / work))
-        missed = torch.where(self.recent_violation > 0, self.recent_violation, torch.inf)  # the start may be among them
-        if points < 1 or self.found or not (missed < torch.inf).any():
+        if points < 1 or self.met[at] > 0 or not (missed < torch.inf).any():
             return
-        centre = self.recent_x[missed.argmin()]
+        centre = recent[missed.argmin()]
         for _ in range(SEARCHES):
             size = centre.norm() / len(centre) ** 0.5
             far = NEAR * (FAR / NEAR) ** torch.rand(points, 1, generator=generator)
             moves = far * torch.randn(points, len(centre), generator=generator)
-            tried = project(centre + size * moves.to(centre))
-            f, violation = (v.double().cpu() for v in measure(tried))
+            tried = [project(point) for point in centre + size * moves.to(centre)]
+            f, violation = (torch.stack(v).double().cpu() for v in zip(*map(measure, tried), strict=True))
             if (violation <= 0).any():
-                best = torch.where(violation <= 0, f, torch.inf).argmin()
-                self.x, self.f, self.violation = tried[best].clone(), f[best], violation[best]
-                self.step = self.met = torch.full_like(self.step, step)
+                best = int(torch.where(violation <= 0, f, torch.inf).argmin())
+                self.x[at], self.f[at], self.violation[at] = tried[best], f[best], violation[best]
+                self.step[at] = self.met[at] = step
                 return
-            centre = tried[violation.argmin()]
+            centre = tried[int(violation.argmin())]
 
     def settled(self, step: int) -> bool:
         """Whether every run has met the bounds in the second half of its steps, and so not by an early chance alone."""

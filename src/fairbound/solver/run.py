@@ -152,17 +152,21 @@ class Run:
         return "interrupted" if interrupts.seen else "halted" if halted else "budget", seconds
 
     def _finish(self) -> None:
-        """Points between and near the iterates, where they are better than the best of these."""
-
-        def measure(x: Tensor) -> tuple[Tensor, Tensor]:
-            return self._judged(x)[:2]
-
-        if self.state.x.dim() == 1:
-            generator = torch.Generator().manual_seed(seed_for("search", root=self.settings.seeds[0]))
-            work = float(max(self.problem.rows, self.problem.m) * self.problem.n)
-            project = self.problem.domain.project
-            self.best.search(measure, self.state.k, project=project, work=work, generator=generator)
-        self.best.land(measure, self.state.k)
+        """Points near the iterates where none met the bounds, and points between them that are better than the best."""
+        single = self.state.x.dim() == 1
+        work = float(max(self.problem.rows, self.problem.m) * self.problem.n)
+        for r, seed in enumerate(self.settings.seeds):
+            problem, held = self.problem.of_run(r), self.settings.validation
+            held = None if held is None else held.of_run(r)
+            self.best.search(
+                lambda x, one=problem, beside=held: _judged(one, beside, x)[:2],
+                self.state.k,
+                run=None if single else r,
+                project=problem.domain.project,
+                work=work,
+                generator=torch.Generator().manual_seed(seed_for("search", root=seed)),
+            )
+        self.best.land(lambda x: self._judged(x)[:2], self.state.k)
 
     def _step(self) -> None:
         average = self.settings.average
@@ -234,12 +238,7 @@ class Run:
         return row
 
     def _judged(self, x: Tensor) -> tuple[Tensor, Tensor, Measured, Measured | None]:
-        """Objective and violation (...,) by which x (..., n) is chosen, of the training and of the validation rows."""
-        train, validation = self.problem.evaluate(x), self.settings.validation
-        if validation is None:
-            return train.f, train.violation, train, None
-        held = validation.evaluate(x)
-        return held.f, torch.maximum(train.violation, held.violation), train, held
+        return _judged(self.problem, self.settings.validation, x)
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
@@ -325,3 +324,14 @@ def _show(row: dict[str, Any]) -> None:
         file=sys.stderr,
         flush=True,
     )
+
+
+def _judged(
+    problem: Problem, validation: Problem | None, x: Tensor
+) -> tuple[Tensor, Tensor, Measured, Measured | None]:
+    """Objective and violation (...,) by which x (..., n) is chosen, of the training and of the validation rows."""
+    train = problem.evaluate(x)
+    if validation is None:
+        return train.f, train.violation, train, None
+    held = validation.evaluate(x)
+    return held.f, torch.maximum(train.violation, held.violation), train, held

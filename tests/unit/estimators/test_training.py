@@ -9,6 +9,7 @@ import pytest
 import fairbound as fb
 from fairbound.estimators import training
 from fairbound.methods import ALM
+from fairbound.rows.shards import ALONE
 from fairbound.solver.solve import Solution
 
 FOUND, MISSED = (True, 10), (False, 10)
@@ -40,7 +41,9 @@ def test_a_run_follows_where_none_was_found_and_nobody_stopped(monkeypatch, runs
     plan = SimpleNamespace(notions=(fb.ClassRisk(class_="b", error=0.1),))
 
     def problem(name):
-        return SimpleNamespace(name=name, rows=100, plan=plan, with_dual_rows=lambda held: problem("dual"))
+        return SimpleNamespace(
+            name=name, total_rows=100, shards=ALONE, rows=100, plan=plan, with_dual_rows=lambda held: problem("dual")
+        )
 
     trained = training.train(
         problem("own"), problem("held"), lambda: problem("all"), method=ALM(), budget="10 steps", batch_size=10,
@@ -66,7 +69,7 @@ def test_more_margin_is_kept_where_no_iterate_met_a_bound_on_groups(monkeypatch,
         training, "solve", lambda problem, algorithm, **_: made.append(algorithm.margin) or solution(*left.pop(0))
     )
     plan = SimpleNamespace(notions=(fb.DemographicParity(bound=0.1),))
-    problem = SimpleNamespace(rows=100, plan=plan)
+    problem = SimpleNamespace(total_rows=100, shards=ALONE, plan=plan)
     trained = training.train(
         problem, None, None, method=ALM(), margins=training.MARGINS, budget="10 steps", batch_size=10,
         sampling="balanced", seed=0, progress=False,
