@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -159,14 +159,14 @@ class Run:
             problem, held = self.problem.of_run(r), self.settings.validation
             held = None if held is None else held.of_run(r)
             self.best.search(
-                lambda x, one=problem, beside=held: _judged(one, beside, x)[:2],
+                partial(_objective_and_violation, problem, held),
                 self.state.k,
                 run=None if single else r,
                 project=problem.domain.project,
                 work=work,
                 generator=torch.Generator().manual_seed(seed_for("search", root=seed)),
             )
-        self.best.land(lambda x: self._judged(x)[:2], self.state.k)
+        self.best.land(partial(_objective_and_violation, self.problem, self.settings.validation), self.state.k)
 
     def _step(self) -> None:
         average = self.settings.average
@@ -324,6 +324,10 @@ def _show(row: dict[str, Any]) -> None:
         file=sys.stderr,
         flush=True,
     )
+
+
+def _objective_and_violation(problem: Problem, validation: Problem | None, x: Tensor) -> tuple[Tensor, Tensor]:
+    return _judged(problem, validation, x)[:2]
 
 
 def _judged(

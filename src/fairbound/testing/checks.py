@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fairbound.base.errors import CheckpointError
 from fairbound.problems.problem import Draws
 from fairbound.problems.wrappers import Counted
 from fairbound.solver import checkpoint
@@ -59,7 +60,10 @@ def check_resume(
             made = make_problem(problem)
             draws = Draws(made, seeds, options.get("batch_size", 8), options.get("sampling", "balanced"))
             fresh = method.init(made, made.start(tuple(seeds)), draws)
-            state = checkpoint.plain_to_state(fresh, checkpoint.load(path, {})["state"])
+            try:
+                state = checkpoint.plain_to_state(fresh, checkpoint.load(path, {})["state"])
+            except CheckpointError as error:
+                raise AssertionError(f"a state saved after {done} steps cannot be read back: {error}") from error
         _none(differences(half, state), f"a state read back after {done} steps is not the one saved")
         for _ in range(steps - done):
             state = method.step(state, made, draws)
