@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binom
 from sklearn import config_context
 from sklearn.metrics import roc_auc_score
 
@@ -332,4 +333,19 @@ def test_few_rows_in_perfect_order_decide_nothing():
     perfect = scored(y.astype(float) + 0.001 * np.arange(40), y, g)
     found = constraint("auc_parity[intra] <= 0.02").judge(perfect, 0.05)
     assert found["value"] == 0 and found["verdict"] == "insufficient" and found["rows_needed"] > 40
-    assert found["upper"] == pytest.approx(1 - 0.025 ** (1 / 10), rel=1e-9)  # of ten pairs in order, one side's limit
+    # of ten pairs in order, one side's limit, and the upper bound of the largest difference has the whole error
+    assert found["upper"] == pytest.approx(1 - 0.05 ** (1 / 10), rel=1e-9)
+
+
+def test_a_perfect_group_beside_an_imperfect_one_is_seldom_met_wrongly():
+    """One group in perfect order; each of the other's ten positives falls behind all negatives with probability p, so that the
+    true difference is p. With k of them behind, "met" is said of bounds from the upper one on, wrongly where p lies above it:
+    then k or fewer are behind with probability binom.cdf(k, 10, p), which falls in p and may be 5 % at most."""
+    y, g = np.tile([0, 1], 20), np.repeat([0, 1], 20)
+    behind = np.flatnonzero((y == 1) & (g == 1))
+    for k in range(10):
+        s = y.astype(float)
+        s[behind[:k]] = -1.0
+        found = constraint("auc_parity[intra] <= 0.02").judge(scored(s, y, g), 0.05)
+        assert found["value"] == pytest.approx(k / 10)
+        assert binom.cdf(k, 10, found["upper"]) <= 0.05 + 1e-9

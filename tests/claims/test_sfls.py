@@ -15,11 +15,11 @@ from scipy import stats
 from scipy.optimize import linprog
 
 from fairbound.base.errors import FairboundError, NonFiniteError, OptionError
-from fairbound.methods import SFLS, algorithm, ovsmd, sfls
+from fairbound.methods import SFLS, SMD, algorithm, ovsmd, sfls
 from fairbound.methods.ovsmd import LightTails
 from fairbound.problems.problem import Draws
 from fairbound.problems.wrappers import Counted, Wrapper
-from fairbound.testing import LEVEL_SETS, PROBLEMS, check_stacked, differences, linear_program, run
+from fairbound.testing import LEVEL_SETS, PROBLEMS, check_stacked, convex_fair, differences, linear_program, run
 from fairbound.testing.known import Noise
 from fairbound.testing.level_estimate import estimate_level, halve
 from fairbound.testing.level_sets import LP_BOUNDS, LP_CONSTRAINTS, LP_OBJECTIVE
@@ -561,3 +561,15 @@ def test_every_outer_iterate_is_feasible_in_95_percent_of_200_runs(name, options
     state = run(SFLS(**options), problem, 3000, seeds=tuple(range(200)), after=look)
     assert int(state.outer.min()) >= 1
     assert float(feasible.double().mean()) >= 0.95
+
+
+def test_the_oracle_alone_without_a_level_is_the_first_call():
+    """`SMD()` leaves the objective out as the first call of `SFLS` does while it seeks a feasible point."""
+    same = {"step_size": 0.05, "scaling": "dual"}
+    alone = run(SMD(**same), convex_fair(), 30, seeds=(0, 1))
+    first = run(SFLS(**same, min_steps=1000), convex_fair(), 30, seeds=(0, 1))
+    assert torch.equal(alone.x, first.x) and torch.equal(alone.upper, first.upper)
+    assert torch.equal(alone.call.average, first.call.average) and not alone.multipliers.any()
+    assert not torch.equal(alone.x, run(SMD(level=1.0, **same), convex_fair(), 30, seeds=(0, 1)).x)
+    with pytest.raises(OptionError, match="None leaves the objective out"):
+        SMD(level=math.inf)

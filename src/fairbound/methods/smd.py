@@ -53,11 +53,12 @@ class SMDState(State):
 class SMD(Method[SMDState]):
     """Options of stochastic mirror descent at a level.
 
-    level: r; H(r) <= 0 where a point with f <= r meets every constraint. step_size: c of eta_t = tau_t = c / sqrt(t + 1).
+    level: r; H(r) <= 0 where a point with f <= r meets every constraint. None leaves f out: H is then the smallest possible
+        max_i g_i, as in the first call of `SFLS` without a level. step_size: c of eta_t = tau_t = c / sqrt(t + 1).
     scaling: "diameters" multiplies the steps by 2 D_x^2 and 2 D_y^2, "none" takes them as they are, "dual" those of y alone.
     """
 
-    level: float
+    level: float | None = None
     step_size: float = 0.1
     scaling: Literal["diameters", "dual", "none"] = "dual"
 
@@ -68,24 +69,28 @@ class SMD(Method[SMDState]):
 
     def __post_init__(self) -> None:
         positive(step_size=self.step_size)
-        if not abs(self.level) < float("inf"):
-            raise OptionError(f"level must be a finite number, got {self.level!r}.")
+        if self.level is not None and not abs(self.level) < float("inf"):
+            raise OptionError(f"level must be finite, got {self.level!r}; None leaves the objective out.")
         ovsmd.check_scaling(self.scaling)
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> SMDState:
         """At the domain's centre; x (..., n) is moved in place."""
         x.copy_(problem.domain.prox_centre(x))
-        call = ovsmd.fresh(problem, x)
+        call = ovsmd.fresh(problem, x, torch.isinf(self._level(x)))
         return SMDState(
             x=x, k=0, multipliers=ovsmd.multipliers(call), call=call, upper=x.new_full(x.shape[:-1], torch.inf)
         )
 
     def step(self, state: SMDState, problem: Problem, draws: Draws) -> SMDState:
         """One iteration, from one batch."""
-        x, level = state.x, state.x.new_full(state.x.shape[:-1], self.level)
+        x, level = state.x, self._level(state.x)
         rate = ovsmd.rates(problem, self.scaling)
         call = ovsmd.iterate(state.call, problem, draws("xi", state.k), level, self.step_size, rate)
         x.copy_(call.x)
         call = replace(call, x=x)
         upper = ovsmd.upper_bound(call.mean, level, problem.dual_set)
         return state.next(call=call, upper=upper, multipliers=ovsmd.multipliers(call))
+
+    def _level(self, x: Tensor) -> Tensor:
+        """(...,) r of every run, +inf for None."""
+        return x.new_full(x.shape[:-1], float("inf") if self.level is None else self.level)

@@ -8,24 +8,36 @@ import pytest
 import torch
 
 from fairbound.base.errors import OptionError
+from fairbound.fairness.problem import FairProblem
 from fairbound.methods import METHODS, SFLS, SGD, Method, State, algorithm
 from fairbound.methods.certified_level_set import CertifiedLevelSet
 from fairbound.methods.method import NEEDS, check_needs, described
 from fairbound.methods.stochastic_ghost import StochasticGhost
+from fairbound.models.mlp import MLP
 from fairbound.problems.domain import Ball
 from fairbound.problems.wrappers import Wrapper
 from fairbound.solver.solve import solve
 from fairbound.testing import PROBLEMS, convex_fair, linear_program, run
 
 
+def of_differences():
+    """A small problem that is known as a difference of convex functions."""
+    X = torch.tensor([[1.0, 0.0], [-1.0, 0.5], [0.5, 1.0], [-0.5, -1.0], [2.0, 0.3], [0.2, -2.0]], dtype=torch.float64)
+    bound = "partial_statistical_parity[0:1,surrogate=clip,sharpness=1,points=2] <= 0.5"
+    return FairProblem(MLP(2), X, [1, 0, 1, 0, 1, 0], list("aabbab"), bound, dtype=torch.float64)
+
+
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)])
 @pytest.mark.parametrize("name", METHODS)
 def test_every_state_has_the_multipliers_of_g_a_point_and_whether_it_halted(name, seeds):
     for steps in (0, 5):
-        state = run(METHODS[name](), convex_fair(), steps, seeds=seeds)
+        method = METHODS[name]()
+        problem = of_differences() if "differences" in method.needs else convex_fair()
+        state = run(method, problem, steps, seeds=seeds)
         lead = () if len(seeds) == 1 else (len(seeds),)
         assert isinstance(state, State) and state.k == steps
-        assert state.multipliers.shape == (*lead, 2) and state.point.shape == state.x.shape == (*lead, 3)
+        assert state.multipliers.shape == (*lead, problem.m)
+        assert state.point.shape == state.x.shape == (*lead, problem.n)
         assert not torch.as_tensor(state.halted).any()
         assert state.outer is None or state.outer.shape == lead
         assert all(value.shape == lead for value in state.shown.values())
