@@ -28,6 +28,7 @@ ORDER = ("muted", "s5", "s4", "s6", "s3", "s2", "s1", "ink", "s5", "s4", "s1", "
 MARKS = "osD^vPX*<>hp"
 POINTS = 201
 MOST_MARKS = 30
+LETTERS = 16  # of a legend, to the inch
 DOTS = (0, (1, 1.6))
 Look = Mapping[str, str]
 """Names of the page's palette -> colours that matplotlib can draw."""
@@ -208,7 +209,13 @@ def _plain_numbers(axis: Any) -> None:
 
 
 def _legend(
-    figure: Figure, scene: Scene, look: Look, methods: Sequence[str], marked: bool, dashed: bool = True
+    figure: Figure,
+    scene: Scene,
+    look: Look,
+    methods: Sequence[str],
+    marked: bool,
+    dashed: bool = True,
+    columns: int = 4,
 ) -> None:
     from matplotlib.lines import Line2D
 
@@ -221,7 +228,7 @@ def _legend(
         for m in methods
     ]  # fmt: skip
     titles = [scene.methods[m] for m in methods]
-    figure.legend(handles, titles, loc="outside lower center", ncols=min(4, len(titles)), frameon=False)
+    figure.legend(handles, titles, loc="outside lower center", ncols=min(columns, len(titles)), frameon=False)
 
 
 # -- what is drawn from the returned models and from results.json ------------------------------------------------------
@@ -265,6 +272,10 @@ def _values(scene: Scene, column: str) -> dict[str, tuple[float, float]]:
 
 def _frontier(scene: Scene) -> tuple[tuple[float, float], Paint]:
     """Means with one standard deviation: y over each x."""
+    width = max(5.0, 4.7 * len(scene.spec["x"]))
+    longest = max(map(len, scene.methods.values()), default=0)
+    columns = max(1, min(4, int(LETTERS * width / (longest + 6))))
+    legend = 0.2 * -(-len(scene.methods) // columns)
 
     def paint(figure: Figure, look: Look) -> None:
         axes = figure.subplots(1, len(scene.spec["x"]), sharey=True, squeeze=False)[0]
@@ -281,9 +292,9 @@ def _frontier(scene: Scene) -> tuple[tuple[float, float], Paint]:
             ax.grid()
             ax.locator_params(nbins=6)
         axes[0].set_ylabel(scene.spec["y"][0])
-        _legend(figure, scene, look, list(scene.methods), True, dashed=False)
+        _legend(figure, scene, look, list(scene.methods), True, dashed=False, columns=columns)
 
-    return (max(5.0, 4.7 * len(scene.spec["x"])), 4.2), paint
+    return (width, 3.8 + legend), paint
 
 
 def _radar(scene: Scene) -> tuple[tuple[float, float], Paint]:

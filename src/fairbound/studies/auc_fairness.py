@@ -81,13 +81,15 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Unmoved(Method[State]):
-    """Takes the point where it begins, for starts that are solutions already."""
+    """Takes the point where it begins, for starts that are solutions already. It counts outer iterates, of which there are none,
+    so that `solve` looks for no other point near it."""
 
     name: ClassVar[str] = "unmoved"
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> State:
         """At x (..., n), and the run is over."""
-        return State(x=x, k=0, multipliers=no_multipliers(problem, x), halted=True)
+        none = torch.zeros(x.shape[:-1], dtype=torch.int64, device=x.device)
+        return State(x=x, k=0, multipliers=no_multipliers(problem, x), outer=none, halted=True)
 
     def step(self, state: State, problem: Problem, draws: Draws) -> State:
         """The same state."""
@@ -177,6 +179,6 @@ def _compared(
         f"On test rows (means) ours has as large an area at as small a difference at {held} of {len(its)} points of "
         f"{FAMILIES.get(family, family)}"
     )
-    text += f"; at {len(some)} its area is smaller, by at most {max(some):.4f}" if some else ""
-    text += f"; {fairer} are fairer than all of ours" if fairer else ""
+    text += f"; points at which its area is smaller: {len(some)}, by at most {max(some):.4f}" if some else ""
+    text += f"; points of a smaller difference than all of ours: {fairer}" if fairer else ""
     return {"text": f"{text}.", "family": family, "held": held, "points": len(its), "item": block.item.key}

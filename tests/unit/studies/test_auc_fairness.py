@@ -85,7 +85,7 @@ def test_findings_count_points_that_ours_holds(tiny):
     }  # fmt: skip
     (found,) = auc_fairness.findings(Block(tiny, tiny.items[0], "loans", None, {}, numbers, []))
     assert (found["held"], found["points"]) == (1, 3)
-    assert "by at most 0.0100" in found["text"] and "1 are fairer" in found["text"]
+    assert "by at most 0.0100" in found["text"] and "all of ours: 1" in found["text"]
 
 
 @pytest.mark.parametrize(
