@@ -15,7 +15,7 @@ import pytest
 from fairbound.studies import run_study
 from study_examples import write_tiny
 
-TIMED = ("seconds", "jobs", "backend", "slowdown")
+TIMED = ("seconds", "cpu", "jobs", "backend", "slowdown")
 RUN = "import sys; from fairbound.studies import run_study; run_study(sys.argv[1], sys.argv[2], jobs=int(sys.argv[3]))"
 
 
