@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
 import fairbound as fb
-from fairbound.base.errors import DataError, EmptyGroupError, OptionError
+from fairbound.base.errors import DataError, DataWarning, EmptyGroupError, OptionError
 from fairbound.cli import app as cli
 from fairbound.estimators import training
 from fairbound.fairness.pointwise import CROSS_ENTROPY, LOGISTIC, WRONG_CLASS, class_error
@@ -334,7 +334,8 @@ def test_one_class_as_the_objective_is_neyman_pearson():
 
 def test_bounds_that_exclude_each_other_are_said_with_the_smallest_excess():
     X, y = three(600, spread=3.0)
-    with pytest.warns(ConvergenceWarning, match="no iterate met every bound"):
+    few = pytest.warns(DataWarning, match="class c .* one error already breaks the bound")
+    with few, pytest.warns(ConvergenceWarning, match="no iterate met every bound"):
         fair = fb.FairClassifier([f"recall of class {k} >= 0.99" for k in "abc"], budget=QUICK).fit(X, y)
     assert not fair.fit_report_["feasible"] and "smallest excess" in fair.fit_report_["message"]
     certain = fb.FairClassifier("recall of class c >= 1", budget=QUICK).fit(X, y)
@@ -355,7 +356,8 @@ def test_few_rows_of_a_class():
     X, y = three(300)
     y[:] = np.where(y == "c", "a", y)
     y[7] = "c"
-    one = fb.FairClassifier("recall of class c >= 0.9", budget=QUICK).fit(X, y)
+    with pytest.warns(DataWarning, match="only 1 training rows of the class, one error already breaks the bound"):
+        one = fb.FairClassifier("recall of class c >= 0.9", budget=QUICK).fit(X, y)
     assert one.fit_report_["validation_rows"] == 0 and recall(one, X, y, "c") == 1
     assert any("only 1 training rows of the class" in w for w in one.fit_report_["warnings"])
     with pytest.raises(EmptyGroupError, match="'class c'"):
@@ -369,7 +371,7 @@ def test_few_rows_of_a_class():
     [
         ({"constraint": "recall of class cc >= 0.9"}, "there is no class 'cc'; did you mean 'c'"),
         ({"constraint": "demographic_parity <= 0.1"}, "needs two classes.*3 values, 'a', 'b', 'c'"),
-        ({"constraint": "loss_gap <= 0.1"}, "needs two classes"),
+        ({"constraint": "equalized_odds <= 0.1"}, "needs two classes"),
         ({"positive": "a"}, "needs two classes"),
         ({"loss": "hinge"}, "is for two classes"),
     ],
@@ -380,9 +382,20 @@ def test_what_three_classes_cannot_have(options, said):
         fb.FairClassifier(**{"budget": QUICK, **options}).fit(X, y, sensitive_features=np.where(X[:, 0] > 0, "f", "m"))
 
 
+def test_three_classes_can_have_a_bound_on_the_loss_of_groups():
+    X, y = three()
+    sex = np.where(X[:, 0] > 0, "f", "m")
+    fair = fb.FairClassifier("loss_gap <= 0.1", budget=QUICK, validation=0).fit(X, y, sensitive_features=sex)
+    losses = -np.log(fair.predict_proba(X)[np.arange(900), np.searchsorted(fair.classes_, y)])
+    gap = abs(losses[sex == "f"].mean() - losses[sex == "m"].mean())
+    assert fair.fit_report_["feasible"] and gap <= 0.1 + 1e-6
+    assert fair.fit_report_["constraints"][0]["train_value"] == pytest.approx(gap, abs=1e-6)
+
+
 def test_dual_and_problems_refuse_what_they_cannot_train():
-    with pytest.raises(OptionError, match="speaks of a class"):
-        Dual("recall of class 1 >= 0.9", groups=[0, 1, 0, 1], targets=[0, 1, 1, 0])
+    assert Dual("recall of class 1 >= 0.9", groups=[0, 1, 0, 1], targets=[0, 1, 1, 0]).names == ("recall: class 1",)
+    with pytest.raises(OptionError, match="there is no class '2'"):
+        Dual("recall of class 2 >= 0.9", groups=[0, 1, 0, 1], targets=[0, 1, 1, 0])
     with pytest.raises(DataError, match="a bound on a class needs labels 0 and 1"):
         FairProblem(MLP(1), [[1.0], [2.0]], [0.0, 2.0], None, "recall[0] >= 0.9", loss="squared")
 
