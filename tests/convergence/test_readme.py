@@ -127,7 +127,8 @@ def test_every_example_is_tried():
 
 def test_every_notion_and_every_linked_file_is_there():
     for name, notion in NOTIONS.items():
-        assert f"`{name}" in README or notion.about == "class", name
+        if notion.__module__.startswith("fairbound.") and notion.about != "class":
+            assert f"`{name}" in README, name
     for target in re.findall(r"\]\((?!https)([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
 
