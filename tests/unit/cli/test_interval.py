@@ -8,7 +8,6 @@ import pytest
 
 import fairbound as fb
 from fairbound.cli import app as cli
-from fairbound.report import interval_files
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("matplotlib", reason="the picture needs the extra 'report'")
@@ -35,9 +34,3 @@ def test_the_command_says_what_python_says_and_draws_it(table, capsys):
     assert b"<svg" in (folder / "out" / "interval.svg").read_bytes()
     assert cli.main([*arguments, "--threshold", "0.5", "--positive-rate", "0.2"]) == 2
     assert "either" in capsys.readouterr().err
-
-
-def test_the_picture_depends_on_the_data(table):
-    _, made = table
-    drawn = [interval_files(fb.suggest_interval(s, {"sex": made.sex})) for s in (made.score, made.score**3)]
-    assert drawn[0]["interval.svg"] != drawn[1]["interval.svg"]

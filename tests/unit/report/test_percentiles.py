@@ -74,8 +74,6 @@ def test_the_page_draws_every_entry(found):
     assert re.search(r"\(\d+ rows, 0\.1:0\.5\)", section)
     inside = [d for p, d in zip(entry["percentiles"], entry["disparity"], strict=True) if 0.1 <= p <= 0.6]
     assert f"largest disparity there {max(inside):.3g}" in section
-    without = {k: v for k, v in found.items() if k != "percentiles"}
-    assert 'id="percentiles"' not in audit_page(without)
 
 
 @pytest.mark.parametrize(
