@@ -113,9 +113,9 @@ def test_parts_together_say_what_the_whole_table_says(stated, model, weighted, o
 
 @pytest.mark.parametrize("kind", ["balanced", "uniform", "shuffled"])
 def test_batches_of_parts_are_unbiased_together(kind):
-    """Means over the batches of an epoch (shuffled: each row once) or of 3,000 draws: within five standard errors."""
+    """Means over the batches of an epoch (shuffled: each row once) or of 800 draws: within five standard errors."""
     X, y, group, _, parts = table()
-    groups, count = Groups.of(group), {"shuffled": 6}.get(kind, 3000)
+    groups, count = Groups.of(group), {"shuffled": 6}.get(kind, 800)
     x = torch.linspace(-0.7, 0.9, 4, dtype=torch.float64)
 
     def drawn(own):

@@ -15,8 +15,8 @@ LATEST = 4
 TOWARDS, BISECTIONS = 2, 7
 """How many of them are gone towards, and the halvings each time."""
 
-SEARCHES, POINTS, SEARCH_WORK = 10, 150, 5e8
-"""Rounds of a search, points of a round at most, and rows times parameters times points of one at most."""
+SEARCHES, POINTS = 10, 150
+"""Rounds of a search, and points of a round at most."""
 
 NEAR, FAR = 0.003, 0.3
 """How far the points of a search lie, over the size of the iterate."""
@@ -102,7 +102,7 @@ class Best:
         *,
         run: int | None = None,
         project: Callable[[Tensor], Tensor],
-        work: float,
+        points: int,
         generator: torch.Generator,
     ) -> None:
         """Where a run met the bounds nowhere but at its start, try random points near the late iterate that missed them
@@ -110,12 +110,12 @@ class Best:
         them least. Rates of few rows move in steps, over which training with smooth surrogates leaps.
 
         measure: x (n,) -> objective and violation. run: which one of a stack. project: x (n,) -> a point of the domain.
-        work: of measuring one point, as in SEARCH_WORK.
+        points: of all rounds together.
         """
         at = ... if run is None else run
         late, recent = self.recent_violation[(slice(None), at)], self.recent_x[(slice(None), at)]
         missed = torch.where(late > 0, late, torch.inf)  # the start may be among them
-        points = int(min(POINTS, SEARCH_WORK / work))
+        points = min(POINTS, points // SEARCHES)
         if points < 1 or self.met[at] > 0 or not (missed < torch.inf).any():
             return
         centre = recent[missed.argmin()]

@@ -152,9 +152,10 @@ class Run:
         return "interrupted" if interrupts.seen else "halted" if halted else "budget", seconds
 
     def _finish(self) -> None:
-        """Points near the iterates where none met the bounds, and points between them that are better than the best."""
+        """Points near the iterates where none met the bounds, and points between them that are better than the best. The former
+        are measured on no more rows than training has looked at."""
         single = self.state.x.dim() == 1
-        work = float(max(self.problem.rows, self.problem.m) * self.problem.n)
+        points = self.counts.samples // self.problem.rows
         for r, seed in enumerate(self.settings.seeds):
             problem, held = self.problem.of_run(r), self.settings.validation
             held = None if held is None else held.of_run(r)
@@ -163,7 +164,7 @@ class Run:
                 self.state.k,
                 run=None if single else r,
                 project=problem.domain.project,
-                work=work,
+                points=points,
                 generator=torch.Generator().manual_seed(seed_for("search", root=seed)),
             )
         self.best.land(partial(_objective_and_violation, self.problem, self.settings.validation), self.state.k)

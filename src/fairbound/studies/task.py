@@ -131,16 +131,13 @@ def _solved(task: Task, cell: Cell, folder: Path) -> tuple[Solution, Any]:
 
 
 class _Timed(Watched):
-    """A watched problem that knows the processor seconds of its thread outside evaluations: `cpu`, after each of them. Points
-    measured together at the end of a run, of which no record is made, are not watched."""
+    """A watched problem that knows the processor seconds of its thread outside evaluations: `cpu`, after each of them."""
 
     def __init__(self, inner: Problem, watch: Callable[[Tensor, Measured], Mapping[str, Any]]):
         super().__init__(inner, watch)
         self.first, self.cpu, self.since = True, 0.0, time.thread_time()
 
     def evaluate(self, x: Tensor) -> Measured:
-        if x.dim() > 1:
-            return self.inner.evaluate(x)
         self.cpu += time.thread_time() - self.since
         measured = super().evaluate(x)
         self.since = time.thread_time()

@@ -55,8 +55,8 @@ def staircase(x):
     return f, torch.where((f * 50).long() % 5 < 2, 0.0, 0.1 + 0 * f)
 
 
-def searched(best, seed=0, work=1.0, project=lambda x: x):
-    best.search(staircase, 7, project=project, work=work, generator=torch.Generator().manual_seed(seed))
+def searched(best, seed=0, points=1500, project=lambda x: x):
+    best.search(staircase, 7, project=project, points=points, generator=torch.Generator().manual_seed(seed))
     return best
 
 
@@ -89,17 +89,17 @@ def test_a_search_stays_in_the_domain_and_goes_on_from_the_point_that_misses_lea
     best.offer(far, *slope(far), 1)
     seen = []
     best.search(
-        lambda x: (seen.append(x), slope(x))[1], 3, project=lambda x: x.clamp_min(0.5), work=1.0,
+        lambda x: (seen.append(x), slope(x))[1], 3, project=lambda x: x.clamp_min(0.5), points=1500,
         generator=torch.Generator().manual_seed(0),
     )  # fmt: skip
     assert len(seen) > 1 and all(float(x.min()) >= 0.5 for x in seen)
     assert best.found and float(best.x.norm()) <= 1.5
 
 
-def test_nothing_is_searched_where_an_iterate_met_the_bounds_or_a_point_is_too_dear():
+def test_nothing_is_searched_where_an_iterate_met_the_bounds_or_training_saw_few_rows():
     best = missed()
     before = best.x.clone()
-    assert torch.equal(searched(best, work=1e12).x, before) and not best.found
+    assert torch.equal(searched(best, points=9).x, before) and not best.found
     inside = torch.tensor([1.0, 1.01])
     best.offer(inside, *staircase(inside), 2)
     assert best.found and torch.equal(searched(best).x, inside)
