@@ -403,7 +403,7 @@ def test_the_cnn_example_runs_and_begins_to_learn(data_dir, capsys):
 def test_the_transformer_example_meets_its_bound_on_the_sample(capsys):
     pytest.importorskip("pandas")
     transformer_example = example("tabular_transformer")
-    found = transformer_example.compare(True, None, 1000, 0.1)
+    found = transformer_example.compare(True, None, 500, 0.1)
     free, bounded = (found[name]["train"] for name in ("no bound", "loss_gap <= 0.1"))
     assert bounded["loss gap"] <= 0.1 < free["loss gap"] and bounded["loss"] < 0.6
     transformer_example.show(found)

@@ -37,7 +37,7 @@ MUTANTS = {
     "full_batch: shares the wrong way": Mutant("fairness/objectives.py", "return 1 - self.share, self.share", "return self.share, 1 - self.share", "claims/test_full_batch.py"),
     "sharpness not raised": Mutant("fairness/statistics.py", "sharpness=factor * self.sharpness", "sharpness=self.sharpness", "claims/test_full_batch.py"),
     "search: the worst point": Mutant("solver/best.py", "torch.where(violation <= 0, f, torch.inf).argmin()", "torch.where(violation <= 0, f, -torch.inf).argmax()", "unit/solver/test_landing.py"),
-    "search: away from what misses least": Mutant("solver/best.py", "centre = tried[violation.argmin()]", "centre = tried[violation.argmax()]", "unit/solver/test_landing.py"),
+    "search: away from what misses least": Mutant("solver/best.py", "centre = tried[int(violation.argmin())]", "centre = tried[int(violation.argmax())]", "unit/solver/test_landing.py"),
     "landing: the far half": Mutant("solver/best.py", "inside, outside = torch.where(meets, middle, inside), torch.where(meets, outside, middle)", "inside, outside = torch.where(meets, inside, middle), torch.where(meets, middle, outside)", "unit/solver/test_landing.py"),
     "ssl_alm: smoothing pushes away": Mutant("methods/ssl_alm.py", "self.smoothing * (state.x - state.z)", "self.smoothing * (state.z - state.x)", "claims/test_ssl_alm.py"),
     "ssl_alm: slacks move the wrong way": Mutant("methods/ssl_alm.py", "(state.s - tau * g_s)", "(state.s + tau * g_s)", "claims/test_ssl_alm.py"),
