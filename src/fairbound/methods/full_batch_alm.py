@@ -85,6 +85,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     presets: ClassVar[dict[str, dict]] = {}
     needs: ClassVar[frozenset[str]] = frozenset({"space"})
     record_every: ClassVar[int] = 1
+    searches: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         positive(

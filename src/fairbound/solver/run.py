@@ -152,11 +152,11 @@ class Run:
         return "interrupted" if interrupts.seen else "halted" if halted else "budget", seconds
 
     def _finish(self) -> None:
-        """Points near the iterates where none met the bounds, and points between them that are better than the best. The former
-        are measured on no more rows than training has looked at."""
+        """Points between the iterates that are better than the best, and where none met the bounds points near them, which are
+        measured on no more rows than training has looked at."""
         single = self.state.x.dim() == 1
         points = self.counts.samples // self.problem.rows
-        for r, seed in enumerate(self.settings.seeds):
+        for r, seed in enumerate(self.settings.seeds if getattr(self.settings.method, "searches", False) else ()):
             problem, held = self.problem.of_run(r), self.settings.validation
             held = None if held is None else held.of_run(r)
             self.best.search(

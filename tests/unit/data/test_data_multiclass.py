@@ -10,7 +10,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.data import catalog, info, load, names
 from fairbound.data.multiclass import CELLS, IDX_IMAGES, IDX_LABELS, _idx
 
-MULTICLASS = [name for name in names() if info(name).classes]
+MULTICLASS = [name for name in names() if info(name).classes and not info(name).groups]
 
 
 def test_which_sets_these_are():

@@ -15,7 +15,6 @@ from fairbound.studies.library import load_spec
 from fairbound.studies.runner import run_study
 from fairbound.studies.spec import DataSpec
 from fairbound.studies.table import Block
-from fairbound.studies.task import _Timed
 
 ASKED = {"dataset": "loanapp", "group": "sex", "kind": "inter", "rows": 600}
 METHODS = ("none", "ours-0_05", "exact-0_05", "proxy-0_05", "correlation-0_2", "moved-0_05")
@@ -67,13 +66,6 @@ def test_what_is_measured_is_the_metric(tiny):
     assert found["train difference"] == pytest.approx(fb.measure(text, scores, y, groups, threshold=0), abs=1e-6)
     assert found["train AUC"] == pytest.approx(1 - float(problem.evaluate(x).f), abs=1e-6)
     assert found["test AUC"] != found["train AUC"]
-
-
-def test_points_tried_together_are_not_watched(tiny):
-    made = task(next(c for c in tiny.cells() if c.method.key == "ours-0_05"), None)
-    timed = _Timed(made.problem, made.watch)
-    assert timed.evaluate(torch.zeros(4, made.problem.n)).f.shape == (4,)
-    assert "watched" in timed.evaluate(torch.zeros(made.problem.n)).extra
 
 
 def test_findings_count_points_that_ours_holds(tiny):
