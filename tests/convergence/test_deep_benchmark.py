@@ -85,7 +85,7 @@ def alone(tmp_path_factory):
     return run_study(write_tiny(folder), folder / "out").out
 
 
-@pytest.mark.parametrize("backend", ["loky", "threading", "ray", "dask"])
+@pytest.mark.parametrize("backend", ["loky", "ray", "dask"])
 @pytest.mark.filterwarnings("default")  # the engines' own warnings are theirs
 def test_two_workers_of_every_engine_give_what_one_gives(backend, alone, tmp_path):
     if backend in ("ray", "dask"):

@@ -98,7 +98,7 @@ def test_too_few_rows_are_said_or_refused():
         (["demographic_parity <= 0.25", "error_rate_parity <= 0.25"], {}),
         ("demographic_parity[crossed] <= 0.5", {}),
         ("demographic_parity_ratio >= 0.5", {}),
-        ("auc_parity[intra] <= 0.3", {"objective": "loss"}),
+        pytest.param("auc_parity[intra] <= 0.3", {"objective": "loss"}, marks=pytest.mark.long),
         ("loss_gap[largest=3] <= 0.9", {"objective": "loss"}),
         ("recall of class yes >= 0.6", {"budget": "200 steps"}),
         ("demographic_parity <= 0.2", {"use_groups_at_prediction": True}),
