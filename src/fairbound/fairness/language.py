@@ -65,6 +65,13 @@ def number_text(value: float) -> str:
     return short if float(short) == value else repr(float(value))
 
 
+def options_without(table: Mapping[str, Option], field: str) -> dict[str, Option]:
+    """The options of a table by which `field` is not set."""
+    return {
+        key: option for key, option in table.items() if not (isinstance(option, (Word, Key)) and option.field == field)
+    }
+
+
 def option_texts(bound: Any, table: Mapping[str, Option]) -> list[str]:
     """The options of a bound that differ from their defaults, as text."""
     if not table:

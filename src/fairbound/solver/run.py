@@ -226,7 +226,7 @@ class Run:
     def _measured(self) -> dict[str, Any]:
         """One record of the current point, which is offered as the best."""
         state, x = self.state, self.current
-        f, violation, train, held = self._judged(x)
+        f, violation, train, held = _judged(self.problem, self.settings.validation, x)
         row = {"step": state.k, "seconds": self.clock.seconds, **self.counts.as_dict(), "train": _numbers(train)}
         if held is not None:
             row["validation"] = _numbers(held)
@@ -237,9 +237,6 @@ class Run:
         row |= {name: value.clone() for name, value in state.shown.items()}
         row["best_step"] = self.best.step
         return row
-
-    def _judged(self, x: Tensor) -> tuple[Tensor, Tensor, Measured, Measured | None]:
-        return _judged(self.problem, self.settings.validation, x)
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 

@@ -96,6 +96,12 @@ class EqualizedOdds(RateBound):
         return self.aggregated == "sum"
 
 
+def check_uncompared(bound: Any) -> None:
+    """Raises OptionError where a bound on every group by itself is told what to compare groups with."""
+    if bound.against != "pairwise":
+        raise OptionError(f"{bound.name} compares no groups, so against={bound.against!r} says nothing; leave it out.")
+
+
 def check_aggregated(bound: Any) -> None:
     """Raises OptionError where a bound on two values joins them in an unknown way, or by a sum against the best."""
     if bound.aggregated not in ("max", "sum"):

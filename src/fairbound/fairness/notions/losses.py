@@ -14,8 +14,8 @@ import numpy as np
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Differences, Part
-from fairbound.fairness.language import Key, Word
-from fairbound.fairness.notions.gaps import check_aggregated
+from fairbound.fairness.language import Key, Word, options_without
+from fairbound.fairness.notions.gaps import check_aggregated, check_uncompared
 from fairbound.fairness.notions.groups import LossBound
 from fairbound.fairness.notions.registry import register
 
@@ -57,17 +57,10 @@ class GroupLoss(LossBound):
     example = "0.4"
     measures = "a mean loss"
     compares = "values"
-    OPTIONS: ClassVar[Any] = {
-        key: option
-        for key, option in LossBound.OPTIONS.items()
-        if not (isinstance(option, (Word, Key)) and option.field == "against")
-    }
+    OPTIONS: ClassVar[Any] = options_without(LossBound.OPTIONS, "against")
 
     def __post_init__(self) -> None:
-        if self.against != "pairwise":
-            raise OptionError(
-                f"{self.name} compares no groups, so against={self.against!r} says nothing; leave it out."
-            )
+        check_uncompared(self)
         super().__post_init__()
 
 
@@ -86,11 +79,7 @@ class ExcessLoss(LossBound):
     name = "excess_loss"
     OPTIONS: ClassVar[Any] = {
         "skip": Key("skip"),
-        **{
-            key: option
-            for key, option in LossBound.OPTIONS.items()
-            if not (isinstance(option, (Word, Key)) and option.field == "against")
-        },
+        **options_without(LossBound.OPTIONS, "against"),
     }
 
     def __post_init__(self) -> None:

@@ -17,7 +17,8 @@ import torch
 from fairbound.base.errors import OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.language import Key, Option, Word, number_text
+from fairbound.fairness.language import Key, Option, number_text, options_without
+from fairbound.fairness.notions.gaps import check_uncompared
 from fairbound.fairness.notions.groups import GroupBound, cell_numbers
 from fairbound.fairness.notions.registry import register
 from fairbound.fairness.pointwise import SQUARED, Pointwise
@@ -147,17 +148,10 @@ class GroupSquaredError(PredictionBound):
     example = "0.5"
     measures = "a mean squared error"
     compares = "values"
-    OPTIONS: ClassVar[dict[str, Option]] = {
-        key: option
-        for key, option in GroupBound.OPTIONS.items()
-        if not (isinstance(option, (Word, Key)) and option.field == "against")
-    }
+    OPTIONS: ClassVar[dict[str, Option]] = options_without(GroupBound.OPTIONS, "against")
 
     def __post_init__(self) -> None:
-        if self.against != "pairwise":
-            raise OptionError(
-                f"{self.name} compares no groups, so against={self.against!r} says nothing; leave it out."
-            )
+        check_uncompared(self)
         super().__post_init__()
 
     def functions(self) -> tuple[Function, ...]:
