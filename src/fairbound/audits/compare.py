@@ -45,7 +45,8 @@ def compare(
     """The second model less the first, as plain data (schema "fairbound.compare/1", docs/evidence.md).
 
     first, second: (n,) scores or decisions, read as `fairbound.audit` reads them. y: (n,) in {0, 1}. constraint: bounds whose values
-    are compared; those on losses or areas without an interval. confidence: in (0.5, 1), of each interval. draws, seed: of the bootstrap.
+    are compared. confidence: in (0.5, 1), of each interval. draws, seed: of the bootstrap, whose time
+    grows with draws times rows where a bound on losses or areas is stated.
     Returns "differences": for each `name` the values of the `first` and the `second`, the `difference`, `lower`, `upper` and the `rows`.
     Raises: DataError for unusable input, OptionError for options out of range.
     """
@@ -141,6 +142,7 @@ def _of_bounds(
 ) -> list[dict[str, Any]]:
     out = []
     cells, counts, place = _cells(both)
+    n = len(place)
     resampled = np.random.default_rng(seed).multinomial(len(place), counts / len(place), size=draws)
     for bound in bounds:
         values = [float(bound.measure(rows)) for rows in both]
@@ -148,8 +150,12 @@ def _of_bounds(
         found = {"name": bound.text, "first": values[0], "second": values[1], "difference": difference}
         found |= {"lower": None, "upper": None, "rows": len(place)}
         if bound.of_counts:
-            drawn = np.array([_difference(bound, cells, each) for each in resampled])
-            found |= _bias_corrected(drawn[np.isfinite(drawn)], difference, confidence)
+            drawn = [_difference(bound, cells, each) for each in resampled]
+        else:
+            rng = np.random.default_rng(seed)
+            drawn = [_of_weights(bound, both, np.bincount(rng.integers(0, n, n), minlength=n)) for _ in range(draws)]
+        known = np.array([d for d in drawn if np.isfinite(d)])
+        found |= _bias_corrected(known, difference, confidence)
         out.append({k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in found.items()})
     return out
 
@@ -181,6 +187,28 @@ def _difference(bound: Bound, cells: list[Scored], each: np.ndarray) -> float:
                 )
             )
             for rows in cells
+        )
+    except EmptyGroupError:
+        return float("nan")
+    return float(second - first)
+
+
+def _of_weights(bound: Bound, both: list[Scored], each: np.ndarray) -> float:
+    """The difference where row i stands for each[i] (n,) rows, of a bound that needs the rows themselves."""
+    some = np.flatnonzero(each)
+    try:
+        first, second = (
+            bound.measure(
+                replace(
+                    rows,
+                    target=rows.target[some],
+                    predicted=rows.predicted[some],
+                    scores=None if rows.scores is None else rows.scores[some],
+                    groups=rows.known_groups.take(some),
+                    weight=each[some].astype(np.float64),
+                )
+            )
+            for rows in both
         )
     except EmptyGroupError:
         return float("nan")

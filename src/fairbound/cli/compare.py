@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,12 @@ import numpy as np
 
 from fairbound.audits.compare import compare
 from fairbound.base.errors import DataError, OptionError
-from fairbound.base.files import atomic_write_text, check_writable
+from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.cli.audit import saved_bounds
 from fairbound.cli.outcome import Outcome, stated_bounds
 from fairbound.cli.rows import listed, one_column
 from fairbound.estimators.classifier import FairClassifier
+from fairbound.report.compare import compare_page
 from fairbound.report.terminal import grid
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import binary_labels
@@ -40,7 +42,7 @@ class CompareOptions:
 
 
 def run_compare(options: CompareOptions) -> Outcome:
-    """Measure both on all rows of the file; write compare.json where a folder is given. The exit code is 0."""
+    """Measure both on all rows of the file; write compare.json and compare.html where a folder is given. The exit code is 0."""
     if options.out is not None:
         check_writable(options.out)
     found = compared(options)
@@ -55,9 +57,12 @@ def run_compare(options: CompareOptions) -> Outcome:
     title = f"{second} less {first} on {found['rows']:,} rows; {found['changed']:,} decisions differ"
     text = grid(title, ("measured", first, second, "difference", "at least", "at most"), lines)
     if options.out is not None:
-        path = options.out / "compare.json"
-        atomic_write_text(path, json.dumps(found, ensure_ascii=False, allow_nan=False, indent=2) + "\n")
-        text += f"\nas data  {path}"
+        data = json.dumps(found, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+        files = {"compare.json": data.encode()}
+        with contextlib.suppress(ImportError):
+            files["compare.html"] = compare_page(found).encode()
+        atomic_write_many(options.out, files, removed=["compare.html"])
+        text += "".join(f"\nwritten  {options.out / name}" for name in files)
     return Outcome(found, text, 0)
 
 

@@ -110,7 +110,7 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
     }
     text = json.dumps(result, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
     files = {"frontier.json": text.encode(), **frontier_chart(result)}
-    files["report.html"] = frontier_page(result, files["frontier.svg"].decode()).encode()
+    files["report.html"] = frontier_page(result).encode()
     atomic_write_many(out, files, removed=list(files))
     text = f"{frontier_table(result)}\n\n" + "\n".join(str(out / name) for name in files)
     if result["complete"]:

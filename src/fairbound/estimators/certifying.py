@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairbound.base.errors import CertificateError, CertificateWarning, OptionError
+from fairbound.base.errors import CertificateError, CertificateWarning, DataError, EmptyGroupError, OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.conventions import seed_of
 from fairbound.estimators.frontier import LabelledRows, accuracy, cost, frontier
@@ -38,7 +38,7 @@ from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.methods import FullBatchALM
-from fairbound.rows.groups import no_groups
+from fairbound.rows.groups import label_text, no_groups
 from fairbound.rows.split import stratified_split
 
 CHOOSE = 0.1
@@ -82,7 +82,8 @@ def fit_certified(classifier: Any, X: Any, y: Any, sensitive_features: Any, samp
 
     Adds certify_rows_, the numbers of the rows that took no part in making the model, unconstrained_, the model of the same rows
     without bounds, and fit_report_["certificate"].
-    Raises: OptionError where there is no bound, or one without a valid interval; CertificateError where the bounds are not
+    Raises: OptionError where there is no bound, or one without a valid interval; DataError where a label, or a group that a bound
+    compares, is too rare to be among the rows to train on; CertificateError where the bounds are not
     confirmed and on_insufficient is "raise". Warns: CertificateWarning where it is "warn".
     """
     stated, alpha = _checked(classifier)
@@ -90,7 +91,13 @@ def fit_certified(classifier: Any, X: Any, y: Any, sensitive_features: Any, samp
     seed = seed_of(classifier.random_state)
     numbers = divided(stated, rows, seed)
     train, choose, certify = (rows.take(part) for part in numbers)
-    tried = candidates(classifier, stated, train, choose, len(certify), alpha)
+    _check_classes(rows, train)
+    try:
+        tried = candidates(classifier, stated, train, choose, len(certify), alpha)
+    except EmptyGroupError as empty:
+        raise EmptyGroupError(
+            f"Of {len(rows)} rows certify=True leaves {len(train)} to train on. There, {empty}"
+        ) from empty
     order = pareto(tried, stated)
     tested = []
     for candidate in order:
@@ -137,8 +144,9 @@ def _checked(classifier: Any) -> tuple[tuple[Bound, ...], float]:
 
 
 def divided(stated: Sequence[Bound], rows: LabelledRows, seed: int) -> list[np.ndarray]:
-    """Numbers of the rows to train, to choose and to certify on, each with the same share of every label and group.
+    """Numbers of the rows to train, to choose and to certify on, each with the same share of every group.
 
+    Labels are not balanced: what the parts had in common would be a look at the rows to certify.
     A quarter to a half of the rows certify: as many as give the smallest group or class ENOUGH times the rows that the bound
     asks for.
     """
@@ -149,9 +157,19 @@ def divided(stated: Sequence[Bound], rows: LabelledRows, seed: int) -> list[np.n
         sizes = np.bincount(plan.cells(known.codes, rows.codes).ravel(), minlength=plan.n_cells + 1)[:-1]
         used = sizes[plan.used_cells(plan.rows_of(0))]
         wanted = max(wanted, ENOUGH * bound.fewest_rows / max(int(used.min(initial=len(rows))), 1))
-    strata = np.column_stack([rows.codes, known.codes])
-    train, choose, certify = stratified_split(strata, [CHOOSE, min(wanted, MOST)], seed_for("certify", root=seed))
+    train, choose, certify = stratified_split(known.codes, [CHOOSE, min(wanted, MOST)], seed_for("certify", root=seed))
     return [train, choose, certify]
+
+
+def _check_classes(rows: LabelledRows, train: LabelledRows) -> None:
+    """Raises DataError where a label has no row to train on."""
+    sizes, seen = (np.bincount(part.codes, minlength=len(rows.classes)) for part in (rows, train))
+    if not seen.all():
+        rare = int(np.argmin(seen))
+        raise DataError(
+            f"the label {label_text(rows.classes[rare])!r} has {sizes[rare]} of {len(rows)} rows, and none of them is among the "
+            f"{len(train)} to train on: too few for certify=True, which divides the rows into three parts. Add rows of it."
+        )
 
 
 def judged(model: Any, parts: Sequence[LabelledRows], stated: Sequence[Bound], alpha: float, objective: Any) -> Judged:

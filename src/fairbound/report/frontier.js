@@ -4,6 +4,7 @@
   const slider = document.getElementById("bound"), by = (id) => document.getElementById(id);
   const percent = (v) => (v === null ? "–" : (100 * v).toFixed(1) + " %");
   const words = { met: "bound met", insufficient: "not enough evidence", violated: "bound violated" };
+  const dashes = ["", "6 2.5", "2 2", "8 2.5 2 2.5", "4 1.5", "1 2.5"];
   const names = Object.keys(data[data.length - 1].groups);
 
   const cells = (tag, texts) => {
@@ -23,7 +24,7 @@
     line.setAttribute("fill", "none");
     line.setAttribute("stroke", "var(--s" + ((i % 6) + 1) + ")");
     line.setAttribute("stroke-width", "2");
-    if (i % 2) line.setAttribute("stroke-dasharray", "6 2.5");
+    line.setAttribute("stroke-dasharray", dashes[i % 6]);
     return line;
   };
 

@@ -7,11 +7,15 @@ import hashlib
 import io
 import json
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairbound.report import words
+from fairbound.report.plots import INKS, draw
 from fairbound.report.render import drawing, render
 from fairbound.report.terminal import grid
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _COLUMNS = ("bound", "accuracy", "AUC", "measured, mean", "smallest", "largest", "in training", "verdicts")
 
@@ -60,35 +64,8 @@ def frontier_chart(result: dict[str, Any]) -> dict[str, bytes]:
     with matplotlib.rc_context(settings):
         figure = Figure(figsize=(7, 4.2), layout="constrained")
         axes = figure.add_subplot()
-        points = [p for p in result["points"] if p["value"] is not None]
-        for free, color, label in ((False, "#0068a8", "under a bound"), (True, "#c94f00", "unconstrained")):
-            part = [p for p in points if (p["bound"] is None) == free]
-            axes.plot(
-                [p["value"] for p in part],
-                [p["accuracy"] for p in part],
-                "o" if not free else "s",
-                color=color,
-                alpha=0.45,
-                markersize=5,
-                markeredgewidth=0,
-                label=label,
-            )
-        sign = "≥" if words.at_least(result) else "≤"
-        means = [s for s in result["summary"] if s["value"] is not None]
-        axes.plot(
-            [s["value"] for s in means],
-            [s["accuracy"] for s in means],
-            "-",
-            color="#1b1f24",
-            linewidth=1.2,
-            label="mean over seeds",
-        )
-        for s in means:
-            text = "no bound" if s["bound"] is None else f"{sign} {words.bound(s['bound'])}"
-            axes.annotate(text, (s["value"], s["accuracy"]), textcoords="offset points", xytext=(4, -12), fontsize=8.5)
+        _paint(axes, result, ("#0068a8", "#c94f00"), "#1b1f24")
         axes.set(xlabel=f"measured {result['notion']} on held-out rows", ylabel="accuracy on held-out rows")
-        if not words.at_least(result):
-            axes.set_xlim(left=0)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(color="#dfe1e4", linewidth=0.6)
         axes.legend(frameon=False, fontsize=9)
@@ -100,15 +77,58 @@ def frontier_chart(result: dict[str, Any]) -> dict[str, bytes]:
     return out
 
 
-def frontier_page(result: dict[str, Any], svg: str) -> str:
-    """One self-contained page: the chart, the means of every bound, and every model. `svg`: from frontier_chart."""
+def _paint(axes: Axes, result: dict[str, Any], colors: tuple[str, str], ink: str) -> None:
+    """The models as dots and the line through the means, with the bounds beside it. colors: under a bound, without one."""
+    points = [p for p in result["points"] if p["value"] is not None]
+    for free, color, label in ((False, colors[0], "under a bound"), (True, colors[1], "unconstrained")):
+        part = [p for p in points if (p["bound"] is None) == free]
+        axes.plot(
+            [p["value"] for p in part],
+            [p["accuracy"] for p in part],
+            "s" if free else "o",
+            color=color,
+            alpha=0.6,
+            markersize=5,
+            markeredgewidth=0,
+            label=label,
+        )
+    sign = "≥" if words.at_least(result) else "≤"
+    means = [s for s in result["summary"] if s["value"] is not None]
+    values, accuracies = [s["value"] for s in means], [s["accuracy"] for s in means]
+    axes.plot(values, accuracies, "-", color=ink, linewidth=1.2, label="mean over seeds")
+    for s in means:
+        text = "no bound" if s["bound"] is None else f"{sign} {words.bound(s['bound'])}"
+        at, shift = (s["value"], s["accuracy"]), {"textcoords": "offset points", "xytext": (4, -12)}
+        axes.annotate(text, at, **shift, fontsize=8.5, color=ink)
+    if not words.at_least(result):
+        axes.set_xlim(left=0)
+
+
+def _chart(result: dict[str, Any]) -> Any:
+    """The chart in the page's colours."""
+
+    def paint(axes: Axes) -> None:
+        _paint(axes, result, (INKS["s1"], INKS["s2"]), INKS["ink"])
+        axes.set_xlabel("measured value on held-out rows", color=INKS["muted"])
+        axes.locator_params(axis="x", nbins=6)
+
+    named = [s for s in result["summary"] if s["value"] is not None]
+    alt = "Accuracy over the measured value, means over the seeds: " + "; ".join(
+        f"{'no bound' if s['bound'] is None else words.bound(s['bound'])}: {s['accuracy']:.4f} at {s['value']:.4f}"
+        for s in named
+    )
+    return drawing(draw(paint, "f", alt, 4.6, 2.9))
+
+
+def frontier_page(result: dict[str, Any]) -> str:
+    """One self-contained page: the models to move through, the chart, the means of every bound, and every model."""
     return render(
         "frontier.html.j2",
         result=result,
         title=_title(result),
         seeds=_seeds(result),
         explorer=_explorer(result),
-        drawing=drawing(svg[svg.index("<svg ") :]),
+        chart=_chart(result),
         heads=_COLUMNS,
         means=[_cells(row) for row in result["summary"]],
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,7 +84,8 @@ def as_markup(figure: Figure, uid: str, alt: str) -> str:
     return re.sub(r"\s*\n\s*", " ", text).strip()
 
 
-def _draw(paint, uid: str, alt: str, width: float, height: float) -> str:
+def draw(paint: Callable[[Axes], None], uid: str, alt: str, width: float, height: float) -> str:
+    """What `paint` puts on the axes as markup of the page, `width` x `height` inches."""
     try:
         import matplotlib
     except ImportError as error:
@@ -137,8 +138,9 @@ def price(made: dict[str, Any], uid: str, alt: str) -> str:
         axes.set_xlabel("measured value, and the end of its confidence interval", color=INKS["muted"])
         axes.set_ylabel("accuracy, %", color=INKS["muted"])
         axes.margins(y=0.2)
+        axes.locator_params(axis="x", nbins=6)
 
-    return _draw(paint, uid, alt, 7.2, 2.6)
+    return draw(paint, uid, alt, 4.6, 2.3)
 
 
 def interval(constraint: dict[str, Any], uid: str, alt: str) -> str:
@@ -175,7 +177,7 @@ def interval(constraint: dict[str, Any], uid: str, alt: str) -> str:
         if constraint["value"] is not None:
             axes.plot([constraint["value"]], [0], "o", color=ink, markersize=7, markeredgewidth=0, clip_on=False)
 
-    return _draw(paint, uid, alt, 4.6, 0.95)
+    return draw(paint, uid, alt, 4.6, 0.95)
 
 
 def glyph(value: float | None, lower: float | None, upper: float | None, scale: tuple[float, float], limit=None) -> str:
@@ -218,7 +220,7 @@ def histogram(
         if threshold is not None and edges[0] < threshold < edges[-1]:
             axes.axvline(threshold, color=INKS["bound"], linewidth=1.2, linestyle=(0, (4, 2)))
 
-    return _draw(paint, uid, alt, 4.6, 2.5)
+    return draw(paint, uid, alt, 4.6, 2.5)
 
 
 def lines(
@@ -262,7 +264,7 @@ def lines(
             label = f"{np.interp(v, t[known], clock[known]):.3g} s"
             axes.text(v, -0.14, label, transform=axes.get_xaxis_transform(), ha="center", va="top", fontsize=8, **muted)
 
-    return _draw(paint, uid, alt, 4.6, 2.5)
+    return draw(paint, uid, alt, 4.6, 2.5)
 
 
 def _nice_ticks(first: float, last: float) -> list[float]:

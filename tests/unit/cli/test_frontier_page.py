@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
-import time
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from browsing import CHROMIUM, Browser
 from fairbound.cli import app as cli
 from fairbound.cli.explored import certifiable, knee, roc
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @pytest.fixture(scope="module")
@@ -86,71 +82,6 @@ def test_roc_curves_run_from_corner_to_corner_and_above_the_rates():
     wanted = [(s[y == k] > middle).mean() for k in (0, 1)]
     assert np.abs(curve - wanted).max(1).min() < 1e-3
     assert roc(s, np.ones(500, int)) == []
-
-
-class Browser:
-    """A headless Chromium, spoken to over its debugging pipe."""
-
-    def __init__(self, page):
-        given, take = os.pipe()
-        give, taken = os.pipe()
-        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe"]
-
-        def wire():
-            os.dup2(given, 3)
-            os.dup2(taken, 4)
-
-        low = (given, taken)
-        self.child = subprocess.Popen(
-            [CHROMIUM, *flags, "about:blank"], preexec_fn=wire, pass_fds=(3, 4, *low),
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        os.close(given)
-        os.close(taken)
-        self.write, self.read, self.number, self.session, self.asked = take, give, 0, None, []
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        self.call("Network.enable")
-        self.call("Page.enable")
-        self.call("Page.navigate", url=page.as_uri())
-        for _ in range(100):
-            if self.value("document.readyState") == "complete" and self.value("location.protocol") == "file:":
-                return
-            time.sleep(0.1)
-        raise AssertionError("the page did not load")
-
-    def call(self, method, **parameters):
-        self.number += 1
-        message = {"id": self.number, "method": method, "params": parameters}
-        if self.session:
-            message["sessionId"] = self.session
-        os.write(self.write, json.dumps(message).encode() + b"\0")
-        while True:
-            text = b""
-            while not text.endswith(b"\0"):
-                part = os.read(self.read, 1)
-                if not part:
-                    raise AssertionError("the browser ended")
-                text += part
-            found = json.loads(text[:-1])
-            if found.get("method") == "Network.requestWillBeSent":
-                self.asked.append(found["params"]["request"]["url"])
-            if found.get("id") == self.number:
-                assert "error" not in found, found
-                return found["result"]
-
-    def value(self, expression):
-        return self.call("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
-
-    def press(self, key, code):
-        for kind in ("rawKeyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
-
-    def close(self):
-        self.child.terminate()
-        self.child.wait(20)
-        os.close(self.write)
-        os.close(self.read)
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")

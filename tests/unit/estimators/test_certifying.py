@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
 from types import SimpleNamespace
 
@@ -11,11 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy import stats
 
 import fairbound as fb
-from fairbound.base.errors import CertificateError, CertificateWarning, OptionError
+from fairbound.base.errors import CertificateError, CertificateWarning, DataError, OptionError
 from fairbound.cli import app as cli
-from fairbound.estimators.certifying import Judged, excess, half_width, pareto, tightened
+from fairbound.estimators.certifying import Judged, divided, excess, half_width, pareto, tightened
 from fairbound.estimators.frontier import LabelledRows
 from fairbound.report import schema
 
@@ -151,6 +153,44 @@ def test_what_cannot_be_certified_is_refused_before_training(options, says):
     X, y, sex = people(200)
     with pytest.raises(OptionError, match=says):
         fb.FairClassifier(**{"constraint": BOUND, "certify": True, **options}).fit(X, y, sensitive_features=sex)
+
+
+def test_the_parts_have_nothing_but_the_sizes_of_groups_in_common():
+    """The positives of a group among the rows to certify vary from split to split as those of a plain random draw do."""
+    rng = np.random.default_rng(0)
+    y, sex = rng.random(400) < 0.4, rng.choice(["F", "M"], 400)
+    rows = LabelledRows.of(fb.FairClassifier(BOUND), np.zeros((400, 1)), y.astype(int), sex, None)
+    women, seeds = sex == "F", 300
+    drawn = [divided([fb.constraint(BOUND)], rows, seed)[2] for seed in range(seeds)]
+    sizes = {int(women[part].sum()) for part in drawn}
+    hits = np.array([(y & women)[part].sum() for part in drawn])
+    assert max(sizes) - min(sizes) <= 1  # a row left over goes to either group
+    law = stats.hypergeom(women.sum(), (y & women).sum(), max(sizes))
+    low, high = stats.chi2(seeds - 1).ppf([1e-4, 1 - 1e-4]) / (seeds - 1)
+    assert low < hits.var(ddof=1) / law.var() < high
+    assert abs(hits.mean() - law.mean()) < 0.5 + 4 * law.std() / math.sqrt(seeds)
+
+
+@pytest.mark.parametrize(
+    ("labels", "constraint", "says"),
+    [
+        (["a"] * 30 + ["b"] * 29 + ["c"], "recall of class a >= 0.5", "the label 'c' has 1 of 60 rows"),
+        ([1, 1] + [0] * 29 + [0, 1] * 14 + [1], "equal_opportunity <= 0.5", "certify=True leaves 24 to train on.*'F' has no positive row"),
+    ],
+)
+def test_labels_too_rare_to_be_divided_are_named(labels, constraint, says):
+    rng = np.random.default_rng(0)
+    sex = ["F"] * 31 + ["M"] * 29
+    said = []
+    for seed in range(6):  # the rare rows are among those to train on for some seeds
+        fair = fb.FairClassifier(constraint, certify=True, budget="20 steps", random_state=seed)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CertificateWarning)
+                fair.fit(rng.normal(size=(60, 1)), labels, sensitive_features=sex)
+        except DataError as wrong:
+            said.append(str(wrong))
+    assert said and all(re.search(says, text) for text in said)
 
 
 def found(value, upper, sense="at most"):

@@ -1,0 +1,51 @@
+"""Two models beside each other as one page: what `fairbound.compare` found, each difference with its interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairbound.report import words
+from fairbound.report.plots import glyph
+from fairbound.report.render import drawing, render
+
+
+def compare_page(found: dict[str, Any]) -> str:
+    """The page of a comparison (schema "fairbound.compare/1"), without script or request. Raises: ImportError without jinja2."""
+    lines = found["differences"]
+    known = [abs(d[end]) for d in lines for end in ("difference", "lower", "upper") if d[end] is not None]
+    most = max(known, default=0.0) or 1.0
+    return render(
+        "compare.html.j2",
+        found=found,
+        first=found["names"][0],
+        second=found["names"][1],
+        said=said(found),
+        lines=[
+            d
+            | {
+                "tells": tells(d),
+                "glyph": drawing(glyph(d["difference"], d["lower"], d["upper"], (-most, most), 0.0)),
+            }
+            for d in lines
+        ],
+    )
+
+
+def tells(line: dict[str, Any]) -> str:
+    """Whether a difference is clear: its interval lies on one side of 0."""
+    if line["lower"] is None or line["upper"] is None:
+        return "not known"
+    if line["lower"] > 0:
+        return "higher"
+    return "lower" if line["upper"] < 0 else "no clear difference"
+
+
+def said(found: dict[str, Any]) -> str:
+    """The comparison in a sentence or two."""
+    clear = [f"{d['name']} ({tells(d)})" for d in found["differences"] if tells(d) in ("higher", "lower")]
+    part = f"{found['changed']:,} of {found['rows']:,} decisions differ."
+    level = words.percent(found["confidence"])
+    if not clear:
+        return f"{part} No difference is clear at {level} confidence."
+    more = f" and {len(clear) - 6} more" if len(clear) > 6 else ""
+    return f"{part} Clear at {level} confidence, each for itself: {', '.join(clear[:6])}{more}."
