@@ -98,8 +98,8 @@ def _paint(axes: Axes, result: dict[str, Any], colors: tuple[str, str], ink: str
     axes.plot(values, accuracies, "-", color=ink, linewidth=1.2, label="mean over seeds")
     for s in means:
         text = "no bound" if s["bound"] is None else f"{sign} {words.bound(s['bound'])}"
-        at, shift = (s["value"], s["accuracy"]), {"textcoords": "offset points", "xytext": (4, -12)}
-        axes.annotate(text, at, **shift, fontsize=8.5, color=ink)
+        at = (s["value"], s["accuracy"])
+        axes.annotate(text, at, textcoords="offset points", xytext=(4, -12), fontsize=8.5, color=ink)
     if not words.at_least(result):
         axes.set_xlim(left=0)
 
