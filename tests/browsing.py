@@ -77,7 +77,9 @@ class Browser:
     def shown_as(self, scheme, width):
         """The page in the colours "light" or "dark", in a window of this many pixels."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500
+        )
 
     def picture(self):
         """The whole page, as the bytes of a PNG."""

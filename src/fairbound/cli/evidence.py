@@ -59,7 +59,9 @@ def compare(
     constraint: Constraints = None,
     cross: Cross = False,
     confidence: Confidence = 0.95,
-    out: Annotated[Path | None, option("--out", help="Folder for compare.json and compare.html; none by default.")] = None,
+    out: Annotated[
+        Path | None, option("--out", help="Folder for compare.json and compare.html; none by default.")
+    ] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> int:

@@ -175,7 +175,11 @@ def test_the_parts_have_nothing_but_the_sizes_of_groups_in_common():
     ("labels", "constraint", "says"),
     [
         (["a"] * 30 + ["b"] * 29 + ["c"], "recall of class a >= 0.5", "the label 'c' has 1 of 60 rows"),
-        ([1, 1] + [0] * 29 + [0, 1] * 14 + [1], "equal_opportunity <= 0.5", "certify=True leaves 24 to train on.*'F' has no positive row"),
+        (
+            [1, 1] + [0] * 29 + [0, 1] * 14 + [1],
+            "equal_opportunity <= 0.5",
+            "certify=True leaves 24 to train on.*'F' has no positive row",
+        ),
     ],
 )
 def test_labels_too_rare_to_be_divided_are_named(labels, constraint, says):

@@ -41,7 +41,7 @@ def contrast(one, other):
 
 def test_the_ratio_is_that_of_the_standard():
     assert contrast((0, 0, 0), (255, 255, 255)) == pytest.approx(21)
-    assert contrast((119, 119, 119), (255, 255, 255)) == pytest.approx(4.48, abs=0.005)  # the best-known grey that fails
+    assert contrast((119, 119, 119), (255, 255, 255)) == pytest.approx(4.48, abs=0.005)  # the grey that just fails
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -82,7 +82,9 @@ def frontier():
         {**{k: p[k] for k in keys}, "n": 1, "smallest": p["value"], "largest": p["value"], "verdicts": counts}
         for p in points
     ]
-    certificates = [{"bound": b, "verdict": "insufficient", "trained_under": None, "accuracy": None} for b in (0.05, 0.1)]
+    certificates = [
+        {"bound": b, "verdict": "insufficient", "trained_under": None, "accuracy": None} for b in (0.05, 0.1)
+    ]
     return {
         "data": "a_file_with_a_long_name_without_a_blank_in_it.csv", "label": "paid", "sensitive": ["race"], "sense": "at most",
         "notion": "demographic_parity", "confidence": 0.95, "split": "25 % held out", "model": "linear", "points": points,
