@@ -199,7 +199,7 @@ def test_the_error_of_class_1_is_made_of_the_pieces_of_equal_opportunity(surroga
             continue  # [1 - s]_+ is not 1 - [1 + s]_+
         kinds = problem._true if true else problem._functions
         scores = problem.model.scores(x, problem.features)
-        phi = torch.cat([k.value(scores, problem.targets) for k in kinds])
+        phi = problem._phi(kinds, scores, batch)
         cells = dict(zip(problem.plan.cell_names, batch.reduction.means(phi).tolist(), strict=True))
         rates = np.array([cells[f"{g} | y=1"] for g in ("f", "m", "x")])
         assert cells["class 1"] == pytest.approx(share @ (1 - rates), abs=1e-12)

@@ -49,16 +49,26 @@ def problems_of(
     some = part_of(n, strata if kept is None else strata[kept], seed) if begins else None
     some = some if kept is None or some is None else kept[some]
     del strata
-    begin = None if some is None else features[some]
+
+    def part() -> FairProblem | None:
+        if some is None:
+            return None
+        if not own:
+            return build(features[some], some, problem.plan)
+        order = problem.strata.order if kept is None else kept[problem.strata.order]
+        chosen = np.zeros(len(y), dtype=bool)
+        chosen[some] = True
+        places = np.flatnonzero(chosen[order])
+        return build(features[places], order[places], problem.plan)
+
     if kept is None:
         problem = build(features, in_place=own)
-        return Problems(problem, None, None if some is None else build(begin, some, problem.plan), lambda: problem)
+        return Problems(problem, None, part(), lambda: problem)
     if own:
         reorder(torch.from_numpy(features), np.concatenate([kept, held]))
     first, second = (features[:n], features[n:]) if own else (features[kept], features[held])
     problem = build(first, kept)
     validation = build(second, held, problem.plan)
-    part = None if some is None else build(begin, some, problem.plan)
 
     def all_rows() -> FairProblem:
         if not own:
@@ -67,4 +77,4 @@ def problems_of(
         whole[np.concatenate([kept[problem.strata.order], held[validation.strata.order]])] = features
         return build(whole)
 
-    return Problems(problem, validation, part, all_rows)
+    return Problems(problem, validation, part(), all_rows)

@@ -207,9 +207,13 @@ class Batches:
     def totals(self) -> Tensor:
         """(K + 1,) total weight of every cell over all rows of all parts; the last is of rows in no cell."""
         if self._totals is None:
-            w = torch.ones_like(self.targets) if self.row_weight is None else self.row_weight
-            totals = w.new_zeros(self.plan.n_cells + 1)
-            totals.index_add_(0, self.cells.flatten(), w.unsqueeze(1).expand(self.cells.shape).flatten())
+            rows = torch.as_tensor(self.strata.sizes, device=self.device)
+            sizes = rows.to(self.dtype)
+            if self.row_weight is not None:
+                sizes = torch.zeros_like(sizes).index_add_(0, torch.repeat_interleave(rows), self.row_weight)
+            cells = self.cells[torch.as_tensor(self.strata.starts, device=self.device)]
+            totals = sizes.new_zeros(self.plan.n_cells + 1)
+            totals.index_add_(0, cells.flatten(), sizes.unsqueeze(1).expand(cells.shape).flatten())
             self._totals = self.shards.sum(totals)
         return self._totals
 
@@ -241,10 +245,14 @@ class Batches:
         cells = self.cells[torch.as_tensor(self.strata.starts)]
         shares = self._cell_shares(cells, torch.ones_like(cells[:, 0], dtype=self.dtype))
         rows, P = entry_rows(plan, len(cells)), len(plan.functions)
-        weights = None if self.row_weight is None else w.repeat(P)
-        sizes = np.tile(self.strata.sizes, P)
         made = StratifiedReduction(
-            cells.flatten(), rows, shares.flatten(), self._reduced, sizes, weights, shards=self.shards
+            cells.flatten(),
+            rows,
+            shares.flatten(),
+            self._reduced,
+            self.strata.sizes,
+            self.row_weight,
+            shards=self.shards,
         )
         return replace(made, dense=dense_of(made, P * len(cells))) if cells.shape[1] >= MANY_COLUMNS else made
 

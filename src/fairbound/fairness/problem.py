@@ -307,8 +307,9 @@ class FairProblem(Verbs, BaseProblem):
         if batch.reduction is None and not self.plan.beyond_means:
             g = f.new_zeros(*f.shape, 0)
         else:
-            parts = [loss if k is self.loss else k.value(scores, y) for k in self._true]
-            q = f.new_zeros(*f.shape, 0) if not parts else batch.reduction.means(torch.cat(parts, dim=-1))  # type: ignore[union-attr]
+            q = f.new_zeros(*f.shape, 0)
+            if self._true:
+                q = batch.reduction.means(self._phi(self._true, scores, batch))  # type: ignore[union-attr]
             if self.plan.beyond_means:
                 f, g, made = quantities.value(self.plan, self.contrasts, batch, q, f, scores, self.split(x)[1], True)
                 q = made.q[..., : made.q.shape[-1] - len(self.plan.ratios)]

@@ -8,7 +8,10 @@ cells), and those whose contrasts are not linear, indexed sums. Both give the sa
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +24,7 @@ from fairbound.rows.shards import ALONE, Shards
 DENSE_LIMIT = 1 << 16  # largest m * P * B kept as a matrix
 DENSE_FOR = 4  # or for each indexed entry, of which a row has one in every column
 DENSE_TOTAL = 1 << 24  # largest total over the batches and runs made at once
+SLICE = 1 << 16  # rows of a whole table that are taken at once
 
 
 @dataclass
@@ -85,11 +89,11 @@ class IndexedReduction:
 
 @dataclass
 class StratifiedReduction(IndexedReduction):
-    """The same of a whole table sorted by stratum: each stratum is summed first and then counts as one row.
+    """The same of a whole table sorted by stratum: its rows are the S strata, and phi (…, P*S) holds the sums of theirs.
 
-    cells, rows and shares: of the S strata, a row each. weights: (P*B) of single rows, None where all are equal. sizes: (P*S)
-    rows of each stratum, once for each row function. dense: the map from (P*S) sums of strata to the constraints as a matrix, where
-    that is cheaper.
+    Rows are taken a slice at a time, so that no more than a slice of the row functions' values is held at once.
+    cells and shares: of the strata. sizes: (S,) rows of each. weights: (B,) of single rows, None where all are equal. dense:
+    the map from phi to the constraints as a matrix, where that is cheaper.
     """
 
     sizes: np.ndarray
@@ -97,35 +101,53 @@ class StratifiedReduction(IndexedReduction):
     dense: DenseReduction | None = None
 
     def values(self, phi: Tensor) -> tuple[Tensor, Memo | None]:
-        return super().values(phi) if self.dense is None else self.dense.values(self._sums(phi))
+        return super().values(phi) if self.dense is None else self.dense.values(phi)
 
     def vjp(self, w: Tensor, memo: Memo | None = None) -> Tensor:
-        return super().vjp(w, memo) if self.dense is None else self._of_rows(self.dense.vjp(w))
+        return super().vjp(w, memo) if self.dense is None else self.dense.vjp(w)
 
-    def means(self, phi: Tensor) -> Tensor:
-        return super().means(self._sums(phi))
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """(S,) one past the last row of each stratum."""
+        return np.cumsum(self.sizes)
 
-    def spread(self, dq: Tensor) -> Tensor:
-        return self._of_rows(super().spread(dq))
+    @cached_property
+    def slices(self) -> list[tuple[slice, slice, np.ndarray]]:
+        """The rows of each slice, the strata that they belong to, and how many of them each has."""
+        out, total = [], int(self.ends[-1])
+        for first in range(0, total, SLICE):
+            last = min(first + SLICE, total)
+            low, high = np.searchsorted(self.ends, [first, last - 1], side="right")
+            own = slice(int(low), int(high) + 1)
+            inside = np.minimum(self.ends[own], last) - np.maximum(self.ends[own] - self.sizes[own], first)
+            out.append((slice(first, last), own, inside))
+        return out
 
-    def _sums(self, phi: Tensor) -> Tensor:
-        """(…, P*S) of rows (…, P*B)."""
-        phi = phi if self.weights is None else phi * self.weights
-        starts = np.cumsum(self.sizes) - self.sizes
-        runs = phi.shape[-1] * np.arange(phi.numel() // phi.shape[-1])  # one after another, each summed as it is alone
-        sums = np.add.reduceat(phi.flatten().numpy(), (runs[:, None] + starts).ravel())
-        return torch.from_numpy(sums).view(*phi.shape[:-1], -1)
+    def sums(self, phi: Callable[[slice], list[Tensor]]) -> Tensor:
+        """(…, P*S) sums over strata of what phi gives for a slice of rows: the values (…, rows) of P row functions."""
+        total: Any = 0.0
+        for rows, own, inside in self.slices:
+            values = torch.stack(phi(rows), dim=-2)
+            values = values if self.weights is None else values * self.weights[rows]
+            flat = values.flatten().numpy()
+            runs = values.shape[-1] * np.arange(
+                len(flat) // values.shape[-1]
+            )  # one after another, each summed as it is alone
+            sums = np.add.reduceat(flat, (runs[:, None] + np.cumsum(inside) - inside).ravel())
+            if len(self.slices) == 1:
+                total = sums
+                break
+            if isinstance(total, float):
+                total = np.zeros((len(runs), len(self.sizes)))
+            total[:, own] += sums.reshape(len(runs), -1)
+        return torch.from_numpy(total.astype(flat.dtype, copy=False)).view(*values.shape[:-2], -1)
 
-    def _of_rows(self, of_strata: Tensor) -> Tensor:
-        """(…, P*B) of what a row of each stratum has, (…, P*S)."""
-        rows = torch.from_numpy(np.repeat(of_strata.numpy(), self.sizes, axis=-1))
-        return rows if self.weights is None else rows * self.weights
-
-    def of_strata(self, w: Tensor, functions: int) -> tuple[Tensor, list[tuple[int, int]]]:
-        """(…, P, S) the weight of a row of each stratum in the gradient of w . F, and each stratum's first and past-last row."""
-        shares = super().spread(self.contrasts.vjp(w, None)).unflatten(-1, (functions, -1))
-        ends = np.cumsum(self.sizes[: shares.shape[-1]]).tolist()
-        return shares, list(zip([0, *ends], ends, strict=False))
+    def weights_of_rows(self, of_strata: Tensor) -> Iterator[tuple[slice, list[Tensor]]]:
+        """Each slice of rows, and the weights (…, rows) of its P row functions, from those of the strata (…, P*S)."""
+        shares = of_strata.unflatten(-1, (-1, len(self.sizes))).numpy()
+        for rows, own, inside in self.slices:
+            each = torch.from_numpy(np.repeat(shares[..., own], inside, axis=-1))
+            yield rows, list((each if self.weights is None else each * self.weights[rows]).unbind(-2))
 
 
 Reduction = DenseReduction | IndexedReduction

@@ -107,7 +107,7 @@ class Verbs(Batches):
             df = self.shards.sum(self._along(self._row_slopes(scores, batch, 1.0, None, None) * ds).sum(-1))
             if not self.m:
                 return df.unsqueeze(-1)
-        dphi = torch.cat([self._along(k.slope(scores, batch.targets) * ds) for k in self._functions], dim=-1)
+        dphi = self._phi(self._functions, scores, batch, lambda k, s, y, part: self._along(k.slope(s, y) * part), ds)
         memo = self._evaluate(scores, self._no_auxiliaries, batch)[1] if self._always else None
         reduce = batch.reduction
         if isinstance(reduce, IndexedReduction):
@@ -155,23 +155,24 @@ class Verbs(Batches):
         return evaluation, jacobian
 
     def _joint_jacobian(self, tape: Any, scores: Tensor, batch: Batch, which: Sequence[int] | None) -> Tensor:
-        """(..., n) gradients of a joint plan and a linear model, from one slope of each row function: of a whole table also
-        from one product with its rows for each, of a batch from one for all."""
-        slopes, reduce = [k.slope(scores, batch.targets) for k in self._functions], batch.reduction
+        """(..., n) gradients of a joint plan and a linear model, from slopes of the row functions: of a whole table also
+        from one product with the rows of each stratum, of a batch from one for all."""
+        functions, reduce, y = self._functions, batch.reduction, batch.targets
         rows = torch.eye(1 + self.m, dtype=self.dtype, device=scores.device)
         rows = rows if which is None else rows[list(which)]
         if isinstance(reduce, StratifiedReduction):
-            shares, bounds = reduce.of_strata(rows, len(slopes))
+            shares = reduce.vjp(rows).unflatten(-1, (len(functions), -1))
             used = shares.any(0).nonzero().tolist()
             if len(used) <= MOST_PARTS and reduce.weights is None:
-                parts = [tape.part(*bounds[s]).vjp(slopes[p][slice(*bounds[s])]) for p, s in used]
+                strata = [slice(int(end - size), int(end)) for end, size in zip(reduce.ends, reduce.sizes, strict=True)]
+                own = ((functions[p], strata[s]) for p, s in used)
+                parts = [tape.part(at.start, at.stop).vjp(k.slope(self._some(scores, at), y[at])) for k, at in own]
                 return self.shards.sum(shares[:, [p for p, _ in used], [s for _, s in used]] @ torch.stack(parts))
         if batch.seen is not None:
             rows[:, 1:] *= batch.seen
         out = []
         for some in rows.split(max(1, STACKED // scores.numel())):
-            pieces = reduce.vjp(some).split(batch.size, dim=-1)  # type: ignore[union-attr]
-            out.append(tape.vjp(sum(self._per_row(w) * s for w, s in zip(pieces, slopes, strict=True))))
+            out.append(tape.vjp(self._function_slopes(scores, batch, reduce.vjp(some))))  # type: ignore[union-attr]
         return self.shards.sum(torch.cat(out))
 
     def _at_once(self, tape: Any, scores: Tensor, batch: Batch, memo: Any) -> Tensor | None:
@@ -220,23 +221,49 @@ class Verbs(Batches):
         functions = self._true if true else self._functions
         memo: Any
         if self.joint is not None:
-            F, memo = batch.reduction.values(_joined([k.value(scores, y) for k in functions]))  # type: ignore[union-attr]
+            F, memo = batch.reduction.values(self._phi(functions, scores, batch))  # type: ignore[union-attr]
             g = F[..., 1:] if batch.seen is None else F[..., 1:] * batch.seen
             return Evaluation(F[..., 0], g, batch.seen), memo
         loss = self.loss.value(scores, y)
         f = self.shards.sum((batch.objective * loss).sum(-1))
-        parts = [loss if k is self.loss else k.value(scores, y) for k in functions]
+        of = lambda k, s, y: loss if k is self.loss and s is scores else k.value(s, y)  # noqa: E731
         if self.plan.beyond_means:
-            reduce = batch.reduction
-            means = f.new_zeros(*f.shape, 0) if reduce is None else reduce.means(torch.cat(parts, dim=-1))  # type: ignore[union-attr]
+            means = f.new_zeros(*f.shape, 0)
+            if batch.reduction is not None:
+                means = batch.reduction.means(self._phi(functions, scores, batch, of))  # type: ignore[union-attr]
             f, g, memo = quantities.value(self.plan, self.contrasts, batch, means, f, scores, z, true)
         elif batch.reduction is None:
             return Evaluation(f, f.new_zeros(*f.shape, 0)), None
         else:
-            g, memo = batch.reduction.values(_joined(parts))
+            g, memo = batch.reduction.values(self._phi(functions, scores, batch, of))
         if batch.seen is not None:
             g = g * batch.seen
         return Evaluation(f, g, batch.seen), memo
+
+    def _phi(
+        self,
+        functions: Sequence[Pointwise],
+        scores: Tensor,
+        batch: Batch,
+        of: Callable[..., Tensor] = lambda function, scores, targets: function.value(scores, targets),
+        *along: Tensor,
+    ) -> Tensor:
+        """What the batch's reduction takes of row functions: their values `of` each, (..., P*B), or the sums of these over strata.
+
+        of(function, scores, targets, *along): (..., B) of a slice of rows. along: more that is cut like the scores.
+        """
+        reduce, y = batch.reduction, self._per_run(scores, batch.targets)
+        if not isinstance(reduce, StratifiedReduction):
+            return _joined([of(k, scores, y, *along) for k in functions])
+
+        def values(rows: slice) -> list[Tensor]:
+            some, *more = (self._some(t, rows) for t in (scores, *along))
+            return [of(k, some, y[..., rows], *more) for k in functions]
+
+        return reduce.sums(values)
+
+    def _some(self, scores: Tensor, rows: slice) -> Tensor:
+        return scores[..., rows] if self.model.outputs == 1 else scores[..., rows, :]
 
     def _per_run(self, scores: Tensor, targets: Tensor) -> Tensor:
         """Targets (..., B) of each run, where all rows are one batch shared by a stack."""
@@ -273,12 +300,19 @@ class Verbs(Batches):
             return self._per_row(own) * self.loss.slope(scores, y)
         fixed = ones and memo is None and batch.seen is None
         weights = self._kept_weights(own, w, batch) if fixed else self._row_weights(own, w, batch, memo)
-        if self._loss_only:
+        if self._in_one(batch):
             return self._per_row(weights) * self.loss.slope(scores, y)
         return self._per_row(own) * self.loss.slope(scores, y) + self._function_slopes(scores, batch, weights)
 
     def _function_slopes(self, scores: Tensor, batch: Batch, weights: Tensor) -> Tensor:
-        """Slopes of the row functions, weighted: weights (..., P*B) -> like the scores."""
+        """Slopes of the row functions, weighted: weights (..., P*B), or (..., P*S) of strata -> like the scores."""
+        if isinstance(batch.reduction, StratifiedReduction):
+            sums: list[Any] = []
+            for rows, shares in batch.reduction.weights_of_rows(weights):
+                s, y = self._some(scores, rows), batch.targets[rows]
+                each = (self._per_row(w) * k.slope(s, y) for k, w in zip(self._functions, shares, strict=True))
+                sums.append(sum(each))
+            return sums[0] if len(sums) == 1 else torch.cat(sums, -1 if self.model.outputs == 1 else -2)
         pieces = weights.split(batch.targets.shape[-1], dim=-1) if len(self._functions) > 1 else (weights,)
         total: Any = None
         for function, piece in zip(self._functions, pieces, strict=True):
@@ -294,7 +328,11 @@ class Verbs(Batches):
             first = torch.as_tensor(own, dtype=w.dtype, device=w.device).expand(*w.shape[:-1], 1)
             return reduce.vjp(torch.cat([first, w], dim=-1), memo)  # type: ignore[union-attr]
         weights = reduce.vjp(w, memo)  # type: ignore[union-attr]
-        return own + weights if self._loss_only else weights
+        return own + weights if self._in_one(batch) else weights
+
+    def _in_one(self, batch: Batch) -> bool:
+        """Whether the loss is the only row function, so that its weights of f and g are added before its slopes are taken."""
+        return self._loss_only and not isinstance(batch.reduction, StratifiedReduction)
 
     def _kept_weights(self, own: float | Tensor, w: Tensor, batch: Batch) -> Tensor:
         """`_row_weights`, kept while w and the reduction are those of the call before: between dual updates."""
