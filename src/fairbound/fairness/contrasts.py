@@ -123,7 +123,7 @@ class Contrasts:
         """The sums (..., r) of some contrasts, and their terms (..., r, t) without coefficients, 0 where unused; NaN where a
         ratio divides by 0. q: (..., Q - R)."""
         rows = torch.as_tensor(contrasts, device=self.index.device)
-        memo = self.values(q)[1]
+        memo = None if self.linear else self.values(q)[1]
         q = self.extended(q)[0]
         index = self.index if memo is None or memo.compared is None else memo.compared
         chosen = index[..., rows, :]

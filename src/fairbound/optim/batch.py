@@ -32,9 +32,14 @@ class Batch:
     weight: Tensor | None
     rows: int
 
+    def weights(self, by_key: Tensor) -> Tensor:
+        """(B,) the rows' weights times those of their keys."""
+        found = by_key.take(self.keys)
+        return found if self.weight is None else found * self.weight
+
 
 class Keys:
-    """One number for the groups and the label of a row, and the plan's cells of each number.
+    """One number for the groups and the label of a row, and the plan's cells of each number (`table`, on the CPU).
 
     With one attribute the key is code * classes + label, where a code of -1 (missing) counts from the end of the table, as
     in Python; with several they are joined to one code first.
@@ -54,12 +59,20 @@ class Keys:
         codes = np.where(codes == np.array(self.sizes, dtype=np.int64), MISSING, codes)  # the last of each is missing
         repeated, labels = np.repeat(codes, classes, axis=0), np.tile(np.arange(classes), len(codes))
         self.table = torch.as_tensor(plan.cells(repeated, labels))
+        self.columns_of = [
+            self.table[:, [j for j, c in enumerate(plan.columns) if c.function == f]] for f in plan.functions
+        ]
         strides = np.cumprod([1, *shape[:0:-1]])[::-1].copy() if shape else np.zeros(0, dtype=np.int64)
         self.strides, self.ends = torch.as_tensor(strides * classes), torch.tensor(shape)
 
     def to(self, device: torch.device) -> None:
-        """Where keys are made, and looked up."""
-        self.table, self.strides, self.ends = (t.to(device) for t in (self.table, self.strides, self.ends))
+        """Where keys are made, and weights looked up."""
+        self.strides, self.ends = self.strides.to(device), self.ends.to(device)
+        self.columns_of = [table.to(device) for table in self.columns_of]
+
+    def weights(self, function: int, by_cell: Tensor) -> Tensor:
+        """(keys,) the weight of a row's number `function` of the plan: the sum of the weights (K + 1,) of its cells."""
+        return by_cell.take(self.columns_of[function]).sum(1)
 
     def read(self, scores: Tensor, targets: Any, group: Any, weight: Any, soft: bool, careful: bool) -> Batch:
         """The batch. careful: whether targets are compared with whole numbers too; their range is looked at always.
@@ -171,11 +184,6 @@ class Keys:
             else ""
         )
         raise DataError(f"targets must be {known}, got {float(y[row]):g} in row {row} of the batch.{hint}")
-
-
-def column_weights(table: Tensor, columns: Sequence[int], by_cell: Tensor) -> Tensor:
-    """(keys,) the sum over `columns` of the weights (K + 1,) of each key's cells."""
-    return by_cell.take(table[:, list(columns)]).sum(1)
 
 
 def class_names(classes: int | Sequence[Any] | None) -> tuple[Any, ...]:

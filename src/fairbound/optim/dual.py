@@ -29,16 +29,17 @@ from torch.nn import functional
 
 from fairbound.base.errors import FairboundError, OptionError
 from fairbound.fairness.builder import compile_plan
-from fairbound.fairness.contrasts import Contrasts, dual_scale, seen_contrasts
+from fairbound.fairness.contrasts import Contrasts, Memo, dual_scale, seen_contrasts
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import LOSSES, Pointwise, loss_named
 from fairbound.methods.alm import ALM
 from fairbound.methods.primal import decayed, positive
-from fairbound.optim.batch import Batch, Keys, class_names, column_weights, refuse_probabilities
+from fairbound.optim.batch import Batch, Keys, class_names, refuse_probabilities
 from fairbound.optim.means import Queue, RunningMeans, better, cells_behind, report_of, stated_values
 from fairbound.optim.rows import training_rows
 from fairbound.optim.state import DualReport, check_options, checked_state, not_finite
+from fairbound.optim.weighted import WeightedSum
 from fairbound.rows.groups import Groups, label_text
 
 FORMAT = 2
@@ -148,6 +149,7 @@ class Dual:
         statistics = [true, self._kinds] if both else [true]
         self._means = RunningMeans(self.plan, statistics, self._loss, self.memory, self._keys)
         self._contrasts = Contrasts(self.plan)
+        self._behind = torch.as_tensor(self.plan.cells_of)
         self._scale = torch.as_tensor(dual_scale(self.plan, self._kinds))
         self._state = self._fresh()
         self._place = torch.device("cpu"), torch.float32
@@ -202,8 +204,8 @@ class Dual:
 
         With several processes, as of the last update.
         """
-        kept = self._means.state
-        mean, rows = self._means.latest() if self._world() == 1 else (kept["mean"], kept["rows"])
+        means = self._means
+        mean, rows = means.latest() if self._world() == 1 else (means.state["mean"], means.state["rows"])
         texts = [n.text for n in self.plan.notions]
         return dict(zip(texts, stated_values(self.plan, self._contrasts, mean[:, 0], rows > 0), strict=True))
 
@@ -227,20 +229,19 @@ class Dual:
         constraints and groups.
         """
         batch = self._read(scores, targets, group, weight)
-        s, y, keys = batch.scores, batch.y, batch.keys
-        own = None if self._own is None else self._own.take(keys)
-        if batch.weight is not None:
-            own = batch.weight if own is None else own * batch.weight
+        s, y = batch.scores, batch.y
+        own = batch.weight if self._own is None else batch.weights(self._own)
         value = self._weighted_loss(s, y, own, batch.rows)
-        for kind, by_key in self._others:
-            part = by_key.take(keys)
-            part = part if batch.weight is None else part * batch.weight
-            value = value + torch.dot(part.div_(batch.rows), kind.value(s, y))
+        if self._others:
+            parts = [(kind, batch.weights(by_key)) for kind, by_key in self._others]
+            value = value + WeightedSum.apply(s, y, parts, batch.rows)
         if not self._usable(value, batch, observe):
             return torch.zeros((), dtype=s.dtype, device=s.device, requires_grad=True)
         if observe:
             self._means.queue.add(batch, self._state["k"])
-        return value + self._constant if self._constant else value
+        if self._constant:
+            value.detach().add_(self._constant)  # no node of autograd for what has no slope
+        return value
 
     def _weighted_loss(self, s: Tensor, y: Tensor, own: Tensor | None, rows: int) -> Tensor:
         """() the sum of the rows' losses, each times its weight `own` (B,), over `rows`."""
@@ -257,10 +258,9 @@ class Dual:
         if self._usable(self._weighted_loss(batch.scores, batch.y, batch.weight, batch.rows), batch, True):
             self._means.queue.add(batch, self._state["k"])
 
-    @torch.no_grad()
     def step(self) -> None:
         """Close an optimiser step; every `dual_every` of them moves the multipliers."""
-        s, world = self._state, self._world()
+        s, world = self._state, self._world() if self.distributed else 1
         if world == 1 and s["calls"] == s["calls_at_step"]:
             raise FairboundError(
                 "Dual.step() was called without a batch since the last step(); call loss(scores, "
@@ -299,7 +299,7 @@ class Dual:
         if self.nonfinite == "skip":
             state["skipped"] += 1
             return False
-        names, groups = self.plan.touched(self._keys.table[batch.keys[bad]].flatten().tolist())
+        names, groups = self.plan.touched(self._keys.table[batch.keys[bad].cpu()].flatten().tolist())
         raise not_finite(int(bad.sum()), len(s), state["calls"], names, groups)
 
     # -- multipliers --------------------------------------------------------------------------------------------
@@ -308,6 +308,7 @@ class Dual:
         together = self.distributed and distributed.is_available() and distributed.is_initialized()
         return distributed.get_world_size() if together else 1
 
+    @torch.no_grad()
     def _update(self, world: int) -> None:
         """y <- [y + eta g]_+, w = [y + rho g]_+ for the contrasts whose groups all had rows since the last update."""
         s, config = self._state, self.config
@@ -315,7 +316,7 @@ class Dual:
         mean, rows = self._means.state["mean"], self._means.state["rows"]
         s["weighed"], s["processes"] = s["k"], world
         slower = decayed(s["k"], config.decay_steps, config.decay)
-        g, _ = self._contrasts.values(mean[:, -1])
+        g, memo = self._contrasts.values(mean[:, -1])
         move = self._scale * g
         y = (s["multipliers"] + config.dual_step_size * slower * move).clamp_(0, config.multiplier_bound)
         if fresh is not None:
@@ -325,26 +326,25 @@ class Dual:
         now = stated_values(self.plan, self._contrasts, mean[:, 0], rows > 0)
         best = [better(b, *pair) for b, *pair in zip(self.plan.notions, s["smallest"].tolist(), now, strict=True)]
         s["smallest"] = torch.tensor(best, dtype=torch.float64)
-        self._weigh()
+        self._weigh(memo)
 
-    def _weigh(self) -> None:
+    def _weigh(self, memo: Memo | None) -> None:
         """Weights of a row's loss, and of each other row function, by its key; and the constant -w . bounds.
 
         A contrast whose rarest cell has a fraction of a row per step enters with that fraction of its weight, so that
-        no row weighs more than w.
+        no row weighs more than w. memo: of the contrasts at the running means.
         """
         s, means = self._state, self._means.state
         self._own, self._others, self._constant = None, [], 0.0
         if not bool(s["w"].any()):
             return
-        memo = self._contrasts.values(means["mean"][:, -1])[1]
-        often = torch.cat([(means["rows"] / s["weighed"]).clamp_max(1), means["rows"].new_ones(1)])
-        w = s["w"] * often[cells_behind(self.plan, self._contrasts, memo)].amin(-1)
+        often = functional.pad((means["rows"] / s["weighed"]).clamp_max(1), (0, 1), value=1.0)
+        w = s["w"] * often[self._behind if memo is None else cells_behind(self.plan, self._contrasts, memo)].amin(-1)
         share = means["mass"] / means["total_rows"]
         v = torch.where(share > 0, self._contrasts.vjp(w, memo) / share.clamp_min(1e-300), 0.0)
-        by_cell = torch.cat([v, v.new_zeros(1)]).to(*self._place)
-        for kind, columns in zip(self._kinds, self._means.columns_of, strict=True):
-            by_key = column_weights(self._keys.table, columns, by_cell)
+        by_cell = functional.pad(v, (0, 1)).to(*self._place)
+        for number, kind in enumerate(self._kinds):
+            by_key = self._keys.weights(number, by_cell)
             if kind is self._loss:
                 self._own = by_key + (1 if self._own is None else self._own)
             else:
@@ -358,7 +358,7 @@ class Dual:
         self._place = place, dtype or self._place[1]
         self._keys.to(place)
         self._means.queue.to(place)
-        self._weigh()
+        self._weigh(self._contrasts.values(self._means.state["mean"][:, -1])[1])
         return self
 
     # -- checkpoints --------------------------------------------------------------------------------------------

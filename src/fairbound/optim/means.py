@@ -9,6 +9,7 @@ ratios. A cell without a row keeps its mean.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,19 +57,19 @@ class Queue:
         self.keys = [k.to(device) for k in self.keys]
         self.weights = [None if w is None else w.to(device) for w in self.weights]
 
-    def joined(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor]:
-        """All rows: scores (N,) or (N, k), keys (N,), weights (N,) or None, number of the batch (N,), and rows that came in
-        later steps (N,)."""
-        entries, steps = np.array([len(k) for k in self.keys]), np.array(self.steps)
-        until = np.cumsum(self.sizes)
-        age = self.rows - until[np.searchsorted(steps, steps, side="right") - 1]
-        per_row = torch.as_tensor(np.repeat(np.stack([np.arange(len(entries)), age]), entries, axis=1))
-        number, later = per_row.to(self.keys[0].device)
+    def joined(self) -> tuple[Tensor, np.ndarray, np.ndarray | None, np.ndarray]:
+        """All rows, on the CPU: scores (N,) or (N, k), keys (N,), weights (N,) or None, and the batch's number (N,)."""
         weight = None
         if any(w is not None for w in self.weights):
             pairs = zip(self.weights, self.scores, strict=True)
-            weight = torch.cat([s.new_ones(len(s)) if w is None else w for w, s in pairs])
-        return torch.cat(self.scores), torch.cat(self.keys), weight, number, later
+            weight = torch.cat([s.new_ones(len(s)) if w is None else w for w, s in pairs]).cpu().double().numpy()
+        number = np.arange(len(self.keys)).repeat([len(k) for k in self.keys])
+        return torch.cat(self.scores).cpu(), torch.cat(self.keys).cpu().numpy(), weight, number
+
+    def ages(self) -> np.ndarray:
+        """How many rows came in later steps than each batch."""
+        steps, until = np.array(self.steps), np.cumsum(self.sizes)
+        return self.rows - until[np.searchsorted(steps, steps, side="right") - 1]
 
     def plain(self) -> dict[str, Any]:
         """Lists of CPU tensors and numbers."""
@@ -127,7 +128,10 @@ class RunningMeans:
 
     def __init__(self, plan: Plan, statistics: list[list[Pointwise]], loss: Pointwise, memory: float, keys: Keys):
         self.plan, self.statistics, self.loss, self.memory, self.keys = plan, statistics, loss, memory, keys
-        self.columns_of = [[j for j, c in enumerate(plan.columns) if c.function == f] for f in plan.functions]
+        self._cells, self._labels = keys.table.numpy(), np.arange(keys.n, dtype=np.float32) % keys.classes
+        self._kinds = [kind for kinds in statistics for kind in kinds]
+        several = [plan.functions.index(c.function) for c in plan.columns] if len(plan.functions) > 1 else [0]
+        self._sums_of = [[1 + slot * len(plan.functions) + f for f in several] for slot in range(len(statistics))]
         self.state, self.queue = self.fresh(), Queue()
 
     def fresh(self) -> dict[str, Any]:
@@ -151,29 +155,42 @@ class RunningMeans:
     @torch.no_grad()
     def counted(self, world: int = 1) -> tuple[Tensor, Tensor]:
         """window and tally with the queue added; the state stays as it is."""
-        s, queue, k = self.state, self.queue, self.plan.n_cells
+        s, queue = self.state, self.queue
         if not queue.rows:
             return s["window"].clone(), s["tally"].clone()
-        scores, keys, weight, batch, age = queue.joined()
-        y, cells = torch.remainder(keys, self.keys.classes).to(scores.dtype), self.keys.table[keys]
-        dtype = _exact(scores.device)
-        entries = torch.ones(*cells.shape, 1 + len(self.statistics), dtype=dtype, device=scores.device)
-        for slot, kinds in enumerate(self.statistics, start=1):
-            for kind, columns in zip(kinds, self.columns_of, strict=True):
-                entries[:, columns, slot] = kind.value(scores, y).to(dtype).unsqueeze(1)
-        if weight is not None:
-            entries *= weight.to(dtype).view(-1, 1, 1)
-        mass = entries[..., 0].flatten().clone()
-        entries *= torch.exp(age.to(dtype) * (-world / self.memory)).view(-1, 1, 1)
-        sums = entries.new_zeros(k + 1, entries.shape[-1]).index_add_(0, cells.flatten(), entries.flatten(0, 1))
-        known = cells if weight is None else torch.where(weight.unsqueeze(1) > 0, cells, k)
-        met = torch.zeros(len(queue.steps), k + 1, dtype=torch.bool, device=cells.device)
-        met[batch.unsqueeze(1), known] = True
-        rows, batches = torch.bincount(known.flatten(), minlength=k + 1), met.sum(0)
-        masses = entries.new_zeros(k + 1).index_add_(0, cells.flatten(), mass)
-        tally = torch.stack([rows.to(dtype), (len(queue.steps) - batches).to(dtype), masses], dim=1)
+        scores, keys, weight, batch = queue.joined()
+        y = torch.as_tensor(self._labels[keys], dtype=scores.dtype)
+        per_row: list[np.ndarray | None] = [weight]
+        for kind in self._kinds:
+            values = kind.value(scores, y).double().numpy()
+            per_row.append(values if weight is None else values * weight)
+        width = self.keys.n + self.keys.classes  # keys begin at minus the number of classes
+        place = batch * width + keys + self.keys.classes
+        place, counts, sums = summed(place, None if weight is None else weight > 0, per_row)
+        number, key = np.divmod(place, width)
+        cells = self._cells[key - self.keys.classes]
+        fading = np.exp(queue.ages() * (-world / self.memory))[number]
+        window, tally = np.empty((self.plan.n_cells, 1 + len(self._sums_of))), np.empty((self.plan.n_cells, 3))
+        window[:, 0] = self._by_cell(cells, fading * sums[0])
+        for slot, columns in enumerate(self._sums_of, start=1):
+            window[:, slot] = self._by_cell(cells, *(fading * sums[j] for j in columns))
+        tally[:, 0] = self._by_cell(cells, counts)
+        tally[:, 1] = len(queue.steps) - self._batches_with(number, cells, counts)
+        tally[:, 2] = tally[:, 0] if weight is None else self._by_cell(cells, sums[0])
         kept = math.exp(-queue.rows * world / self.memory)
-        return s["window"] * kept + sums[:k].cpu().double(), s["tally"] + tally[:k].cpu().double()
+        return s["window"] * kept + torch.from_numpy(window), s["tally"] + torch.from_numpy(tally)
+
+    def _by_cell(self, cells: np.ndarray, *numbers: np.ndarray) -> np.ndarray:
+        """(K,) sums over cells (P, columns) of numbers (P,): one for all columns, or one for each."""
+        each = np.repeat(numbers[0], cells.shape[1]) if len(numbers) == 1 else np.stack(numbers, axis=1).ravel()
+        return np.bincount(cells.ravel(), each, minlength=self.plan.n_cells + 1)[:-1]
+
+    def _batches_with(self, number: np.ndarray, cells: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """(K,) in how many batches each cell has a row; number, counts: (P,), of the batches and of rows; cells: (P, columns)."""
+        some = slice(None) if counts.all() else counts > 0
+        met = np.zeros((int(number[-1]) + 1, self.plan.n_cells + 1), dtype=bool)
+        met[number[some, None], cells[some]] = True
+        return np.count_nonzero(met[:, :-1], axis=0)
 
     def latest(self) -> tuple[Tensor, Tensor]:
         """(K, S) means and (K,) rows seen, with what this process has seen since the last update."""
@@ -193,15 +210,14 @@ class RunningMeans:
         """Bring mean, weight, rows and lacked up to date, over all processes; (K,) rows since the last update."""
         s = self.state
         self._empty(world)
-        totals = torch.tensor([s["window_rows"], s["window_batches"]], dtype=torch.float64)
-        window, tally = s["window"], s["tally"]
+        window, tally, rows, batches = s["window"], s["tally"], s["window_rows"], s["window_batches"]
         if world > 1:
-            parts = (window, tally, totals)
+            parts = (window, tally, torch.tensor([rows, batches], dtype=torch.float64))
             joint = torch.cat([p.flatten() for p in parts]).to(device, _exact(device))
             distributed.all_reduce(joint)
             flat = joint.cpu().double().split([p.numel() for p in parts])
             window, tally, totals = (f.view_as(p) for f, p in zip(flat, parts, strict=True))
-        rows, batches = (int(t) for t in totals.tolist())
+            rows, batches = (int(t) for t in totals.tolist())
         s["mean"], s["weight"] = self._joined(window, rows)
         s["rows"], s["lacked"], s["mass"] = (
             before + more for before, more in zip((s["rows"], s["lacked"], s["mass"]), tally.T, strict=True)
@@ -230,6 +246,25 @@ class RunningMeans:
 def _exact(device: torch.device) -> torch.dtype:
     """The dtype of sums: float64 where the device has it."""
     return torch.float32 if device.type == "mps" else torch.float64
+
+
+def summed(
+    place: np.ndarray, known: np.ndarray | None, per_row: Sequence[np.ndarray | None]
+) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Sums over the rows of each place. place: (N,) >= 0; known: (N,) which rows count, None for all; per_row: (N,) numbers of
+    the rows, None for ones.
+
+    Returns: the P places that occur, how many rows of each count (P,), and the sums (P,) of each of `per_row`.
+    """
+    if int(place.max()) > 4 * len(place) + 1024:  # too many empty places to go through
+        occurring, place = np.unique(place, return_inverse=True)
+        ones = np.bincount(place)
+        kept = np.arange(len(ones))
+    else:
+        ones = np.bincount(place)
+        occurring = kept = np.flatnonzero(ones)
+    counts = ones if known is None else np.bincount(place[known], minlength=len(ones))
+    return occurring, counts[kept], [(ones if v is None else np.bincount(place, v))[kept] for v in per_row]
 
 
 def stated_values(plan: Plan, contrasts: Contrasts, q: Tensor, seen: Tensor) -> list[float]:

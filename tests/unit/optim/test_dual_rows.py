@@ -58,6 +58,14 @@ def test_a_weight_of_two_is_the_row_twice():
     assert float(f) + constant == pytest.approx((float(g) + constant) * share, abs=1e-9)
 
 
+def test_rows_of_weight_zero_are_rows_that_a_batch_lacks():
+    made = dual(group_names=["a", "b"])
+    for weight in ([1, 1, 0], [1, 1, 1]):
+        made.observe(torch.tensor([1.0, -1.0, 1.0]), [1, 0, 1], [0, 0, 1], weight=weight)
+        made.step()
+    assert made.report().lacking["b"] == 1 and made.report().unmeasured == ()
+
+
 def test_a_batch_of_equal_weights_is_one_without():
     s, y, group = rows()
     one, two = settled(dual(), s, y, group), settled(dual(), s, y, group, weight=torch.ones(N))

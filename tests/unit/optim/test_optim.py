@@ -18,9 +18,12 @@ from fairbound.base.errors import (
     NonFiniteError,
     OptionError,
 )
+from fairbound.fairness.pointwise import class_error, loss_named
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.optim import Dual
+from fairbound.optim.means import summed
+from fairbound.optim.weighted import WeightedSum
 from fairbound.rows.groups import Groups
 
 N = 240
@@ -69,6 +72,37 @@ def test_value_and_gradient_are_those_of_the_problem_with_the_same_weights(state
     torch.testing.assert_close(value.detach(), at.f + dual.weights @ at.g, rtol=1e-9, atol=1e-9)
     full = problem.stated_values(problem.evaluate(x.detach()))
     assert list(dual.values().values()) == pytest.approx([float(v) for v in full], abs=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_slope_of_a_weighted_sum_may_be_differentiated_again(classes):
+    made = torch.Generator().manual_seed(0)
+    s = torch.randn(7, *([3] if classes == 3 else []), generator=made, dtype=torch.float64, requires_grad=True)
+    y, loss = torch.arange(7) % classes, loss_named("cross_entropy" if classes == 3 else "logistic", classes - 1)
+    w = torch.rand(2, 7, generator=made, dtype=torch.float64)
+    kinds = [class_error("sigmoid", 2.0, loss), class_error("sigmoid", 3.0, loss)]
+    parts = list(zip(kinds, w, strict=True))
+    plain = sum(w @ kind.value(s, y) for kind, w in parts) / 5
+    torch.testing.assert_close(WeightedSum.apply(s, y, parts, 5), plain)
+
+    def value(s):
+        return WeightedSum.apply(s, y, parts, 5)
+
+    assert torch.autograd.gradcheck(value, s) and torch.autograd.gradgradcheck(value, s)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_by_place_are_those_of_a_loop(weighted):
+    rng = np.random.default_rng(0)
+    for places in (5, 10**9):  # counted in a table, and sorted
+        place = rng.choice(rng.integers(0, places, 6), 40)
+        numbers, known = rng.normal(size=40), rng.random(40) < 0.5
+        occurring, counts, (ones, sums) = summed(place, known if weighted else None, [None, numbers])
+        assert occurring.tolist() == sorted(set(place.tolist()))
+        for p, count, one, total in zip(occurring, counts, ones, sums, strict=True):
+            here = place == p
+            assert count == (here & known).sum() if weighted else here.sum()
+            assert one == here.sum() and total == pytest.approx(numbers[here].sum(), abs=1e-12)
 
 
 def test_any_function_of_scores_and_targets_is_a_loss_and_autograd_follows_it():
