@@ -68,19 +68,17 @@ class RowShares:
     def _pulled(self, dmeans: list[Tensor], memo: tuple) -> tuple[Tensor, Tensor]:
         """Of dq (..., S, P) of each mean: the gradients in the scores (..., B) and in the thresholds (..., P)."""
         away, W = memo
+        used = None
+        if away.dim() == 2:  # few thresholds matter, as for one constraint: slopes of no others are computed
+            used = sum(d.abs().amax(0) for d in dmeans).nonzero().flatten()
+            away, dmeans = away[used], [d[:, used] for d in dmeans]
         slopes = (self.step.slope(away),) if self.whole else self.step.slopes(away)
-        ds: Any = 0
-        dt: Any = 0
-        for d, slope in zip(dmeans, slopes, strict=True):
-            used = d.flatten(0, -2).abs().amax(0).nonzero().flatten() if d.dim() == 2 else None
-            if used is not None and len(used) < d.shape[-1]:  # few thresholds matter, as for one constraint
-                part = (d[:, used].T @ W) * slope[used]
-                dt = dt + torch.zeros_like(d[0]).index_copy(0, used, part.sum(-1))
-            else:
-                part = (d.transpose(-1, -2) @ W) * slope
-                dt = dt + part.sum(-1)
-            ds = ds + part.sum(-2)
-        return ds, -dt
+        parts = [(d.transpose(-1, -2) @ W).mul_(slope) for d, slope in zip(dmeans, slopes, strict=True)]
+        part = parts[0] if self.whole else parts[0].add_(parts[1])
+        dt = -part.sum(-1)
+        if used is not None:
+            dt = dt.new_zeros(memo[0].shape[0]).index_copy_(0, used, dt)
+        return part.sum(-2), dt
 
     def _rows(self, memo: tuple) -> tuple[Tensor, Tensor]:
         """(R, B) slopes of every mean of scores (B,) in the scores, and their sums (R,), minus those in its threshold."""

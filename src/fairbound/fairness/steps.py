@@ -59,15 +59,15 @@ class Clip:
         return (self.sharpness * x).add_(0.5).clamp_(0, 1)
 
     def slope(self, x: Tensor) -> Tensor:
-        return ((self.sharpness * x).abs_() < 0.5).to(x.dtype).mul_(self.sharpness)
+        return (x.abs() < 0.5 / self.sharpness).to(x.dtype).mul_(self.sharpness)
 
     def parts(self, x: Tensor) -> tuple[Tensor, Tensor]:
         t = self.sharpness * x
         return (t + 0.5).clamp_min_(0), (t - 0.5).clamp_min_(0)
 
     def slopes(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        t = self.sharpness * x
-        return (t >= -0.5).to(x.dtype) * self.sharpness, (t >= 0.5).to(x.dtype) * self.sharpness
+        edge = 0.5 / self.sharpness
+        return tuple((x >= end).to(x.dtype).mul_(self.sharpness) for end in (-edge, edge))  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)

@@ -131,11 +131,10 @@ class Verbs(Batches):
             jacobian = self._joint_jacobian(tape, scores, batch, which)
             check_finite(jacobian, lambda: self._explain(scores, batch))
             return evaluation, jacobian
-        own = self._at_once(tape, scores, batch, memo) if x.dim() == 1 else None
+        own = self._at_once(tape, scores, batch, memo, which) if x.dim() == 1 else None
         if own is not None:
-            jacobian = own if which is None else own[list(which)]
-            check_finite(jacobian, lambda: self._explain(scores, batch))
-            return evaluation, jacobian
+            check_finite(own, lambda: self._explain(scores, batch))
+            return evaluation, own
         zero = scores.new_zeros(*evaluation.g.shape)
         w0 = torch.ones((*x.shape[:-1], 1), dtype=self.dtype, device=x.device) if x.dim() > 1 else 1.0
         made: dict[int, Tensor] = {}
@@ -175,9 +174,11 @@ class Verbs(Batches):
             out.append(tape.vjp(self._function_slopes(scores, batch, reduce.vjp(some))))  # type: ignore[union-attr]
         return self.shards.sum(torch.cat(out))
 
-    def _at_once(self, tape: Any, scores: Tensor, batch: Batch, memo: Any) -> Tensor | None:
-        """(1 + m, n) gradients where all constraints are contrasts of one statistic that knows all its slopes at once, and of
-        auxiliary variables; None for others."""
+    def _at_once(
+        self, tape: Any, scores: Tensor, batch: Batch, memo: Any, which: Sequence[int] | None
+    ) -> Tensor | None:
+        """(1 + m, n) gradients, or the rows `which` of them, where all constraints are contrasts of one statistic that knows all
+        its slopes at once, and of auxiliary variables; None for others."""
         plan = self.plan
         single = len(plan.statistics) == 1 and hasattr(plan.statistics[0], "basis") and not plan.combinations
         linear = isinstance(self.model, MLP) and not self.model.hidden
@@ -187,7 +188,8 @@ class Verbs(Batches):
         ):
             return None
         rows, of_auxiliaries, mix = plan.statistics[0].basis(memo.statistics[0])  # type: ignore[attr-defined]
-        w = torch.eye(self.m, dtype=scores.dtype, device=scores.device)
+        asked = list(range(1 + self.m) if which is None else which)
+        w = torch.eye(1 + self.m, dtype=scores.dtype, device=scores.device)[asked, 1:]  # the objective has a row of 0
         w = w if batch.seen is None else w * batch.seen
         dq = self.contrasts.vjp(w, None)[:, plan.n_cells + 1 :]
         dq, dz = dq[:, : len(mix)] @ mix, dq[:, len(mix) :]
@@ -195,8 +197,10 @@ class Verbs(Batches):
         dq, rows = dq[:, some], rows[some]
         if of_auxiliaries is not None:
             dz = dz + dq @ of_auxiliaries[some]
-        f = self._gradient(tape, scores, batch, 1.0, None, memo)
-        return torch.cat([f.unsqueeze(0), torch.cat([dq @ tape.vjp(rows), dz], -1)])
+        out = torch.cat([dq @ tape.vjp(rows), dz], -1)
+        if 0 in asked:
+            out[asked.index(0)] = self._gradient(tape, scores, batch, 1.0, None, memo)
+        return out
 
     @cached_property
     def _mirrored(self) -> dict[int, int]:

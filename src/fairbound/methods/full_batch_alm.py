@@ -141,7 +141,8 @@ class FullBatchALM(Method[FullBatchALMState]):
         """The least-squares multipliers (m,) at x, of the bounds that it does not meet with room, and the offsets (m,)."""
         everything = draws("full", 0, sampling="full")
         sharp = problem.sharpened(self.sharpness[0])
-        g, surrogate = self._driving(problem, sharp, x, everything).g, sharp.values(x, everything).g
+        e, trained = self._both(problem, sharp, x, everything)
+        g, surrogate = e.g, trained.g
         y = least_squares_multipliers(sharp, x, everything, nearly_active(problem, g))[0]
         return y.clamp_max(self.multiplier_bound), g - surrogate
 
@@ -154,7 +155,8 @@ class FullBatchALM(Method[FullBatchALMState]):
         rho, y, margin = self.penalty * problem.dual_scale, state["multipliers"], state["margin"]
         offset = state["offset"]
         if k and self._stage(k - 1) != stage:
-            offset = self._driving(problem, sharp, x, everything).g - sharp.values(x, everything).g
+            e, trained = self._both(problem, sharp, x, everything)
+            offset = e.g - trained.g
 
         def lagrangian(at: Tensor) -> tuple[float, Tensor]:
             weight = lambda e: (y + rho * (e.g + offset + margin)).clamp_min(0)  # noqa: E731
@@ -163,7 +165,7 @@ class FullBatchALM(Method[FullBatchALMState]):
             return float(e.f) + float((weight(e).square() / (2 * rho)).sum()), slope
 
         x.copy_(_minimised(lagrangian, x, problem.curvature(), self.iterations))
-        e, trained = self._driving(problem, sharp, x, everything), sharp.values(x, everything)
+        e, trained = self._both(problem, sharp, x, everything)
         y = (y + rho * (e.g + margin)).clamp(0, self.multiplier_bound)
         out: dict[str, Any] = {"multipliers": y, "offset": e.g - trained.g}
         if not last:
@@ -178,9 +180,10 @@ class FullBatchALM(Method[FullBatchALMState]):
         out["halted"] = out.get("idle", 0) >= self.patience or k + 1 >= self.rounds
         return out
 
-    def _driving(self, problem: Problem, sharp: Problem, x: Tensor, batch: Any) -> Evaluation:
-        """What multipliers follow at x (n,): the metric, or its surrogates of now."""
-        return problem.values(x, batch, true=True) if self.dual_values == "true" else sharp.values(x, batch)
+    def _both(self, problem: Problem, sharp: Problem, x: Tensor, batch: Any) -> tuple[Evaluation, Evaluation]:
+        """At x (n,) what multipliers follow, the metric or its surrogates of now, and these surrogates."""
+        trained = sharp.values(x, batch)
+        return (problem.values(x, batch, true=True) if self.dual_values == "true" else trained), trained
 
 
 def _runs(problem: Problem, x: Tensor, draws: Draws) -> list[tuple[Problem, Tensor, Draws]]:

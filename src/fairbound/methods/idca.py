@@ -70,8 +70,10 @@ class IDCA(Method[IDCAState]):
     residuals: whether the residual is computed, at one call of the Jacobian a step.
     """
 
-    inner: Any = field(default_factory=lambda: FullBatchALM(dual_values="surrogate", sharpness=(1.0,), iterations=10))
-    inner_steps: int = 2
+    inner: Any = field(
+        default_factory=lambda: FullBatchALM(dual_values="surrogate", sharpness=(1.0,), iterations=30, penalty=3.0)
+    )
+    inner_steps: int = 1
     most_steps: int = 12
     room: float = 2e-3
     proximal: float = 0.0

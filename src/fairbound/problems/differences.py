@@ -141,11 +141,17 @@ class Linearised(Wrapper):
             lower = self.lower.jacobian(self._at(x), batch, which)[1]
         return self._over(evaluation, x, batch), rows - lower
 
+    def sharpened(self, factor: float) -> Problem:
+        """The model of the inner problem with surrogates `factor` times as steep, at the same centre."""
+        return self if factor == 1 else Linearised(self.inner.sharpened(factor), self.centre)
+
     def _kept(self, batch: Any) -> tuple[Evaluation, Tensor] | None:
-        """Values and gradients of the minus part at the centre (n,), of a batch that comes again; None at its first call."""
+        """Values and gradients of the minus part at the centre (n,), of all rows or of a batch that comes again; None at the
+        first call of another one."""
         if self._tangents is not None and self._tangents[0] is batch:
             return self._tangents[1:]
-        if self._last is not batch or self.centre.dim() > 1:
+        everything = getattr(batch, "rows", batch) is None
+        if (self._last is not batch and not everything) or self.centre.dim() > 1:
             self._last = batch
             return None
         self._tangents = (batch, *self.lower.jacobian(self.centre, batch))
