@@ -22,6 +22,7 @@ from fairbound.fairness.areas import Comparisons
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.notions.auc import AUCParity
 from fairbound.fairness.row_saddle import PairSums
+from fairbound.subproblems.quadratic_set import QuadraticSet
 from fairbound.rows.groups import Groups, cross
 from fairbound.rows.labels import read_targets
 from fairbound.rows.moments import Moments
@@ -46,6 +47,8 @@ class LinearAUC:
     """The program of one bound on rows of which only the moments are kept.
 
     bound: an `auc_parity` over one set of attributes; its surrogate must be quadratic, its c1 is that of the objective too.
+    quadratics: A (m, d, d), b (m, d) and c (m,) of the surrogates w'Aw + b'w + c of the m differences, with 1/2 itself where an
+        area is compared with it (`solve` compares with the pairs of one set, whose area is 1/2).
     moments: of cells label * (G + 1) + group, with group G for rows whose group is not known, as `moments_of` gives them.
     Raises: EmptyGroupError for a group without the rows that the bound needs; OptionError for another bound.
     """
@@ -70,6 +73,8 @@ class LinearAUC:
         b = np.concatenate([parts[0][1], parts[1][1] + parts[2][1]])
         self._c = np.r_[c1, np.full(len(found), 2 * c1 - 1)]
         self.names = [found.name(i) for i in range(len(found))]
+        alone = stated.kind in ("group", "positive", "negative")  # compared with 1/2, not with pairs of one set
+        self.quadratics = (*parts[1], np.full(len(found), c1 - 0.5)) if alone else (A[1:], b[1:], self._c[1:])
         self._program = QuadraticProgram(A, b, self._c)
 
     @classmethod
@@ -94,6 +99,17 @@ class LinearAUC:
             self._c - np.r_[0.0, np.full(len(self.names), kappa)], None if start is None else start.multipliers
         )
         return LinearScores(found.x, found.f, found.g + kappa, found.multipliers, found.gap, kappa)
+
+
+def quadratic_set(bound: str | AUCParity, features: Any, y: Any, sensitive_features: Any, kappa: float) -> QuadraticSet:
+    """The weights w of linear scores w.x whose quadratic surrogate of `bound` is at most kappa >= 0 in both directions; what
+    follows w in x, such as an intercept, is free. Rows as in `LinearAUC.of`.
+
+    Source: He, Huang, Yao, Lin (2026), (102), (105), (107).
+    """
+    program = LinearAUC.of(bound, features, y, sensitive_features)
+    A, b, c = program.quadratics
+    return QuadraticSet(A, b, c - kappa)
 
 
 def pair_sums(bound: str | AUCParity, occurring: Occurring, kappa: float) -> PairSums:

@@ -21,12 +21,14 @@ from fairbound.methods.idca import IDCA
 from fairbound.methods.method import Method, State
 from fairbound.methods.multiplier_model import MultiplierModel
 from fairbound.methods.plada import PLADA
+from fairbound.methods.projected_gradient import ProjectedGradient
 from fairbound.methods.proximal_point import ProximalPoint
 from fairbound.methods.proxy_lagrangian import ProxyLagrangian
 from fairbound.methods.sfls import SFLS
 from fairbound.methods.sgd import SGD
 from fairbound.methods.sgd_correlation import SGDCorrelation
 from fairbound.methods.sgd_fairret import SGDFairret
+from fairbound.methods.sgd_max_penalty import SGDMaxPenalty
 from fairbound.methods.smd import SMD
 from fairbound.methods.ssg import SSG
 from fairbound.methods.ssl_alm import SSLALM
@@ -51,10 +53,12 @@ __all__ = [
     "FullBatchALM",
     "Method",
     "MultiplierModel",
+    "ProjectedGradient",
     "ProximalPoint",
     "ProxyLagrangian",
     "SGDCorrelation",
     "SGDFairret",
+    "SGDMaxPenalty",
     "State",
     "StochasticGhost",
     "SwitchingSubgradient",
@@ -71,6 +75,8 @@ METHODS: dict[str, type[Any]] = {
         SGD,
         SGDFairret,
         SGDCorrelation,
+        SGDMaxPenalty,
+        ProjectedGradient,
         ProxyLagrangian,
         SFLS,
         SMD,

@@ -12,6 +12,7 @@ for Newton's method under bounds.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,11 +64,17 @@ class QuadraticProgram:
         self._A = self._basis.T @ A[1:] @ self._basis
         self._b, self._c = b @ self._basis, np.asarray(c, dtype=np.float64)
 
-    def solve(self, c: np.ndarray | None = None, start: np.ndarray | None = None) -> QuadraticSolution:
-        """The optimum, with other constants c (1 + m,) where given, from multipliers `start` (m,).
+    def solve(
+        self, c: np.ndarray | None = None, start: np.ndarray | None = None, slope: np.ndarray | None = None
+    ) -> QuadraticSolution:
+        """The optimum, with other constants c (1 + m,) or another b_0, slope (d,), where given, from multipliers `start` (m,).
 
         Raises: SubproblemError where no point meets all constraints, or Newton's method does not end.
         """
+        if slope is not None:
+            other = copy(self)
+            other._b = np.concatenate([(slope @ self._basis)[None], self._b[1:]])
+            return other.solve(c, start)
         c = self._c if c is None else np.asarray(c, dtype=np.float64)
         y = np.zeros(len(self._A)) if start is None else np.maximum(start, 0.0)
         at = self._at(y, c)
