@@ -30,10 +30,12 @@ from fairbound.methods import (
     ConEx,
     FullBatchALM,
     MultiplierModel,
+    ProjectedGradient,
     ProximalPoint,
     ProxyLagrangian,
     SGDCorrelation,
     SGDFairret,
+    SGDMaxPenalty,
     StochasticGhost,
     SwitchingSubgradient,
 )
@@ -100,6 +102,15 @@ CASES = {
         refuses=tuple(PROBLEMS),
     ),
     "sgd_correlation": Case(SGDCorrelation(), 0.1, constrained=False, refuses=tuple(PROBLEMS)),
+    "sgd_max_penalty": Case(
+        SGDMaxPenalty(step_size=0.2, strength=0.0, decay=0.5, decay_steps=100.0),
+        0.2 / (1 + STEPS / 100) ** 0.5,
+        constrained=False,
+    ),
+    # on all rows, in the sets alone
+    "projected_gradient": Case(
+        ProjectedGradient(), 1e-3, constrained=False, claims_no_optimum=KINKS, solves=(*PROBLEMS, "convex_fair")
+    ),
     "proxy_lagrangian": Case(
         ProxyLagrangian(step_size=0.1, dual_step_size=0.1), 0.1, claims_no_optimum=tuple(PROBLEMS)
     ),

@@ -114,7 +114,9 @@ def chosen(
     if model.hidden:
         why = "Trained on random batches (alm), its last layer then on all rows at once (full_batch_alm)."
         return Chosen(ALM(), why, last_layer=bool(stated) or objective != "loss")
-    return Chosen(FullBatchALM(), "Trained on all rows at once (full_batch_alm): the model is linear.")
+    preset = ":thresholds" if any(bound.free_thresholds for bound in stated) else ""
+    why = f"Trained on all rows at once (full_batch_alm{preset}): the model is linear."
+    return Chosen(algorithm_named(f"full_batch_alm{preset}"), why)
 
 
 def train(

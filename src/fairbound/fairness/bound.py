@@ -23,6 +23,7 @@ class Bound(ABC):
     bound: in the units of the metric. name: as it is stated. sense: "at most" or "at least". example: a usual bound.
     needs: what it asks of the rows: "groups", "two classes" (a positive one), "scores" (decisions are not enough).
     about: what it speaks of, a "group" or a "class"; measures: what of it, in words.
+    free_thresholds: whether training moves thresholds beside the model, which takes more passes a round.
     of_counts: whether the counts of (groups, label, decision) are all that its measure and verdict need, `Scored.each`.
     OPTIONS: what may stand in brackets, for reading and writing alike.
     """
@@ -33,6 +34,7 @@ class Bound(ABC):
     about: ClassVar[str] = "group"
     measures: ClassVar[str] = "a difference"
     of_counts: ClassVar[bool] = False
+    free_thresholds: ClassVar[bool] = False
     OPTIONS: ClassVar[Mapping[str, Option]] = {}
 
     name: Any

@@ -59,7 +59,8 @@ class FullBatchALM(Method[FullBatchALMState]):
 
     sharpness: factors on the surrogates' own sharpness, from the first rounds to the last. rounds_each: rounds at each of them
         but the last, which holds until the run ends.
-    iterations: L-BFGS iterations of a round at most.
+    iterations: L-BFGS iterations of a round at most; the preset "thresholds" has five times as many, for bounds that train
+        thresholds beside the model.
     penalty: rho, times the problem's `dual_scale`. multiplier_bound: y stays in [0, multiplier_bound].
     margin: a at first, as a share of each bound in [0, 1); it is doubled where a round of the last sharpness ends outside,
         up to half of the bound.
@@ -82,7 +83,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     dual_values: Literal["true", "surrogate"] = "true"
 
     name: ClassVar[str] = "full_batch_alm"
-    presets: ClassVar[dict[str, dict]] = {}
+    presets: ClassVar[dict[str, dict]] = {"thresholds": {"iterations": 40}}
     needs: ClassVar[frozenset[str]] = frozenset({"space"})
     record_every: ClassVar[int] = 1
     searches: ClassVar[bool] = True

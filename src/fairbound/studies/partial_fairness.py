@@ -13,7 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairbound.base.checks import check_choice
 from fairbound.base.errors import OptionError
+from fairbound.fairness.linear_auc import quadratic_set
 from fairbound.fairness.measuring import measure
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.percentiles import Percentiles
@@ -24,9 +26,9 @@ from fairbound.studies.rows import NamedRows, check_shares, missing, shared_out
 from fairbound.studies.spec import Cell
 from fairbound.studies.task import Run, Task
 
-FULL = "partial_statistical_parity"
+FULL, DECISIONS = "partial_statistical_parity", "partial_demographic_parity"
 PARTS = ("train", "test")
-MEASURES = ("accuracy", "interval pSP", "interval fairness", "full fairness")
+MEASURES = ("accuracy", "interval pSP", "interval fairness", "full fairness", "decision fairness")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,8 @@ class Options:
     as a bound writes it. bound: the text of the bound trained under, with {} for the interval; "" for none.
     shares: of the rows, for training, validation (left out) and testing; rows with a stated test split keep it. rows: a random
     part of so many rows, 0 for all. error_share: of the error rate in the objective, 0 for the mean loss.
+    areas: "group", "inter" or "intra", areas that the baselines of G.3 bound by the quadratic surrogate, at areas_bound, as the set
+    that weights lie in; "" for none.
     """
 
     dataset: str
@@ -48,11 +52,14 @@ class Options:
     stated_test: bool = False
     rows: int = 0
     error_share: float = 0.0
+    areas: str = ""
+    areas_bound: float = 0.0
 
     def __post_init__(self) -> None:
         if Percentiles.read(self.interval) is None:
             raise OptionError(f"interval must be written like 0.05:0.3, got {self.interval!r}.")
         check_shares(self.shares)
+        check_choice("areas", self.areas, ("", "group", "inter", "intra"))
 
 
 def absent(given: Mapping[str, Any], data_dir: str | None) -> str:
@@ -74,8 +81,12 @@ def task(cell: Cell, data_dir: str | None) -> Task:
     parts = parts_of(asked, cell.seed, data_dir)
     train = parts["train"]
     stated = [asked.bound.format(asked.interval)] if asked.bound else []
+    within = None
+    if asked.areas:
+        text = f"auc_parity[{asked.areas},surrogate=quadratic]"
+        within = quadratic_set(text, train.x, train.y, train.group, asked.areas_bound)
     problem = FairProblem(
-        MLP(train.x.shape[1]), train.x, train.y, train.group, stated,
+        MLP(train.x.shape[1]), train.x, train.y, train.group, stated, domain=within,
         objective=Accuracy(asked.error_share) if asked.error_share else None,
     )  # fmt: skip
 
@@ -84,11 +95,11 @@ def task(cell: Cell, data_dir: str | None) -> Task:
         out: dict[str, float] = {}
         for name, part in parts.items():
             scores = problem.model.scores(theta, torch.from_numpy(part.x)).double().numpy()
-            inside, everywhere = (
-                measure(f"{FULL}[{interval}]", scores, part.y, part.group, threshold=0.0)
-                for interval in (asked.interval, "0:1")
+            inside, everywhere, decided = (
+                measure(text, scores, part.y, part.group, threshold=0.0)
+                for text in (f"{FULL}[{asked.interval}]", FULL, f"{DECISIONS}[{asked.interval}]")
             )
-            values = (float(np.mean((scores > 0) == part.y)), inside, 1 - inside, 1 - everywhere)
+            values = (float(np.mean((scores > 0) == part.y)), inside, 1 - inside, 1 - everywhere, 1 - decided)
             out |= {f"{name} {measure_}": value for measure_, value in zip(MEASURES, values, strict=True)}
         return out
 

@@ -107,6 +107,7 @@ class PartialStatisticalParity(PartialBound):
 
     name = "partial_statistical_parity"
     example = "0.1"
+    free_thresholds = True
     measures: ClassVar[str] = "a difference of distributions"
     OPTIONS: ClassVar[Any] = {**PartialBound.OPTIONS, "points": Key("points", int)}
 
