@@ -1,6 +1,8 @@
 """The baselines of the partial-fairness experiments: quadratic bounds on areas with exact projections, and the largest violation as a
 penalty."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -115,7 +117,7 @@ def test_a_step_too_long_is_shortened_and_the_objective_falls():
     for _ in range(20):
         seen.append(float(p.values(state.x, p.full()).f))
         state = method.step(state, p, draws)
-    assert all(b <= a + 1e-12 for a, b in zip(seen, seen[1:], strict=False)) and seen[-1] < seen[0] - 0.05
+    assert all(b <= a + 1e-12 for a, b in pairwise(seen)) and seen[-1] < seen[0] - 0.05
     assert state.length < 1e3
 
 

@@ -70,7 +70,7 @@ class RowShares:
         away, W = memo
         used = None
         if away.dim() == 2:  # few thresholds matter, as for one constraint: slopes of no others are computed
-            used = sum(d.abs().amax(0) for d in dmeans).nonzero().flatten()
+            used = torch.stack([d.abs().amax(0) for d in dmeans]).amax(0).nonzero().flatten()
             away, dmeans = away[used], [d[:, used] for d in dmeans]
         slopes = (self.step.slope(away),) if self.whole else self.step.slopes(away)
         parts = [(d.transpose(-1, -2) @ W).mul_(slope) for d, slope in zip(dmeans, slopes, strict=True)]

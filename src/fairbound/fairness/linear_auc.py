@@ -22,11 +22,11 @@ from fairbound.fairness.areas import Comparisons
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.notions.auc import AUCParity
 from fairbound.fairness.row_saddle import PairSums
-from fairbound.subproblems.quadratic_set import QuadraticSet
 from fairbound.rows.groups import Groups, cross
 from fairbound.rows.labels import read_targets
 from fairbound.rows.moments import Moments
 from fairbound.rows.occurring import Occurring
+from fairbound.subproblems.quadratic_set import QuadraticSet
 from fairbound.subproblems.quadratics import QuadraticProgram, QuadraticSolution
 
 

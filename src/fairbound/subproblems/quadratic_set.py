@@ -30,7 +30,9 @@ class QuadraticSet(Domain):
     def __init__(self, A: np.ndarray, b: np.ndarray, c: np.ndarray):
         m, d = b.shape
         if A.shape != (m, d, d) or c.shape != (m,):
-            raise OptionError(f"a quadratic set needs A (m, d, d), b (m, d), c (m,); got {A.shape}, {b.shape}, {c.shape}.")
+            raise OptionError(
+                f"a quadratic set needs A (m, d, d), b (m, d), c (m,); got {A.shape}, {b.shape}, {c.shape}."
+            )
         self.A, self.b, self.c = A, b, c
         self._program = QuadraticProgram(
             np.concatenate([np.eye(d)[None], A]), np.concatenate([np.zeros((1, d)), b]), np.r_[0.0, c]
