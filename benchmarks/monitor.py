@@ -23,12 +23,13 @@ from scipy import stats  # noqa: E402
 import fairbound as fb  # noqa: E402
 from fairbound.confidence.contrasts import Contrasts  # noqa: E402
 from fairbound.confidence.rates import rate_upper_bounds  # noqa: E402
-from fairbound.confidence.sequences import CountsInTime, anytime_bounds, checkpoint_rows  # noqa: E402
+from fairbound.confidence.sequences import CountsInTime, checkpoint_rows  # noqa: E402
+from fairbound.confidence.tilted import exceeds  # noqa: E402
 from fairbound.monitoring.judging import LATE, START  # noqa: E402
 
 BOUND, ERROR, EVERY = 0.05, 0.05, 100
 BOTH = Contrasts(np.array([[0, 1], [0, 1]]), np.array([[1.0, -1.0], [-1.0, 1.0]]))
-PAIR = Contrasts(np.array([[0, 1]]), np.array([[1.0, -1.0]]))
+PAIRS = np.array([[0, 1], [1, 0]])
 CASES = {"even groups": (0.5, 0.50), "a group of a quarter": (0.25, 0.50), "a rare outcome": (0.5, 0.16)}
 """Name: share of the first group, and its selection rate; that of the second is smaller by the gap."""
 
@@ -55,8 +56,7 @@ def alarms(share: float, rates: tuple[float, float], number: int, looks: int, se
         if rows < START or not going.any():
             continue
         counts = CountsInTime.of(s[going], n[going], [(a[going], b[going]) for a, b in before])
-        lower, upper = anytime_bounds(counts, PAIR, (1 - LATE) * ERROR)
-        found = (lower[:, 0] > BOUND) | (upper[:, 0] < -BOUND)
+        found = exceeds(counts, PAIRS, (1 - LATE) * ERROR, BOUND, shared=True).any(-1)
         at[np.flatnonzero(going)[found]] = rows
     return at
 

@@ -1,12 +1,33 @@
-"""The commands that watch, compare and hold back models, `monitor`, `compare` and `gate`, and `interval`, which says what to
-bound; with their options."""
+"""The commands that watch, compare and hold back models, `monitor`, `compare` and `gate`; `interval`, which says what to bound, and
+`feasibility`, which says what a bound costs; with their options."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any
 
-from fairbound.cli.options import Confidence, Constraints, Cross, Debug, Group, Json, Positive, argument, finish, option
+from fairbound.cli.options import (
+    Algorithm,
+    BudgetText,
+    Confidence,
+    Constraints,
+    Cross,
+    Data,
+    DataDir,
+    Debug,
+    Drop,
+    Group,
+    Json,
+    KeepSensitive,
+    Label,
+    Model,
+    Objective,
+    Positive,
+    Seed,
+    argument,
+    finish,
+    option,
+)
 
 
 def monitor(
@@ -119,7 +140,39 @@ def interval(
     return finish(as_json, lambda: run_interval(options))
 
 
+def feasibility(
+    data: Data,
+    constraint: Annotated[str, option("--constraint", help="The bound asked about: 'demographic_parity <= 0.05'.")],
+    label: Label = None,
+    group: Group = None,
+    model: Model = "linear",
+    algorithm: Algorithm = "auto",
+    objective: Objective = "auto",
+    seed: Seed = 0,
+    budget: BudgetText = None,
+    positive: Positive = None,
+    drop: Drop = None,
+    keep_sensitive: KeepSensitive = False,
+    cross: Cross = False,
+    confidence: Confidence = 0.95,
+    data_dir: DataDir = None,
+    out: Annotated[Path | None, option("--out", help="Folder for feasibility.json; none by default.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Before a long run: what a bound costs, the smallest value that can be reached, and what more rows of which group would buy."""
+    from fairbound.cli.feasibility import FeasibilityOptions, run_feasibility
+    from fairbound.cli.fit import FitOptions
+
+    asked = FitOptions(
+        data=data, label=label, group=group, constraint=[constraint], out=out or Path("."), model=model, algorithm=algorithm,
+        objective=objective, seed=seed, budget=budget, positive=positive, drop=drop, keep_sensitive=keep_sensitive, cross=cross,
+        confidence=confidence, data_dir=data_dir,
+    )  # fmt: skip
+    return finish(as_json, lambda: run_feasibility(FeasibilityOptions(fit=asked, out=out)))
+
+
 def add_commands(app: Any) -> None:
     """Add the commands to the typer application."""
-    for command in (monitor, compare, gate, interval):
+    for command in (feasibility, monitor, compare, gate, interval):
         app.command(command.__name__)(command)

@@ -18,8 +18,11 @@ from fairbound.cli.fit import FitOptions, interrupted, judge, judged_rows, train
 from fairbound.cli.outcome import Outcome, say, stated_bounds
 from fairbound.cli.rows import Parts, encoded_parts, split_rows
 from fairbound.estimators.classifier import FairClassifier
+from fairbound.estimators.feasibility import MORE, more_rows
 from fairbound.fairness.notions import Bound
+from fairbound.fairness.scored import Scored
 from fairbound.report.frontier import frontier_chart, frontier_page, frontier_table
+from fairbound.rows.groups import label_text
 
 SCHEMA = "fairbound.frontier/1"
 
@@ -79,14 +82,14 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
         free = train(run, [], parts)
         loosest = stated[-1]
         apart = Shown(parts, free) if seed == base.seed and len(rows.classes) == 2 else None
-        points.append(_point(None, seed, judge(run, [loosest], parts, free, None), free, apart))
+        points.append(_point(None, seed, judge(run, [loosest], parts, free, None), free, apart, None))
         for bound in stated:
             if _interrupted(points):
                 break
             say(f"{rows.name}: seed {seed}, {bound.text}")
             classifier = train(run, [bound], parts)
             found = judge(run, [bound], parts, classifier, None)
-            points.append(_point(bound.bound, seed, found, classifier, apart))
+            points.append(_point(bound.bound, seed, found, classifier, apart, bound))
     result = {
         "schema": SCHEMA,
         "data": rows.name,
@@ -133,11 +136,18 @@ class Shown:
     def scores(self, classifier: FairClassifier) -> np.ndarray:
         return np.asarray(judged_rows(classifier, self.parts.rows, self.parts.held, self.numbers)["scores"])
 
-    def of(self, found: dict[str, Any], classifier: FairClassifier) -> dict[str, Any]:
-        """What the page shows of a model."""
-        rows = self.parts.rows
-        groups = rows.groups.take(self.numbers)
-        return explored(found, self.scores(classifier), rows.target[self.numbers], groups, self.free)
+    def of(self, found: dict[str, Any], classifier: FairClassifier, bound: Bound | None) -> dict[str, Any]:
+        """What the page shows of a model, and what more rows would buy where it was trained under a bound."""
+        rows, scores = self.parts.rows, self.scores(classifier)
+        groups, target = rows.groups.take(self.numbers), rows.target[self.numbers]
+        out = explored(found, scores, target, groups, self.free)
+        if bound is not None:
+            labels = tuple(str(label_text(v)) for v in rows.classes)
+            alpha = 1 - found["constraints"][0]["confidence"]
+            out["more_rows"] = more_rows(
+                Scored(target, (scores > 0).astype(np.int64), labels, scores, groups), bound, alpha
+            )
+        return out
 
 
 def _advice(made: list[dict[str, Any]], bent: float | None, points: list[dict[str, Any]], seed: int) -> str:
@@ -157,11 +167,21 @@ def _advice(made: list[dict[str, Any]], bent: float | None, points: list[dict[st
         said.append("None of these bounds would be confirmed by a certificate on these rows.")
     if bent is not None:
         said.append(f"The knee of the curve is at the bound {bent:g}: tighter ones cost more accuracy for each step.")
+    chosen = [p for p in first if p["bound"] == (met[0]["trained_under"] if met else p["bound"]) and p.get("more_rows")]
+    if chosen:
+        more = min(chosen, key=lambda p: p["value"])["more_rows"]
+        best = max(more, key=lambda name: more[name])
+        said.append(f"{MORE:,} more held-out rows of {best} would narrow the interval most, by {more[best]:.4f}.")
     return " ".join(said)
 
 
 def _point(
-    bound: float | None, seed: int, found: dict[str, Any], classifier: FairClassifier, apart: Shown | None
+    bound: float | None,
+    seed: int,
+    found: dict[str, Any],
+    classifier: FairClassifier,
+    apart: Shown | None,
+    stated: Bound | None,
 ) -> dict[str, Any]:
     """One trained model: what was asked, and what its held-out rows say; of the first seed, group by group."""
     judged, facts = found["constraints"][0], classifier.fit_report_
@@ -179,7 +199,7 @@ def _point(
         "feasible": facts["feasible"] if trained else None,
         "seconds": facts["seconds"],
         "interrupted": interrupted(classifier),
-        **({} if apart is None else apart.of(found, classifier)),
+        **({} if apart is None else apart.of(found, classifier, stated)),
     }
 
 

@@ -77,6 +77,13 @@ class Contrasts:
         signs = [np.bincount(self.index[s], minlength=cells) > 0 for s in (self.coefficient > 0, self.coefficient < 0)]
         return signs[0].astype(np.int64) + signs[1]
 
+    def pairs(self) -> np.ndarray | None:
+        """(m, 2) the cells (a, b) where every contrast is a difference a - b of two cells; else None."""
+        c, index = self.coefficient, self.index
+        if c.shape[1] != 2 or not (np.sort(c, 1) == (-1.0, 1.0)).all():
+            return None
+        return np.where(c[:, :1] > 0, index, index[:, ::-1])
+
     def add_up_to_zero(self) -> bool:
         """Whether the sum of all contrasts is zero whatever the cells' values, so that the largest is at least 0."""
         total = np.bincount(self.index.ravel(), weights=self.coefficient.ravel())
@@ -174,11 +181,11 @@ def pair_level(contrasts: Contrasts, alpha: float) -> float | None:
     the quantile of the level g, normal limits are wrong with probability at most
         far (g + P(Z > (1 + 2 ROOM) z)) + (pairs - far) (P(Z > (1 + ROOM / 2) z) + P(Z > (1 + 3 ROOM / 2) z)) = alpha.
     """
-    c, index = contrasts.coefficient, contrasts.index
-    if c.shape[1] != 2 or not (np.sort(c, 1) == (-1.0, 1.0)).all():
+    compared = contrasts.pairs()
+    if compared is None:
         return None
-    first, second = np.where(c[:, :1] > 0, index, index[:, ::-1]).T
-    cells = int(index.max()) + 1
+    first, second = compared.T
+    cells = int(compared.max()) + 1
     one, other = np.unique(first * cells + second), np.unique(second * cells + first)
     if len(one) != len(contrasts) or not np.array_equal(one, other):
         return None

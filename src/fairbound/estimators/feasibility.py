@@ -16,6 +16,7 @@ from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.frontier import LabelledRows, frontier
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraint as read
+from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import no_groups
 from fairbound.rows.split import stratified_split
 
@@ -67,7 +68,7 @@ def feasibility(
     inside = [i for i in order if curve[i]["certified"]]
     cheapest = min(inside, key=lambda i: found[i].cost, default=None)
     chosen = order[0] if cheapest is None else cheapest
-    more = _more_rows(found[chosen], held, stated, 1 - confidence)
+    more = more_rows(held.scored(found[chosen].model, confidence), stated, 1 - confidence)
     bent = _knee(curve)
     out = {
         "bound": stated.text,
@@ -116,17 +117,18 @@ def _knee(curve: Sequence[dict[str, Any]]) -> int | None:
     return max(known, key=lambda i: y0 + (y1 - y0) * (curve[i]["value"] - x0) / (x1 - x0) - curve[i]["cost"])
 
 
-def _more_rows(one: Judged, held: LabelledRows, stated: Bound, alpha: float) -> dict[str, float]:
-    """By group, how much nearer to the value the confidence bound that decides "met" would be with MORE more rows of it like those there."""
-    if not stated.of_counts or held.groups is None or held.weight is not None or one.findings[0]["value"] is None:
-        return {}
-    scored = held.scored(one.model, 1 - alpha)
+def more_rows(scored: Scored, stated: Bound, alpha: float) -> dict[str, float]:
+    """By group, how much nearer to the value the confidence bound that decides "met" would be with MORE more rows of it like those
+    there; nothing where other than counts of unweighted rows of groups are bounded, or the value is not known."""
     end = "lower" if stated.sense == "at least" else "upper"
-    now, out = one.findings[0][end], {}
-    for attribute, codes, labels in zip(held.groups.attributes, held.groups.codes.T, held.groups.labels, strict=True):
+    if not stated.of_counts or scored.groups is None or scored.weight is not None:
+        return {}
+    now, out = stated.judge(scored, alpha)[end], {}
+    groups = scored.groups
+    for attribute, codes, labels in zip(groups.attributes, groups.codes.T, groups.labels, strict=True):
         for g, label in enumerate(labels):
             mine = codes == g
-            if mine.any():
+            if mine.any() and now is not None:
                 each = np.where(mine, 1 + MORE / mine.sum(), 1.0)
                 then = stated.judge(replace(scored, each=each), alpha)[end]
                 out[f"{attribute}: {label}"] = abs(float(now) - float(then))

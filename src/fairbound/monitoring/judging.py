@@ -19,6 +19,7 @@ from fairbound.confidence.contrasts import Contrasts, GapBounds, largest
 from fairbound.confidence.contrasts import verdict as decided
 from fairbound.confidence.rates import Transform
 from fairbound.confidence.sequences import CountsInTime, anytime_bounds, anytime_ratio_bounds, checkpoint_rows
+from fairbound.confidence.tilted import difference_bounds, difference_lower, exceeds
 from fairbound.fairness.builder import class_number
 from fairbound.fairness.judging import Sets, compared_sets, contrast_facts, nothing_found, stated_facts
 from fairbound.fairness.scored import Finding, Scored
@@ -107,8 +108,13 @@ def _bounds(bound: Any, counts: CountsInTime, sets: Sets, error: np.ndarray, alp
     if bound.compares == "ratios":
         return _ratios(counts, sets.index[:, ::-1], error, alpha)
     contrasts, transform = Contrasts(sets.index, sets.coefficient), sets.values[0][1].transform
-    lower, upper = anytime_bounds(counts, contrasts, error, transform)
-    singles = anytime_bounds(counts, contrasts, alpha, transform)[1]
+    pairs = contrasts.pairs() if transform is None else None
+    if pairs is None:
+        lower, upper = anytime_bounds(counts, contrasts, error, transform)
+        singles = anytime_bounds(counts, contrasts, alpha, transform)[1]
+    else:
+        lower, upper = difference_bounds(counts, pairs, error)
+        singles = -difference_lower(counts, pairs[:, ::-1], alpha)
     return largest(contrasts, contrasts.of(sets.joined("estimates")), lower, upper, singles)
 
 
@@ -130,9 +136,14 @@ def _rows_needed(
     passed = [j for j in range(1, 40) if checkpoint_rows(j) < grid[-1]]
     n = [grid[:, None] * share] + [np.minimum(grid, checkpoint_rows(j))[:, None] * share for j in passed]
     in_time = CountsInTime.of(p * n[0], n[0], [(p * m, m) for m in n[1:]])
-    lower = anytime_bounds(in_time, contrasts, error, transform)[0]
-    upper = anytime_bounds(in_time, contrasts, alpha, transform)[1]
-    decided = (upper <= bound).all(-1) | (lower > bound).any(-1)
+    pairs = contrasts.pairs() if transform is None else None
+    if pairs is None:
+        within = anytime_bounds(in_time, contrasts, alpha, transform)[1] <= bound
+        beyond = anytime_bounds(in_time, contrasts, error, transform)[0] > bound
+    else:
+        within = exceeds(in_time, pairs[:, ::-1], alpha, -bound)
+        beyond = exceeds(in_time, pairs, error, bound, shared=True)
+    decided = within.all(-1) | beyond.any(-1)
     return int(grid[np.argmax(decided)]) if decided.any() else None
 
 

@@ -48,6 +48,10 @@ def test_the_numbers_are_those_of_the_models(folder):
     assert abs(rates[0] - rates[1]) == pytest.approx(tight["value"])
     assert [c["bound"] for c in result["certificates"]] == [0.02, 0.2] and result["certificates"][1]["verdict"] == "met"
     assert "The tightest of these bounds that a certificate would confirm is 0.2" in result["advice"]
+    (certified,) = (c for c in result["certificates"] if c["bound"] == 0.2)
+    more = {0.2: loose, 0.02: tight}[certified["trained_under"]]["more_rows"]
+    assert set(more) == {"sex: F", "sex: M"} and min(more.values()) > 0
+    assert f"more held-out rows of {max(more, key=more.get)} would narrow the interval most" in result["advice"]
     page = (folder / "report.html").read_text()
     assert not re.search(r"""(src|href)=["']https?:""", page) and "script-src 'sha256-" in page
 

@@ -10,6 +10,7 @@ import pytest
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
+from fairbound.cli import app as cli
 from fairbound.estimators.feasibility import _bounds, _knee
 
 BOUND = "demographic_parity <= 0.1"
@@ -68,6 +69,21 @@ def test_bounds_from_below_and_the_knee():
     assert parity == sorted(parity, reverse=True) and 0.1 in parity and parity[-1] == 0.006
     curve = [{"value": v, "cost": c} for v, c in [(0.3, 0.10), (0.2, 0.11), (0.1, 0.12), (0.0, 0.30)]]
     assert _knee(curve) == 2 and _knee(curve[:2]) is None
+
+
+def test_the_command_says_what_python_says(tmp_path, capsys):
+    pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+    X, y, sex = people(800)
+    X.assign(sex=sex, y=y).to_csv(tmp_path / "people.csv", index=False)
+    call = ["feasibility", "--data", tmp_path / "people.csv", "--label", "y", "--group", "sex", "--out", tmp_path]
+    assert cli.main([str(a) for a in [*call, "--constraint", BOUND]]) == 0
+    text = capsys.readouterr().out
+    written = json.loads((tmp_path / "feasibility.json").read_text())
+    there = pd.read_csv(tmp_path / "people.csv")  # the sensitive column is no feature
+    direct = fb.feasibility(BOUND, there[["pay", "skill"]], there["y"], {"sex": there["sex"]}, random_state=0)
+    assert written == json.loads(json.dumps(direct)) and direct["said"] in text
+    assert all(name in text for name in direct["more_rows"])
+    assert cli.main([str(a) for a in call]) == 2
 
 
 def test_wrong_use():

@@ -1,0 +1,64 @@
+"""`fairbound feasibility`: before a long run, what a bound costs and whether these rows could confirm it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fairbound.base.errors import OptionError
+from fairbound.base.files import atomic_write_text, check_writable
+from fairbound.cli.fit import FitOptions, of_options
+from fairbound.cli.outcome import Outcome, of_classes_only, of_two_classes, say, stated_bounds
+from fairbound.estimators.feasibility import feasibility
+from fairbound.report.terminal import grid
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeasibilityOptions:
+    """fit: the data and the model, with the one bound asked about. out: folder for feasibility.json, or None."""
+
+    fit: FitOptions
+    out: Path | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        if len(self.fit.constraint) != 1:
+            raise OptionError(
+                f"feasibility asks about one bound, got {len(self.fit.constraint)}; state it with --constraint."
+            )
+
+
+def run_feasibility(options: FeasibilityOptions) -> Outcome:
+    """Train along the curve, judge on the other half of the rows, print; the exit code is 0."""
+    if options.out is not None:
+        check_writable(options.out)
+    base = options.fit
+    (bound,) = stated_bounds(base.constraint, base.cross)
+    rows = base.rows(needs_groups=not of_classes_only([bound]), two_classes=of_two_classes([bound]))
+    say(
+        f"{rows.name}: a curve of models under tighter and tighter bounds, each judged on half of {len(rows.target):,} rows"
+    )
+    chosen = of_options(base, [bound], rows).get_params(deep=False)
+    taken = {name: value for name, value in chosen.items() if name not in ("constraint", "certify", "on_insufficient")}
+    groups = rows.groups if rows.groups.attributes else None
+    found = feasibility(bound, rows.X, rows.y, groups, confidence=base.confidence, **taken)
+    lines = [
+        [
+            "none" if one["trained_under"] is None else f"{one['trained_under']:g}",
+            *("–" if one[k] is None else f"{one[k]:.4f}" for k in ("value", "lower", "upper", "accuracy")),
+            "yes" if one["certified"] else "no",
+        ]
+        for one in found["curve"]
+    ]
+    title = f"{bound.text} on {rows.name}: {found['rows']['held']:,} held-out rows"
+    text = grid(title, ("trained under", "measured", "at least", "at most", "accuracy", "within the bound"), lines)
+    if found["more_rows"]:
+        text += "\n1,000 more held-out rows would lower the interval's end by\n" + "\n".join(
+            f"  {gain:.4f}  of {name}" for name, gain in sorted(found["more_rows"].items(), key=lambda kv: -kv[1])
+        )
+    text += f"\n\n{found['said']}"
+    if options.out is not None:
+        data = json.dumps(found, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+        path = atomic_write_text(options.out / "feasibility.json", data)
+        text += f"\nas data  {path}"
+    return Outcome(found, text)
