@@ -16,7 +16,7 @@ from sklearn.metrics import roc_auc_score
 import fairbound as fb
 from fairbound.base.errors import DataWarning, OptionError
 from fairbound.data.generator import GaussianParity
-from fairbound.estimators import full_batch
+from fairbound.estimators import full_batch, training
 from fairbound.estimators.last_layer import last_layer
 from fairbound.fairness.objectives import Accuracy
 from fairbound.models.model import MLP
@@ -223,6 +223,25 @@ def test_the_last_layer_meets_a_bound_that_random_batches_miss_or_pay_more_for(s
     if on_batches.fit_report_["feasible"]:
         assert (positive == y).mean() >= (on_batches.predict(X) == y).mean()
     assert any("last layer" in note for note in finished.fit_report_["notes"])
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_of_layers_trained_with_and_without_bounds_the_better_model_is_taken(monkeypatch, seed):
+    X, y, group = one_hot(1500, seed)
+    both = []
+
+    def kept(first, second, *others):
+        both.extend([first, second])
+        return better(first, second, *others)
+
+    better = training._better
+    monkeypatch.setattr(training, "_better", kept)
+    model = network(TIGHT, X, y, group, random_state=seed, validation=0)
+    assert [one.method.name for one in both] == ["alm", "sgd"]
+    of = [(one.solution.found, float(one.problem.evaluate(one.solution.x).extra["accuracy"])) for one in both]
+    assert model.fit_report_["feasible"]
+    assert (model.predict(X) == y).mean() == pytest.approx(max(of)[1], abs=1e-6)
+    assert any("without bounds (sgd)" in note for note in model.fit_report_["notes"]) == (of[1] > of[0])
 
 
 @pytest.mark.parametrize("thin", [False, True])

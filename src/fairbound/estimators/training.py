@@ -10,7 +10,8 @@ batches it is chosen on rows held back, in up to three runs, each of the same bu
 Runs 1 and 3 under bounds on groups are made again with more of each bound kept as margin, where no iterate but the start met
 them: the largest of several noisy differences lies above the bound that each of them is held at.
 
-Under "auto" the last layer of a network is then solved on all rows: see `last_layer`.
+Under "auto" the last layer of a network is then solved on all rows (see `last_layer`), and so is that of a network trained without
+bounds: layers that bounds have shaped may have lost what a last layer needs. The better of the two models is taken.
 
 A run ends the sequence where it finds a model, is interrupted, or shows that its bounds are met by memory alone.
 """
@@ -32,7 +33,7 @@ from fairbound.estimators.validation import missed_beyond_chance
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.objectives import AUCLoss, objective_of
 from fairbound.fairness.problem import FairProblem
-from fairbound.methods import ALM, FullBatchALM, Method
+from fairbound.methods import ALM, SGD, FullBatchALM, Method
 from fairbound.methods import algorithm as algorithm_named
 from fairbound.models.mlp import MLP
 from fairbound.models.model import Model
@@ -137,7 +138,7 @@ def train(
     progress: bool,
     x0: Tensor | None = None,
 ) -> Trained:
-    """The runs that the head of this module lists.
+    """The runs that the head of this module lists; the last layer is solved on the rows held back too, unless their share was asked for.
 
     held: rows held back, or None. all_rows: makes the problem of the third run; None leaves it out. last_layer: whether
     `finished` follows. part, refined: as in `train_full_batch`. margins: of the runs made again; none keep the method's own.
@@ -170,21 +171,39 @@ def train(
         trained = Trained(problem, held, solution, method, rounds, notes, [], optimality)
         if not rival or (solution.found and not len(problem.plan.ratios)) or solution.stopped == "interrupted":
             return trained
-        return _better(
-            trained, _on_batches(problem, held, None, partial(run, algorithm=ALM()), ALM(), (), limit), refined
-        )
+        batches = _on_batches(problem, held, None, partial(run, algorithm=ALM()), ALM(), (), limit)
+        return _better(trained, batches, refined, "Random batches (alm) gave the better model, which is taken.")
     trained = _on_batches(problem, held, all_rows, run, method, margins, limit)
-    if not last_layer or trained.solution.stopped == "interrupted":
+    if not last_layer:
         return trained
-    solution, optimality = finished(
-        trained.problem, trained.held, trained.solution, refined=refined, budget=AT_ONCE, progress=progress
-    )
-    return trained._replace(solution=solution, optimality=optimality)
+    if trained.held is not None and all_rows is not None:
+        problem, held = all_rows(), None
+    else:
+        problem, held = trained.problem, trained.held
+    finish = partial(_with_last_layer, problem, held, refined=refined, budget=AT_ONCE, progress=progress)
+    trained = finish(trained)
+    if not problem.m or trained.solution.stopped == "interrupted":
+        return trained
+    plain = SGD(decay=0.5)
+    free = run(problem, validation=held, algorithm=plain, patience=1.0)
+    unbound = finish(Trained(problem, held, free, plain, limit, [], []))
+    note = "Layers trained without bounds (sgd), the last one then under them, gave the better model, which is taken."
+    return _better(trained, unbound, refined, note)
 
 
-def _better(at_once: Trained, on_batches: Trained, refined: Literal["no", "auto", "yes"]) -> Trained:
+def _with_last_layer(problem: FairProblem, held: FairProblem | None, trained: Trained, **options: Any) -> Trained:
+    """`trained` with its last layer solved on the rows of `problem`; arguments as of `finished`. Itself where that is of no use."""
+    if trained.solution.stopped == "interrupted":
+        return trained
+    solution, optimality = finished(problem, held, trained.solution, **options)
+    if not optimality:
+        return trained._replace(solution=solution)
+    return trained._replace(problem=problem, held=held, solution=solution, optimality=optimality)
+
+
+def _better(first: Trained, second: Trained, refined: Literal["no", "auto", "yes"], note: str) -> Trained:
     """The one of two that meets every bound; where both do, that of higher accuracy, or of lower loss where accuracy is not asked
-    for; where neither does, that of the smaller excess."""
+    for; where neither does, that of the smaller excess. note: what is said where it is the second."""
 
     def rank(trained: Trained) -> tuple[bool, float, float]:
         solution, measured = trained.solution, trained.problem.evaluate(trained.solution.x)
@@ -192,9 +211,10 @@ def _better(at_once: Trained, on_batches: Trained, refined: Literal["no", "auto"
         aim = measured.f if refined == "no" or "accuracy" not in measured.extra else -measured.extra["accuracy"]
         return not found, 0.0 if found else float(solution.violation), float(aim)
 
-    if rank(at_once) <= rank(on_batches):
-        return at_once._replace(solution=replace(at_once.solution, stopped=on_batches.solution.stopped))
-    return on_batches._replace(notes=[*on_batches.notes, "Random batches (alm) gave the better model, which is taken."])
+    if rank(first) <= rank(second):
+        stopped = "interrupted" if second.solution.stopped == "interrupted" else first.solution.stopped
+        return first._replace(solution=replace(first.solution, stopped=stopped))
+    return second._replace(notes=[*second.notes, note])
 
 
 def _on_batches(
