@@ -43,7 +43,7 @@ docs: $(VENV)/.cli
 # The picture of the README: the demo's page in a browser.
 picture: demo
 	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --force-device-scale-factor=1 \
-	  --window-size=1200,1065 --screenshot="$(CURDIR)/docs/img/report.png" "file://$(CURDIR)/demo-out/report.html"
+	  --window-size=1200,1230 --screenshot="$(CURDIR)/docs/img/report.png" "file://$(CURDIR)/demo-out/report.html"
 
 clean:
 	rm -rf $(VENV) demo-out site .pytest_cache .ruff_cache .mypy_cache

@@ -1,6 +1,7 @@
 """How often a certified bound is broken, how often one is given, and what it costs: resamples of a population that is known.
 
     python benchmarks/certificates.py acs-parity --rows 20000 --resamples 100
+    python benchmarks/certificates.py table      # of all that was measured into --out
 
 A resample is a random part of the population; the truth is measured on the rest of it (at most 300,000 rows; of the generator,
 on 300,000 new rows). "Broken" counts certificates "met" whose model breaks the stated bound there; its interval is Clopper-Pearson's, 95 %.
@@ -108,23 +109,33 @@ HEAD = """| case | rows | resamples | uncertified model breaks the bound | certi
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
 
 
+def measured(folder: Path, case: str, rows: int) -> list[dict]:
+    """The findings that the folder holds."""
+    kept = folder / f"{case}-{rows}.jsonl"
+    return [json.loads(row) for row in kept.read_text().splitlines()] if kept.exists() else []
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("case", choices=CASES)
+    parser.add_argument("case", choices=[*CASES, "table"])
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--resamples", type=int, default=200)
     parser.add_argument("--out", type=Path, default=Path("certificates-out"))
     given = parser.parse_args()
-    source, text, attributes = CASES[given.case]
     given.out.mkdir(parents=True, exist_ok=True)
-    kept = given.out / f"{given.case}-{given.rows}.jsonl"
-    found = [json.loads(row) for row in kept.read_text().splitlines()] if kept.exists() else []
+    print(HEAD, flush=True)
+    if given.case == "table":
+        sizes = [path.stem.rpartition("-") for path in given.out.glob("*.jsonl")]
+        for case, rows in sorted((case, int(rows)) for case, _, rows in sizes):
+            print(line(case, rows, measured(given.out, case, rows)))
+        return
+    source, text, attributes = CASES[given.case]
+    found = measured(given.out, given.case, given.rows)
     population = Population(source, attributes)
     for seed in range(len(found), given.resamples):
         found.append(resample(population, text, given.rows, seed))
-        with kept.open("a") as file:
+        with (given.out / f"{given.case}-{given.rows}.jsonl").open("a") as file:
             file.write(json.dumps(found[-1]) + "\n")
-    print(HEAD)
     print(line(given.case, given.rows, found[: given.resamples]))
 
 

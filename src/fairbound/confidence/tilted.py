@@ -149,9 +149,10 @@ def difference_bounds(counts: CountsInTime, pairs: Any, error: Any) -> tuple[np.
     """
     cells = np.asarray(pairs)
     e = np.broadcast_to(np.asarray(error, dtype=np.float64), (len(cells),))
-    plain = _forecast_lower(counts, cells, e)
-    sharp = _sharpened(Pairs(counts, cells), np.maximum(plain, 0.0), e)
-    return np.where(plain > 0, sharp, plain), -_forecast_lower(counts, cells[:, ::-1], e)
+    lower, both = _forecast_lower(counts, cells, e), Pairs(counts, cells)
+    told = lower > 0
+    lower[told] = _sharpened(both.take(told), lower[told], np.broadcast_to(e, told.shape)[told])
+    return lower, -_forecast_lower(counts, cells[:, ::-1], e)
 
 
 def difference_lower(counts: CountsInTime, pairs: Any, error: Any) -> np.ndarray:

@@ -75,6 +75,10 @@ class Bound(ABC):
         label of the rows that each is averaged over (None for all); else ()."""
         return ()
 
+    def of_classes(self, classes: Any) -> Self:
+        """The same bound on rows with these labels, where what it compares depends on them."""
+        return self
+
     # -- training -----------------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -60,6 +60,7 @@ def judge_in_time(
     rows: combinations that stand for `each` rows; before: (u,) how many they stood for at each checkpoint, None where that is
     not known.
     """
+    bound = bound.of_classes(rows.classes)
     base = stated_facts(bound, rows)
     if rows.total < START:
         return base | nothing_found(f"Nothing is said before {START} rows.")

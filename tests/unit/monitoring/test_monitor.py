@@ -50,6 +50,9 @@ def test_a_look_is_an_audit_with_every_kind_of_bound_on_rates():
         "treatment_equality <= 5",
         "recall of class 1 >= 0.3",
         "error of class 0 <= 0.7",
+        "class_recall_parity <= 0.9",
+        "class_recall_parity[macro] <= 0.9",
+        "class_demographic_parity <= 0.9",
     ]
     monitor = fb.Monitor(texts).update(*decisions(4000, rates=(0.7, 0.2, 0.5), names=("f", "m", "x")))
     found = monitor.look()

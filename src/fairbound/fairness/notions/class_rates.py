@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class ClassRateBound(GroupBound):
         class `label` (None for all rows). None for `predicted` is a share predicted as another class than their own."""
         raise NotImplementedError
 
-    def of_classes(self, classes: Any) -> ClassRateBound:
+    def of_classes(self, classes: Any) -> Self:
         """The same bound on rows with these labels."""
         return replace(self, classes=tuple(str(label_text(c)) for c in classes))
 
