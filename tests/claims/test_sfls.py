@@ -486,9 +486,22 @@ def test_centre_and_last_begin_where_they_say():
             if int(state.outer) > int(old.outer):
                 assert bool((state.x == 0).all()) == (restart == "centre")
                 assert int(state.call.t) == 0 and float(state.call.weight) == 0
-                assert torch.equal(state.call.y, torch.full_like(state.call.y, 0.25))
-                assert torch.equal(state.multipliers, torch.ones_like(state.multipliers))
+                if restart == "centre":
+                    assert torch.equal(state.call.y, torch.full_like(state.call.y, 0.25))
+                    assert torch.equal(state.multipliers, torch.ones_like(state.multipliers))
+                else:  # from where the call ended, with a hundredth of the centre
+                    before = ovsmd.iterate(old.call, problem, draws("xi", old.k), old.level, 0.05, ovsmd.rates(problem, "diameters"))
+                    assert torch.allclose(state.call.y, 0.99 * before.y + 0.0025, atol=1e-12)
         assert int(state.outer) > 1
+
+
+def test_a_call_after_the_one_for_the_constraints_alone_begins_at_the_centre_of_the_dual_set():
+    problem, config = linear_program(noise=0.1), SFLS(restart="last", step_size=0.2)
+    draws = Draws(problem, (0,), 8)
+    state = config.init(problem, problem.start((0,)), draws)
+    while int(state.outer) == 0:
+        state = config.step(state, problem, draws)
+    assert torch.equal(state.call.y, torch.full_like(state.call.y, 0.25))
 
 
 @pytest.mark.parametrize(

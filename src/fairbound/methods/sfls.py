@@ -35,6 +35,10 @@ from fairbound.methods.primal import nonnegative, positive
 from fairbound.problems.problem import Draws, Problem
 
 
+CENTRE = 0.01
+"""Share of the centre in the y with which a call begins that goes on from the one before, so that entries near 0 can rise."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SFLSState(State):
     """x: (..., n) the iterate of the call under way, `call` (see `ovsmd.Call`, whose x is this x).
@@ -77,7 +81,7 @@ class SFLS(Method[SFLSState]):
     scaling: "diameters" multiplies gamma by 2 D_x^2 and 2 D_y^2 as Algorithm 3 does; "dual" the steps of y alone; "none"
         takes it as it is.
     diameter: D_x in place of the domain's own; without one an unbounded domain has 2 D_x^2 = 1.
-    restart: where a call begins: "centre", argmin omega_z as in the source; "last", where the one before ended.
+    restart: where a call begins: "centre", argmin omega_z as in the source; "last", where the one before ended, in x and in y.
     delta: probability that some outer iterate is infeasible, in (0, 1), as far as averages of batches are normal: a few
         batches without one of the rare rows that break a constraint look surely feasible; larger batches and `min_steps`
         make that less likely.
@@ -238,8 +242,13 @@ class SFLS(Method[SFLSState]):
 
     def _restarted(self, call: Call, problem: Problem, ended: Tensor) -> Call:
         """Line 2 of Algorithm 3 for the runs whose call has ended; the average stays to be looked at until its first iterate."""
-        x = problem.domain.prox_centre(call.x) if self.restart == "centre" else call.x
-        return ovsmd.choose(ended, replace(ovsmd.fresh(problem, x), average=call.average), call)
+        if self.restart == "centre":
+            begun = ovsmd.fresh(problem, problem.domain.prox_centre(call.x))
+        else:
+            begun = ovsmd.fresh(problem, call.x)
+            shut = call.y[..., :1] <= 0  # after the call that looked at the constraints alone
+            begun = replace(begun, y=torch.where(shut, begun.y, (1 - CENTRE) * call.y + CENTRE * begun.y))
+        return ovsmd.choose(ended, replace(begun, average=call.average), call)
 
 
 def failure(delta: float, outer: Tensor) -> Tensor:

@@ -1,25 +1,32 @@
-"""The measures of `auc-fairness`: linear scores under bounds on areas under ROC curves, on training and held-out rows.
+"""The measures of `auc-fairness`: linear scores and networks under bounds on areas under ROC curves, on training and held-out rows.
 
-Source: Yao, Lin, Yang (2023), section 6 and Appendix E, convex case.
+Source: Yao, Lin, Yang (2023), section 6 and Appendix E.
+Departs: an iterate must meet the bound on the training rows and on the validation rows, where the source names the latter alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.auc_training import auc_start
 from fairbound.fairness.measuring import measure
+from fairbound.fairness.linear_auc import LinearAUC
 from fairbound.fairness.problem import FairProblem
+from fairbound.fairness.saddle_problem import PairSaddleProblem
+from fairbound.methods import algorithm
 from fairbound.methods.full_batch_alm import FullBatchALM
 from fairbound.methods.method import Method, State, no_multipliers
+from fairbound.methods.primal import positive
 from fairbound.models.mlp import MLP
+from fairbound.models.model import Model, ModuleModel
 from fairbound.postprocessing.scale_and_shift import ScaleAndShift
 from fairbound.problems.problem import Draws, Measured, Problem
 from fairbound.ranking.wins import auc
@@ -34,28 +41,36 @@ PARTS = ("train", "test")
 MEASURES = ("AUC", "difference")
 KINDS = ("group", "inter", "intra")
 STARTS = ("own", "exact")
+MODELS = ("linear", "network")
+UNITS = 10  # of the network's hidden layer
 SUBJECT = "ours"
 FAMILIES = {
-    "none": "training without a bound", "exact": "the exact solution", "proxy": "proxy-Lagrangian",
+    "none": "training without a bound", "exact": "the exact solution", "levels": "level sets", "proxy": "proxy-Lagrangian",
     "correlation": "the correlation penalty", "moved": "scaling and shifting",
 }  # fmt: skip
+MOVED_ROWS = 10_000  # on which scales and shifts are tried
+C1 = 0.5  # of the quadratic loss: the loss of a constant score
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Options of the task.
 
-    dataset, options: of `fairbound.data.load`. group: the sensitive attribute, of two groups. kind: of `auc_parity`. bound: on the
-    true difference of areas, 0 for none. start: "exact" begins at the exact solution under the quadratic loss whose kappa the
+    dataset, options: of `fairbound.data.load`. group: the sensitive attribute, of two groups. kind: of `auc_parity`. model: "linear", or
+    "network" with one hidden layer of UNITS sigmoids. bound: on the true difference of areas, 0 for none. kappa: of the quadratic
+    loss in min-max form, which is then the problem; 0 for the true bound. reach: of its inner variables. start: "exact" begins at the exact solution under the quadratic loss whose kappa the
     true areas choose, as FairClassifier does. moved: scores are trained without a bound, on all rows at once, then scaled and
     shifted to meet it on the training rows.
-    shares, stated_test, rows: of `shared_out`.
+    shares, stated_test, rows: of `shared_out`. No validation rows where their share is 0.
     """
 
     dataset: str
     group: str
     kind: str
+    model: str = "linear"
     bound: float = 0.0
+    kappa: float = 0.0
+    reach: float = 1.5
     start: str = "own"
     moved: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -66,9 +81,14 @@ class Options:
     def __post_init__(self) -> None:
         known("the task", "kind", self.kind, KINDS)
         known("the task", "start", self.start, STARTS)
+        known("the task", "model", self.model, MODELS)
         check_shares(self.shares)
         if not 0 <= self.bound <= 1:
             raise OptionError(f"bound must be in [0, 1], got {self.bound}.")
+        if self.kappa and (self.kappa < 0 or self.bound or self.start == "exact" or self.moved):
+            raise OptionError("kappa is positive and stands alone: leave bound, start and moved out.")
+        if self.start == "exact" and self.model != "linear":
+            raise OptionError("an exact start is for a linear model.")
         if (self.moved or self.start == "exact") and self.bound == 0:
             raise OptionError("an exact start and moved scores need a bound above 0.")
         if self.moved and self.start == "exact":
@@ -96,23 +116,92 @@ class Unmoved(Method[State]):
         return state.next()
 
 
+@dataclass(frozen=True, kw_only=True)
+class TriedState(State):
+    """inner: the state of the candidate under way, whose x is this x. start: (..., n) where each of them begins. begun: its first k."""
+
+    inner: State
+    start: Tensor
+    begun: int
+
+    @property
+    def point(self) -> Tensor:
+        """(..., n) the candidate's."""
+        return self.inner.point
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried(Method[TriedState]):
+    """Several settings in turn from one start, each for as many data passes; `solve` keeps the best iterate of all.
+
+    candidates: tables {name = ..., options} of methods. passes: data passes of each. steps_per_epoch: steps of a pass.
+    Source: Yao, Lin, Yang (2023), E.3, for tuning by validation rows over the iterates of all settings.
+    """
+
+    candidates: tuple[Mapping[str, Any], ...]
+    passes: int = 10
+    steps_per_epoch: int = 1
+
+    name: ClassVar[str] = "tried"
+
+    def __post_init__(self) -> None:
+        positive(passes=self.passes, steps_per_epoch=self.steps_per_epoch)
+        object.__setattr__(self, "candidates", tuple(dict(table) for table in self.candidates))
+        if not self.candidates:
+            raise OptionError("candidates must name at least one method.")
+        _ = self.methods
+
+    @cached_property
+    def methods(self) -> tuple[Method[Any], ...]:
+        """The candidates, made."""
+        return tuple(algorithm(**dict(table)) for table in self.candidates)
+
+    @property
+    def needs(self) -> frozenset[str]:  # type: ignore[override]
+        """What any of them needs."""
+        return frozenset().union(*(method.needs for method in self.methods))
+
+    @property
+    def lifts(self) -> bool:
+        """Whether all of them take problems with inner maximisations."""
+        return all(getattr(method, "lifts", False) for method in self.methods)
+
+    def init(self, problem: Problem, x: Tensor, draws: Draws) -> TriedState:
+        """The first candidate at x (..., n)."""
+        start = x.clone()
+        inner = self.methods[0].init(problem, x, draws)
+        return TriedState(x=x, k=0, multipliers=inner.multipliers, inner=inner, start=start, begun=0)
+
+    def step(self, state: TriedState, problem: Problem, draws: Draws) -> TriedState:
+        """A step of the candidate whose turn it is; the run ends after the last."""
+        place, length = state.k // (self.passes * self.steps_per_epoch), self.passes * self.steps_per_epoch
+        inner, begun = state.inner, state.begun
+        if state.k and state.k % length == 0:
+            state.x.copy_(state.start)
+            inner, begun = self.methods[place].init(problem, state.x, draws), state.k
+        inner = self.methods[place].step(inner, problem, draws.since(begun))
+        ended = state.k + 1 == length * len(self.methods)
+        return state.next(multipliers=inner.multipliers, inner=inner, begun=begun, halted=ended)
+
+
 def absent(given: Mapping[str, Any], data_dir: str | None) -> str:
     """Why a data set cannot be had; "" where it can."""
     return missing(given, data_dir)
 
 
 def task(cell: Cell, data_dir: str | None) -> Task:
-    """The training rows of the cell's seed as a problem of largest area, measured on training and test rows."""
+    """The training rows of the cell's seed as a problem of largest area, chosen by the validation rows, measured on all parts."""
     asked = Options(**cell.task)
     parts = shared_out(
         asked.dataset, asked.options, asked.group, asked.shares, cell.seed, data_dir, purpose="auc fairness",
         stated_test=asked.stated_test, most=asked.rows,
     )  # fmt: skip
-    train = parts["train"]
-    stated = [f"{asked.metric} <= {asked.bound}"] if asked.bound and not asked.moved else []
-    model = MLP(train.x.shape[1], bias=False)
-    problem = FairProblem(model, train.x, train.y, train.group, stated, objective="auc")
-    options: dict[str, Any] = {}
+    parts = {name: part for name, part in parts.items() if len(part.y)}
+    model = _model(asked, parts["train"].x.shape[1])
+    problem = _problem(asked, model, parts["train"])
+    options: dict[str, Any] = {"patience": 0.0}
+    if "validation" in parts:
+        options["validation"] = _problem(asked, model, parts["validation"])
     if asked.start == "exact":
         start = auc_start(problem)
         if start is None:
@@ -120,28 +209,65 @@ def task(cell: Cell, data_dir: str | None) -> Task:
         options["x0"] = start.x
 
     def scores(x: Tensor) -> dict[str, np.ndarray]:
-        theta = problem.split(x)[0]
-        return {n: model.scores(theta, torch.from_numpy(p.x)).double().numpy() for n, p in parts.items()}
+        theta = x[..., : model.n]
+        return {n: model.scores(theta, torch.from_numpy(p.x)).detach().double().numpy() for n, p in parts.items()}
 
     move: ScaleAndShift | None = None
     if asked.moved:
-        options["x0"] = solve(problem, FullBatchALM(), budget=cell.budget, sampling="full", seed=cell.seed).x
-        move = ScaleAndShift(f"{asked.metric} <= {asked.bound}", rows=None)
-        move.fit(scores(options["x0"])["train"], train.y, train.group)
+        free = solve(
+            problem, FullBatchALM(), budget=cell.budget, sampling="full", seed=cell.seed,
+            validation=options.get("validation"),
+        )  # fmt: skip
+        options["x0"] = free.x
+        move = ScaleAndShift(f"{asked.metric} <= {asked.bound}", rows=MOVED_ROWS)
+        move.fit(scores(free.x)["train"], parts["train"].y, parts["train"].group)
 
     def of(x: Tensor) -> dict[str, float]:
         out: dict[str, float] = {}
         for name, s in scores(x).items():
-            out |= _measured(
-                name, asked.metric, parts[name], s if move is None else move.transform(s, parts[name].group)
-            )
+            part = parts[name]
+            out |= _measured(name, asked.metric, part, s if move is None else move.transform(s, part.group))
         return out
 
-    def watch(x: Tensor, measured: Measured) -> dict[str, float]:
-        return {"objective": float(measured.f), "violation": float(measured.violation)}
+    optimum = _optimum(asked, parts["train"])
 
-    about = f"{len(train.y):,} training and {len(parts['test'].y):,} test rows"
+    def watch(x: Tensor, measured: Measured) -> dict[str, float]:
+        seen = {"objective": float(measured.f), "violation": float(measured.violation)}
+        if asked.kappa:
+            seen["excess"] = float(measured.g.max())
+        if optimum is not None:
+            seen["gap"] = max((seen["objective"] - optimum) / (C1 - optimum), 0.0)
+        return seen
+
+    about = ", ".join(f"{len(part.y):,} {name}" for name, part in parts.items()) + " rows"
     return Task(problem, watch, of, options=options, about=about)
+
+
+def _model(asked: Options, features: int) -> Model:
+    if asked.model == "linear":
+        return MLP(features, bias=False)
+    hidden = nn.Sequential(nn.Linear(features, UNITS), nn.Sigmoid(), nn.Linear(UNITS, 1))
+    return ModuleModel(hidden)
+
+
+def _problem(asked: Options, model: Model, part: NamedRows) -> Any:
+    """The largest area on the part's rows under the true bound, or under the quadratic loss's kappa in min-max form."""
+    if asked.kappa:
+        stated = [f"{asked.metric[:-1]},surrogate=quadratic,c1={C1}] <= {asked.kappa}"]
+        made = FairProblem(
+            model, part.x, part.y, part.group, stated, objective=f"auc[surrogate=quadratic,c1={C1}]"
+        )
+        return PairSaddleProblem(made, asked.reach)
+    stated = [f"{asked.metric} <= {asked.bound}"] if asked.bound and not asked.moved else []
+    return FairProblem(model, part.x, part.y, part.group, stated, objective="auc")
+
+
+def _optimum(asked: Options, train: NamedRows) -> float | None:
+    """The least quadratic loss under kappa, of a linear score; None for other problems."""
+    if not asked.kappa or asked.model != "linear":
+        return None
+    bound = f"{asked.metric[:-1]},surrogate=quadratic,c1={C1}]"
+    return LinearAUC.of(bound, train.x.astype(np.float64), train.y, train.group).solve(asked.kappa).loss
 
 
 def _measured(name: str, metric: str, part: NamedRows, scores: np.ndarray) -> dict[str, float]:
@@ -152,11 +278,14 @@ def _measured(name: str, metric: str, part: NamedRows, scores: np.ndarray) -> di
 
 def numbers(run: Run, compare: None) -> dict[str, float | None]:
     """The measures of the reported model, whether it meets its bound on training and on test rows, and what the run cost."""
-    model, bound = run.models[run.output], run.result["task"]["bound"]
+    model, asked = run.models[run.output], run.result["task"]
     found: dict[str, float | None] = {f"{part} {name}": model[f"{part} {name}"] for part in PARTS for name in MEASURES}
     for part in PARTS:
-        found[f"{part} met"] = float(model[f"{part} difference"] <= bound) if bound else None
-    return found | {"seconds": run.result["seconds"], "steps": run.result["steps"]}
+        found[f"{part} met"] = float(model[f"{part} difference"] <= asked["bound"]) if asked["bound"] else None
+    found |= {"seconds": run.result["seconds"], "steps": run.result["steps"], "passes": run.records[-1]["passes"]}
+    if asked["kappa"]:
+        found |= {"last excess": run.records[-1]["excess"], "last gap": run.records[-1].get("gap")}
+    return found
 
 
 def findings(block: Block) -> list[dict[str, Any]]:

@@ -69,10 +69,11 @@ def absent(given: Mapping[str, Any], data_dir: str | None) -> str:
 
 def parts_of(asked: Options, seed: int, data_dir: str | None) -> dict[str, NamedRows]:
     """Training and test rows of a seed, with group terms."""
-    return shared_out(
+    parts = shared_out(
         asked.dataset, asked.options, asked.group, asked.shares, seed, data_dir, purpose="partial fairness",
         stated_test=asked.stated_test, most=asked.rows, group_terms=True,
     )  # fmt: skip
+    return {name: parts[name] for name in PARTS}
 
 
 def task(cell: Cell, data_dir: str | None) -> Task:

@@ -68,9 +68,9 @@ def shared_out(
     most: int = 0,
     group_terms: bool = False,
 ) -> dict[str, NamedRows]:
-    """Training and test rows of a seed: missing numbers the mean, features standardised on the training rows.
+    """Training, validation and test rows of a seed: missing numbers the mean, features standardised on the training rows.
 
-    shares: of the rows, for training, validation (left out) and testing; stated_test: rows with a stated test split keep it, and
+    shares: of the rows, for training, validation and testing; stated_test: rows with a stated test split keep it, and
     the others are shared out. purpose: a word of the study, for its own random order. most: a random part of so many rows, 0
     for all. group_terms: (xi, gamma, gamma xi) in place of the features xi, with gamma 1 in the first group by name.
     """
@@ -81,18 +81,19 @@ def shared_out(
     rng = np.random.default_rng(seed_for(purpose, dataset, root=seed))
     if stated_test:
         test, rest = data.splits["test"], rng.permutation(data.splits["train"])
-        first = rest[: round(shares[0] / (shares[0] + shares[1]) * len(rest))]
+        first, held = np.split(rest, [round(shares[0] / (shares[0] + shares[1]) * len(rest))])
     else:
         order = rng.permutation(len(y))[: most or None]
         ends = np.cumsum(np.round(np.array(shares[:2]) * len(order)).astype(int))
-        first, _, test = np.split(order, ends)
+        first, held, test = np.split(order, ends)
     mean, spread = np.nanmean(X[first], axis=0), np.nanstd(X[first], axis=0)
     X = (np.where(np.isnan(X), mean, X) - mean) / np.where(spread > 0, spread, 1.0)
     if group_terms:
         gamma = (group == np.unique(group)[0]).astype(np.float64)[:, None]
         X = np.hstack([X, gamma, gamma * X])
     X = X.astype(np.float32)
-    return {name: NamedRows(X[rows], y[rows], group[rows]) for name, rows in (("train", first), ("test", test))}
+    parts = (("train", first), ("validation", held), ("test", test))
+    return {name: NamedRows(X[rows], y[rows], group[rows]) for name, rows in parts}
 
 
 def check_shares(shares: Sequence[float]) -> None:

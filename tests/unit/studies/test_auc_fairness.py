@@ -10,34 +10,56 @@ import torch
 import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.studies import auc_fairness
-from fairbound.studies.auc_fairness import Options, task
+from fairbound.fairness.linear_auc import LinearAUC
+from fairbound.fairness.problem import FairProblem
+from fairbound.models.mlp import MLP
+from fairbound.solver.solve import solve
+from fairbound.studies.auc_fairness import Options, Tried, task
 from fairbound.studies.library import load_spec
 from fairbound.studies.runner import run_study
 from fairbound.studies.spec import DataSpec
 from fairbound.studies.table import Block
 
 ASKED = {"dataset": "loanapp", "group": "sex", "kind": "inter", "rows": 600}
-METHODS = ("none", "ours-0_05", "exact-0_05", "proxy-0_05", "correlation-0_2", "moved-0_05")
+METHODS = ("none", "ours-0_05", "exact-0_05", "levels-0_2", "proxy-0_05", "moved-0_05")
+NET = ("ours-net-0_05", "levels-net-0_2", "proxy-0_05")
+
+
+def shortened(study):
+    """The study with one data pass a setting, and of each method the last setting alone."""
+    methods = {
+        key: replace(m, options={**m.options, "candidates": m.options["candidates"][-1:], "passes": 1})
+        if "candidates" in m.options else m
+        for key, m in study.methods.items()
+    }  # fmt: skip
+    return replace(study, methods=methods)
 
 
 @pytest.fixture
 def tiny():
     """The study on a part of a small data set, a method of each kind."""
-    study = load_spec("auc-fairness")
+    study = shortened(load_spec("auc-fairness"))
     item = replace(study.items[0], key="tiny", data=("loans",), methods=METHODS)
-    data = {"loans": DataSpec(key="loans", title="loans", task=ASKED)}
-    return replace(study, items=(item,), data=data, seeds=1, budget="3 epochs")
+    net = replace(item, key="tiny-net", data=("loans-net",), methods=NET)
+    data = {
+        "loans": DataSpec(key="loans", title="loans", task=ASKED),
+        "loans-net": DataSpec(key="loans-net", title="loans", task=ASKED | {"model": "network"}),
+    }
+    return replace(study, items=(item, net), data=data, seeds=1, budget="3 epochs")
 
 
 def test_the_study_has_every_pair_of_data_and_kind():
     study = load_spec("auc-fairness")
-    kinds = {(study.data[i.data[0]].task["dataset"], study.data[i.data[0]].task["kind"]) for i in study.items}
-    assert len(kinds) == len(study.items) == 9
+    tasks = [study.data[i.data[0]].task for i in study.items if "convergence" not in i.key]
+    assert len({(t["dataset"], t["kind"], t.get("model")) for t in tasks}) == len(tasks) == 18
     for item in study.items:
         its = {m.partition("-")[0] for m in item.methods}
-        assert its == {"none", "ours", "exact", "proxy", "correlation"} | (
-            {"moved"} if "intra" not in item.key else set()
-        )
+        if "convergence" in item.key:
+            assert its == ({"iqrc"} if "net" in item.key else {"sfls"})
+            continue
+        expected = {"none", "ours", "levels", "proxy"} | (set() if item.key.endswith("net") else {"exact"})
+        expected |= ({"moved"} if "intra" not in item.key else set()) | ({"correlation"} if "group" in item.key else set())
+        assert its == expected
 
 
 def test_a_tiny_form_runs(tiny, tmp_path, monkeypatch):
@@ -45,20 +67,24 @@ def test_a_tiny_form_runs(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(auc_fairness, "ScaleAndShift", few)
     monkeypatch.setattr("fairbound.studies.workers.slowdown", lambda backend, jobs: {"slowdown": 1.0})
     done = run_study(tiny, tmp_path)
-    assert not done.failed and done.done == len(METHODS)
+    assert not done.failed and done.done == len(METHODS) + len(NET)
     results = json.loads((tmp_path / "results.json").read_text())
     areas = {r["row"]: r["ours"] for r in results if r["column"] == "test AUC"}
-    assert set(areas) == set(METHODS) and all(0.4 < area < 1 for area in areas.values())
+    assert set(areas) == {*METHODS, *NET} and all(0 < area < 1 for area in areas.values())
+    assert all(0.5 < areas[m] for m in areas if m.partition("-")[0] in ("none", "ours", "exact", "moved"))
     met = {r["row"]: r["ours"] for r in results if r["column"] == "train met"}
     assert met["ours-0_05"] == met["moved-0_05"] == 1
     families = [f["family"] for f in json.loads((tmp_path / "summary.json").read_text())["blocks"][0]["findings"]]
-    assert families == ["none", "exact", "proxy", "correlation", "moved"]
+    assert families == ["none", "exact", "levels", "proxy", "moved"]
 
 
 def test_what_is_measured_is_the_metric(tiny):
     cell = next(c for c in tiny.cells() if c.method.key == "none")
     made = task(cell, None)
     x = torch.randn(made.problem.n, generator=torch.Generator().manual_seed(0))
+    held = made.options["validation"]
+    assert made.measure(x)["validation AUC"] == pytest.approx(1 - float(held.evaluate(x).f), abs=1e-6)
+    assert held.rows + made.problem.rows < 600
     found, problem = made.measure(x), made.problem
     scores, y = problem.all_scores(x).numpy(), problem.targets.numpy().astype(int)
     groups = problem.groups.take(problem.strata.order)
@@ -90,8 +116,50 @@ def test_findings_count_points_that_ours_holds(tiny):
         {"moved": True},
         {"moved": True, "bound": 0.1, "start": "exact"},
         {"start": "zero"},
+        {"model": "tree"},
+        {"model": "network", "bound": 0.1, "start": "exact"},
+        {"kappa": 0.1, "bound": 0.1},
+        {"kappa": -0.1},
     ],
 )
 def test_wrong_options_are_refused(change):
     with pytest.raises(OptionError):
         Options(**{**ASKED, **change})
+
+
+def exact_problem():
+    data = fb.data.load("loanapp")
+    X = torch.as_tensor(data.X[:200, :3]).double().nan_to_num()
+    X = (X - X.mean(0)) / X.std(0)
+    return FairProblem(MLP(3, bias=False), X, data.y[:200], dtype=torch.float64)
+
+
+def test_settings_are_tried_in_turn_from_one_start():
+    """Each candidate goes its own way from the start: the run's x is that of the candidate alone on the same batches."""
+    problem, start = exact_problem(), torch.tensor([0.5, 0.5, 0.5], dtype=torch.float64)
+    tables = [{"name": "sgd", "step_size": 0.1}, {"name": "sgd", "step_size": 0.4}]
+    method = Tried(candidates=tables, passes=2, steps_per_epoch=3)
+    found = solve(problem, method, budget="100 steps", x0=start, sampling="full", patience=0)
+    assert found.steps == 12 and found.stopped == "halted"
+    alone = [solve(problem, fb.SGD(step_size=c), budget="6 steps", x0=start, sampling="full", patience=0) for c in (0.1, 0.4)]
+    assert torch.equal(found.last, alone[1].last) and not torch.equal(alone[0].last, alone[1].last)
+    assert torch.equal(found.x, min((a.x for a in alone), key=lambda x: float(problem.evaluate(x).f)))
+    with pytest.raises(OptionError):
+        Tried(candidates=[])
+    with pytest.raises(OptionError):
+        Tried(candidates=tables, passes=0)
+
+
+def test_the_gap_of_a_level_set_is_to_the_exact_optimum(tiny):
+    cell = next(c for c in tiny.cells() if c.method.key == "levels-0_2")
+    made = task(cell, None)
+    train = made.problem
+    rows = train.problem.features.double().numpy()
+    y = train.problem.targets.numpy().astype(int)
+    groups = train.problem.groups.take(train.problem.strata.order)
+    best = LinearAUC.of("auc_parity[inter,surrogate=quadratic]", rows, y, groups).solve(0.2)
+    x = torch.cat([torch.as_tensor(best.weights), torch.zeros(train.n - rows.shape[1])]).float()
+    seen = made.watch(x, train.evaluate(x))
+    assert seen["gap"] == pytest.approx(0.0, abs=1e-4) and seen["excess"] < 1e-4
+    zero = torch.zeros(train.n)
+    assert made.watch(zero, train.evaluate(zero))["gap"] == pytest.approx(1.0, abs=1e-6)
