@@ -482,6 +482,7 @@ def test_centre_and_last_begin_where_they_say():
         state = config.init(problem, problem.start((0,)), draws)
         assert bool((state.x == 0).all()) == (restart == "centre")
         for _ in range(300):
+            here = state.x.clone()
             old, state = state, config.step(state, problem, draws)
             if int(state.outer) > int(old.outer):
                 assert bool((state.x == 0).all()) == (restart == "centre")
@@ -490,7 +491,10 @@ def test_centre_and_last_begin_where_they_say():
                     assert torch.equal(state.call.y, torch.full_like(state.call.y, 0.25))
                     assert torch.equal(state.multipliers, torch.ones_like(state.multipliers))
                 else:  # from where the call ended, with a hundredth of the centre
-                    before = ovsmd.iterate(old.call, problem, draws("xi", old.k), old.level, 0.05, ovsmd.rates(problem, "diameters"))
+                    rates = ovsmd.rates(problem, "diameters")
+                    before = ovsmd.iterate(
+                        replace(old.call, x=here), problem, draws("xi", old.k), old.level, 0.05, rates
+                    )
                     assert torch.allclose(state.call.y, 0.99 * before.y + 0.0025, atol=1e-12)
         assert int(state.outer) > 1
 
