@@ -11,6 +11,8 @@ from fairbound.fairness.problem import FairProblem
 from fairbound.methods import SGDCorrelation
 from fairbound.methods.proxy_lagrangian import stationary
 from fairbound.models.mlp import MLP
+from fairbound.problems.problem import Draws
+from fairbound.problems.wrappers import Rebounded
 from fairbound.ranking.wins import auc
 from fairbound.solver.solve import solve
 
@@ -48,6 +50,23 @@ def test_one_step_of_the_proxy_lagrangian_by_hand():
     D = torch.cat([torch.zeros(1), made.values(start, full, true=True).g * made.dual_scale]).double()
     raised = torch.exp(0.7 * torch.outer(D, torch.full((3,), 1 / 3, dtype=torch.float64)))
     assert torch.allclose(found.matrix, raised / raised.sum(0), atol=1e-12)
+
+
+def test_a_multiplier_that_all_but_vanished_rises_again():
+    """In single precision 15 long steps inside the bound, then far outside it: the multiplier comes back."""
+    made = FairProblem(MLP(3), *rows(), "auc_parity[group] <= 0.05", objective="auc")
+    method = fb.ProxyLagrangian(step_size=1e-9, dual_step_size=20.0)
+    fair, unfair = torch.tensor([1.0, 0.0, 0.0, 0.0]), torch.tensor([0.0, 3.0, 0.0, 0.0])
+    made_inside = Rebounded(made, torch.full((2,), 0.9))
+    draws = Draws(made, (0,), 50, "full")
+    state = method.init(made_inside, fair.clone(), draws)
+    for _ in range(15):
+        state = method.step(state, made_inside, draws)
+    assert float(state.multipliers.max()) < 1e-6
+    state.x.copy_(unfair)
+    for _ in range(25):
+        state = method.step(state, made, draws)
+    assert float(state.multipliers.max()) > 1
 
 
 def test_the_proxy_lagrangian_meets_a_bound_on_areas():
@@ -118,6 +137,11 @@ def test_what_is_refused():
         fb.ScaleAndShift("auc_parity[group] <= 0.1").fit(X[:, 0] * np.nan, y, group)
     with pytest.raises(DataError, match="no row is in group"):
         fb.ScaleAndShift("auc_parity[group] <= 0.1", group="c").fit(X[:, 0], y, group)
+    with pytest.raises(DataError, match="both labels"):
+        fb.ScaleAndShift("auc_parity[group] <= 0.1").fit(X[:, 0], np.ones(40, dtype=int), group)
+    for wrong in ({"scales": ()}, {"scales": (-1.0,)}, {"shifts": (float("nan"),)}):
+        with pytest.raises(OptionError, match="finite numbers"):
+            fb.ScaleAndShift("auc_parity[group] <= 0.1", **wrong).fit(X[:, 0], y, group)
     for method in (fb.ProxyLagrangian, fb.SGDCorrelation):
         with pytest.raises(OptionError):
             method(step_size=0.0)

@@ -149,6 +149,19 @@ def test_plain_numbers_are_the_tensors_steps():
     assert run.point == pytest.approx(state.call.average[:4].numpy(), abs=1e-11)
 
 
+def test_an_interval_that_is_too_short_grows():
+    """Features of large means: a and b follow the sets' means out of the interval first given, and the bound is judged anew."""
+    X, y, group = rows(1000)
+    X = np.c_[X, np.full(1000, 3.0)]
+    groups = Groups.of(group)
+    asked = pair_sums("auc_parity[group,surrogate=quadratic]", Occurring.of(groups, y), KAPPA)
+    run = RowSaddle.start(asked, 5, RowOptions(step_size=2e-3, reach=0.01, least=500))
+    run.w[:] = [0.0, 0.0, 0.0, 0.0, 0.5]
+    for _ in range(10):
+        run.feed(X, cells_of(groups, y, (0,)))
+    assert run.reach > max(map(abs, (*run.a, *run.b, *run.alpha))) and run.reach > 0.05
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_single_rows_reach_the_exact_optimum(seed):
     """Relative gap at most 0.05 and a violation of at most 0.01 after 20 passes over 1,000 rows."""

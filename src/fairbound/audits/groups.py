@@ -13,6 +13,7 @@ import numpy as np
 from fairbound.audits.classes import compared_model, rate_record
 from fairbound.audits.impact import impact_tables
 from fairbound.audits.percentiles import percentile_profiles
+from fairbound.audits.roc import roc_pictures
 from fairbound.confidence.means import moments
 from fairbound.fairness.metrics import auc
 from fairbound.fairness.scored import Scored
@@ -43,7 +44,7 @@ def group_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any
             said.append(f"The compared model {name!r} predicts every row {one}: it meets any bound on rates trivially.")
         comparison.append(compared_model(name, metrics["accuracy"], metrics["auc"], judged))
     said += _weightless(rows)
-    profiles = percentile_profiles(rows, bounds)
+    profiles, roc = percentile_profiles(rows, bounds), roc_pictures(rows, bounds)
     return {
         "metrics": _metrics(rows),
         "groups": group_rows(rows),
@@ -52,6 +53,7 @@ def group_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any
         "distributions": [_distribution(s, rows.known_groups, j) for j in range(len(rows.known_groups.attributes))],
         "impact": impact_tables(rows),
         **({"percentiles": profiles} if profiles else {}),
+        **({"roc": roc} if roc else {}),
         "warnings": said,
     }
 

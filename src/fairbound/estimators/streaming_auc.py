@@ -23,12 +23,15 @@ from fairbound.rows.groups import Groups
 from fairbound.rows.labels import read_targets
 from fairbound.rows.moments import Moments
 from fairbound.rows.occurring import Occurring
+from fairbound.rows.reading import read_weights
 
 RIDGE, SMALLEST_SCALE = 0.1, 0.1
 """Of the coordinates in which rows are stepped on: what is added to variances of features of unit scale, and the smallest standard
 deviation that is taken for one, so that rare values do not make long rows."""
 
 Key = tuple[int, tuple[str | None, ...]]
+Kept = tuple[np.ndarray, Key, float]
+"""Features, label and groups, and weight of a row of the sample."""
 
 
 class StreamingAUC(BaseEstimator):
@@ -94,13 +97,14 @@ class StreamingAUC(BaseEstimator):
         if sample_weight is not None and self.solver == "rows":
             raise OptionError("solver='rows' takes no weights; take solver='exact'.")
         target = np.asarray(target, dtype=np.int64)
+        weight = np.ones(len(target)) if sample_weight is None else read_weights(sample_weight, len(target))
         keys = self._keys(groups, target)
         if self.solver == "exact":
-            self._add_moments(features, keys, sample_weight)
+            self._add_moments(features, keys, weight)
         else:
             self._steps(features, keys)
         if self.kappa == "auto":
-            self._draw(features, keys)
+            self._draw(features, keys, weight)
         self.rows_ += len(target)
         self._found = np.zeros(0)
         return self
@@ -113,8 +117,8 @@ class StreamingAUC(BaseEstimator):
             raise OptionError(f"solver must be 'exact' or 'rows', got {self.solver!r}.")
         if self.kappa == "auto" and self.solver == "rows":
             raise OptionError("solver='rows' needs a number as kappa, the bound on the surrogate: try 0.2.")
-        if self.kappa != "auto" and not float(self.kappa) >= 0:
-            raise OptionError(f"kappa must be 'auto' or at least 0, got {self.kappa!r}.")
+        if self.kappa != "auto" and not (isinstance(self.kappa, (int, float)) and 0 <= self.kappa < np.inf):
+            raise OptionError(f"kappa must be 'auto' or a number of at least 0, got {self.kappa!r}.")
         if self.sample < 1 or self.warm_up < 1:
             raise OptionError(f"sample and warm_up must be at least 1, got {self.sample!r} and {self.warm_up!r}.")
         self._stated = stated
@@ -123,7 +127,7 @@ class StreamingAUC(BaseEstimator):
         self._attributes = attributes
         self._found = np.zeros(0)
         self._moments: dict[Key, Moments] = {}
-        self._kept: list[tuple[np.ndarray, Key]] = []
+        self._kept: list[Kept] = []
         self._waiting: list[tuple[np.ndarray, Key]] = []
         self._run: RowSaddle | None = None
         self._rng = np.random.default_rng(self.random_state)
@@ -149,13 +153,12 @@ class StreamingAUC(BaseEstimator):
 
     # -- exact --------------------------------------------------------------------------------------------------
 
-    def _add_moments(self, features: Any, keys: list[Key], sample_weight: Any) -> None:
+    def _add_moments(self, features: Any, keys: list[Key], weight: np.ndarray) -> None:
         places: dict[Key, list[int]] = {}
         for i, key in enumerate(keys):
             places.setdefault(key, []).append(i)
         for key, rows in places.items():
-            weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)[rows]
-            made = Moments.of(features[rows], np.zeros(len(rows), dtype=np.int64), 1, weight)
+            made = Moments.of(features[rows], np.zeros(len(rows), dtype=np.int64), 1, weight[rows])
             self._moments[key] = made if key not in self._moments else self._moments[key].merge(made)
 
     def merge(self, other: StreamingAUC) -> StreamingAUC:
@@ -163,6 +166,16 @@ class StreamingAUC(BaseEstimator):
         sample stays this one's, topped up in proportion."""
         if self.solver != "exact" or other.solver != "exact" or self.get_params() != other.get_params():
             raise OptionError("merge takes two estimators with solver='exact' and equal arguments.")
+        if not getattr(other, "rows_", 0):
+            return self
+        if not getattr(self, "rows_", 0):
+            self._begin(other._attributes)
+            self.n_features_in_ = other.n_features_in_
+        if (self._attributes, self.n_features_in_) != (other._attributes, other.n_features_in_):
+            raise DataError(
+                f"merge takes rows of the same attributes and as many columns; these have {self._attributes} and "
+                f"{self.n_features_in_}, those of the other {other._attributes} and {other.n_features_in_}."
+            )
         for key, made in other._moments.items():
             self._moments[key] = made if key not in self._moments else self._moments[key].merge(made)
         both = self.rows_ + other.rows_
@@ -177,13 +190,13 @@ class StreamingAUC(BaseEstimator):
         self.rows_, self._found = both, np.zeros(0)
         return self
 
-    def _draw(self, features: Any, keys: list[Key]) -> None:
+    def _draw(self, features: Any, keys: list[Key], weight: np.ndarray) -> None:
         """Keep a uniform sample of the rows so far (Vitter's algorithm R)."""
         ranks = self.rows_ + np.arange(len(keys))
         places = np.where(ranks < self.sample, ranks, self._rng.integers(0, ranks + 1))
         for i in np.flatnonzero(places < self.sample).tolist():
             row = features[i].toarray().ravel() if sparse.issparse(features) else features[i]
-            entry = (row.astype(np.float32), keys[i])
+            entry = (row.astype(np.float32), keys[i], float(weight[i]))
             if places[i] < len(self._kept):
                 self._kept[places[i]] = entry
             else:
@@ -191,7 +204,7 @@ class StreamingAUC(BaseEstimator):
 
     def _solved(self) -> np.ndarray:
         """The weights, from the moments; `kappa_`, `met_` and `path_` with them."""
-        keys = list(self._moments)
+        keys = [key for key, made in self._moments.items() if made.weight[0] > 0]
         groups, target = self._groups_of(keys)
         occurring = Occurring.of(groups, target)
         attributes = attributes_of(self._bound, occurring)
@@ -206,12 +219,14 @@ class StreamingAUC(BaseEstimator):
         if self.kappa != "auto":
             self.kappa_, self.met_, self.path_ = float(self.kappa), None, []
             return program.solve(self.kappa_).weights
-        rows = np.stack([row for row, _ in self._kept])
-        member, labels = self._groups_of([key for _, key in self._kept])
+        rows = np.stack([row for row, _, _ in self._kept])
+        member, labels = self._groups_of([key for _, key, _ in self._kept])
+        own = np.array([weight for _, _, weight in self._kept])
 
         def of(weights: np.ndarray) -> tuple[float, float]:
             scores = rows @ weights
-            return auc(scores, labels == 1, labels == 0), measure(self._stated, scores, labels, member, threshold=0)
+            value = measure(self._stated, scores, labels, member, threshold=0, sample_weight=own)
+            return auc(scores, labels == 1, labels == 0, own), value
 
         path = along_kappa(program, of, self._stated.bound)
         self.kappa_, self.met_ = path.chosen.scores.kappa, path.met

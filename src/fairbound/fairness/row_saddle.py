@@ -10,9 +10,9 @@ These are the formulas of `methods/smd.py` on batches of one row, in plain numbe
 microseconds, where one of tensors costs a millisecond. Nothing grows with the rows.
 
 Source: Yao, Lin, Yang (2023), Algorithms 1 and 2.
-Departs: a call begins where the one before ended, in x and in y; steps shrink with the rows of the whole run, within a call
-    only where `decay` says so; a row so long that its step would overshoot its own score is stepped on less; Pr(z in G) is the
-    share of the rows so far; w is free.
+Departs: the interval of a, b and alpha grows where it is too short; a call begins where the one before ended, in x and in y;
+    steps shrink with the rows of the whole run, within a call only where `decay` says so; a row so long that its step would
+    overshoot its own score is stepped on less; Pr(z in G) is the share of the rows so far; w is free.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class RowOptions:
     """Options of `RowSaddle`.
 
     c1: of the quadratic loss. step_size: eta, for features in whitened coordinates. dual_step: tau. inertia: what stands for K
-    in the mirror step of y; less moves y faster. reach: of a, b and alpha. theta: > 1; the level moves by U / (2 theta).
+    in the mirror step of y; less moves y faster. reach: of a, b and alpha at first; it is doubled where one of them comes to its
+    end, so that it holds the means of all sets. theta: > 1; the level moves by U / (2 theta).
     horizon, decay: steps are c / sqrt(1 + rows / horizon) / (1 + t)^decay after so many rows in all, t of them in this call.
     least: rows of a call before its bound is judged.
     """
@@ -67,7 +68,7 @@ class RowOptions:
 @dataclass
 class RowSaddle:
     """A run. level: r. counts: (K,) rows of each cell so far. w: (d,), a, b, alpha: J, y: 1 + m numbers. total, weight: the sum of
-    w with the steps' weights, and of these, in this call; sums, slopes: of F and G. t: rows of this call; outer: calls that
+    w with the steps' weights, and of these, in this call; reach: of a, b and alpha now; sums, slopes: of F and G. t: rows of this call; outer: calls that
     ended; output: (d,) the mean of w of the last of them."""
 
     asked: PairSums
@@ -81,6 +82,7 @@ class RowSaddle:
     y: list[float]
     total: np.ndarray = field(init=False)
     output: np.ndarray = field(init=False)
+    reach: float = field(init=False)
     outer: int = 0
     rows: int = 0
 
@@ -93,7 +95,7 @@ class RowSaddle:
         return cls(asked, options, level, np.zeros(d), counts, zeros, zeros[:], zeros[:], [1 / parts] * parts)
 
     def __post_init__(self) -> None:
-        self.output = np.zeros_like(self.w)
+        self.output, self.reach = np.zeros_like(self.w), self.options.reach
         self._owners = [owner for owner, _, _ in self.asked.pairs]
         self._sets_of = [np.flatnonzero(column).tolist() for column in self.asked.sets.T]
         self._cells_of = [np.flatnonzero(row).tolist() for row in self.asked.sets]
@@ -127,6 +129,9 @@ class RowSaddle:
                     self._totals[one] += 1.0
             if self._pairs_of[cell]:
                 self._row(x, length, cell)
+        if max(map(abs, (*self.a, *self.b, *self.alpha))) >= self.reach:
+            self.reach *= 2
+            self.restart()  # its bound was taken over too small a set
         if self._t >= self.options.least and (upper := self.upper) < 0:
             self.output, self.outer = self.total / self._weight, self.outer + 1
             self.level += upper / (2 * self.options.theta)
@@ -135,7 +140,7 @@ class RowSaddle:
     def _row(self, x: np.ndarray, length: float, cell: int) -> None:
         """One step, from the row x (d,) of squared length |x|^2."""
         options, y, a, b, alpha = self.options, self.y, self.a, self.b, self.alpha
-        two, reach, c1 = 2 * options.c1, options.reach, options.c1
+        two, reach, c1 = 2 * options.c1, self.reach, options.c1
         shrink = (1 + self.rows / options.horizon) ** -0.5 * (1 + self._t) ** -options.decay
         eta, tau = options.step_size * shrink, options.dual_step * shrink
         n, totals = self._all, self._totals
@@ -173,7 +178,7 @@ class RowSaddle:
     def _dual_step(self, F: list[float], G: list[float], tau: float) -> None:
         """Lemma 3: the mirror step of (y, alpha) along F and G."""
         options, alpha = self.options, self.alpha
-        c1, reach = options.c1, options.reach
+        c1, reach = options.c1, self.reach
         gain = [tau * value for value in F]
         for j, owner in enumerate(self._owners):
             before = alpha[j]
@@ -190,7 +195,7 @@ class RowSaddle:
         """U, the online upper bound of H(r) (Lemma 4); infinite before the first row of a call."""
         if not self._t:
             return math.inf
-        c1, reach = self.options.c1, self.options.reach
+        c1, reach = self.options.c1, self.reach
         values = [value / self._weight for value in self._sums]
         for j, (owner, _, _) in enumerate(self.asked.pairs):
             v = self._slopes[j] / self._weight

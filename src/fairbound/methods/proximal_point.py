@@ -11,7 +11,8 @@ the stochastic feasible level-set method, for networks under `PairSaddleProblem`
 
 Source: Ma, Lin, Yang (2020) and Yao, Lin, Yang (2023), Algorithm 3 (IQRC); Boob, Deng, Lan (2022), section 3 (IPP-ConEx); Huang and Lin (2023), appendix (IPP-SSG, after Ma, Lin, Yang 2020).
 Departs: every centre gets equally many steps. Multipliers of the inner method go on from a centre to the next, where the sources
-    begin at zero. What is returned on the way is the inner method's point, not the centre before it.
+    begin at zero (those of SFLS are members of its dual set and begin at its centre). What is returned on the way is the inner
+    method's point, not the centre before it, nor one drawn at random. The proximal term enters an inner step by its slope.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ end near a feasible point.
 Source: Cotter et al. (2019), Optimization with non-differentiable constraints, JMLR 20 (172), Algorithm 2; Yao, Lin, Yang (2023),
     E.2, for AUC.
 Departs: `solve` returns the best iterate that meets the true bounds, where the source has a stochastic mixture of iterates.
+    Entries of M stay above 1e-30, so that single precision does not lose them.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from fairbound.methods.primal import positive
 from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
 MOST = 300
+LEAST = 1e-30
+"""Of an entry of M: one that fell to 0 could not rise again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +83,7 @@ class ProxyLagrangian(Method[ProxyLagrangianState]):
         gain = torch.cat([torch.zeros_like(g[..., :1]), g], dim=-1)
         raised = state.matrix * (self.dual_step_size * gain.unsqueeze(-1) * share.unsqueeze(-2)).exp()
         x.copy_(problem.domain.project(x - self.step_size * slope))
-        matrix = raised / raised.sum(-2, keepdim=True)
+        matrix = (raised / raised.sum(-2, keepdim=True)).clamp_min(LEAST)
         return state.next(matrix=matrix, multipliers=share[..., 1:] / share[..., :1].clamp_min(1e-12))
 
 

@@ -34,7 +34,6 @@ from fairbound.methods.ovsmd import Call, LightTails
 from fairbound.methods.primal import nonnegative, positive
 from fairbound.problems.problem import Draws, Problem
 
-
 CENTRE = 0.01
 """Share of the centre in the y with which a call begins that goes on from the one before, so that entries near 0 can rise."""
 

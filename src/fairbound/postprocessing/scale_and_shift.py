@@ -78,9 +78,11 @@ class ScaleAndShift(BaseEstimator):
             raise DataError(f"no row is in group {self.group_!r}; there are {', '.join(labels)}.")
         mine = (groups.codes[:, 0] == labels.index(self.group_))[part]
         s, target, member = s[part], target[part], groups.take(part)
+        if target.min() == target.max():
+            raise DataError(f"all rows tried have label {target[0]}; rows of both labels are needed.")
         pairs = [(float(scale), float(shift)) for scale in self.scales for shift in self.shifts]
-        if not pairs:
-            raise OptionError("scales and shifts must not be empty.")
+        if not pairs or not all(0 <= scale < np.inf and abs(shift) < np.inf for scale, shift in pairs):
+            raise OptionError("scales (at least 0) and shifts must be finite numbers, one or more of each.")
 
         def moved(pair: tuple[float, float]) -> np.ndarray:
             return np.where(mine, pair[0] * s + pair[1] * self.spread_, s)

@@ -11,6 +11,7 @@ from fairbound.base.verdicts import WORST_FIRST
 from fairbound.report import curves, plots, tables, words
 from fairbound.report.percentiles import percentile_charts
 from fairbound.report.render import drawing, render
+from fairbound.report.roc import roc_charts, surrogate_said
 from fairbound.report.schema import validate
 
 
@@ -38,6 +39,8 @@ def audit_page(audit: dict[str, Any]) -> str:
         metric_heads=[words.label(key) for key in tables.model_metrics(audit)],
         distributions=curves.distributions(audit, uids),
         percentiles=percentile_charts(audit, uids),
+        roc=roc_charts(audit, uids),
+        surrogate=surrogate_said(audit),
         trajectory=curves.trajectory(audit, uids),
         advice=[f"{a['said']} {a['next']}" for a in audit.get("advice", [])],
         over_time=curves.over_time(audit, uids),

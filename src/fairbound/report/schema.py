@@ -128,6 +128,12 @@ def _disagreements(audit: dict[str, Any]) -> Iterator[tuple[Path, str]]:
             if len(values) != len(one["percentiles"]):
                 wanted = f"{len(one['percentiles'])} values, one per percentile"
                 yield ("percentiles", i, *path), f"must hold {wanted}, got {len(values)}"
+    for i, one in enumerate(audit.get("roc", [])):
+        for j, picture in enumerate(one["pictures"]):
+            for k, curve in enumerate(picture["curves"]):
+                if len(curve["x"]) != len(curve["y"]):
+                    where: Path = ("roc", i, "pictures", j, "curves", k, "y")
+                    yield where, f"must hold {len(curve['x'])} values, as x does, got {len(curve['y'])}"
     if t := audit["trajectory"]:
         series: dict[Path, list] = {("seconds",): t["seconds"], ("loss",): t["loss"]}
         series |= {(part, name): v for part in ("constraints", "multipliers") for name, v in t[part].items()}

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.auc_training import auc_start
-from fairbound.fairness.measuring import measure
 from fairbound.fairness.linear_auc import LinearAUC
+from fairbound.fairness.measuring import measure
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.saddle_problem import PairSaddleProblem
 from fairbound.methods import algorithm
@@ -254,9 +254,7 @@ def _problem(asked: Options, model: Model, part: NamedRows) -> Any:
     """The largest area on the part's rows under the true bound, or under the quadratic loss's kappa in min-max form."""
     if asked.kappa:
         stated = [f"{asked.metric[:-1]},surrogate=quadratic,c1={C1}] <= {asked.kappa}"]
-        made = FairProblem(
-            model, part.x, part.y, part.group, stated, objective=f"auc[surrogate=quadratic,c1={C1}]"
-        )
+        made = FairProblem(model, part.x, part.y, part.group, stated, objective=f"auc[surrogate=quadratic,c1={C1}]")
         return PairSaddleProblem(made, asked.reach)
     stated = [f"{asked.metric} <= {asked.bound}"] if asked.bound and not asked.moved else []
     return FairProblem(model, part.x, part.y, part.group, stated, objective="auc")

@@ -68,7 +68,7 @@ def test_the_sample_is_uniform_over_the_stream():
             part = slice(at, at + 250)
             made.partial_fit(X[part], y[part], group[part])
         assert len(made._kept) == 300
-        kept += np.bincount([int(row[0]) // 300 for row, _ in made._kept], minlength=10)
+        kept += np.bincount([int(row[0]) // 300 for row, *_ in made._kept], minlength=10)
     assert np.abs(kept - 600).max() < 5 * np.sqrt(600 * 0.9)
 
 
@@ -108,11 +108,39 @@ def test_sparse_rows_and_weights_and_unknown_groups():
     assert one.coef_ == pytest.approx(two.coef_, rel=1e-7)
 
 
+def test_the_sample_counts_rows_by_their_weights():
+    """kappa is chosen by areas in which a row of weight 3 counts as three."""
+    X, y, group = rows(200)
+    weight = np.random.default_rng(0).integers(0, 4, 200)
+    many = np.repeat(np.arange(200), weight)
+    one = fb.StreamingAUC("auc_parity[group] <= 0.05").partial_fit(X, y, group, weight)
+    two = fb.StreamingAUC("auc_parity[group] <= 0.05").partial_fit(X[many], y[many], group[many])
+    assert one.coef_ == pytest.approx(two.coef_, rel=1e-6) and one.kappa_ == pytest.approx(two.kappa_, rel=1e-6)
+    for a, b in zip(one.path_, two.path_, strict=True):
+        assert a["auc"] == pytest.approx(b["auc"], abs=1e-9) and a["value"] == pytest.approx(b["value"], abs=1e-9)
+    for wrong in (weight[:5], -weight, weight * np.nan):
+        with pytest.raises(DataError, match="sample_weight"):
+            fb.StreamingAUC("auc_parity[group] <= 0.05").partial_fit(X, y, group, wrong)
+
+
+def test_merging_with_an_estimator_that_has_seen_nothing():
+    data = rows(300)
+    full, empty = (
+        streamed(data, np.arange(300), 100, kappa=0.2),
+        fb.StreamingAUC("auc_parity[group] <= 0.05", kappa=0.2),
+    )
+    assert empty.merge(full).coef_ == pytest.approx(full.coef_)
+    assert full.merge(fb.StreamingAUC("auc_parity[group] <= 0.05", kappa=0.2)).rows_ == 300
+    narrow = fb.StreamingAUC("auc_parity[group] <= 0.05", kappa=0.2).partial_fit(data[0][:, :2], *data[1:])
+    with pytest.raises(DataError, match="as many columns"):
+        full.merge(narrow)
+
+
 def test_what_is_refused():
     X, y, group = rows(50)
     with pytest.raises(NotFittedError):
         _ = fb.StreamingAUC("auc_parity[group] <= 0.05").coef_
-    for wrong in ({"solver": "magic"}, {"solver": "rows"}, {"kappa": -1.0}, {"sample": 0}):
+    for wrong in ({"solver": "magic"}, {"solver": "rows"}, {"kappa": -1.0}, {"kappa": "small"}, {"sample": 0}):
         with pytest.raises(OptionError):
             fb.StreamingAUC("auc_parity[group] <= 0.05", **wrong).partial_fit(X, y, group)
     with pytest.raises(OptionError, match="takes one auc_parity"):
