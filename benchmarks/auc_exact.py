@@ -6,6 +6,9 @@ and the true differences of all three notions, on training and test rows; and pr
 of a solution. None is the largest area without a bound. Beside them FairClassifier's linear model (lowest logistic loss, and largest area) under
 the true bound, on all rows at once.
 
+With --acs instead: the 765,670 rows of ACSIncome, one-hot (813 columns, sparse), men and women: ten values of kappa from the moments of
+one pass in slices, with area and true difference of each on all rows, in at most 60 seconds of processor time.
+
 Prints one JSON object; a table goes to standard error. Data: the folder that FAIRBOUND_DATA names.
 """
 
@@ -31,6 +34,7 @@ KAPPAS = (None, 0.8, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 BOUNDS = (0.02, 0.01, 0.005)
 OBJECTIVES = ("auto", "auc")
 MOST_SECONDS = 1.0
+FRONTIER, MOST_FRONTIER_SECONDS = tuple(np.geomspace(0.8, 0.01, 10).round(4).tolist()), 60.0
 
 
 Part = tuple[Any, np.ndarray, np.ndarray]  # features, labels, groups
@@ -78,11 +82,38 @@ def trained(kind: str, train: Part, test: Part) -> list[dict[str, Any]]:
     return rows
 
 
+def national() -> dict[str, Any]:
+    """The frontier on the national extract, one-hot, and processor seconds of its parts."""
+    data = fb.data.load("acs-income-us-46pct", encoding="one-hot-reference")
+    X, y, group = data.X.tocsr(), data.y, np.asarray(data.group("sex"))
+    began = time.process_time()
+    program = LinearAUC.of("auc_parity[group,surrogate=quadratic]", X, y, group)
+    passed, rows, start = time.process_time() - began, [], None
+    for kappa in FRONTIER:
+        at = time.process_time()
+        start = program.solve(kappa, start)
+        solved = time.process_time() - at
+        scores = X @ start.weights
+        value = fb.measure("auc_parity[group]", scores, y, group, threshold=0)
+        row = {"kappa": kappa, "auc": round(auc(scores, y == 1, y == 0), 4), "difference": round(value, 4), "gap": start.gap}
+        rows.append(row | {"solved": round(solved, 3), "seconds": round(time.process_time() - at, 3)})
+        print(*(f"{key} {value}" for key, value in rows[-1].items()), file=sys.stderr, flush=True)
+    seconds = time.process_time() - began
+    return {
+        "rows": len(y), "columns": X.shape[1], "pass": round(passed, 2), "seconds": round(seconds, 2), "target": MOST_FRONTIER_SECONDS,
+        "met": seconds <= MOST_FRONTIER_SECONDS, "frontier": rows,
+    }  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="*", default=list(DATA), choices=list(DATA))
     parser.add_argument("--c1", type=float, default=0.5)
+    parser.add_argument("--acs", action="store_true")
     options = parser.parse_args()
+    if options.acs:
+        print(json.dumps(national(), indent=1))
+        return
     rows, slowest = [], {}
     for name in options.data:
         data = fb.data.load(name)

@@ -1,5 +1,5 @@
-"""The commands that watch, compare and hold back models, `monitor`, `compare` and `gate`; `interval`, which says what to bound, and
-`feasibility`, which says what a bound costs; with their options."""
+"""The commands that watch, compare and hold back models, `monitor`, `compare` and `gate`; `interval`, which says what to bound;
+`feasibility`, which says what a bound costs; `stream` and `shift`, for bounds on areas; with their options."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fairbound.cli.options import (
     Algorithm,
     BudgetText,
+    ChunkRows,
     Confidence,
     Constraints,
     Cross,
@@ -22,8 +23,10 @@ from fairbound.cli.options import (
     Label,
     Model,
     Objective,
+    Out,
     Positive,
     Seed,
+    TestSize,
     argument,
     finish,
     option,
@@ -172,7 +175,71 @@ def feasibility(
     return finish(as_json, lambda: run_feasibility(FeasibilityOptions(fit=asked, out=out)))
 
 
+def stream(
+    data: Data,
+    out: Out,
+    constraint: Constraints = None,
+    label: Label = None,
+    group: Group = None,
+    solver: Annotated[
+        str, option("--solver", help="exact, from means and covariances; rows, a step of mirror descent a row.")
+    ] = "exact",
+    kappa: Annotated[
+        float | None, option("--kappa", help="Bound on the surrogate; chosen by the true areas of a sample by default.")
+    ] = None,
+    sample: Annotated[int, option("--sample", help="Rows of that sample.", min=1)] = 10_000,
+    seed: Seed = 0,
+    positive: Positive = None,
+    test_size: TestSize = None,
+    drop: Drop = None,
+    confidence: Confidence = 0.95,
+    data_dir: DataDir = None,
+    chunk_rows: ChunkRows = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Learn a linear score of largest AUC under one bound on areas, chunk by chunk, and judge it on rows held out."""
+    from fairbound.cli.areas import StreamOptions, run_stream
+
+    options = StreamOptions(
+        data=data, constraint=constraint or [], out=out, label=label, group=group, positive=positive, drop=drop,
+        solver=solver, kappa=kappa, sample=sample, seed=seed, test_size=test_size, confidence=confidence,
+        data_dir=data_dir, chunk_rows=chunk_rows,
+    )  # fmt: skip
+    return finish(as_json, lambda: run_stream(options))
+
+
+def shift(
+    data: Annotated[str, option("--data", help="A CSV or Parquet file of rows with scores.")],
+    label: Annotated[str, option("--label", help="Column of true outcomes.")],
+    score: Annotated[str, option("--score", help="Column of probabilities or real scores.")],
+    group: Annotated[str, option("--group", help="Sensitive column, of two groups.")],
+    out: Out,
+    constraint: Constraints = None,
+    move: Annotated[
+        str | None, option("--move", help="The group whose scores move; the smaller one by default.")
+    ] = None,
+    positive: Positive = None,
+    threshold: Annotated[
+        float | None, option("--threshold", help="Positive where the score is above it; 0.5 or 0 by default.")
+    ] = None,
+    seed: Seed = 0,
+    test_size: Annotated[float, option("--test-size", help="Share of rows held out for the verdict.")] = 0.5,
+    confidence: Confidence = 0.95,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Scale and shift the scores of one group to meet a bound on areas, and judge them on rows held out."""
+    from fairbound.cli.areas import ShiftOptions, run_shift
+
+    options = ShiftOptions(
+        data=data, label=label, score=score, group=group, constraint=constraint or [], out=out, move=move,
+        positive=positive, threshold=threshold, seed=seed, test_size=test_size, confidence=confidence,
+    )  # fmt: skip
+    return finish(as_json, lambda: run_shift(options))
+
+
 def add_commands(app: Any) -> None:
     """Add the commands to the typer application."""
-    for command in (feasibility, monitor, compare, gate, interval):
+    for command in (feasibility, monitor, compare, gate, interval, stream, shift):
         app.command(command.__name__)(command)

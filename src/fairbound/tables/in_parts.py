@@ -54,6 +54,13 @@ def encode_chunks(encoder: TableEncoder, chunks: Chunks, shards: Shards = ALONE)
     return out, encoder.last_report
 
 
+def learn_chunks(encoder: TableEncoder, chunks: Chunks) -> TableEncoder:
+    """The encoder, which has learnt from a table in parts and keeps none of it. A missing number is then filled by the mean of its
+    column, since a median needs all its values. Raises: DataError as the encoder does."""
+    _learn(encoder, chunks, ALONE)
+    return encoder
+
+
 def _learn(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> None:
     options, seen, named = encoder.options, list[Seen](), False
     for part in chunks:
