@@ -95,7 +95,12 @@ def national() -> dict[str, Any]:
         solved = time.process_time() - at
         scores = X @ start.weights
         value = fb.measure("auc_parity[group]", scores, y, group, threshold=0)
-        row = {"kappa": kappa, "auc": round(auc(scores, y == 1, y == 0), 4), "difference": round(value, 4), "gap": start.gap}
+        row = {
+            "kappa": kappa,
+            "auc": round(auc(scores, y == 1, y == 0), 4),
+            "difference": round(value, 4),
+            "gap": start.gap,
+        }
         rows.append(row | {"solved": round(solved, 3), "seconds": round(time.process_time() - at, 3)})
         print(*(f"{key} {value}" for key, value in rows[-1].items()), file=sys.stderr, flush=True)
     seconds = time.process_time() - began

@@ -29,7 +29,9 @@ from fairbound.tables import Chunks, TableEncoder, read_table
 from fairbound.tables.chunks import ROWS
 from fairbound.tables.in_parts import learn_chunks
 
-SCORE_ONLY = "Where a positive decision begins is left open; accuracy and rates are those of scores above {threshold:g}."
+SCORE_ONLY = (
+    "Where a positive decision begins is left open; accuracy and rates are those of scores above {threshold:g}."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +84,9 @@ def run_stream(options: StreamOptions) -> Outcome:
     notes = [*rows.notes, SCORE_ONLY.format(threshold=0)]
     if made.met_ is not None:
         verb = "met the bound" if made.met_ else "came nearest to the bound"
-        notes.append(f"The surrogate that {verb} on a sample of the stream: the quadratic loss with kappa {made.kappa_:.3g}.")
+        notes.append(
+            f"The surrogate that {verb} on a sample of the stream: the quadratic loss with kappa {made.kappa_:.3g}."
+        )
     found = audit(
         scores, rows.target[split.test], rows.groups.take(split.test), bound, threshold=0.0, classes=rows.classes,
         confidence=options.confidence, title=f"{rows.label}: {rows.name}", notes=notes,
@@ -138,7 +142,7 @@ def run_shift(options: ShiftOptions) -> Outcome:
     moved = move.transform(scores, groups)
     threshold = options.threshold
     if threshold is None:
-        threshold = 0.5 if 0 <= scores.min() and scores.max() <= 1 else 0.0
+        threshold = 0.5 if scores.min() >= 0 and scores.max() <= 1 else 0.0
     share = f"{100 * options.test_size:g} % held out, stratified by label and group, seed {options.seed}"
     found = audit(
         moved[test], target[test], groups.take(test), bound, threshold=threshold, classes=classes,

@@ -88,9 +88,9 @@ class PairSaddleProblem(BaseProblem):
     # -- the four verbs -----------------------------------------------------------------------------------------
 
     def start(self, seeds: Sequence[int]) -> Tensor:
-        """The model's own start, a = b = 0."""
+        """The model's own start, with a and b the means of its scores, so that a network's first scores are near them."""
         x = self.problem.start(seeds)
-        return torch.cat([x, x.new_zeros(*x.shape[:-1], 2 * self.lifted)], dim=-1)
+        return self.best(torch.cat([x, x.new_zeros(*x.shape[:-1], 2 * self.lifted)], dim=-1))
 
     def split(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """The model's parameters, a and b (..., 1, 1) of the objective, a and b (..., m, t) of the bounds."""

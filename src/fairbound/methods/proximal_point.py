@@ -67,7 +67,7 @@ class ProximalPoint(Method[ProximalPointState]):
             )
         },
         "iqrc": {
-            "inner": SFLS(restart="last", scaling="none", step_size=0.5, theta=1.01, margin="none"),
+            "inner": SFLS(restart="last", scaling="dual", step_size=0.3, theta=1.01, margin="none", min_steps=60),
             "rho": 1e-5,
             "inner_steps": 500,
         },

@@ -33,7 +33,18 @@ def run(arguments, capsys):
 
 
 def test_a_stream_is_read_in_chunks_and_judged(folder, capsys):
-    common = ["--data", folder / "rows.csv", "--label", "hired", "--group", "sex", "--constraint", BOUND, "--drop", "score"]
+    common = [
+        "--data",
+        folder / "rows.csv",
+        "--label",
+        "hired",
+        "--group",
+        "sex",
+        "--constraint",
+        BOUND,
+        "--drop",
+        "score",
+    ]
     weights = {}
     for rows in (100, 333):
         code, said = run(["stream", *common, "--chunk-rows", rows, "--out", folder / f"s{rows}", "--json"], capsys)
@@ -46,7 +57,10 @@ def test_a_stream_is_read_in_chunks_and_judged(folder, capsys):
     assert weights[100]["weights"].keys() == weights[333]["weights"].keys()
     for name, value in weights[100]["weights"].items():
         assert value == pytest.approx(weights[333]["weights"][name], rel=1e-6, abs=1e-8)
-    free, _ = run(["stream", *common[:6], "--constraint", "auc_parity[group] <= 1", "--drop", "score", "--out", folder / "free"], capsys)
+    free, _ = run(
+        ["stream", *common[:6], "--constraint", "auc_parity[group] <= 1", "--drop", "score", "--out", folder / "free"],
+        capsys,
+    )
     assert free == 0
     area = [json.loads((folder / d / "audit.json").read_text())["constraints"][0]["value"] for d in ("free", "s100")]
     assert area[0] > area[1] + 0.05
