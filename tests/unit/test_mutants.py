@@ -69,6 +69,7 @@ MUTANTS = {
     "quadratic set: bounds unlike the source's": Mutant("fairness/linear_auc.py", "np.full(len(found), c1 - 0.5)", "np.full(len(found), c1)", "claims/test_partial_baselines.py"),
     "grid: slopes of other thresholds": Mutant("fairness/interval_shares.py", "index_copy_(0, used, dt)", "index_copy_(0, used.flip(0), dt)", "claims/test_partial.py"),
     "jacobian: rows of other constraints": Mutant("fairness/verbs.py", "[asked, 1:]  # the objective", "[asked, :-1]  # the objective", "claims/test_partial.py"),
+    "group terms: of the other groups": Mutant("tables/group_terms.py", "gamma = (codes == code)", "gamma = (codes != code)", "unit/tables/test_group_terms.py"),
     "linearised: the tangent turned": Mutant("problems/differences.py", "tangents[1] @ (x - at)", "tangents[1] @ (at - x)", "claims/test_idca.py"),
     "ynw: queues without the move": Mutant("methods/ynw.py", "(e.of(queues) + e.g + along(moved - x))", "(e.of(queues) + e.g)", "claims/test_level_set_baselines.py"),
     "ynw: half as far": Mutant("methods/ynw.py", "direction / (2 * self.alpha)", "direction / (4 * self.alpha)", "claims/test_level_set_baselines.py"),

@@ -17,6 +17,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.data import Dataset, GaussianParity, load, prepare
 from fairbound.data.acs import raw_path
 from fairbound.data.files import data_folder
+from fairbound.tables.group_terms import with_terms
 
 GENERATED = "gaussian-parity"
 
@@ -89,8 +90,7 @@ def shared_out(
     mean, spread = np.nanmean(X[first], axis=0), np.nanstd(X[first], axis=0)
     X = (np.where(np.isnan(X), mean, X) - mean) / np.where(spread > 0, spread, 1.0)
     if group_terms:
-        gamma = (group == np.unique(group)[0]).astype(np.float64)[:, None]
-        X = np.hstack([X, gamma, gamma * X])
+        X = with_terms(X, (group == np.unique(group)[0]).astype(np.int64), 2)
     X = X.astype(np.float32)
     parts = (("train", first), ("validation", held), ("test", test))
     return {name: NamedRows(X[rows], y[rows], group[rows]) for name, rows in parts}

@@ -5,12 +5,14 @@ from fairbound.tables.chunks import Chunks
 from fairbound.tables.encoded import Encoded
 from fairbound.tables.encoder import TableEncoder
 from fairbound.tables.files import read_table
+from fairbound.tables.group_terms import GroupTerms
 from fairbound.tables.options import EncodeReport, TableOptions
 
 __all__ = [
     "Chunks",
     "EncodeReport",
     "Encoded",
+    "GroupTerms",
     "TableEncoder",
     "TableOptions",
     "binary_labels",
