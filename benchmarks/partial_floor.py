@@ -33,9 +33,7 @@ def by_chance(interval: str, rows: tuple[int, int], repeats: int, seed: int) -> 
     rng, part = np.random.default_rng(seed), Percentiles.read(interval)
     assert part is not None
     group = np.repeat([0, 1], rows)
-    found = [
-        largest_distance(exceedance(rng.random(len(group)), group, 2)[1], (part, part)) for _ in range(repeats)
-    ]
+    found = [largest_distance(exceedance(rng.random(len(group)), group, 2)[1], (part, part)) for _ in range(repeats)]
     return {"mean": float(np.mean(found)), "95 %": float(np.quantile(found, 0.95))}
 
 

@@ -51,6 +51,14 @@ def test_every_iterate_is_feasible_and_no_worse(text):
     assert f[-1] >= float(problem(text=[]).values(free, problem(text=[]).full()).f) - 1e-6
 
 
+def test_areas_of_intervals_are_held_too():
+    p = problem(text="partial_group_auc[0.1:0.7,sharpness=2] <= 0.05", n=150)
+    points, _ = path(p, IDCA(residuals=False), 3)
+    values = [p.values(x, p.full()) for x in points]
+    assert all(v.g.max() <= 1e-9 for v in values)
+    assert all(after.f <= before.f for before, after in pairwise(values)) and values[-1].f < values[0].f - 0.03
+
+
 def test_the_default_solves_the_model_as_the_switching_subgradient_does():
     p = problem()
     x = p.start([0])

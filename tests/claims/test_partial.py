@@ -229,8 +229,11 @@ def test_a_step_is_the_difference_of_convex_functions(name):
     assert torch.allclose(step.value(-thresholds), p, atol=1e-12)
 
 
+AREA = "partial_group_auc[0.1:0.4+0.5:0.7,a@0.05:0.5,surrogate={}] <= 0.05"
+
+
 @pytest.mark.parametrize("surrogate", STEPS)
-@pytest.mark.parametrize("text", TRAINED)
+@pytest.mark.parametrize("text", [*TRAINED, AREA])
 def test_parts_are_convex_and_differ_by_the_problem(text, surrogate):
     p = problem(text.format(surrogate))
     full = p.full()
@@ -274,7 +277,7 @@ def test_gradients_of_partial_areas_are_those_of_the_values():
                 step[j] = 1e-8
                 change = (p.values(x + step, p.full()).g - p.values(x - step, p.full()).g) / 2e-8
                 assert torch.allclose(slopes[1:, j], change, atol=1e-6)
-        assert p.plus is None and p.m == 6 and p.values(p.start([0]), p.full()).g == pytest.approx(-0.05 * np.ones(6))
+        assert p.m == 6 and p.values(p.start([0]), p.full()).g == pytest.approx(-0.05 * np.ones(6))
 
 
 @pytest.mark.parametrize("text", [*TRAINED, "partial_group_auc[0.1:0.7,surrogate={}] <= 0.05"])

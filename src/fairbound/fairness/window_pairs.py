@@ -4,8 +4,7 @@ A row of a group weighs what its place in the order of the group's scores lets t
 rows at the end of an interval count in part. Between two changes of the order the weights are constant, and so the slopes are those of
 the losses of pairs alone.
 
-Source: He, Huang, Yao, Lin (2026), (49). Departs: no split into convex functions is offered; rows at an end count in part, where the
-source rounds their number up.
+Source: He, Huang, Yao, Lin (2026), (49). Departs: rows at an end count in part, where the source rounds their number up.
 """
 
 from __future__ import annotations
@@ -17,8 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.fairness.pair_losses import PairLosses
+from fairbound.fairness.pair_losses import PairLosses, Ramp, Sigmoid
 from fairbound.fairness.percentiles import Percentiles
+from fairbound.fairness.steps import step_named
+from fairbound.fairness.window_parts import WindowParts
 from fairbound.ranking.exceedance import exceedance
 
 
@@ -31,6 +32,12 @@ class WindowPairs(PairLosses):
     def sharpened(self, factor: float) -> WindowPairs:
         """With a loss `factor` times as steep."""
         return replace(self, loss=self.loss.sharpened(factor))
+
+    def in_parts(self) -> WindowParts:
+        """The statistic [v+ | v-] of twice the size, both convex where the scores are linear, with v = v+ - v-."""
+        step = step_named({Ramp: "clip", Sigmoid: "logistic"}[type(self.loss)], self.loss.sharpness)  # type: ignore[attr-defined, index]
+        pairs = self.pairs[:, 0, [1, 0]]  # l(h - h') is the step of h' - h
+        return WindowParts(self.offset, self.sets, pairs, step, self.intervals, self.constant)
 
     def _shares(self, scores: Tensor, batch: Any) -> tuple[Tensor, Tensor]:
         W, there = super()._shares(scores, batch)
