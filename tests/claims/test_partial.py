@@ -262,6 +262,11 @@ def test_gradients_are_those_of_the_values(text):
     check_gradient(make, kinds=("full",), batch_size=60, seeds=(0, 1), points=1)
     network = problem(stated, hidden=(4,))
     assert network.plus is not None and not network.plus.convex
+    for p in (problem(stated), network, network.minus):
+        for batch in (p.full(), p.sample([0], "a", 0, 60, "balanced")):
+            x, dx = points(p, 2)
+            slopes = p.jacobian(x, batch)[1]
+            assert torch.allclose(p.jvp(x, batch, dx - x), slopes @ (dx - x), atol=1e-10)
 
 
 def test_gradients_of_partial_areas_are_those_of_the_values():

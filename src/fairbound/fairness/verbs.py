@@ -98,6 +98,8 @@ class Verbs(Batches):
     def jvp(self, x: Tensor, batch: Batch, dx: Tensor) -> Tensor:
         """(..., 1 + m): derivatives of f, g_1, ..., g_m along dx (..., n)."""
         if self.plan.beyond_means:
+            if x.dim() == 1 and self.shards.alone and self._statistic_alone:
+                return self._along_statistic(x, batch, dx)
             return (self.jacobian(x, batch)[1] @ dx.unsqueeze(-1)).squeeze(-1)
         with noise(self.model, batch.seed):
             scores, tape = self.model.forward(x, batch.features)
@@ -174,18 +176,11 @@ class Verbs(Batches):
             out.append(tape.vjp(self._function_slopes(scores, batch, reduce.vjp(some))))  # type: ignore[union-attr]
         return self.shards.sum(torch.cat(out))
 
-    def _at_once(
-        self, tape: Any, scores: Tensor, batch: Batch, memo: Any, which: Sequence[int] | None
-    ) -> Tensor | None:
+    def _at_once(self, tape: Any, scores: Tensor, batch: Batch, memo: Any, which: Any) -> Tensor | None:
         """(1 + m, n) gradients, or the rows `which` of them, where all constraints are contrasts of one statistic that knows all
         its slopes at once, and of auxiliary variables; None for others."""
         plan = self.plan
-        single = len(plan.statistics) == 1 and hasattr(plan.statistics[0], "basis") and not plan.combinations
-        linear = isinstance(self.model, MLP) and not self.model.hidden
-        if (
-            not (single and linear and self.contrasts.linear)
-            or (plan.index[plan.coefficient != 0] <= plan.n_cells).any()
-        ):
+        if not (self._statistic_alone and isinstance(self.model, MLP) and not self.model.hidden):
             return None
         rows, of_auxiliaries, mix = plan.statistics[0].basis(memo.statistics[0])  # type: ignore[attr-defined]
         asked = list(range(1 + self.m) if which is None else which)
@@ -201,6 +196,26 @@ class Verbs(Batches):
         if 0 in asked:
             out[asked.index(0)] = self._gradient(tape, scores, batch, 1.0, None, memo)
         return out
+
+    @property
+    def _statistic_alone(self) -> bool:
+        """Whether all constraints are contrasts of one statistic that knows all its slopes at once, and of auxiliary variables."""
+        plan, plain = self.plan, self.contrasts.linear and not getattr(self.model, "random", False)
+        single = len(plan.statistics) == 1 and hasattr(plan.statistics[0], "basis") and not plan.combinations
+        return bool(single and plain and (plan.index[plan.coefficient != 0] > plan.n_cells).all())
+
+    def _along_statistic(self, x: Tensor, batch: Batch, dx: Tensor) -> Tensor:
+        """(1 + m,) derivatives along dx (n,) of such a plan, from one derivative of the scores."""
+        (theta, z), (dtheta, dz) = self.split(x), self.split(dx)
+        scores, tape = self.model.forward(theta, batch.features)
+        ds, memo = tape.jvp(dtheta), self._evaluate(scores, z, batch)[1]
+        rows, of_auxiliaries, mix = self.plan.statistics[0].basis(memo.statistics[0])  # type: ignore[attr-defined]
+        along = mix @ (rows @ ds + (0.0 if of_auxiliaries is None else of_auxiliaries @ dz))
+        turned = self.contrasts.vjp(torch.eye(self.m, dtype=scores.dtype, device=scores.device), None)
+        dg = turned[:, self.plan.n_cells + 1 :] @ torch.cat([along, dz])
+        slopes, own = self._slopes(scores, batch, 1.0, None, memo)
+        df = (slopes * ds).sum() + (own * dz).sum()
+        return torch.cat([df.unsqueeze(0), dg if batch.seen is None else dg * batch.seen])
 
     @cached_property
     def _mirrored(self) -> dict[int, int]:
@@ -280,6 +295,11 @@ class Verbs(Batches):
         """(..., n): the gradient of w0 f + w . g in x."""
         if not self.plan.beyond_means:
             return self.shards.sum(tape.vjp(self._row_slopes(scores, batch, w0, w, memo)))
+        slopes, own = self._slopes(scores, batch, w0, w, memo)
+        return torch.cat([self.shards.sum(tape.vjp(slopes)), own], dim=-1)
+
+    def _slopes(self, scores: Tensor, batch: Batch, w0: Any, w: Tensor | None, memo: Any) -> tuple[Tensor, Tensor]:
+        """Of a plan beyond means the gradient of w0 f + w . g in the scores, and in the auxiliary variables."""
         w = w if w is None or batch.seen is None else w * batch.seen
         made = quantities.vjp(self.plan, self.contrasts, batch, w0, w, memo)
         slopes = self._per_row(batch.objective * made.of_loss) * self.loss.slope(scores, batch.targets)
@@ -287,7 +307,7 @@ class Verbs(Batches):
             slopes = slopes + self._function_slopes(scores, batch, made.of_rows)
         if made.of_scores is not None:
             slopes = slopes + made.of_scores
-        return torch.cat([self.shards.sum(tape.vjp(slopes)), made.of_auxiliaries], dim=-1)
+        return slopes, made.of_auxiliaries
 
     def _row_slopes(self, scores: Tensor, batch: Batch, w0: float | Tensor, w: Tensor | None, memo: Any) -> Tensor:
         """The gradient of w0 f + w . g in the scores."""
