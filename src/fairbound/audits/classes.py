@@ -17,7 +17,7 @@ from fairbound.fairness.values import share_of, share_values
 
 def class_metrics(rows: Scored) -> dict[str, float | None]:
     """Accuracy, the mean recall of the classes that occur, and the lowest of them."""
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    weight = rows.mass[1]
     total = np.bincount(rows.target, weights=weight)
     recalls = np.bincount(rows.target, weights=weight * ~rows.wrong)[total > 0] / total[total > 0]
     return {
@@ -35,7 +35,7 @@ def class_rows(rows: Scored, label: str) -> list[dict[str, Any]]:
         recall = rate_record(*share_of(~rows.wrong, mine, rows), "row of the class", rows.confidence)
         precision = rate_record(*share_of(~rows.wrong, named, rows), "row predicted to be it", rows.confidence)
         rates = {"recall": recall, "precision": precision}
-        n = int(mine.sum())
+        n = int(rows.mass[0][mine].sum())
         out.append({"attribute": label, "group": name, "n": n, "positives": None, "rates": rates, "mean_loss": None})
     return out
 

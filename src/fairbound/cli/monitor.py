@@ -11,13 +11,13 @@ import numpy as np
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.cli.audit import saved_bounds
-from fairbound.cli.outcome import Outcome, stated_bounds, verdict_summary, verdict_text
+from fairbound.cli.outcome import Outcome, of_two_classes, stated_bounds, verdict_summary, verdict_text
 from fairbound.cli.rows import file_checksum, listed, one_column
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.monitoring import Monitor
 from fairbound.report import write_audit
 from fairbound.rows.groups import Groups, label_text, texts_of
-from fairbound.rows.labels import binary_labels
+from fairbound.rows.labels import binary_labels, class_labels
 from fairbound.rows.scores import DECISIONS, as_logits
 from fairbound.tables import read_table
 
@@ -92,7 +92,9 @@ def _added(options: MonitorOptions, data: str, monitor: Monitor | None) -> tuple
     groups = {a: frame[a] for a in attributes} if attributes else None
     classifier = None if options.model is None else FairClassifier.load(options.model)
     if classifier is not None:
-        given: Any = classifier.decision_function(frame, None if groups is None else Groups.of(groups))
+        two = len(classifier.classes_) == 2
+        known_groups = None if groups is None else Groups.of(groups)
+        given: Any = classifier.decision_function(frame, known_groups) if two else classifier.predict(frame)
     else:
         given = frame[one_column(options.score, columns, "--score")]
     if monitor is None:
@@ -109,9 +111,12 @@ def _begun(options: MonitorOptions, label: Any, given: Any, classifier: FairClas
     bounds = stated_bounds(
         options.constraint or ([] if classifier is None else saved_bounds(classifier)), options.cross
     )
+    classes: tuple[Any, ...]
     threshold: float | None
     if classifier is not None:
-        classes, threshold = tuple(classifier.classes_.tolist()), 0.0
+        classes, threshold = tuple(classifier.classes_.tolist()), 0.0 if len(classifier.classes_) == 2 else None
+    elif options.positive is None and not of_two_classes(bounds) and len(class_labels(label)[1]) > 2:
+        classes, threshold = class_labels(label)[1], None
     else:
         classes, threshold = binary_labels(label, options.positive)[1], options.threshold
         if threshold is None and not set(texts_of(given)) <= {str(label_text(v)) for v in classes}:

@@ -19,6 +19,7 @@ import numpy as np
 
 from fairbound._version import __version__
 from fairbound.audits.audit import assembled, facts_of_data
+from fairbound.audits.classes import accuracy_rows, class_metrics, class_rows
 from fairbound.audits.groups import group_rows
 from fairbound.audits.impact import impact_tables
 from fairbound.base.errors import CheckpointError, DataError, OptionError
@@ -39,8 +40,9 @@ MOST_LOOKS = 400
 class Monitor:
     """Watches stated bounds on labelled decisions as they come; alarms wrongly with probability at most 1 - confidence, for ever.
 
-    constraint: bounds on rates or on a class, as text or objects; bounds on losses or areas need the rows and are refused.
-    confidence: in (0.5, 1), of all verdicts of all bounds at all looks together. classes: the two labels, the positive one last.
+    constraint: bounds on rates or on classes, as text or objects; bounds on losses or areas need the rows and are refused.
+    confidence: in (0.5, 1), of all verdicts of all bounds at all looks together. classes: the labels, of two the positive one
+        last; more than two for bounds that speak of no positive one.
     threshold: None where y_pred holds labels; else y_pred holds scores, and a positive decision is a score above it.
 
         monitor = fb.Monitor("demographic_parity <= 0.05")
@@ -70,12 +72,20 @@ class Monitor:
         if not 0.5 < confidence < 1:
             raise OptionError(f"confidence must lie in (0.5, 1), got {confidence}.")
         labels = tuple(str(label_text(v)) for v in classes)
-        if len(set(labels)) != 2 or len(labels) != 2:
-            raise OptionError(f"classes must be two labels, the positive one last; got {list(classes)}.")
+        if len(set(labels)) != len(labels) or len(labels) < 2:
+            raise OptionError(
+                f"classes must be two or more different labels, of two the positive one last; got {list(classes)}."
+            )
+        speaks = [bound.text for bound in self.bounds if "two classes" in bound.needs]
+        if len(labels) > 2 and (speaks or threshold is not None):
+            what = repr(speaks[0]) if speaks else "a threshold"
+            raise OptionError(
+                f"{what} needs a positive label, but there are {len(labels)}; watch one class against the rest, or a bound on classes."
+            )
         self.confidence = confidence
         self.threshold = threshold
         self.files: list[dict[str, Any]] = []
-        self._tally = Tally((labels[0], labels[1]), threshold)
+        self._tally = Tally(labels, threshold)
         self._shares = {bound.text: Shares() for bound in self.bounds}
         self._alarms: dict[str, dict[str, Any]] = {}
         self._looks: list[list[Any]] = []
@@ -87,8 +97,8 @@ class Monitor:
         return self._tally.rows
 
     @property
-    def classes(self) -> tuple[str, str]:
-        """The two labels, the positive one last."""
+    def classes(self) -> tuple[str, ...]:
+        """The labels; of two the positive one is last."""
         return self._tally.classes
 
     @property
@@ -118,11 +128,11 @@ class Monitor:
         facts = {
             "data": self._data(rows),
             "metrics": self._metrics(rows),
-            "groups": _anytime_groups(group_rows(rows), 1 - self.confidence),
+            "groups": _anytime_groups(self._groups(rows), 1 - self.confidence),
             "constraints": found,
             "comparison": [],
             "distributions": [],
-            "impact": impact_tables(rows),
+            "impact": impact_tables(rows) if len(self.classes) == 2 else [],
             "warnings": changed,
             "monitoring": {
                 "looks": [rows for rows, _ in self._looks],
@@ -154,7 +164,12 @@ class Monitor:
         return rows, found, changed
 
     def _data(self, rows: Scored) -> dict[str, Any]:
-        data = {"name": "decisions as they came", "positive": self.classes[1], "split": "all decisions since the start"}
+        data: dict[str, Any] = {"name": "decisions as they came", "split": "all decisions since the start"}
+        data |= (
+            {"positive": self.classes[1]}
+            if len(self.classes) == 2
+            else {"positive": None, "classes": list(self.classes)}
+        )
         return facts_of_data(None, self.rows, data) | {
             "sensitive": list(self._tally.attributes or ()),
             "missing_group_rows": {
@@ -163,7 +178,12 @@ class Monitor:
             },
         }
 
+    def _groups(self, rows: Scored) -> list[dict[str, Any]]:
+        return group_rows(rows) if len(self.classes) == 2 else class_rows(rows, "y") + accuracy_rows(rows)
+
     def _metrics(self, rows: Scored) -> dict[str, float | None]:
+        if len(self.classes) > 2:
+            return class_metrics(rows)
         share = lambda hit: float(rows.each[hit].sum() / rows.total)  # type: ignore[index]  # noqa: E731
         return {
             "accuracy": share(rows.target == rows.predicted),

@@ -16,18 +16,18 @@ from fairbound.rows.groups import MANY_VALUES, MISSING, Groups, columns_of, labe
 from fairbound.rows.reading import column_values, is_missing
 
 Key = tuple[Any, ...]
-"""The group of each attribute (None where it is not known), the label and the decision, 0 or 1."""
+"""The group of each attribute (None where it is not known), and the numbers of the label and of the decision."""
 
 
 @dataclass
 class Tally:
     """How often each combination has occurred.
 
-    classes: the labels that 0 and 1 mean. attributes: their names, set by the first rows. counts: rows by combination. before:
+    classes: the labels that 0, 1, ... mean. attributes: their names, set by the first rows. counts: rows by combination. before:
     the counts when each checkpoint was passed, None for one that is not known. threshold: where decisions are given as scores.
     """
 
-    classes: tuple[str, str]
+    classes: tuple[str, ...]
     threshold: float | None = None
     attributes: tuple[str, ...] | None = None
     counts: dict[Key, int] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Tally:
         text = {"True": "1", "False": "0"}.get(str(text), text) if self.classes == ("0", "1") else text
         if text not in self.classes:
             raise DataError(
-                f"{what} holds {value!r}; it must be {self.classes[0]!r} or {self.classes[1]!r} (classes=...), or a score "
+                f"{what} holds {value!r}; it must be {' or '.join(map(repr, self.classes))} (classes=...), or a score "
                 "with threshold=...."
             )
         return self.classes.index(str(text))
@@ -133,7 +133,7 @@ class Tally:
         }
 
     @classmethod
-    def from_dict(cls, plain: dict[str, Any], classes: tuple[str, str], threshold: float | None) -> Tally:
+    def from_dict(cls, plain: dict[str, Any], classes: tuple[str, ...], threshold: float | None) -> Tally:
         """Of what `to_dict` gave."""
         keys = [tuple(cell) for cell in plain["cells"]]
         counts = dict(zip(keys, plain["counts"], strict=True))

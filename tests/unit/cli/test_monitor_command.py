@@ -94,3 +94,15 @@ def test_a_saved_model_decides_and_brings_its_bounds(run, tmp_path):
     share = (model.predict(frame[["x"]]) == 1).mean()
     assert json.loads(out)["metrics"]["selection_rate"] == pytest.approx(share)
     assert json.loads(out)["constraints"][0]["text"] == "demographic_parity <= 0.2"
+
+
+def test_three_labels_are_watched_under_bounds_on_classes(run, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"sex": rng.choice(["F", "M"], 900), "kind": rng.choice(["a", "b", "c"], 900)})
+    frame.assign(said=frame["kind"]).to_csv(tmp_path / "k.csv", index=False)
+    call = ("monitor", "--data", tmp_path / "k.csv", "--label", "kind", "--group", "sex", "--score", "said")
+    code, out, err = run(*call, "--state", tmp_path / "state", "--constraint", "class_recall_parity <= 0.2")
+    assert code == 0, err
+    assert "class_recall_parity <= 0.2" in out and (tmp_path / "state" / "report.html").exists()
+    code, _, err = run(*call, "--state", tmp_path / "other", "--constraint", "demographic_parity <= 0.2")
+    assert code == 2
