@@ -18,7 +18,8 @@ from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Draws
 from fairbound.testing import PROBLEMS, KnownProblem, Optimum, run
 
-EXACT = {"dual_values": "surrogate", "margin": 0.0, "clip": math.inf, "scaled": False}
+EXACT = {"dual_values": "surrogate", "margin": 0.0, "clip": math.inf, "scaled": False, "balance": None}
+WEIGHED = {**EXACT, "balance": 0.5}
 SMOOTH = ("active", "inactive", "two_sided", "box", "ball", "simplex")
 
 
@@ -53,7 +54,7 @@ def test_the_iterates_are_those_of_algorithm_1():
         assert torch.allclose(after.multipliers, lam, atol=1e-12)
         slopes = problem.jacobian(theta, batch)[1]
         theta = problem.domain.project(theta - 0.1 * (slopes[0] + lam @ slopes[1:]))  # line 3, G being linear
-        u = torch.minimum((u - 0.05 * lam).clamp_min(0), reach)  # line 4
+        u = torch.minimum((u - 0.05 * lam).clamp_min(0), 2 * reach)  # line 4
         gamma = min(1.0, rho * 2.0 / (k + 1) / float((lam - mu) @ (lam - mu) + 1))
         mu = mu + gamma * (lam - mu) / rho  # line 5
         assert (
@@ -128,15 +129,16 @@ def test_lemma_4_the_lagrangian_falls(name):
         assert float(behind - before) <= -fall + (2 * delta**2 + delta) / config.rho + 1e-12
 
 
+@pytest.mark.parametrize("options", [EXACT, WEIGHED], ids=["as_they_are", "weighed"])
 @pytest.mark.parametrize("name", SMOOTH)
 @pytest.mark.parametrize("seed", range(3))
-def test_known_multipliers_are_found(name, seed):
+def test_known_multipliers_are_found(name, seed, options):
     """Theorem 2, |lambda - mu| -> 0, and the conditions (4) hold at the end with the multipliers of the certificate.
 
     |lambda - mu| = rho |G + u| falls like k^-kappa while gamma_0 does not bind; after 1,000 steps 1e-4 leaves room.
     """
     problem = PROBLEMS[name]()
-    end = states(PLADA(**EXACT), problem, 1000, seed)[-1][1]
+    end = states(PLADA(**options), problem, 1000, seed)[-1][1]
     assert float((end.multipliers - end.mu).norm()) < 1e-4
     assert torch.allclose(end.multipliers, problem.optimum.multipliers, atol=1e-3)
     assert float((end.x - problem.optimum.x).norm()) < 1e-3
@@ -157,7 +159,7 @@ def residuals(config, problem, steps):
             second[0] - first[0] + (later.multipliers @ second[1:] - after.multipliers @ first[1:])
             - (after.x - now.x) / after.eta
         )  # fmt: skip
-        of_u = after.u - torch.minimum((after.u - later.multipliers).clamp_min(0), after.reach)
+        of_u = after.u - torch.minimum((after.u - later.multipliers).clamp_min(0), 2 * after.reach)
         out.append(float(of_theta.square().sum() + of_u.square().sum()))
     return np.array(out)
 
@@ -228,9 +230,52 @@ def test_default_steps_are_those_of_the_theory():
     config, x = PLADA(), torch.zeros(5, dtype=torch.float64)
     batch = problem.sample((0,), "full", 0, 1, "full")
     L = float(gradient_lipschitz(problem, x, batch))
-    M = float(constraint_slope(problem, x, batch, problem.dual_scale)) * float(state.share) ** 0.5
+    weighed = problem.jacobian(x, batch)[1][1:] * torch.as_tensor(problem.dual_scale).sqrt().unsqueeze(-1)
+    M = float(torch.linalg.matrix_norm(weighed, 2)) * float(state.share) ** 0.5
+    assert pytest.approx(0.5 * L) == M**2
     assert float(state.eta) == pytest.approx(0.9 / (L + 3 * config.rho * M**2))
+    plain = run(PLADA(balance=None), problem, 1, sampling="full")
+    M = float(constraint_slope(problem, x, batch, problem.dual_scale)) * float(plain.share) ** 0.5
+    assert float(plain.eta) == pytest.approx(0.9 / (L + 3 * config.rho * M**2))
     assert config.tau == pytest.approx(0.9 / (3 * config.rho)) and config.rho == pytest.approx(1.1 / 1.11)
+
+
+def line(slope, bound=1.0):
+    """min (x - 3)^2 / 2 subject to slope (x - bound) <= 0, from near 0: the optimum is x = bound with (3 - bound) / slope as multiplier."""
+
+    def f(x):
+        return [(x[..., 0] - 3).square() / 2, slope * (x[..., 0] - bound)]
+
+    def df(x):
+        return [x - 3, torch.full_like(x, slope)]
+
+    best = torch.tensor([bound], dtype=torch.float64)
+    y = (3 - bound) / slope
+    optimum = Optimum(best, (3 - bound) ** 2 / 2, None, best, (3 - bound) ** 2 / 2, y, "x - 3 + y slope = 0")
+    return KnownProblem("line", f, df, [0.0], optimum, 1)
+
+
+@pytest.mark.parametrize("slope", [0.01, 0.3, 20.0])
+def test_the_first_multipliers_make_the_start_stationary(slope):
+    """At x the slope of f is x - 3, so that mu = (3 - x) / slope; u is 0 there, lambda follows (12) with rho shared, and a bound that
+    pulls the other way gets mu = 0 and u = [-G]_+."""
+    problem, config = line(slope), PLADA(**WEIGHED)
+    x = float(problem.start((0,)))
+    state = states(config, problem, 1)[0][1]
+    share = min(max(0.5 / slope**2, 0.01), 100.0)  # L_F = 1
+    assert float(state.share) == pytest.approx(share, rel=1e-6)
+    assert float(state.multipliers) == pytest.approx((3 - x) / slope + config.rho * share * slope * (x - 1), rel=1e-6)
+    away = states(config, line(-slope, bound=-1.0), 1)[0][1]  # x >= -1
+    assert float(away.multipliers) == 0 and float(away.mu) == 0 and float(away.u) == pytest.approx(slope * (1 + x))
+
+
+def test_weighed_constraints_have_no_unit():
+    """A constraint stated ten times as steep gives the same iterates, with a tenth of the multiplier, while gamma_0 holds."""
+    ends = [states(PLADA(**WEIGHED), line(slope), 100) for slope in (0.3, 3.0)]
+    for (_, one), (_, other) in zip(*ends, strict=True):
+        assert torch.allclose(one.x, other.x, atol=1e-9)
+        assert torch.allclose(one.multipliers, 10 * other.multipliers, atol=1e-8)
+    assert float(ends[0][-1][1].x) == pytest.approx(1.0, abs=1e-3)
 
 
 def test_constraints_that_pull_alike_share_rho():
@@ -241,7 +286,7 @@ def test_constraints_that_pull_alike_share_rho():
     for copies, expected in ((1, 1.0), (10, 0.1)):
         some = dict(list(groups.items())[:copies])
         made = fb.FairProblem(MLP(4), X, y, some, "demographic_parity <= 0.05", dtype=torch.float64)
-        state = run(PLADA(), made, 1, sampling="full")
+        state = run(PLADA(balance=None), made, 1, sampling="full")
         batch = made.sample((0,), "full", 0, 1, "full")
         squares = made.jacobian(torch.zeros(5, dtype=torch.float64), batch)[1][1:].square().sum()
         found = squared_norm(made, torch.zeros(5, dtype=torch.float64), batch)

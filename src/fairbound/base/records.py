@@ -31,15 +31,16 @@ class Counts:
 
 
 class Clock:
-    """Seconds spent training. `paused()` keeps evaluation out of the count."""
+    """Seconds spent training, of the clock or of the processor. `paused()` keeps evaluation out of the count."""
 
-    def __init__(self, seconds: float = 0.0):
+    def __init__(self, seconds: float = 0.0, *, processor: bool = False):
+        self._now = time.process_time if processor else time.perf_counter
         self._before = seconds
-        self._since: float | None = time.perf_counter()
+        self._since: float | None = self._now()
 
     @property
     def seconds(self) -> float:
-        running = 0.0 if self._since is None else time.perf_counter() - self._since
+        running = 0.0 if self._since is None else self._now() - self._since
         return self._before + running
 
     @contextlib.contextmanager
@@ -48,7 +49,7 @@ class Clock:
         try:
             yield
         finally:
-            self._since = time.perf_counter()
+            self._since = self._now()
 
 
 def versions() -> dict[str, str]:

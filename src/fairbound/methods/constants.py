@@ -13,6 +13,9 @@ from fairbound.problems.problem import Evaluation, Problem, Weights
 ITERATIONS = 12
 """Of the power method: enough for a tenth of the largest eigenvalue where it is not isolated, and better where it is."""
 
+STILL = 0.005
+"""The power method ends where its estimate grew by less than this share of it."""
+
 SIGNS = 8
 """Vectors of signs: the mean of as many squares is within a half of the sum, most often, however alike the gradients are."""
 
@@ -29,8 +32,10 @@ def gradient_lipschitz(problem: Problem, x: Tensor, batch: Any) -> Tensor:
     v, size = _first(x), x.new_zeros(*x.shape[:-1], 1)
     for _ in range(ITERATIONS):
         _, there = problem.gradient(x + MOVE * v, batch, (1.0, None))
-        change = (there - here) / MOVE
+        change, before = (there - here) / MOVE, size
         size = change.norm(dim=-1, keepdim=True)
+        if bool(((size - before).abs() <= STILL * size).all()):
+            break
         v = torch.where(size > 0, change / size.clamp_min(torch.finfo(x.dtype).tiny), v)
     return size
 

@@ -16,12 +16,15 @@ Source: "A modified proximal-perturbed Lagrangian for non-convex non-smooth repr
 Departs: lines 6 and 7 of a step stand at the head of the next, where G(theta) is at hand, so that a step is one pass; the
     iterates are the same, and the first lambda follows (12). Of very many constraints, those that a batch lacks keep theirs. (9), which has no closed form, is solved by `inner_steps`
     projected subgradient steps of lengths 2 eta / (j + 2), those of a (1/eta)-strongly convex function; the first is
-    theta_k - eta (grad F + lambda . dG). u starts at [-G]_+; u_max is the largest |G_i| so far, as the paper gives no B_G.
+    theta_k - eta (grad F + lambda . dG). u_max is ROOM times the largest |G_i| so far, as the paper gives no B_G. The start, which the paper leaves
+    open: mu is the multipliers y >= 0 of the smallest |grad F + y . dG|, where steps are the theory's, the model is judged on all rows and
+    constraints are few, else 0; u is 0 where mu > 0, else [-G]_+.
     On batches, G comes from rows of its own and eta decays. By default alpha, 1/beta, tau and the steps of mu are scaled
-    so that steep constraints move as flat ones do, and where more than two constraints pull alike, as hundreds of overlapping groups
-    do, rho is shared among them (divided by m M_G^2 / (2 sum_i |grad g_i|^2), which is 1 for g and -g); eta is halved where a step on
-    all rows raises F + lambda . G by more than RISE; G is of the stated metric; a share of each bound is kept as margin, and
-    gradients are clipped. The presets "paper" and "paper-network" have the paper's numbers (Table 2) and none of these.
+    so that steep constraints move as flat ones do. On all rows few constraints are weighed, all by one number, so that M_G^2 is `balance` times L_F:
+    the method run on sqrt(share) G in place of G, so that multipliers do not take the longer the flatter G is. Where more constraints
+    pull alike, as hundreds of overlapping groups do, rho is shared among them (divided by m M_G^2 / (2 sum_i |grad g_i|^2), which is 1 for g
+    and -g). eta is halved where a step on all rows raises F + lambda . G by more than RISE; G is of the stated metric; a share of each
+    bound is kept as margin, and gradients are clipped. The presets "paper" and "paper-network" have the paper's numbers (Table 2) and none of these.
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
+from scipy.optimize import nnls
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
@@ -48,6 +53,15 @@ RISE = 0.1
 CONSTANT_ROWS = 2048
 """Rows of which the constants are estimated, all of them where there are no more."""
 
+ROOM = 2.0
+"""Of the largest |G_i| so far, what u may rise to: a slack that stops at |G_i| itself holds a multiplier below 0, which is no price."""
+
+FEW = 64
+"""Constraints up to which all gradients are taken at the start."""
+
+LIGHTEST, HEAVIEST = 0.01, 100.0
+"""Between what numbers few constraints are weighed."""
+
 LONGEST, LONGEST_ON_BATCHES = 3.0, 0.3
 """No step size is taken longer than this, where f and g look flat."""
 
@@ -61,6 +75,7 @@ PAPER: dict[str, Any] = {
     "dual_values": "surrogate",
     "scaled": False,
     "margin": 0.0,
+    "balance": None,
     "clip": math.inf,
     "decay": 0.0,
 }
@@ -69,8 +84,8 @@ PAPER: dict[str, Any] = {
 @dataclass(frozen=True, kw_only=True)
 class PLADAState(State):
     """x: (..., n) theta. multipliers: lambda (..., m), of the step before. mu, u, z: (..., m). eta: (..., 1) step size of
-    theta before it decays. reach: (..., m) the largest |G_i| seen, which bounds u. merit: (..., 1) F + lambda . G of the step
-    before. share: (..., 1) what rho is multiplied by where many constraints pull alike."""
+    theta before it decays. reach: (..., m) the largest |G_i| seen; u is at most ROOM times it. merit: (..., 1) F + lambda . G of the step
+    before. share: (..., 1) what rho is multiplied by, so that constraints are as steep as the objective is curved, or are many."""
 
     mu: Tensor
     u: Tensor
@@ -105,6 +120,8 @@ class PLADA(Method[PLADAState]):
     inner_steps: subgradient steps on the proximal problem of theta.
     dual_values: "true" takes G of the stated metric, "surrogate" of what training differentiates.
     margin: share of each stated bound to stay below it by, in [0, 1).
+    balance: what M_G^2 / L_F becomes by weighing the constraints, on all rows, for at most FEW of them and no `step_size`; None leaves
+        them as they are, and the first mu at 0.
     scaled: whether rho is multiplied, and tau divided, by `Problem.dual_scale`: 1 for rates by a sigmoid, 1/4 for losses.
     clip: largest norm of a step's direction, inf for none. decay, decay_steps: on batches, eta is divided by (1 + k / decay_steps)^decay.
     constraint_rows: rows of each G on batches; None for eight batches, at most 1,024.
@@ -119,6 +136,7 @@ class PLADA(Method[PLADAState]):
     inner_steps: int = 1
     dual_values: Literal["true", "surrogate"] = "true"
     margin: float = 0.05
+    balance: float | None = 0.5
     scaled: bool = True
     clip: float = 10.0
     decay: float = 0.5
@@ -141,6 +159,7 @@ class PLADA(Method[PLADAState]):
             dual_step=self.dual_step,
             kappa=self.kappa,
             inner_steps=self.inner_steps,
+            balance=1.0 if self.balance is None else self.balance,
             clip=self.clip,
             decay_steps=self.decay_steps,
             constraint_rows=1 if self.constraint_rows is None else self.constraint_rows,
@@ -177,8 +196,7 @@ class PLADA(Method[PLADAState]):
         full, x = draws.sampling == "full", state.x
         batch = draws("primal", state.k)
         if state.k == 0:
-            eta, part = self.largest_step(problem, x, draws)
-            state = replace(state, eta=eta, share=part)
+            state = replace(state, **self.beginning(problem, x, draws))
         if full and self.inner_steps == 1 and self.dual_values == "surrogate" and problem.m:
             moved: dict[str, Tensor] = {}
 
@@ -199,21 +217,30 @@ class PLADA(Method[PLADAState]):
         x.copy_(problem.domain.project(x - eta * slope))
         return state.next(**moved)
 
-    def largest_step(self, problem: Problem, x: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """(..., 1) eta as it was given, or the largest that the theory allows by constants estimated at x (..., n), and the share
-        of rho that leaves room for it."""
+    def beginning(self, problem: Problem, x: Tensor, draws: Draws) -> dict[str, Tensor]:
+        """eta (..., 1), as it was given or the largest that the theory allows by constants estimated at x (..., n), the share of rho that
+        leaves room for it, and the first mu where it is not 0."""
         one = x.new_ones((*x.shape[:-1], 1))
         if self.step_size is not None:
-            return self.step_size * one, one
-        few, full = problem.rows <= CONSTANT_ROWS, draws.sampling == "full"
-        batch = draws("constants", 0, CONSTANT_ROWS, "full" if few else "balanced")
-        curvature, scale = gradient_lipschitz(problem, x, batch), self._scale(problem)
-        steep = constraint_slope(problem, x, batch, scale).square()
-        alike = one
-        if problem.m > 2 and not problem.partial:
-            alike = (steep * problem.m / (2 * squared_norm(problem, x, batch, scale))).clamp_min(1)
+            return {"eta": self.step_size * one}
+        small, full = problem.rows <= CONSTANT_ROWS, draws.sampling == "full"
+        batch = draws("constants", 0, CONSTANT_ROWS, "full" if small else "balanced")
+        curvature, scale, first = gradient_lipschitz(problem, x, batch), self._scale(problem), {}
+        if full and self.balance is not None and 0 < problem.m <= FEW and not problem.partial:
+            slopes = problem.jacobian(x, batch)[1]
+            weighed = slopes[..., 1:, :] * torch.as_tensor(scale).sqrt().to(x).unsqueeze(-1)
+            steep = torch.linalg.matrix_norm(weighed, ord=2).square().unsqueeze(-1)
+            known = (steep > 0) & (curvature > 0)
+            part = torch.where(known, self.balance * curvature / steep, 1.0).clamp(LIGHTEST, HEAVIEST)
+            first = {"mu": _stationary(slopes)}
+        else:
+            steep, part = constraint_slope(problem, x, batch, scale).square(), one
+            if problem.m > 2 and not problem.partial:
+                alike = steep * problem.m / (2 * squared_norm(problem, x, batch, scale))
+                part = 1 / alike.clamp_min(1)
         longest = LONGEST if full else LONGEST_ON_BATCHES
-        return INSIDE / (curvature + 3 * self.rho * steep / alike).clamp_min(INSIDE / longest), 1 / alike
+        eta = INSIDE / (curvature + 3 * self.rho * steep * part).clamp_min(INSIDE / longest)
+        return {"eta": eta, "share": part, **first}
 
     def _dual(self, state: PLADAState, problem: Problem, e: Evaluation, full: bool) -> dict[str, Tensor]:
         """(12), (13), (10) and (11) from G at theta_k: the fields of the state that they change. On all rows eta is halved where
@@ -222,7 +249,8 @@ class PLADA(Method[PLADAState]):
         scale, mu, rho = e.of(self._scale(problem)) * state.share, before["mu"], self.rho
         G = e.g + self.margin * e.of(problem.bounds)
         reach = torch.maximum(before["reach"], G.abs())
-        u = torch.where(before["reach"] == 0, (-G).clamp_min(0), before["u"])  # where G was never seen before
+        begun = torch.where(mu > 0, 0.0, (-G).clamp_min(0))
+        u = torch.where(before["reach"] == 0, begun, before["u"])  # where G was never seen before
         lam = mu + rho * scale * (G + u)
         apart = lam - mu
         gamma = (rho * self.kappa / (state.k + 1) / (apart.square().sum(-1, keepdim=True) + 1)).clamp_max(
@@ -231,7 +259,7 @@ class PLADA(Method[PLADAState]):
         changed = {
             "multipliers": lam,
             "z": apart / (self.alpha * scale),
-            "u": torch.minimum((u - self.tau / scale * lam).clamp_min(0), reach),
+            "u": torch.minimum((u - self.tau / scale * lam).clamp_min(0), ROOM * reach),
             "mu": mu + gamma / rho * apart,
             "reach": reach,
         }
@@ -263,3 +291,10 @@ class PLADA(Method[PLADAState]):
 
     def _scale(self, problem: Problem) -> Tensor | float:
         return problem.dual_scale if self.scaled else 1.0
+
+
+def _stationary(slopes: Tensor) -> Tensor:
+    """(..., m) the y >= 0 of the smallest |grad f + sum_i y_i grad g_i|, from the gradients (..., 1 + m, n) of f and all g."""
+    rows = slopes.double().cpu().numpy().reshape(-1, *slopes.shape[-2:])
+    y = np.stack([nnls(one[1:].T, -one[0])[0] for one in rows])
+    return torch.from_numpy(y).to(slopes).view(*slopes.shape[:-2], -1)

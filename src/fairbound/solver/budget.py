@@ -1,4 +1,4 @@
-"""How long a run may take: seconds, steps, samples or epochs, whichever ends first."""
+"""How long a run may take: seconds of the clock or of the processor, steps, samples or epochs, whichever ends first."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ _WORDS = {
     ("epochs", 1.0): "epoch epochs",
 }
 _UNITS = {word: unit for unit, words in _WORDS.items() for word in words.split()}
-_PART = re.compile(r"^\s*(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)\s*([a-z]+)\s*$")
+_PART = re.compile(r"^\s*(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)\s*(cpu\s+)?([a-z]+)\s*$")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
     """seconds: of training, evaluation not counted; steps; samples: rows touched; epochs: samples / the problem's rows.
+    processor: whether seconds are those of the processor, all threads of the process together, which other work on the machine
+    changes little; else those of the clock.
 
     In a stack of runs, samples and epochs are those of each run.
     """
@@ -31,6 +33,7 @@ class Budget:
     steps: float = math.inf
     samples: float = math.inf
     epochs: float = math.inf
+    processor: bool = False
 
     def __post_init__(self) -> None:
         limits = (self.seconds, self.steps, self.samples, self.epochs)
@@ -41,24 +44,26 @@ class Budget:
 
     @classmethod
     def of(cls, text: str | int | float | Budget) -> Budget:
-        """Text like "30s", "2 min", "5000 steps", "2e6 samples" or "10 epochs, 30s"; a number is seconds."""
+        """Text like "30s", "2 min", "20 cpu s", "5000 steps", "2e6 samples" or "10 epochs, 30s"; a number is seconds."""
         if isinstance(text, Budget):
             return text
         if isinstance(text, (int, float)):
             return cls(seconds=float(text))
         limits: dict[str, float] = {}
+        processor = False
         for part in text.lower().split(","):
             match = _PART.match(part)
-            if match is None or match[2] not in _UNITS:
+            if match is None or match[3] not in _UNITS or (match[2] and _UNITS[match[3]][0] != "seconds"):
                 raise OptionError(
-                    f"cannot read the budget {part.strip()!r}; write '30s', '2 min', '5000 steps', '2e6 samples' or "
-                    "'10 epochs'."
+                    f"cannot read the budget {part.strip()!r}; write '30s', '2 min', '20 cpu s', '5000 steps', "
+                    "'2e6 samples' or '10 epochs'."
                 )
-            field, scale = _UNITS[match[2]]
+            field, scale = _UNITS[match[3]]
             if field in limits:
                 raise OptionError(f"the budget {text!r} states {field} twice.")
             limits[field] = float(match[1]) * scale
-        return cls(**limits)
+            processor = processor or bool(match[2])
+        return cls(**limits, processor=processor)
 
     def spent(self, seconds: float, steps: float, samples: float, rows: int) -> bool:
         """Whether what has been spent reaches the budget. rows: of an epoch."""
@@ -69,4 +74,6 @@ class Budget:
     @property
     def text(self) -> str:
         """The budget in words."""
-        return ", ".join(f"{v:g} {k}" for k, v in self.__dict__.items() if v != math.inf)
+        words = {"seconds": "cpu seconds" if self.processor else "seconds"}
+        limits = {k: getattr(self, k) for k in ("seconds", "steps", "samples", "epochs")}
+        return ", ".join(f"{v:g} {words.get(k, k)}" for k, v in limits.items() if v != math.inf)

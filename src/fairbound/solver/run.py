@@ -107,7 +107,8 @@ class Run:
         self.problem.counts = Counts()
         self.lands = self.state.outer is None and problem.m > 0
         self.best = Best.none(x, LATEST if self.lands else 0)
-        self.recorder, self.clock = Recorder(Path(records) if records else None), Clock()
+        self.recorder = Recorder(Path(records) if records else None)
+        self.clock = Clock(processor=settings.limit.processor)
         self.next_record: float = 0
         if settings.checkpoint is not None:
             check_writable(settings.checkpoint.parent)
@@ -268,7 +269,8 @@ class Run:
         shown = {name: apart.get(name, part) for name, part in saved.items()}
         store.check_like(shown, {"format": 0, **fresh, **apart}, "content")
         self.state = store.plain_to_state(self.state, saved["state"])
-        self.best, self.clock, self.mean = Best(**saved["best"]), Clock(saved["seconds"]), saved["mean"]
+        self.best, self.mean = Best(**saved["best"]), saved["mean"]
+        self.clock = Clock(saved["seconds"], processor=self.settings.limit.processor)
         self.problem.counts = Counts(**saved["counts"])
         self.next_record = saved["next_record"]
         self.recorder.resume(saved["records"], saved["recorded"])

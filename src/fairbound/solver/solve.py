@@ -80,7 +80,8 @@ def solve(
 
     algorithm: a name ("alm", "ssl_alm:paper"), a class to import ("package.module:Class"), or a method with its options
         (fb.ALM(step_size=0.05)); one of your own works like ours.
-    budget: "30s", "5000 steps", "10 epochs", "2e6 samples", Budget(...), or seconds. Evaluation is not counted.
+    budget: "30s", "20 cpu s" (of the processor), "5000 steps", "10 epochs", "2e6 samples", Budget(...), or seconds. Evaluation is
+        not counted.
     seed: one, or R of them for a stack of R runs in one set of tensors.
     validation: the same bounds on other rows; an iterate is feasible if it meets them on both, and is ranked there.
     record_every: steps between evaluations, or data passes as "0.5 epochs"; None spaces them by 50 steps (a method

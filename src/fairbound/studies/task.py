@@ -46,7 +46,8 @@ class Task:
     measure: x (n,) -> columns of the rows of the last, the best and (where the method has one) the random model; None
     for no such rows. derive: adds columns to the records of the finished run that depend on those before.
     options: further arguments of `solve`. about: the data in words, for the page. checksum: of the data.
-    facts: what else the result is to say.
+    facts: what else the result is to say. trained: what runs the cell in place of `solve`, given its keyword arguments budget,
+    batch_size, sampling and seed; the records of its solution are kept as they are.
     """
 
     problem: Any
@@ -57,6 +58,7 @@ class Task:
     about: str = ""
     checksum: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
+    trained: Callable[..., Solution] | None = None
 
 
 @dataclass(frozen=True)
@@ -118,9 +120,13 @@ def _solved(task: Task, cell: Cell, folder: Path) -> tuple[Solution, Any]:
     method, checkpoint = cell.method, checkpoint_of(cell, folder)
     per_epoch = dict.fromkeys(method.per_epoch, math.ceil(task.problem.rows / cell.batch_size))
     config = method.config({**cell.options, **per_epoch})
-    arguments: dict[str, Any] = {
+    basic = {
         "budget": cell.budget, "batch_size": cell.batch_size, "sampling": method.sampling, "seed": cell.seed,
-        "average": method.average, "record_every": cell.record_every or None, "keep": lambda row: _kept(row, problem),
+    }  # fmt: skip
+    if task.trained is not None:
+        return task.trained(**basic), config
+    arguments: dict[str, Any] = {
+        **basic, "average": method.average, "record_every": cell.record_every or None, "keep": lambda row: _kept(row, problem),
         "checkpoint": checkpoint, "checkpoint_every": cell.checkpoint_every, **task.options,
     }  # fmt: skip
     try:

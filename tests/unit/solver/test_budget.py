@@ -24,6 +24,8 @@ from fairbound.solver.budget import Budget
         ("1e+3 SAMPLES", {"samples": 1000}),
         ("10 epochs", {"epochs": 10}),
         ("10 epochs, 30s", {"epochs": 10, "seconds": 30}),
+        ("20 cpu s", {"seconds": 20, "processor": True}),
+        ("2 cpu min, 5 epochs", {"seconds": 120, "epochs": 5, "processor": True}),
         (12, {"seconds": 12}),
         (0.25, {"seconds": 0.25}),
     ],
@@ -35,7 +37,8 @@ def test_what_people_write(text, expected):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "30", "30 ms", "fast", "1.2.3 s", "-5 s", "5 stepss", "5 steps 3 s", "nan s", "s"]
+    "text",
+    ["", "30", "30 ms", "fast", "1.2.3 s", "-5 s", "5 stepss", "5 steps 3 s", "nan s", "s", "5 cpu steps", "5 cpu"],
 )
 def test_what_cannot_be_read_is_said(text):
     with pytest.raises(OptionError, match=r"cannot read the budget"):
