@@ -196,7 +196,7 @@ class PLADA(Method[PLADAState]):
         full, x = draws.sampling == "full", state.x
         batch = draws("primal", state.k)
         if state.k == 0:
-            state = replace(state, **self.beginning(problem, x, draws))
+            state = replace(state, **self.beginning(problem, x, draws))  # type: ignore[arg-type]
         if full and self.inner_steps == 1 and self.dual_values == "surrogate" and problem.m:
             moved: dict[str, Tensor] = {}
 
