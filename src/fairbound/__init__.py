@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fairbound.audits.audit import audit
     from fairbound.audits.compare import compare
     from fairbound.audits.counts import AuditCounts
-    from fairbound.base.errors import FairboundError
+    from fairbound.base.errors import DataWarning, FairboundError
     from fairbound.estimators.classifier import FairClassifier
     from fairbound.estimators.feasibility import feasibility
     from fairbound.estimators.ranker import FairRanker
@@ -68,6 +68,7 @@ _WHERE = {
     "CertifiedLevelSet": "fairbound.methods",
     "ClassRisk": "fairbound.fairness.notions",
     "DFLS": "fairbound.methods",
+    "DataWarning": "fairbound.base.errors",
     "DemographicParity": "fairbound.fairness.notions",
     "EqualOpportunity": "fairbound.fairness.notions",
     "EqualizedOdds": "fairbound.fairness.notions",
@@ -137,6 +138,7 @@ __all__ = [
     "Budget",
     "CertifiedLevelSet",
     "ClassRisk",
+    "DataWarning",
     "DemographicParity",
     "EqualOpportunity",
     "EqualizedOdds",

@@ -10,7 +10,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.cli.evidence import add_commands
@@ -44,9 +44,6 @@ from fairbound.cli.options import (
 )
 from fairbound.cli.regress_command import add_regress
 
-if TYPE_CHECKING:
-    pass
-
 WRONG_USE = 2
 
 
@@ -59,9 +56,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.append("--help")
     if (twice := given_twice(arguments)) is not None:
         return _fail(f"the option {twice} is given twice; give it once.")
-    debug, quiet = "--debug" in arguments, "--quiet" in arguments
-    arguments = [word for word in arguments if word != "--quiet"]
-    with logged(quiet), warnings.catch_warnings():
+    debug, quiet, progress = (f"--{word}" in arguments for word in ("debug", "quiet", "progress"))
+    if quiet and progress:
+        return _fail("--quiet and --progress exclude each other; give one of them.")
+    arguments = [word for word in arguments if word not in ("--quiet", "--progress")]
+    with logged(quiet, progress), warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
             command = typer.main.get_command(_app())
@@ -75,17 +74,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 @contextlib.contextmanager
-def logged(quiet: bool) -> Iterator[None]:
-    """What the library logs at INFO and above goes to standard error; with quiet only warnings do."""
-    log, handler = logging.getLogger("fairbound"), logging.StreamHandler()
-    before = log.level
+def logged(quiet: bool, progress: bool = False) -> Iterator[None]:
+    """What the library logs at INFO and above goes to standard error; with quiet only warnings do. progress: of training, also
+    where standard error is no terminal."""
+    log, drawn = logging.getLogger("fairbound"), logging.getLogger("fairbound.progress")
+    before, handler = [(each, each.level) for each in (log, drawn)], logging.StreamHandler()
     log.addHandler(handler)
     log.setLevel(logging.WARNING if quiet else logging.INFO)
+    drawn.setLevel(logging.INFO if not quiet and (progress or sys.stderr.isatty()) else logging.WARNING)
     try:
         yield
     finally:
         log.removeHandler(handler)
-        log.setLevel(before)
+        for each, level in before:
+            each.setLevel(level)
 
 
 def _said(error: Exception) -> str:
@@ -118,7 +120,7 @@ def _app() -> typer.Typer:
         rich_markup_mode=None,
         help="Train models under fairness bounds that a person can state, check and defend. Exit codes: 0 done or "
         "bound met, 1 bound violated, 2 wrong use, 3 not enough evidence, 130 interrupted. --quiet anywhere: no progress on "
-        "standard error.",
+        "standard error; --progress: lines of it also where that is no terminal.",
     )
     app.callback()(_root)
     app.command("fit")(_fit)

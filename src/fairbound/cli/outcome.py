@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ class Outcome:
 
 
 LOG = logging.getLogger("fairbound.cli")
+PROGRESS = logging.getLogger("fairbound.progress")
 
 
 def say(text: str) -> None:
@@ -34,8 +34,8 @@ def say(text: str) -> None:
 
 
 def shows_progress() -> bool:
-    """Whether a line of progress is to be drawn: standard error is a terminal, and nobody asked for quiet."""
-    return LOG.isEnabledFor(logging.INFO) and sys.stderr.isatty()
+    """Whether progress is to be drawn: standard error is a terminal or --progress is given, and nobody asked for quiet."""
+    return PROGRESS.isEnabledFor(logging.INFO)
 
 
 def verdict_summary(audit: dict[str, Any], *, seconds: float | None, seed: int | None, out: Path) -> dict[str, Any]:

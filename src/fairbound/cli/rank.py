@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.seeds import seed_for
 from fairbound.cli.audit import AuditOptions
 from fairbound.cli.fit import TRAINED_ON, FitOptions
-from fairbound.cli.outcome import Outcome, json_lines, say, stated_bounds, verdict_summary, verdict_text
+from fairbound.cli.outcome import Outcome, json_lines, say, shows_progress, stated_bounds, verdict_summary, verdict_text
 from fairbound.cli.rows import TEST_SHARE, file_checksum, is_file, listed, one_column
 from fairbound.estimators.ranker import FairRanker
 from fairbound.fairness.rankings.documents import read_relevance
@@ -192,7 +191,7 @@ def _trained(options: FitOptions, bounds: Any, rows: RankedRows) -> FairRanker:
         budget=options.budget,
         batch_size=32 if options.batch_size == FitOptions.batch_size else options.batch_size,
         random_state=options.seed,
-        progress=sys.stderr.isatty(),
+        progress=shows_progress(),
     )
     take = partial(take_rows, rows.X)
     with warnings.catch_warnings():

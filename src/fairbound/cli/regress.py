@@ -3,7 +3,6 @@ And the audit of a column of predicted numbers."""
 
 from __future__ import annotations
 
-import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from fairbound.audits.classes import compared_model
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.seeds import seed_for
-from fairbound.cli.outcome import Outcome, say, stated_bounds, verdict_summary, verdict_text
+from fairbound.cli.outcome import Outcome, say, shows_progress, stated_bounds, verdict_summary, verdict_text
 from fairbound.cli.rows import TEST_SHARE, file_checksum, listed, one_column
 from fairbound.estimators.regressor import FairRegressor
 from fairbound.report import write_audit
@@ -81,7 +80,7 @@ def regress(options: RegressOptions) -> Outcome:
     def fitted(stated: Any) -> FairRegressor:
         made = FairRegressor(
             stated or None, model=options.model, budget=options.budget, random_state=options.seed,
-            progress=sys.stderr.isatty(),
+            progress=shows_progress(),
         )  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it

@@ -148,7 +148,7 @@ class Run:
                 self._save()
                 if self.lands and not interrupts.seen:
                     self._finish()
-        if self.settings.progress:
+        if self.settings.progress and sys.stderr.isatty():
             print(file=sys.stderr)
         return "interrupted" if interrupts.seen else "halted" if halted else "budget", seconds
 
@@ -315,12 +315,14 @@ def _first(x0: Tensor, n: int, runs: int) -> Tensor:
 
 
 def _show(row: dict[str, Any]) -> None:
+    """One line that is written over at a terminal; elsewhere a line for each record, which come ever less often."""
     g = row["train"]["g"]
+    start, end = ("\r", "") if sys.stderr.isatty() else ("", "\n")
     worst = float(g.max()) if g.numel() else 0.0
     print(
-        f"\rstep {row['step']:>8}  {row['seconds']:7.1f} s  loss {float(row['train']['f'].mean()):.4f}  "
+        f"{start}step {row['step']:>8}  {row['seconds']:7.1f} s  loss {float(row['train']['f'].mean()):.4f}  "
         f"worst g {worst:+.4f}",
-        end="",
+        end=end,
         file=sys.stderr,
         flush=True,
     )

@@ -98,3 +98,15 @@ def test_progress_is_logged_and_quiet_leaves_it_out(capsys, tmp_path):
     assert "training on" not in err and "report.html" in out
     log = logging.getLogger("fairbound")
     assert log.handlers == [] and log.level == logging.NOTSET
+
+
+def test_lines_of_progress_where_standard_error_is_no_terminal(capsys, tmp_path):
+    base = ["fit", "--data", "loanapp", "--budget", "60 steps", "--no-baseline", "--algorithm", "alm"]
+    base += ["--constraint", "demographic_parity <= 0.5", "--out", str(tmp_path)]
+    main([*base])
+    assert "worst g" not in capsys.readouterr().err
+    main([*base, "--progress"])
+    lines = [line for line in capsys.readouterr().err.splitlines() if "worst g" in line]
+    assert len(lines) >= 2 and all(line.startswith("step ") and "\r" not in line for line in lines)
+    assert main([*base, "--progress", "--quiet"]) == 2 and "exclude each other" in capsys.readouterr().err
+    assert logging.getLogger("fairbound.progress").level == logging.NOTSET
