@@ -79,8 +79,11 @@ class StreamingAUC(BaseEstimator):
 
         sample_weight: (n,) >= 0, for solver="exact" alone. Raises: DataError for rows that cannot be used.
         """
+        groups = Groups.of(sensitive_features, some_known=False)
         if not hasattr(self, "rows_"):
-            self._begin(Groups.of(sensitive_features).attributes)
+            self._begin(groups.attributes)
+        if not len(groups):
+            raise DataError("there are no rows.")
         features = sparse.csr_matrix(X) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
         if features.ndim != 2 or not np.isfinite(features.data if sparse.issparse(features) else features).all():
             raise DataError("X must be (n, d) numbers, none of them NaN or infinite; encode and impute first.")
@@ -88,7 +91,6 @@ class StreamingAUC(BaseEstimator):
             self.n_features_in_ = int(features.shape[1])
         if features.shape[1] != self.n_features_in_:
             raise DataError(f"X has {features.shape[1]} columns, the rows before had {self.n_features_in_}.")
-        groups = Groups.of(sensitive_features)
         target = read_targets(y, len(groups))
         if target is None or features.shape[0] != len(groups):
             raise DataError(f"X has {features.shape[0]} rows, sensitive_features {len(groups)}; y must have as many.")
@@ -284,6 +286,8 @@ class StreamingAUC(BaseEstimator):
                 self._found = self._solved()
             elif self._run is None:
                 raise DataError(f"solver='rows' begins after {self.warm_up} rows; it has seen {self.rows_}.")
+            elif not self._run.complete:
+                raise DataError("no row of some set that the bound or the area compares has come by yet; feed more rows.")
             else:
                 self._found = self._whiten @ self._run.point
         return self._found

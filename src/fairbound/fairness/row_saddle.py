@@ -191,6 +191,12 @@ class RowSaddle:
         self.y = [u / total for u in raised]
 
     @property
+    def complete(self) -> bool:
+        """Whether every set that is compared has had a row."""
+        compared = {one for _, *sides in self.asked.pairs for one in sides}
+        return all(sum(self.counts[c] for c in self._cells_of[one]) > 0 for one in compared)
+
+    @property
     def upper(self) -> float:
         """U, the online upper bound of H(r) (Lemma 4); infinite before the first row of a call."""
         if not self._t:

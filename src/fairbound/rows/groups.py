@@ -74,11 +74,12 @@ class Groups:
             raise DataError(f"codes must be (n, {len(self.attributes)}), got {self.codes.shape}.")
 
     @classmethod
-    def of(cls, sensitive_features: Any) -> Groups:
+    def of(cls, sensitive_features: Any, *, some_known: bool = True) -> Groups:
         """Groups from a frame or Series of any dataframe library, dict of columns, array (n,) or (n, A), tensor or list;
         labels in sorted order.
 
-        Raises: DataError where a column has no known value, or more than 100 values (bin it first).
+        some_known: whether every column must have a known value; False for single rows of a stream.
+        Raises: DataError where a column has no known value that must have one, or more than 100 values (bin it first).
         """
         if isinstance(sensitive_features, Groups):
             return sensitive_features
@@ -87,7 +88,7 @@ class Groups:
         for attribute, column in columns.items():
             coded, texts = _coded_texts(column)
             known = sorted({v for v in texts if v is not None}, key=natural_order)
-            if not known:
+            if some_known and not known:
                 raise DataError(f"the sensitive attribute {attribute!r} has no known value; give another column.")
             if len(known) > MANY_VALUES and len(known) > len(coded) / 10:
                 raise DataError(

@@ -123,6 +123,17 @@ def test_the_sample_counts_rows_by_their_weights():
             fb.StreamingAUC("auc_parity[group] <= 0.05").partial_fit(X, y, group, wrong)
 
 
+def test_single_rows_whose_group_is_not_known():
+    X, y, group = rows(300)
+    group = group.astype(object)
+    group[::7] = None
+    made = fb.StreamingAUC("auc_parity[group] <= 0.05", kappa=0.2)
+    for i in range(300):
+        made.partial_fit(X[i : i + 1], y[i : i + 1], group[i : i + 1])
+    whole = LinearAUC.of("auc_parity[group,surrogate=quadratic]", X, y, group).solve(0.2).weights
+    assert made.coef_ == pytest.approx(whole, rel=1e-8)
+
+
 def test_merging_with_an_estimator_that_has_seen_nothing():
     data = rows(300)
     full, empty = (
@@ -156,6 +167,11 @@ def test_what_is_refused():
     one_group = fb.StreamingAUC("auc_parity[group] <= 0.05").partial_fit(X[:1], y[:1], group[:1])
     with pytest.raises((EmptyGroupError, DataError)):
         _ = one_group.coef_
+    with pytest.raises(DataError, match="no rows"):
+        made.partial_fit(X[:0], y[:0], group[:0])
+    steps = fb.StreamingAUC("auc_parity[group] <= 0.05", solver="rows", kappa=0.2, warm_up=10)
+    with pytest.raises(DataError, match="has come by yet"):
+        _ = steps.partial_fit(X, np.ones(50, dtype=int), group).coef_
     late = fb.StreamingAUC("auc_parity[group] <= 0.05", solver="rows", kappa=0.2, warm_up=10)
     late.partial_fit(X, y, group)
     with pytest.raises(DataError, match="give groups="):
