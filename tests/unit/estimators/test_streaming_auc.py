@@ -7,6 +7,7 @@ from sklearn.exceptions import NotFittedError
 
 import fairbound as fb
 from fairbound.base.errors import DataError, EmptyGroupError, FairboundError, OptionError
+from fairbound.fairness.kappa_path import GRID, SMALLEST, along_kappa
 from fairbound.fairness.linear_auc import LinearAUC
 from fairbound.ranking.wins import auc
 
@@ -121,6 +122,22 @@ def test_the_sample_counts_rows_by_their_weights():
     for wrong in (weight[:5], -weight, weight * np.nan):
         with pytest.raises(DataError, match="sample_weight"):
             fb.StreamingAUC("auc_parity[group] <= 0.05").partial_fit(X, y, group, wrong)
+
+
+def test_kappa_is_found_between_the_points_of_the_grid():
+    """The kappa taken is within an eighth of a step of the grid of one under which the bound is broken."""
+    X, y, group = data = rows()
+    program = LinearAUC.of("auc_parity[group,surrogate=quadratic]", *data)
+
+    def measured(weights):
+        s = X @ weights
+        return auc(s, y == 1, y == 0), fb.measure("auc_parity[group]", s, y, group, threshold=0)
+
+    for bound in (0.02, 0.05, 0.1):
+        path = along_kappa(program, measured, bound)
+        step = (path.tried[0].scores.differences.max() / SMALLEST) ** (1 / (GRID - 1))
+        assert path.met and path.chosen.value <= bound
+        assert measured(program.solve(path.chosen.scores.kappa * step ** (1 / 8)).weights)[1] > bound
 
 
 def test_single_rows_whose_group_is_not_known():
