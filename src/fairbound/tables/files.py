@@ -78,8 +78,9 @@ def parquet_parts(path: str | os.PathLike[str], rows: int, columns: Sequence[str
     except ImportError as error:
         raise ImportError("reading Parquet files needs pyarrow: pip install fairbound[parquet]") from error
     try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=rows, columns=None if columns is None else list(columns)):
+        names = None if columns is None else list(columns)
+        with pq.ParquetFile(path, pre_buffer=False) as file:  # with threads it keeps most of the file in memory
+            for batch in file.iter_batches(batch_size=rows, columns=names, use_threads=False):
                 yield pa.Table.from_batches([batch])
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}).") from error
