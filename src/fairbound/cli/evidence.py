@@ -1,4 +1,4 @@
-"""The commands that watch, compare and hold back models, `monitor`, `compare` and `gate`; `interval`, which says what to bound;
+"""The command that uses a saved model, `predict`; those that watch, compare and hold back models, `monitor`, `compare` and `gate`; `interval`, which says what to bound;
 `feasibility`, which says what a bound costs; `stream` and `shift`, for bounds on areas; with their options."""
 
 from __future__ import annotations
@@ -239,7 +239,24 @@ def shift(
     return finish(as_json, lambda: run_shift(options))
 
 
+def predict(
+    data: Annotated[str, option("--data", help="A CSV or Parquet file of rows to predict.")],
+    model: Annotated[Path, option("--model", help="Folder of a saved model, such as OUT/model of fit.")],
+    out: Annotated[Path, option("--out", help="The CSV file to write, a line for each row in the rows' order.")],
+    keep: Annotated[
+        str | None, option("--keep", help="Columns to copy into it, separated by commas, such as an identifier.")
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Write what a saved model predicts for the rows of a file; it needs no labels."""
+    from fairbound.cli.predict import PredictOptions, run_predict
+
+    options = PredictOptions(data=data, model=model, out=out, keep=keep)
+    return finish(as_json, lambda: run_predict(options))
+
+
 def add_commands(app: Any) -> None:
     """Add the commands to the typer application."""
-    for command in (feasibility, monitor, compare, gate, interval, stream, shift):
+    for command in (predict, feasibility, monitor, compare, gate, interval, stream, shift):
         app.command(command.__name__)(command)

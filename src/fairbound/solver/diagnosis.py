@@ -99,6 +99,11 @@ class _Seen:
         self.violation = np.maximum(self.g, 0).max(1, initial=0.0)
 
     @property
+    def all_rows(self) -> bool:
+        """Whether each step took all rows."""
+        return self.rows_per_step >= getattr(self.problem, "total_rows", np.inf)
+
+    @property
     def bounded(self) -> bool:
         return self.g.shape[1] > 0
 
@@ -230,6 +235,13 @@ def _unsteady(seen: _Seen) -> Iterator[Advice]:
     said = (
         f"The multiplier of {seen.name(i)} moves between {y[:, i].min():.3g} and {y[:, i].max():.3g} in the second half"
     )
+    if seen.all_rows:
+        yield Advice(
+            "oscillating",
+            f"{said}: the rate moves in steps, over which it jumps to and fro.",
+            "Merge groups of few rows, loosen the bound, or raise the penalty of FullBatchALM.",
+        )
+        return
     noise = _noise(seen, i)
     if noise is not None and noise > NOISY:
         yield Advice(

@@ -78,6 +78,9 @@ def test_small_batches_are_blamed_for_a_multiplier_that_swings(solved):
         for n in (2, 5000)
     ]
     assert names[0][0] == "noise" and names[1][0] == "oscillating"
+    moves = [fb.diagnose(run_of(solution, **swings, samples=n))[0].next for n in (2, 5000)]
+    moves.append(fb.diagnose(_wide(run_of(solution, **swings, samples=5000), problem), problem)[0].next)
+    assert ["dual_step_size" in move for move in moves] == [True, True, False], "steps of all rows have none"
 
 
 def _wide(solution, problem):

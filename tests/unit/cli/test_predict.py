@@ -1,0 +1,75 @@
+"""`fairbound predict`: the file it writes holds what the saved model says in Python."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairbound as fb
+from fairbound.cli import app as cli
+from fairbound.cli import predict as command
+
+pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+
+
+@pytest.fixture
+def rows(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": np.arange(300), "x": rng.normal(size=300), "city": rng.choice(["a", "b"], 300)})
+    frame["sex"] = rng.choice(["f", "m"], 300)
+    frame["y"] = np.where(frame.x + (frame.sex == "m") + rng.normal(size=300) > 0.5, "yes", "no")
+    frame.drop(columns="y").to_csv(tmp_path / "new.csv", index=False)
+    return tmp_path, frame
+
+
+def written(folder, model, *more):
+    model.save(folder / "model")
+    out = folder / "out" / "said.csv"
+    arguments = ["predict", "--data", str(folder / "new.csv"), "--model", str(folder / "model"), "--out", str(out)]
+    assert cli.main([*arguments, *more]) == 0
+    return pd.read_csv(out)
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+def test_two_classes_read_in_parts(rows, monkeypatch, capsys, by_group):
+    monkeypatch.setattr(command, "ROWS", 64)
+    folder, frame = rows
+    X = frame[["x", "city"]]
+    model = fb.FairClassifier("demographic_parity <= 0.05", use_groups_at_prediction=by_group)
+    model.fit(X, frame.y, sensitive_features=frame[["sex"]])
+    found = written(folder, model, "--keep", "id", "--json")
+    groups = frame[["sex"]] if by_group else None
+    assert list(found) == ["id", "prediction", "probability", "score"]
+    assert (found.id == frame.id).all() and (found.prediction == model.predict(X, groups)).all()
+    assert np.allclose(found.score, model.decision_function(X, groups), atol=1e-9)
+    assert np.allclose(found.probability, model.predict_proba(X)[:, 1], atol=1e-9)
+    said = json.loads(capsys.readouterr().out)
+    assert said["rows"] == 300 and said["predicted"] == found.prediction.value_counts().to_dict()
+
+
+def test_more_classes_and_numbers(rows):
+    folder, frame = rows
+    X, three = frame[["x", "city"]], np.digitize(frame.x, [-0.5, 0.5])
+    model = fb.FairClassifier("recall of class 1 >= 0.2", budget="200 steps").fit(X, three)
+    found = written(folder, model)
+    assert (found.prediction == model.predict(X)).all()
+    assert np.allclose(found[[f"probability {k}" for k in range(3)]], model.predict_proba(X), atol=1e-9)
+    numbers = fb.FairRegressor("residual_gap <= 0.5").fit(X, 3 * frame.x, sensitive_features=frame[["sex"]])
+    assert np.allclose(written(folder, numbers).prediction, numbers.predict(X), atol=1e-9)
+
+
+def test_what_is_wrong_is_said(rows, capsys):
+    folder, frame = rows
+    X = frame[["x", "city"]]
+    model = fb.FairClassifier("demographic_parity <= 0.05", use_groups_at_prediction=True)
+    model.fit(X, frame.y, sensitive_features=frame[["sex"]]).save(folder / "model")
+    frame.drop(columns=["y", "sex"]).to_csv(folder / "lacks.csv", index=False)
+    start = ["predict", "--model", str(folder / "model"), "--out", str(folder / "said.csv"), "--data"]
+    for data, words in (("lacks.csv", "thresholds are by sex"), ("none.csv", "none.csv")):
+        assert cli.main([*start, str(folder / data)]) == 2
+        assert words in capsys.readouterr().err
+    assert cli.main([*start, str(folder / "new.csv"), "--keep", "idd"]) == 2
+    assert "'id'" in capsys.readouterr().err and not (folder / "said.csv").exists()
