@@ -16,6 +16,7 @@ from torch import nn
 from fairbound.base.errors import DataError
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.conventions import (
+    TakesTables,
     linear_parts,
     named_features,
     seed_of,
@@ -59,7 +60,7 @@ from fairbound.solver.budget import Budget
 from fairbound.tables import Encoded, EncodeReport, TableOptions
 
 
-class FairClassifier(ClassifierMixin, BaseEstimator):
+class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
     """A linear model, MLP or `nn.Module` trained to the lowest loss under stated bounds; deterministic predictions.
 
     constraint: bounds as text ("demographic_parity <= 0.02", "recall of class b >= 0.95"), objects, a list of them, or
@@ -147,13 +148,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.progress = progress
         self.verbose = verbose
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.input_tags.string = True
-        return tags
 
     def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> FairClassifier:
         """Train on X (n, d) and y (n,).

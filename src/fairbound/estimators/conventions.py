@@ -24,6 +24,15 @@ LARGEST_SEED = 2**31 - 1
 MOST_NAMED = 5
 
 
+class TakesTables:
+    """What every estimator says of X to scikit-learn: missing values, sparse tables and text are taken. Before other mixins."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = tags.input_tags.sparse = tags.input_tags.string = True
+        return tags
+
+
 def seed_of(random_state: Any) -> int:
     """The seed that `random_state` gives: an integer >= 0 itself; None, a RandomState or a Generator a fresh one drawn from
     it, numpy's global one for None. Raises: OptionError."""

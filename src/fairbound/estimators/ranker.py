@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.estimators.conventions import TakesTables
 from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
 from fairbound.estimators.ranker_training import train_ranker
 from fairbound.estimators.saved import check_manifest
@@ -44,7 +45,7 @@ PLAIN = ("batch_size", "partners", "validation", "sensitive_columns", "progress"
 """Parameters that are saved as they are."""
 
 
-class FairRanker(BaseEstimator):
+class FairRanker(TakesTables, BaseEstimator):
     """A linear model, MLP or `nn.Module` that scores documents so that the better one of a query has the higher score, under
     stated bounds; `predict` gives the scores.
 
@@ -95,9 +96,6 @@ class FairRanker(BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.input_tags.string = True
         tags.target_tags.required = True
         return tags
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, OptionError
-from fairbound.estimators.conventions import named_features, seed_of
+from fairbound.estimators.conventions import TakesTables, named_features, seed_of
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
 from fairbound.estimators.problems import problems_of
@@ -45,7 +45,7 @@ DECILES = np.arange(1, 10) / 10
 ROUNDING = 1e-9
 
 
-class FairRegressor(RegressorMixin, BaseEstimator):
+class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
     """A linear model or MLP of the lowest mean squared error under stated bounds on groups; deterministic predictions.
 
     constraint: bounds as text or objects, or a list of them: "residual_gap <= 0.1" (mean residuals of the groups),
@@ -84,13 +84,6 @@ class FairRegressor(RegressorMixin, BaseEstimator):
         self.options = options
         self.random_state = random_state
         self.progress = progress
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.input_tags.string = True
-        return tags
 
     def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> FairRegressor:
         """Train on X (n, d) and numbers y (n,).

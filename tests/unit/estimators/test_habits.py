@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils import get_tags
 
 import fairbound as fb
 from fairbound.base.errors import DataError, DataWarning, OptionError
@@ -260,3 +261,15 @@ def test_a_manifest_that_lacks_a_field_is_refused_by_name(field):
     del manifest[field]
     with pytest.raises(ModelFolderError, match=f"its '{field}' is not what was saved there \\(it is missing"):
         check_manifest(manifest, "here")
+
+
+@pytest.mark.parametrize(
+    "estimator", [fb.FairClassifier(), fb.FairRegressor(), fb.FairRanker()], ids=lambda e: type(e).__name__
+)
+def test_scikit_learn_is_told_what_tables_are_taken(estimator):
+    tags = get_tags(estimator)
+    assert tags.input_tags.allow_nan and tags.input_tags.sparse and tags.input_tags.string
+    assert tags.target_tags.required and tags.estimator_type == {
+        "FairClassifier": "classifier",
+        "FairRegressor": "regressor",
+    }.get(type(estimator).__name__)
