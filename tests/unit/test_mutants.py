@@ -323,6 +323,13 @@ MUTANTS = {
     "rule: a draw for each call": Mutant("postprocessing/rule.py", 'f"{seed}/{row}"', 'f"{row}"', "unit/postprocessing/test_postprocessor.py"),
     "rule: shares the other way round": Mutant("postprocessing/rule.py", "(above * np.array(shares)).sum(1)", "(above * np.array(shares[::-1])).sum(1)", "claims/test_thresholds.py"),
     # areas under ROC curves
+    "rankings: ties take the first place": Mutant("ranking/by_query.py", "out[order] = (first + last) / 2 - starts", "out[order] = first - starts", "unit/ranking/test_by_query.py"),
+    "rankings: ties are lost": Mutant("ranking/by_query.py", "(low[first[high]] + low[last[high]]) / 2", "low[first[high]]", "unit/ranking/test_by_query.py"),
+    "rankings: the discount of the next place": Mutant("ranking/by_query.py", "return 1 / np.log2(1 + rank)", "return 1 / np.log2(2 + rank)", "unit/ranking/test_by_query.py"),
+    "rankings: linear gains": Mutant("ranking/by_query.py", "np.exp2(relevance) - 1.0", "relevance * 1.0", "unit/ranking/test_by_query.py"),
+    "rankings: exposures of the whole list": Mutant("ranking/by_query.py", "return out / np.repeat(sums(out, starts), np.diff(starts))", "return out / out.sum()", "unit/ranking/test_by_query.py"),
+    "rankings: lost pairs for won ones": Mutant("fairness/rankings/statistics.py", "difference = scores[pairs.better] - scores[pairs.worse]", "difference = scores[pairs.worse] - scores[pairs.better]", "unit/fairness/test_ranking_problem.py"),
+    "rankings: ranks from below": Mutant("fairness/rankings/statistics.py", "self.sharpness * (scores[other] - scores[one])", "self.sharpness * (scores[one] - scores[other])", "unit/fairness/test_ranking_problem.py"),
     "wins: ties count whole": Mutant("ranking/wins.py", "won + table.T @ table / 2", "won + table.T @ table", "unit/ranking/test_wins.py"),
     "wins: packed ties to the later cell": Mutant("ranking/wins.py", "above += (pairs - pairs.T) / 2", "pass", "unit/ranking/test_wins.py"),
     "wins: negative scores upside down": Mutant("ranking/packed.py", "own ^= (own >> 63)", "own ^= 0 * (own >> 63)", "unit/ranking/test_wins.py"),

@@ -13,7 +13,9 @@ The output is the mean of x_1, x_2, ..., weighted gamma_t. Where f is strongly c
 with t0 = 2 / (a step_size) - 1, so that eta_t = a (t + t0 + 1) / 2; with modulus 0 all are constant, theta_t = gamma_t = 1.
 
 Source: Boob, Deng, Lan (2022), Stochastic first-order methods for convex and nonconvex functional constrained optimization,
-    Algorithm 1, and the step sizes of its theorem for strongly convex problems.
+    Algorithm 1, and the step sizes of its theorem for strongly convex problems: t0 = 4 (L_0 + B L_g) / a + 2 there, theta_t, eta_t and
+    gamma_t as above, 1 / tau_t = a (t + 1) / (32 M^2). These agree with a published implementation of IPP-ConEx by others; the text
+    of the theorem itself was not at hand.
 Departs: f and g are the smooth parts alone (nothing is kept exact in the proximal step); the step sizes are stated by their
     first values, in place of the Lipschitz constants; y has an upper bound, since its steps grow with t where no point is feasible; one batch serves gradient, values and linearisation of a step, where the
     source draws two.
