@@ -50,7 +50,10 @@ def monitor(
     ] = None,
     constraint: Constraints = None,
     cross: Cross = False,
-    confidence: Confidence = 0.95,
+    confidence: Annotated[
+        float | None,
+        option("--confidence", help="Of all verdicts together, between 0.5 and 1; 0.95 by default, kept in the state."),
+    ] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> int:

@@ -22,6 +22,7 @@ from fairbound.rows.scores import DECISIONS, as_logits
 from fairbound.tables import read_table
 
 STATE = "monitor.json"
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +39,7 @@ class MonitorOptions:
     threshold: float | None = None
     constraint: list[str]
     cross: bool = False
-    confidence: float = 0.95
+    confidence: float | None = None
 
     def __post_init__(self) -> None:
         if self.data is not None and (self.score is None) == (self.model is None):
@@ -54,6 +55,8 @@ def run_monitor(options: MonitorOptions) -> Outcome:
     check_writable(options.state)
     path = options.state / STATE
     monitor = Monitor.load(path) if path.exists() else None
+    if monitor is not None:
+        _check_same(options, monitor)
     said = []
     if options.data is not None:
         monitor, left_out = _added(options, options.data, monitor)
@@ -97,11 +100,13 @@ def _added(options: MonitorOptions, data: str, monitor: Monitor | None) -> tuple
         given: Any = classifier.decision_function(frame, known_groups) if two else classifier.predict(frame)
     else:
         given = frame[one_column(options.score, columns, "--score")]
+    source = {"label": label} | _decides(options)
     if monitor is None:
         monitor = _begun(options, frame[label], given, classifier)
     else:
-        _check_same(options, monitor)
+        _check_columns(source, attributes, monitor)
     monitor.update(frame[label], _predicted(given, monitor), groups)
+    monitor.columns = source
     monitor.files.append({"name": Path(data).name, "sha256": checksum, "rows": len(frame)})
     return monitor, left_out
 
@@ -122,16 +127,60 @@ def _begun(options: MonitorOptions, label: Any, given: Any, classifier: FairClas
         if threshold is None and not set(texts_of(given)) <= {str(label_text(v)) for v in classes}:
             words = as_logits(_numbers(given))[1]
             threshold = None if words == DECISIONS else 0.5 if "probabilities" in words else 0.0
-    return Monitor(bounds, options.confidence, classes=classes, threshold=threshold)
+    confidence = CONFIDENCE if options.confidence is None else options.confidence
+    return Monitor(bounds, confidence, classes=classes, threshold=threshold)
+
+
+def _decides(options: MonitorOptions) -> dict[str, str]:
+    """What decides, as the state remembers it: the column of scores, or the checksum of the saved model."""
+    if options.model is not None:
+        return {"model": file_checksum(str(options.model / "model.json"))}
+    return {"score": str(options.score)}
 
 
 def _check_same(options: MonitorOptions, monitor: Monitor) -> None:
-    """Raises: OptionError where bounds are stated that are not those of the state."""
-    stated, known = [b.text for b in stated_bounds(options.constraint, options.cross)], [b.text for b in monitor.bounds]
-    if stated and stated != known:
-        raise OptionError(
-            f"this monitor watches {known}, not {stated}; leave --constraint out, or begin another in a new folder."
-        )
+    """Raises: OptionError for an option, given again, that differs from the one the monitor was begun with."""
+    known = [bound.text for bound in monitor.bounds]
+    stated = [bound.text for bound in stated_bounds(options.constraint, options.cross)]
+    if (stated and stated != known) or (options.cross and [b.over("crossed").text for b in monitor.bounds] != known):
+        raise _differs("--constraint" if stated else "--cross", f"watches {known}", stated)
+    if options.confidence not in (None, monitor.confidence):
+        raise _differs("--confidence", f"has the confidence {monitor.confidence:g}", options.confidence)
+    if options.threshold not in (None, monitor.threshold):
+        has = "counts decisions, without a threshold" if monitor.threshold is None else f"has {monitor.threshold:g}"
+        raise _differs("--threshold", has, options.threshold)
+    if options.positive is not None and (
+        len(monitor.classes) > 2 or not _is_label(options.positive, monitor.classes[1])
+    ):
+        has = f"counts {monitor.classes[1]!r} as positive" if len(monitor.classes) == 2 else "has no positive label"
+        raise _differs("--positive", has, options.positive)
+
+
+def _check_columns(source: dict[str, str], attributes: list[str], monitor: Monitor) -> None:
+    """Raises: OptionError where groups, labels or decisions are taken from other columns, or of another model, than before."""
+    before = sorted(monitor.attributes or ())
+    if sorted(attributes) != before:
+        raise _differs("--group", f"compares {', '.join(before) or 'no groups'}", ", ".join(attributes))
+    for what in source if monitor.columns else ():
+        if what not in monitor.columns:
+            other = "a saved model" if what == "score" else f"the column {monitor.columns['score']!r}"
+            raise _differs(f"--{what}", f"takes its decisions from {other}")
+        if source[what] != monitor.columns[what]:
+            has = "counts the decisions of another model" if what == "model" else f"has {monitor.columns[what]!r}"
+            raise _differs(f"--{what}", has, None if what == "model" else source[what])
+
+
+def _differs(option: str, has: str, given: Any = None) -> OptionError:
+    instead = f", not {given!r}" if given else ""
+    return OptionError(
+        f"{option} differs from the state: this monitor {has}{instead}. Rows of both would be mixed; give what it was begun "
+        "with, or begin another in a new --state folder."
+    )
+
+
+def _is_label(text: str, label: str) -> bool:
+    """Whether `text` names the label of a state, in which a whole number has no ".0"."""
+    return text == label or text.removesuffix(".0") == label
 
 
 def _predicted(given: Any, monitor: Monitor) -> Any:

@@ -30,7 +30,7 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.monitoring.judging import Shares, judge_in_time
 from fairbound.monitoring.tally import Tally
-from fairbound.rows.groups import label_text
+from fairbound.rows.groups import Groups, label_text
 
 FORMAT = "fairbound.monitor/1"
 MOST_LOOKS = 400
@@ -85,6 +85,7 @@ class Monitor:
         self.confidence = confidence
         self.threshold = threshold
         self.files: list[dict[str, Any]] = []
+        self.columns: dict[str, str] = {}  # where a file's labels and decisions are: "label", and "score" or "model"
         self._tally = Tally(labels, threshold)
         self._shares = {bound.text: Shares() for bound in self.bounds}
         self._alarms: dict[str, dict[str, Any]] = {}
@@ -102,6 +103,11 @@ class Monitor:
         return self._tally.classes
 
     @property
+    def attributes(self) -> tuple[str, ...] | None:
+        """Names of the sensitive features; None before the first row."""
+        return self._tally.attributes
+
+    @property
     def alarms(self) -> dict[str, int]:
         """The bounds found violated, and the rows at the look that found it."""
         return {text: found["rows"] for text, found in self._alarms.items()}
@@ -110,7 +116,7 @@ class Monitor:
         """Count decisions whose outcome is known: one row, or columns (n,) of them. Returns the monitor.
 
         sensitive_features: a value or a dict of values for one row; for more what `Groups.of` takes. A group may appear late,
-            and may be missing (None). The attributes are those of the first call.
+            and may be missing (None). The attributes are those of the first call; a single one may come without its name.
         Raises: DataError for rows that cannot be used; none of them is counted then.
         """
         if sensitive_features is None and any("groups" in bound.needs for bound in self.bounds):
@@ -133,7 +139,7 @@ class Monitor:
             "comparison": [],
             "distributions": [],
             "impact": impact_tables(rows) if len(self.classes) == 2 else [],
-            "warnings": changed,
+            "warnings": [*changed, *_alike(rows.known_groups)],
             "monitoring": {
                 "looks": [rows for rows, _ in self._looks],
                 "bounds": {b.text: self._over_time(b.text) for b in self.bounds},
@@ -170,6 +176,8 @@ class Monitor:
             if len(self.classes) == 2
             else {"positive": None, "classes": list(self.classes)}
         )
+        if "label" in self.columns:
+            data["label"] = self.columns["label"]
         return facts_of_data(None, self.rows, data) | {
             "sensitive": list(self._tally.attributes or ()),
             "missing_group_rows": {
@@ -248,6 +256,7 @@ class Monitor:
         made = Monitor(self.bounds, self.confidence, classes=self.classes, threshold=self.threshold)
         made._tally = self._tally.merge(other._tally)
         made.files = [*self.files, *other.files]
+        made.columns = dict(self.columns) if self.columns == other.columns else {}
         return made
 
     # -- the file -------------------------------------------------------------------------------------------------
@@ -267,6 +276,7 @@ class Monitor:
             "alarms": self._alarms,
             "looks": self._looks,
             "files": self.files,
+            "columns": self.columns,
         }
 
     @classmethod
@@ -279,6 +289,7 @@ class Monitor:
             made._tally = Tally.from_dict(state, made.classes, state["threshold"])
             made._shares = {b.text: Shares(**state["shares"][b.text]) for b in made.bounds}
             made._alarms, made._looks, made.files = state["alarms"], state["looks"], state["files"]
+            made.columns = dict(state.get("columns", {}))  # states of older versions have none
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"the state of the monitor does not fit together: {error!r}.") from error
         if made.rows != state["rows"]:
@@ -337,6 +348,21 @@ def _stored_sum(path: Path) -> str | None:
         return str(json.loads(path.read_text(encoding="utf-8"))["sha256"])
     except (ValueError, KeyError, TypeError, OSError):
         return "unreadable"
+
+
+def _alike(groups: Groups) -> list[str]:
+    """A warning for every two groups whose names differ only in capitals or blanks."""
+    out = []
+    for attribute, names in zip(groups.attributes, groups.labels, strict=True):
+        seen: dict[str, str] = {}
+        for name in names:
+            first = seen.setdefault("".join(name.casefold().split()), name)
+            if first != name:
+                out.append(
+                    f"{attribute}: the groups {first!r} and {name!r} differ only in capitals or blanks, and are counted as two "
+                    "groups. If they are one, begin another monitor with one spelling."
+                )
+    return out
 
 
 def _anytime_groups(groups: list[dict[str, Any]], alpha: float) -> list[dict[str, Any]]:

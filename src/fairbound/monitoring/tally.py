@@ -12,7 +12,7 @@ import numpy as np
 from fairbound.base.errors import DataError
 from fairbound.confidence.sequences import checkpoint_rows
 from fairbound.fairness.scored import Scored
-from fairbound.rows.groups import MANY_VALUES, MISSING, Groups, columns_of, label_text, natural_order
+from fairbound.rows.groups import MANY_VALUES, MISSING, Groups, columns_of, has_names, label_text, natural_order
 from fairbound.rows.reading import column_values, is_missing
 
 Key = tuple[Any, ...]
@@ -41,10 +41,13 @@ class Tally:
             decided = _decisions(decided, self.threshold)
         given = {} if sensitive_features is None else columns_of(_as_columns(sensitive_features))
         names = tuple(given) if self.attributes is None else self.attributes
-        if len(names) == len(given) == 1:  # a column without its name
+        if len(names) == len(given) == 1 and not has_names(sensitive_features):
             given = {names[0]: next(iter(given.values()))}
         if set(names) != set(given):
-            raise DataError(f"these rows have the sensitive features {sorted(given)}, the rows before {sorted(names)}.")
+            raise DataError(
+                f"these rows have the sensitive features {sorted(given)}, the rows before {sorted(names)}. Give the same ones, "
+                "or begin another monitor."
+            )
         columns = [column_values(name, given[name]) for name in names]
         lengths = {"y_true": len(y), "y_pred": len(decided)} | dict(zip(names, map(len, columns), strict=True))
         if len(set(lengths.values())) > 1:

@@ -57,6 +57,14 @@ def columns_of(sensitive_features: Any) -> dict[str, Any]:
     raise DataError(f"sensitive_features must have one or two dimensions, got {array.ndim}.")
 
 
+def has_names(sensitive_features: Any) -> bool:
+    """Whether sensitive features name their attributes, as a dict, a frame or a named Series does."""
+    if isinstance(sensitive_features, dict) or frame_of(sensitive_features) is not None:
+        return True
+    series = series_of(sensitive_features)
+    return series is not None and bool(series.name)
+
+
 @dataclass(frozen=True)
 class Groups:
     """Group membership of n rows under A attributes.

@@ -56,7 +56,8 @@ def test_files_are_added_and_the_exit_code_is_that_of_all_rows(run, tmp_path):
         own.update(f["paid"], f["p"], f[["sex"]])
         own.verdicts()
     saved = fb.Monitor.load(state / "monitor.json")
-    assert saved.to_dict() | {"files": []} == own.to_dict()
+    assert saved.columns == {"label": "paid", "score": "p"}
+    assert saved.to_dict() | {"files": [], "columns": {}} == own.to_dict()
     code, out, _ = run("monitor", "--state", state, "--json")
     assert code == 1 and json.loads(out)["alarms"] == own.alarms
 
@@ -73,12 +74,63 @@ def test_wrong_use_is_said_and_changes_nothing(run, tmp_path):
     other = tmp_path / "b.csv"
     frame.iloc[1:].assign(paid=[None, *frame["paid"].iloc[2:]]).to_csv(other, index=False)
     before = (state / "monitor.json").read_text()
-    assert "holds scores" in run(*args, "--data", other, "--score", "p")[2]
-    assert "watches" in run(*args, "--data", other, "--score", "said", "--constraint", "demographic_parity <= 0.1")[2]
+    scores = tmp_path / "c.csv"
+    frame.assign(said=frame["p"]).to_csv(scores, index=False)
+    assert "holds scores" in run(*args, "--data", scores, "--score", "said")[2]
+    assert (
+        "--constraint differs from the state: this monitor watches"
+        in run(*args, "--data", other, "--score", "said", "--constraint", "demographic_parity <= 0.1")[2]
+    )
     assert (state / "monitor.json").read_text() == before
     _, out, _ = run(*args, "--data", other, "--score", "said", "--json")
     said = json.loads(out)
     assert said["rows"] == 998 and "1 rows without a label" in said["warnings"][0]
+
+
+def test_an_option_that_differs_from_the_state_is_refused(run, tmp_path):
+    state, files = tmp_path / "state", [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for k, file in enumerate(files):
+        new_rows(file, 400, k).assign(other=lambda f: f["sex"], p2=lambda f: f["p"]).to_csv(file, index=False)
+    same = {"--data": files[1], "--label": "paid", "--group": "sex", "--score": "p", "--threshold": "0.6", "--confidence": "0.9",
+            "--positive": "no", "--constraint": "demographic_parity <= 0.05"}  # fmt: skip
+    call = lambda options: run("monitor", "--state", state, *[w for pair in options.items() for w in pair])  # noqa: E731
+    _, out, err = call(same | {"--data": files[0]})
+    assert "Positive is paid = no" in out, err
+    before = (state / "monitor.json").read_text()
+    changes = {"--label": "said", "--group": "other", "--score": "p2", "--threshold": "0.3", "--confidence": "0.95",
+               "--positive": "yes", "--constraint": "demographic_parity <= 0.1"}  # fmt: skip
+    for option, value in changes.items():
+        code, _, err = call(same | {option: value})
+        assert code == 2 and f"{option} differs from the state" in err, (option, err)
+    for option in ("--threshold", "--confidence", "--positive", "--constraint"):
+        code, _, err = call({option: changes[option]})  # a look without new rows
+        assert code == 2 and f"{option} differs from the state" in err, (option, err)
+    code, _, err = run("monitor", "--state", state, "--cross")
+    assert code == 2 and "--cross differs from the state" in err
+    two = same | {"--group": "sex,other"}
+    assert "--group differs from the state" in call(two)[2]
+    assert (state / "monitor.json").read_text() == before
+    assert call(same)[0] in (1, 3) and fb.Monitor.load(state / "monitor.json").rows == 800
+
+
+def test_decisions_of_another_model_or_of_a_column_are_not_mixed(run, tmp_path):
+    rng = np.random.default_rng(0)
+    sex, x = rng.choice(["F", "M"], 600), rng.normal(size=600)
+    frame = pd.DataFrame({"x": x, "sex": sex, "y": (x + rng.normal(size=600) > 0).astype(int)})
+    for seed in range(2):
+        model = fb.FairClassifier(budget=f"{5 + seed} steps").fit(frame[["x"]], frame["y"])
+        model.save(tmp_path / f"model{seed}")
+        frame.sample(frac=1, random_state=seed).to_csv(tmp_path / f"{seed}.csv", index=False)
+    common = ("monitor", "--state", tmp_path / "state", "--label", "y", "--group", "sex")
+    first = ("--model", tmp_path / "model0", "--constraint", "demographic_parity <= 0.2")
+    assert run(*common, "--data", tmp_path / "0.csv", *first)[0] in (0, 1, 3)
+    again = (*common, "--data", tmp_path / "1.csv")
+    assert "decisions of another model" in run(*again, "--model", tmp_path / "model1")[2]
+    assert (
+        "--score differs from the state: this monitor takes its decisions from a saved"
+        in run(*again, "--score", "x")[2]
+    )
+    assert run(*again, "--model", tmp_path / "model0")[0] in (0, 1, 3)
 
 
 def test_a_saved_model_decides_and_brings_its_bounds(run, tmp_path):

@@ -171,7 +171,10 @@ def test_rows_needed_are_those_at_which_a_new_monitor_decides():
         (([1, None], [0, 1], ["a", "b"]), "y_true is missing"),
         (([1, 0], [0.3, 1], ["a", "b"]), "y_pred holds 0.3"),
         (([1, 0], [0, 1, 1], ["a", "b"]), "differ in length"),
-        (([1, 0], [0, 1], {"age": [1, 2]}), None),
+        (([1, 0], [0, 1], {"age": [1, 2]}), "the rows before"),
+        (([1, 0], [0, 1], pd.Series([1, 2], name="age")), "the rows before"),
+        (([1, 0], [0, 1], pd.DataFrame({"age": [1, 2]})), "the rows before"),
+        (([1, 0], [0, 1], pd.Series(["f", "m"])), None),
         (([1, 0], [0, 1], {"sex": ["a", "b"], "age": [1, 2]}), "the rows before"),
         (([1] * 200, [0] * 200, [str(i) for i in range(200)]), "more than 100 values"),
         (([1, 0], [0, 1], None), "pass sensitive_features"),
@@ -180,12 +183,19 @@ def test_rows_needed_are_those_at_which_a_new_monitor_decides():
 def test_rows_that_cannot_be_used_change_nothing(rows, message):
     monitor = fb.Monitor(PARITY).update(*decisions(50))
     before = json.dumps(monitor.to_dict())
-    if message is None:  # a single column is the one there is, whatever its name
+    if message is None:  # a single column without a name is the one there is
         assert monitor.update(*rows).rows == 52
         return
     with pytest.raises(DataError, match=message):
         monitor.update(*rows)
     assert json.dumps(monitor.to_dict()) == before
+
+
+def test_groups_that_differ_only_in_capitals_or_blanks_are_pointed_out():
+    monitor = fb.Monitor(PARITY).update(*decisions(200, names=("yes", "no")))
+    assert monitor.look()["warnings"] == []
+    warned = monitor.update([1, 0], [1, 0], {"sex": ["Yes", "no "]}).look()["warnings"]
+    assert len(warned) == 2 and "'Yes' and 'yes' differ only in capitals" in warned[1]
 
 
 def test_a_missing_group_is_counted_and_compared_with_nobody():
