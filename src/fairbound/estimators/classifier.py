@@ -31,7 +31,7 @@ from fairbound.estimators.options import check_distributed, checked_bounds
 from fairbound.estimators.problems import problems_of
 from fairbound.estimators.saved import arguments_of, check_task, groups_of, parts_of
 from fairbound.estimators.sharded import same_groups, with_labels_of_all
-from fairbound.estimators.training import MARGINS, Chosen, chosen, train
+from fairbound.estimators.training import MARGINS, Chosen, best_constant, chosen, train
 from fairbound.estimators.training_rows import (
     checked_labels,
     class_codes,
@@ -229,6 +229,7 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
             progress=bool(self.progress or self.verbose),
             x0=x0,
         )
+        trained = best_constant(trained)
         self.solution_ = trained.solution
         self.x_ = self.solution_.x[: self.model_.n]  # without what is trained beside the model
         self.trajectory_ = trajectory(self.solution_.records, trained.problem.plan)

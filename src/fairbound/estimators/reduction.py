@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
@@ -44,7 +45,7 @@ ROUNDING = 1e-9
 class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Any scikit-learn classifier that takes `sample_weight`, fitted under stated bounds; deterministic predictions.
 
-    estimator: the classifier, cloned for every fit. constraint: bounds on rates of groups that are weighted sums of selection,
+    estimator: the classifier, cloned for every fit; of a Pipeline the last step takes the weights. constraint: bounds on rates of groups that are weighted sums of selection,
         error, true and false positive rates, or ratios of them, as text or objects.
     rounds: fits in which prices move, at least 1; up to 8 more follow. step: of the exponentiated gradient.
     positive: the label that counts as positive; None for the greater one.
@@ -120,10 +121,11 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise OptionError("Reduction needs at least one bound, as in constraint='demographic_parity <= 0.02'.")
         if self.estimator is None or not hasattr(self.estimator, "fit"):
             raise OptionError(f"Reduction needs a classifier to fit, got {self.estimator!r}.")
-        if not has_fit_parameter(self.estimator, "sample_weight"):
+        last, _ = _weighted_part(self.estimator)
+        if not has_fit_parameter(last, "sample_weight"):
             raise OptionError(
-                f"{type(self.estimator).__name__}.fit takes no sample_weight, by which bounds are brought in. Take another "
-                "classifier, a Pipeline's last step by itself, or fb.PostProcessor."
+                f"{type(last).__name__}.fit takes no sample_weight, by which bounds are brought in. Take another "
+                "classifier, or fb.PostProcessor."
             )
         if not (isinstance(self.rounds, int) and self.rounds >= 1):
             raise OptionError(f"rounds must be a whole number of at least 1, got {self.rounds!r}.")
@@ -196,6 +198,14 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self.classes_[(self._scores(X) > self.threshold_).astype(int)]
 
 
+def _weighted_part(estimator: Any) -> tuple[Any, str]:
+    """What takes the weights of rows, a pipeline's last step or the estimator itself, and their name in `fit`."""
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        return last, f"{name}__sample_weight"
+    return estimator, "sample_weight"
+
+
 class _Tried:
     """The models fitted so far, of which each is kept with its best threshold only while it is the best of all."""
 
@@ -220,7 +230,8 @@ class _Tried:
         weights = weights * (len(weights) / weights.sum())
         if len(np.unique(labels[weights > 0])) < 2:
             return self.sweep.excess((labels > 0).astype(float))  # a constant needs no fit
-        model = clone(self.estimator).fit(self.X, self.classes[labels], sample_weight=weights)
+        name = _weighted_part(self.estimator)[1]
+        model = clone(self.estimator).fit(self.X, self.classes[labels], **{name: weights})
         self.fits += 1
         scores = scores_of(model, "auto", self.X, self.classes)
         own = 0.5 if not hasattr(model, "decision_function") else 0.0

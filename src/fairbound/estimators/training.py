@@ -24,6 +24,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+import torch
 from torch import Tensor
 
 from fairbound.estimators.auc_training import auc_start, decided, ranks_only
@@ -189,6 +190,27 @@ def train(
     unbound = finish(Trained(problem, held, free, plain, limit, [], []))
     note = "Layers trained without bounds (sgd), the last one then under them, gave the better model, which is taken."
     return _better(trained, unbound, refined, note)
+
+
+def best_constant(trained: Trained) -> Trained:
+    """`trained`; where no model met the bounds but the start did, the constant of the lowest objective that meets them, so that the
+    larger class is predicted and not the one that a score of 0 happens to mean."""
+    problem, solution, model = trained.problem, trained.solution, trained.problem.model
+    plain = isinstance(model, MLP) and model.outputs == 1 and model.bias
+    if solution.found or not bool(solution.feasible) or not plain or solution.x.dim() > 1:
+        return trained
+    weight = torch.ones_like(problem.targets) if problem.row_weight is None else problem.row_weight
+    positive = float((weight * problem.targets).sum() / weight.sum())
+    best, lowest = solution.x, float(problem.evaluate(solution.x).f)
+    for score in (math.log(positive / (1 - positive)) if 0 < positive < 1 else 0.0, 1.0, -1.0):
+        x = solution.x.clone()
+        last = model.layers.split(problem.split(x)[0])[-2:]
+        last[0].zero_()
+        last[1].fill_(score)
+        measured = [p.evaluate(x) for p in (problem, trained.held) if p is not None]
+        if all(float(m.violation) <= 0 for m in measured) and float(measured[0].f) < lowest:
+            best, lowest = x, float(measured[0].f)
+    return trained._replace(solution=replace(solution, x=best))
 
 
 def _with_last_layer(problem: FairProblem, held: FairProblem | None, trained: Trained, **options: Any) -> Trained:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -159,3 +163,14 @@ def test_bad_input_is_said(change, error, words):
     given = options.pop("groups", groups["sex"])
     with pytest.raises(error, match=words):
         fb.Reduction(**options).fit(X, y, given)
+
+
+def test_a_pipeline_takes_columns_of_text_and_its_last_step_the_weights():
+    X, y, groups = rows(3, n=400)
+    frame = pd.DataFrame({"x": X[:, 0], "z": X[:, 1], "city": np.where(X[:, 2] > 0, "north", "south")})
+    encoder = ColumnTransformer([("city", OneHotEncoder(), ["city"])], remainder="passthrough")
+    fair = fb.Reduction(make_pipeline(encoder, LogisticRegression()), BOUNDS[0]).fit(frame, y, groups)
+    plain = fb.Reduction(LogisticRegression(), BOUNDS[0]).fit(encoder.fit_transform(frame), y, groups)
+    assert fair.fit_report_["feasible"] and (fair.predict(frame) == plain.predict(encoder.transform(frame))).all()
+    with pytest.raises(OptionError, match=r"KNeighborsClassifier\.fit takes no sample_weight"):
+        fb.Reduction(make_pipeline(encoder, KNeighborsClassifier()), BOUNDS[0]).fit(frame, y, groups)

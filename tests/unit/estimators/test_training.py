@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import fairbound as fb
@@ -77,3 +78,16 @@ def test_more_margin_is_kept_where_no_iterate_met_a_bound_on_groups(monkeypatch,
     assert made == margins and bool(trained.notes) == noted
     found = [run[:2] for run in runs][-1] == FOUND
     assert bool(trained.solution.feasible and trained.solution.best_step) == found
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("positive", [0.2, 0.8])
+def test_where_only_constants_meet_a_bound_the_larger_class_is_predicted(positive):
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(400, 2)), rng.integers(0, 2, 400)
+    X[:, 0] += 3 * group
+    y = (rng.random(400) < positive).astype(int)
+    fair = fb.FairClassifier("partial_statistical_parity[0:1] <= 0.001", algorithm="alm", budget="20 steps")
+    fair.fit(X, y, sensitive_features=group)
+    assert fair.fit_report_["feasible"] and (fair.predict(X) == (positive > 0.5)).all()
+    assert np.allclose(fair.predict_proba(X)[:, 1], y.mean(), atol=1e-3)
