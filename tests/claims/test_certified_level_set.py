@@ -448,3 +448,12 @@ def test_options_out_of_range_are_refused(options, words):
 def test_sampled_certificates_are_refused_without_ranges():
     with pytest.raises(OptionError, match="no `ranges`"):
         run(CertifiedLevelSet(certificate="sampled"), PROBLEMS["box"], 1)
+
+
+def test_each_of_several_constraints_is_bounded_at_its_share_of_the_level():
+    """m equal columns are bounded as one is at delta / m (Bonferroni)."""
+    g = np.random.default_rng(0).uniform(-1, 1, (50, 1))
+    low, high = np.array([-1.0]), np.array([1.0])
+    for m in (1, 2, 7):
+        wide = certificates.upper_bounds(np.repeat(g, m, axis=1), np.repeat(low, m), np.repeat(high, m), 0.05)
+        assert np.allclose(wide, certificates.upper_bounds(g, low, high, 0.05 / m)[0], rtol=1e-12)

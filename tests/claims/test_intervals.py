@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairbound.confidence.contrasts import Contrasts
+from fairbound.confidence.contrasts import Contrasts, _first
 from fairbound.confidence.rates import largest_lower, rate_bounds, rate_rows_needed, rate_upper_bounds, ratio_bounds
 from fairbound.confidence.single import clopper_pearson
 
@@ -292,3 +292,9 @@ def test_rows_needed_is_none_where_no_number_decides():
     assert rate_rows_needed([0.1, 0.1], [0.5, 0.5], PAIR, 0.0) is None
     assert rate_rows_needed([0.1, 0.3], [1.0, 0.0], PAIR, 0.05) is None
     assert rate_rows_needed([1.0, 0.3], [0.5, 0.5], PAIR, 0.05, transform=odds) is None
+
+
+def test_the_least_number_is_found_wherever_it_lies():
+    for low in (0, 1, 3):
+        for least in range(low + 1, 70):
+            assert _first(lambda n, least=least: n >= least, low, 64) == (least if least <= 64 else None)

@@ -256,3 +256,20 @@ def test_weighted_moments_have_the_variance_of_the_weighted_mean():
     assert (variance / count).mean() == pytest.approx(mean.var(), rel=0.08)
     plain = mean * (1 - mean) / count
     assert plain.mean() < 0.7 * mean.var()
+
+
+def test_effective_trials_are_those_of_the_linearised_variance():
+    """p (1 - p) / v with v = sum w^2 (z - p)^2 / (sum w)^2, row by row, where that is below Kish's size."""
+    rng = np.random.default_rng(4)
+    below = 0
+    for _ in range(50):
+        w, z = rng.uniform(0.1, 4, 30), (rng.random(30) < 0.4).astype(float)
+        w *= np.where(z > 0, 1.0, 5 * (rng.random(30) < 0.3) + 0.2)
+        p = (w @ z) / w.sum()
+        expected = p * (1 - p) * w.sum() ** 2 / (w**2 @ (z - p) ** 2)
+        kish = w.sum() ** 2 / (w @ w)
+        below += expected < kish
+        successes, trials = effective_trials([w @ z], [w.sum()], [w**2 @ z], [w @ w])
+        assert trials[0] == pytest.approx(min(expected, kish), rel=1e-12)
+        assert successes[0] == pytest.approx(p * trials[0], rel=1e-12)
+    assert below > 0

@@ -1,5 +1,7 @@
 """Learning from a stream: order, chunks, shards, memory, and what is refused."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -7,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 import fairbound as fb
 from fairbound.base.errors import DataError, EmptyGroupError, FairboundError, OptionError
-from fairbound.fairness.kappa_path import GRID, SMALLEST, along_kappa
+from fairbound.fairness.kappa_path import GRID, SMALLEST, _best, along_kappa
 from fairbound.fairness.linear_auc import LinearAUC
 from fairbound.ranking.wins import auc
 
@@ -193,3 +195,8 @@ def test_what_is_refused():
     late.partial_fit(X, y, group)
     with pytest.raises(DataError, match="give groups="):
         late.partial_fit(X, y, np.full(50, "c"))
+
+
+def test_of_the_points_that_meet_the_bound_the_one_of_largest_area_is_taken():
+    tried = [SimpleNamespace(value=v, auc=a) for v, a in ((0.3, 0.9), (0.1, 0.7), (0.05, 0.8), (0.0, 0.5))]
+    assert _best(tried, 0.1) is tried[2] and _best(tried, 0.04) is tried[3] and _best(tried, -1) is None

@@ -70,3 +70,24 @@ def test_no_more_than_a_slice_of_row_values_is_asked_for(monkeypatch):
     made._functions = [watched(f) for f in made._functions]
     made.gradient(torch.ones(made.n, dtype=torch.float64), made.full(), lambda e: (1.0, e.g))
     assert lengths and max(lengths) <= 16
+
+
+@pytest.mark.parametrize("stated", STATED.values(), ids=list(STATED))
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_slopes_of_an_objective_made_of_parts_are_those_of_differences(stated, share):
+    made = problem(stated, MLP(3), Accuracy(share), True)
+    x = 0.5 * torch.randn(made.n, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    jacobian = made.jacobian(x, made.full())[1]
+    for i, h in enumerate(1e-5 * torch.eye(made.n, dtype=torch.float64)):
+        ends = [made.values(x + sign * h, made.full()) for sign in (1, -1)]
+        moved = [torch.cat([e.f.view(1), e.g]) for e in ends]
+        torch.testing.assert_close(jacobian[:, i], (moved[0] - moved[1]) / 2e-5, rtol=1e-6, atol=1e-7)
+        assert torch.allclose(made.gradient(x, made.full(), (1.0, None))[1], jacobian[0], atol=1e-12)
+
+
+def test_rows_of_a_batch_count_in_their_cells_by_weight():
+    cells = torch.tensor([[0, 2], [1, 2], [0, 3], [3, 2]])  # 3: in no cell
+    w = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64)
+    shares, present = reduction.batch_shares(cells, w, 3, torch.float64)
+    expected = [[1 / 4, 1 / 7], [1, 2 / 7], [3 / 4, 0], [0, 4 / 7]]
+    assert torch.allclose(shares, torch.tensor(expected, dtype=torch.float64)) and present.tolist() == [True] * 3
