@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fairbound.base.interrupts import INTERRUPTED
+from fairbound.cli.advice import for_commands
 from fairbound.cli.evidence import add_commands
 from fairbound.cli.options import (
     Algorithm,
@@ -100,7 +101,7 @@ def _said(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename is None:
         return error.strerror
     if isinstance(error, (FairboundError, OSError, ImportError)):
-        return str(error)
+        return for_commands(str(error))
     return f"{type(error).__name__}: {error} (--debug shows where)"
 
 

@@ -20,6 +20,7 @@ from fairbound.cli.regress import audit_numbers
 from fairbound.cli.rows import (
     file_checksum,
     file_columns,
+    in_file,
     in_lines,
     listed,
     narrow_columns,
@@ -84,7 +85,8 @@ def run_audit(options: AuditOptions) -> Outcome:
     measured: dict[str, Any]
     if classifier is not None:
         assert classifier.encoder_ is not None  # a module has none, and `load` refuses one without its code
-        encoded = Encoded.of(classifier.encoder_, frame)
+        with in_file(options.data):
+            encoded = Encoded.of(classifier.encoder_, frame)
         notes = [line for line in encoded.report.lines() if ": dropped, " not in line]
         if groups is not None:
             groups = _known_groups(classifier, groups, frame, warnings)

@@ -6,12 +6,14 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairbound.base.errors import OptionError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import atomic_write_text, check_writable
 from fairbound.cli.fit import FitOptions, of_options
 from fairbound.cli.outcome import Outcome, of_classes_only, of_two_classes, say, stated_bounds
+from fairbound.cli.rows import in_file
 from fairbound.estimators.feasibility import feasibility
 from fairbound.report.terminal import grid
+from fairbound.tables import Encoded, TableEncoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +43,12 @@ def run_feasibility(options: FeasibilityOptions) -> Outcome:
     chosen = of_options(base, [bound], rows).get_params(deep=False)
     taken = {name: value for name, value in chosen.items() if name not in ("constraint", "certify", "on_insufficient")}
     groups = rows.groups if rows.groups.attributes else None
-    found = feasibility(bound, rows.X, rows.y, groups, confidence=base.confidence, **taken)
+    try:
+        found = feasibility(bound, rows.X, rows.y, groups, confidence=base.confidence, **taken)
+    except DataError:
+        with in_file(rows.name):  # the rows of an error are those of a part; all of them together are the file's
+            Encoded.of(TableEncoder(), rows.X)
+        raise
     lines = [
         [
             "none" if one["trained_under"] is None else f"{one['trained_under']:g}",

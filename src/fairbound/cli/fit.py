@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
 from fairbound.audits.classes import compared_model
-from fairbound.base.errors import CertificateWarning, DataWarning, OptionError
+from fairbound.base.errors import CertificateWarning, DataError, DataWarning, OptionError
 from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.locks import locked
@@ -29,7 +29,7 @@ from fairbound.cli.outcome import (
     verdict_summary,
     verdict_text,
 )
-from fairbound.cli.rows import InputRows, Parts, Split, encoded_parts, group_warnings, read_rows, split_rows
+from fairbound.cli.rows import InputRows, Parts, Split, encoded_parts, group_warnings, in_file, read_rows, split_rows
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import folder_contents
 from fairbound.estimators.frontier import taken
@@ -39,7 +39,7 @@ from fairbound.methods import algorithm as algorithm_named
 from fairbound.models.model import model_of
 from fairbound.report import audit_files, audit_page
 from fairbound.solver.budget import Budget
-from fairbound.tables import Encoded
+from fairbound.tables import Encoded, TableEncoder
 
 TRAINED_ON = "data.txt"
 
@@ -183,12 +183,18 @@ def train_certified(options: FitOptions, bounds: list, rows: InputRows) -> tuple
     with warnings.catch_warnings():
         for said_by_the_verdict in (CertificateWarning, DataWarning):
             warnings.simplefilter("ignore", said_by_the_verdict)
-        classifier.fit(rows.X, rows.y, sensitive_features=rows.groups if rows.groups.attributes else None)
+        try:
+            classifier.fit(rows.X, rows.y, sensitive_features=rows.groups if rows.groups.attributes else None)
+        except DataError:
+            with in_file(rows.name):  # the rows of an error are those of a part; all of them together are the file's
+                Encoded.of(TableEncoder(), rows.X)
+            raise
     held = classifier.certify_rows_
     made = np.setdiff1d(np.arange(len(rows.target)), held)
     assert classifier.encoder_ is not None
     words = f"{len(held) / len(rows.target):.0%} of the rows, kept apart to certify, seed {options.seed}"
-    encoded = Encoded.of(classifier.encoder_, taken(rows.X, held))
+    with in_file(rows.name, held):
+        encoded = Encoded.of(classifier.encoder_, taken(rows.X, held))
     return Parts(rows, Split(made, held, words), encoded, encoded), classifier
 
 

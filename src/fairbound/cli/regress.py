@@ -17,7 +17,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.seeds import seed_for
 from fairbound.cli.outcome import Outcome, say, shows_progress, stated_bounds, verdict_summary, verdict_text
-from fairbound.cli.rows import TEST_SHARE, file_checksum, listed, one_column
+from fairbound.cli.rows import TEST_SHARE, file_checksum, in_file, listed, one_column
 from fairbound.estimators.regressor import FairRegressor
 from fairbound.report import write_audit
 from fairbound.rows.groups import Groups
@@ -84,13 +84,16 @@ def regress(options: RegressOptions) -> Outcome:
         )  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
-            return made.fit(X.iloc[train], y[train], groups.take(train))
+            with in_file(options.data, train):
+                return made.fit(X.iloc[train], y[train], groups.take(train))
 
     model = fitted(bounds)
+    with in_file(options.data, held):
+        predicted = model.predict(X.iloc[held])
     compare = {"unconstrained": fitted(None).predict(X.iloc[held])}
     facts = model.fit_report_
     found = audit(
-        model.predict(X.iloc[held]),
+        predicted,
         y[held],
         groups.take(held),
         list(model.constraints_),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from fairbound.rows.reading import take_rows
 from fairbound.rows.split import stratified_split
 from fairbound.tables import Chunks, Encoded, TableEncoder, read_table
 from fairbound.tables.chunks import ROWS
+from fairbound.tables.files import is_parquet
 
 TEST_SHARE = 0.25
 FEW_ROWS = 5
@@ -94,9 +96,34 @@ def read_labels(y: Any, positive: str | None, two_classes: bool) -> tuple[np.nda
     return positive_last(codes, classes, positive)
 
 
-def in_lines(error: Exception) -> str:
-    """What an error says, with the lines of a file for row numbers that count from 0."""
-    return re.sub(r"row (\d+) \(counting from 0\)", lambda m: f"line {int(m[1]) + 2} of the file", str(error))
+def in_lines(error: Exception, rows: np.ndarray | None = None, source: str = "") -> str:
+    """What an error says, with the lines of a file for row numbers that count from 0.
+
+    rows: (k,) the rows of the file that the error numbers, where it was raised for a part of them. source: the file's name; one
+    without lines (Parquet) has its rows counted from 1.
+    """
+    text, begins = str(error), 0
+    if part := re.search(r" \(In the part that begins with row (\d+)\.\)", text):
+        text, begins = text.replace(part[0], ""), int(part[1])
+
+    def place(found: re.Match[str]) -> str:
+        number = begins + int(found[1])
+        row = number if rows is None else int(rows[number])
+        return f"row {row + 1} of the file" if is_parquet(source) else f"line {row + 2} of the file"
+
+    return re.sub(r"row (\d+) \(counting from 0\)", place, text)
+
+
+@contextlib.contextmanager
+def in_file(source: str, rows: np.ndarray | None = None) -> Iterator[None]:
+    """Errors of data name the file and its lines where they have row numbers; arguments as of `in_lines`."""
+    try:
+        yield
+    except DataError as error:
+        said = in_lines(error, rows, source)
+        if said == str(error):
+            raise
+        raise DataError(f"{source}: {said}") from None
 
 
 def listed(text: str | None, columns: Sequence[str], what: str) -> list[str]:
@@ -289,8 +316,11 @@ def encoded_parts(rows: InputRows, split: Split) -> Parts:
     """The parts of `split` as features, for any number of models. Raises: DataError naming the column that cannot be."""
     encoder = TableEncoder()
     take = rows.X.take if isinstance(rows.X, Chunks) else partial(take_rows, rows.X)
-    train, held = (Encoded.of(encoder, take(part)) for part in (split.train, split.test))
-    return Parts(rows, split, train, held)
+    made = []
+    for part in (split.train, split.test):
+        with in_file(rows.name, part):
+            made.append(Encoded.of(encoder, take(part)))
+    return Parts(rows, split, *made)
 
 
 def group_warnings(groups: Groups, train: np.ndarray) -> list[str]:

@@ -6,6 +6,7 @@ the features as float32, so it agrees to 1e-6 standard deviations.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -93,7 +94,12 @@ def _learn(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> None:
         if whole.infinite and options.infinite == "error":
             raise infinite_error(whole.name, whole.infinite, whole.first)
         numbers = whole.kind in ("number", "days")
-        spec, reason = whole.number_feature() if numbers else encoder.learn_column(whole.as_column())
+        try:
+            spec, reason = whole.number_feature() if numbers else encoder.learn_column(whole.as_column())
+        except (
+            DataError
+        ) as error:  # its column has the texts in another order than the table, so its row is not the table's
+            raise DataError(re.sub(r" in row \d+ \(counting from 0\)", "", str(error))) from None
         if spec is not None:
             learnt.append(spec)
         if reason is not None:

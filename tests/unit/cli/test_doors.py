@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import fairbound
 from fairbound.base.errors import DataError
 from fairbound.base.locks import locked
+from fairbound.cli.advice import ADVICE
 from fairbound.cli.app import main
 from fairbound.tables import TableEncoder, read_table
 from fairbound.tables.files import csv_parts
@@ -43,6 +47,75 @@ def test_rows_of_a_file_are_named_by_their_lines(capsys, tmp_path):
     path = str(tmp_path / "t.csv")
     said = refused(capsys, "fit", "--data", path, "--label", "y", "--group", "g", "--out", str(tmp_path / "o"))
     assert "line 9 of the file" in said and "counting from 0" not in said
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    """200 rows of numbers, of two groups, with labels 0 and 1."""
+    rng = np.random.default_rng(0)
+    x, g = rng.normal(size=(200, 2)).round(3), np.array(["a", "b"] * 100)
+    return pd.DataFrame({"x": x[:, 0], "z": x[:, 1], "g": g, "y": (x[:, 0] + rng.normal(size=200) > 0).astype(int)})
+
+
+@pytest.mark.parametrize(
+    ("command", "bad"),
+    [*[(command, "inf") for command in ("fit", "certify", "parts", "regress", "feasibility")],
+     *[(command, "abc") for command in ("fit", "parts", "regress")]],
+)  # fmt: skip
+def test_a_cell_that_cannot_be_used_is_named_by_its_line_in_the_file(capsys, tmp_path, numbers, command, bad):
+    for rows in ((5,), (171,)) if bad == "inf" else ((5, 60, 120, 171),):  # text is an error where it is in training
+        table = numbers.astype({"x": object})
+        table.loc[list(rows), "x"] = bad
+        path = str(tmp_path / f"{rows[0]}.csv")
+        table.to_csv(path, index=False)
+        out = str(tmp_path / "o")
+        more = {
+            "fit": ("fit", "--out", out),
+            "certify": ("fit", "--out", out, "--certify"),
+            "parts": ("fit", "--out", out, "--chunk-rows", "50"),
+            "regress": ("regress", "--out", out),
+            "feasibility": ("feasibility",),
+        }[command]
+        bound = "residual_gap <= 0.5" if command == "regress" else "demographic_parity <= 0.5"
+        arguments = ("--data", path, "--label", "y", "--group", "g", "--budget", "2 steps", "--constraint", bound)
+        said = refused(capsys, *more, *arguments)
+        if (command, bad) != ("parts", "abc"):  # texts of a file in parts are counted, not placed
+            assert any(f"line {row + 2} of the file" in said for row in rows), said
+        assert "in row" not in said and "counting from 0" not in said, said
+        assert "TableOptions" not in said and "leave" in said and "empty (missing)" in said, said
+
+
+def test_a_saved_model_and_a_parquet_file_name_the_row(capsys, tmp_path, numbers):
+    good, out = str(tmp_path / "good.csv"), str(tmp_path / "o")
+    numbers.to_csv(good, index=False)
+    base = ("--label", "y", "--group", "g", "--out", out)
+    bound = ("--constraint", "demographic_parity <= 0.5", "--budget", "2 steps", "--no-baseline")
+    main(["fit", "--data", good, *base, *bound, "--quiet"])
+    capsys.readouterr()
+    numbers.loc[77, "x"] = np.inf
+    numbers.to_csv(tmp_path / "bad.csv", index=False)
+    numbers.to_parquet(tmp_path / "bad.parquet")
+    for name, where in (("bad.csv", "line 79 of the file"), ("bad.parquet", "row 78 of the file")):
+        said = refused(capsys, "audit", "--data", str(tmp_path / name), *base, "--model", f"{out}/model")
+        assert where in said and name in said and "TableOptions" not in said, said
+
+
+def test_a_file_in_another_encoding_is_told_what_the_shell_can_do(capsys, tmp_path):
+    path = tmp_path / "latin.csv"
+    path.write_bytes("x,g,y\n1,Bär,0\n2,a,1\n".encode("latin-1"))
+    said = refused(capsys, "fit", "--data", str(path), "--label", "y", "--group", "g", "--out", str(tmp_path / "o"))
+    assert "line 2 is not utf-8" in said and "iconv -f latin1 -t utf-8" in said and "encoding=" not in said
+
+
+def test_advice_of_python_is_still_what_the_library_says():
+    files = [
+        path.read_text(encoding="utf-8")
+        for path in Path(fairbound.__file__).parent.rglob("*.py")
+        if path.parent.name == "tables"
+    ]
+    library = re.sub(r"""["']\s+f?["']""", "", "".join(files))
+    for words in ADVICE:
+        assert words in library, words
 
 
 def test_a_folder_that_cannot_be_written_is_said_without_numbers_of_errors(capsys, tmp_path):

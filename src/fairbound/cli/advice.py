@@ -1,0 +1,22 @@
+"""What an error of the library advises, in words that the command line can follow."""
+
+from __future__ import annotations
+
+ADVICE = {
+    'Correct them, or pass TableOptions(infinite="missing") to treat infinity as missing.': "Correct these cells or leave them "
+    "empty (missing).",
+    "If the column is a code, name it in TableOptions(categorical=...).": "If the column is a code, write a letter before its "
+    "values, or leave it out with --drop.",
+    "Name it in TableOptions(categorical=...) or (numeric=...), or give it one type.": "Give it one type, or leave it out with "
+    "--drop.",
+    'Save the file as UTF-8, or pass its encoding, e.g. encoding="latin-1".': "Save the file as UTF-8; where it is Latin-1: "
+    "iconv -f latin1 -t utf-8 OLD > NEW.",
+}
+"""What the library advises, and what the command line can do instead: it has no encoder options and reads UTF-8."""
+
+
+def for_commands(said: str) -> str:
+    """What an error says, with the command line's own advice."""
+    for of_python, of_commands in ADVICE.items():
+        said = said.replace(of_python, of_commands)
+    return said
