@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,7 +90,8 @@ def run_audit(options: AuditOptions) -> Outcome:
             encoded = Encoded.of(classifier.encoder_, frame)
         notes = [line for line in encoded.report.lines() if ": dropped, " not in line]
         if groups is not None:
-            groups = _known_groups(classifier, groups, frame, warnings)
+            groups, new = _with_groups_of_training(classifier, groups)
+            warnings += _lacked_in_training(new, len(frame))
         if load_folder(str(options.model)).extras.get(TRAINED_ON) == checksum:
             warnings.append(_OWN_FILE)
         measured = _of_model(classifier, encoded, frame, label, options, groups, bounds)
@@ -163,14 +165,15 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int) -> Outcome:
     found = list(narrow_columns(options.data, [label], chunk_rows)[label].unique())
     _, classes = binary_labels(found, positive)
     merged: AuditCounts | None = None
-    warnings: list[str] = []
+    new: Counter[tuple[str, str]] = Counter()
     for part in Chunks.read(options.data, rows=chunk_rows):
         frame = pandas_part(part)
         place = {value: i for i, value in enumerate(classes)}
         y = np.array([place[value] for value in frame[label].tolist()])
         groups = Groups.of({a: frame[a] for a in attributes}) if attributes else None
         if classifier is not None and groups is not None:
-            groups = _known_groups(classifier, groups, frame, warnings)
+            groups, more = _with_groups_of_training(classifier, groups)
+            new.update(more)
         scores = number_column(frame, str(score)) if classifier is None else classifier.decision_function(frame, groups)
         counts = AuditCounts.of(scores, y, groups, threshold=options.threshold if classifier is None else 0.0)
         merged = counts if merged is None else merged.merge(counts)
@@ -183,7 +186,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int) -> Outcome:
         confidence=options.confidence,
         **_file_facts(options, label, checksum, classes),
         model=_score_facts(options) if classifier is None else _model_facts(classifier, options),
-        warnings=[*dict.fromkeys(warnings), *([_OWN_FILE] if trained else [])],
+        warnings=[*_lacked_in_training(new, len(merged)), *([_OWN_FILE] if trained else [])],
         notes=[merged.read_as] if classifier is None else [],
     )
     return _written(said, options)
@@ -251,16 +254,25 @@ def saved_bounds(classifier: FairClassifier) -> list[str]:
     return [] if stated is None else [stated] if isinstance(stated, str) else list(stated)
 
 
-def _known_groups(classifier: FairClassifier, groups: Groups, frame: Any, warnings: list[str]) -> Groups:
-    """The file's groups in the model's codes, so that a group of training without a row here is noticed."""
+def _with_groups_of_training(classifier: FairClassifier, groups: Groups) -> tuple[Groups, Counter[tuple[str, str]]]:
+    """The file's groups with those of training, and the rows by (attribute, group) of every group that training lacked."""
     known = classifier.groups_
     if known is None or set(known.attributes) != set(groups.attributes):
-        return groups
-    encoded, unseen = known.encode({a: frame[a] for a in known.attributes})
-    for attribute, count in unseen.items():
-        if count:
-            warnings.append(
-                f"{attribute}: {count:,} of {len(frame):,} rows have a group that training lacked; no bound holds "
-                "for it."
-            )
-    return encoded
+        return groups, Counter()
+    found, new = groups.after(known)
+    counts = found.counts()
+    return found, Counter({(a, label): counts[a][label] for a, labels in new.items() for label in labels})
+
+
+def _lacked_in_training(new: Counter[tuple[str, str]], rows: int) -> list[str]:
+    """What a reader must know of groups that training lacked; rows: of the file."""
+    out = []
+    for attribute in dict.fromkeys(a for a, _ in new):
+        labels = [label for a, label in new if a == attribute]
+        named = ", ".join(map(repr, labels[:5])) + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
+        count = sum(new[attribute, label] for label in labels)
+        out.append(
+            f"{attribute}: {count:,} of {rows:,} rows have a group that training lacked ({named}). They are measured here, "
+            "but the model was trained under no bound for them."
+        )
+    return out

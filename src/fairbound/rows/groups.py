@@ -131,23 +131,39 @@ class Groups:
             codes.append(places[coded])
         return Groups(np.stack(codes, axis=1), self.attributes, self.labels), unseen
 
+    def after(self, known: Groups) -> tuple[Groups, dict[str, list[str]]]:
+        """The same rows with the groups of `known` first, whether they have a row here or not, and by attribute the others.
+
+        known: of the same attributes, in any order.
+        """
+        codes, labels, new = [], [], {}
+        for attribute, first in zip(known.attributes, known.labels, strict=True):
+            j = self.attributes.index(attribute)
+            new[attribute] = [label for label in self.labels[j] if label not in first]
+            every = (*first, *new[attribute])
+            place = np.array([*map(every.index, self.labels[j]), MISSING], dtype=np.int64)
+            codes.append(place[self.codes[:, j]])
+            labels.append(every)
+        return Groups(np.stack(codes, axis=1), known.attributes, tuple(labels)), new
+
     def take(self, rows: np.ndarray | Sequence[int]) -> Groups:
         """The groups of the rows numbered `rows` (k,), or of those marked by a mask (n,)."""
         return Groups(self.codes[rows], self.attributes, self.labels)
 
     def crossed(self) -> Groups:
-        """One attribute whose groups are the combinations that occur; MISSING where any attribute is."""
+        """One attribute whose groups are the combinations that occur, named as `said_labels` has it; MISSING where any
+        attribute is."""
         code = cross([self.codes[:, j] for j in range(len(self.attributes))], [len(v) for v in self.labels])
         occurring = np.unique(code[code >= 0])
         dense = np.full(math.prod(len(v) for v in self.labels), MISSING, dtype=np.int64)
         dense[occurring] = np.arange(len(occurring))
-        labels = []
+        labels, said = [], said_labels(self.attributes, self.labels)
         for flat in occurring:
             parts = []
-            for known in reversed(self.labels):
+            for known in reversed(said):
                 flat, j = divmod(int(flat), len(known))
                 parts.append(known[j])
-            labels.append(" & ".join(reversed(parts)))
+            labels.append(AND.join(reversed(parts)))
         codes = np.where(code >= 0, dense[np.maximum(code, 0)], MISSING)
         return Groups(codes[:, None], ("*".join(self.attributes),), (tuple(labels),))
 

@@ -106,3 +106,11 @@ def test_a_group_with_one_member_and_many_groups_are_groups():
     assert Groups.of(["a"] * 9 + ["b"]).counts() == {"group": {"a": 9, "b": 1}}
     many = np.repeat(np.arange(150), 20)
     assert len(Groups.of(many).labels[0]) == 150
+
+
+def test_groups_after_those_known_keep_every_row():
+    known = Groups.of({"sex": ["F", "M"], "race": ["x", "z"]})
+    given = Groups.of({"race": ["y", "z", None], "sex": ["F", "F", "D"]})
+    found, new = given.after(known)
+    assert found.attributes == ("sex", "race") and found.labels == (("F", "M", "D"), ("x", "z", "y"))
+    assert found.codes.tolist() == [[0, 2], [0, 1], [2, MISSING]] and new == {"sex": ["D"], "race": ["y"]}
