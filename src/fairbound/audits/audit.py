@@ -12,6 +12,7 @@ Source: Newcombe (1998), Clopper and Pearson (1934), as set out in `fairbound.co
 from __future__ import annotations
 
 import datetime
+import math
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -123,9 +124,19 @@ def assembled(
         "model": None if model is None else _model(model),
         "trajectory": None if trajectory is None else dict(trajectory),
         **facts,
-        "warnings": [*warnings, *facts["warnings"]],
+        "warnings": [*warnings, *facts["warnings"], *_unknown_groups(facts["data"])],
         "notes": list(dict.fromkeys([*notes, *facts.get("notes", ())])),
     }
+
+
+def _unknown_groups(data: Mapping[str, Any]) -> list[str]:
+    """What a reader must know of rows whose group is not known."""
+    return [
+        f"{attribute} is not known in {n:,} of {data['rows']:,} rows; they are in none of its groups, and no bound on its "
+        "groups looks at them."
+        for attribute, n in data["missing_group_rows"].items()
+        if n
+    ]
 
 
 class Given(NamedTuple):
@@ -221,11 +232,23 @@ def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
     def scored(logits: np.ndarray) -> Scored:
         return Scored(target, (logits > 0).astype(np.int64), labels, logits, groups, w, given.confidence)
 
-    return {
-        "data": facts_of_data(groups, n, data),
-        "notes": said,
-        **group_facts(scored(s), {name: scored(other) for name, other in others.items()}, bounds, alpha),
-    }
+    found = group_facts(scored(s), {name: scored(other) for name, other in others.items()}, bounds, alpha)
+    found["warnings"] += _turned_round(found["metrics"]["auc"], target, labels)
+    return {"data": facts_of_data(groups, n, data), "notes": said, **found}
+
+
+def _turned_round(area: float | None, target: np.ndarray, labels: tuple[str, ...]) -> list[str]:
+    """A warning where the scores rank the negative label above the positive one, far more than by chance.
+
+    The area under scores that say nothing has the variance (n + 1) / (12 n0 n1): Mann and Whitney (1947).
+    """
+    negatives, positives = np.bincount(target, minlength=2).tolist()
+    if area is None or area > 0.5 - max(0.1, 4 * math.sqrt((len(target) + 1) / (12 * negatives * positives))):
+        return []
+    return [
+        f"The AUC is {area:.3f}, far below 0.5: the scores are higher for {labels[0]} than for {labels[1]}, which is taken as "
+        f"positive. Did you mean {labels[0]} (--positive; in Python classes= or the labels y)?"
+    ]
 
 
 def _of_classes(

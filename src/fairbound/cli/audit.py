@@ -33,7 +33,7 @@ from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import load_folder
 from fairbound.report import write_audit
 from fairbound.rows.groups import Groups, texts_of
-from fairbound.rows.labels import binary_labels
+from fairbound.rows.labels import as_decisions, binary_labels
 from fairbound.rows.scores import as_logits
 from fairbound.tables import Chunks, Encoded, read_table
 
@@ -81,7 +81,7 @@ def run_audit(options: AuditOptions) -> Outcome:
     if classifier is not None and not options.constraint:
         bounds = stated_bounds(saved_bounds(classifier), options.cross)
     decides_by_groups = classifier is not None and classifier.rule_ is not None
-    if groups is None and (decides_by_groups or not of_classes_only(bounds)):
+    if groups is None and (decides_by_groups or any("groups" in b.needs for b in bounds)):
         one_column(None, columns, "--group")
     measured: dict[str, Any]
     if classifier is not None:
@@ -99,18 +99,15 @@ def run_audit(options: AuditOptions) -> Outcome:
     else:
         column = one_column(options.score, columns, "--score")
         model = _score_facts(options)
-        if (of_classes_only(bounds) or by_class(bounds)) and set(texts_of(frame[column])) <= set(
-            texts_of(frame[label])
-        ):
+        names = set(texts_of(frame[label]))
+        of_labels = of_classes_only(bounds) or by_class(bounds) or (not bounds and groups is None and len(names) > 2)
+        if of_labels and set(texts_of(frame[column])) <= names:
             measured, notes = {"scores": frame[column], "y": frame[label]}, [f"The predictions are labels of {label}."]
         else:
-            scores = number_column(frame, column)
+            two = _two(frame, label, options.positive, options)
+            scores = _scores(frame, column, two["classes"])
             notes = [as_logits(scores, options.threshold)[1]]
-            measured = {
-                "scores": scores,
-                "threshold": options.threshold,
-                **_two(frame, label, options.positive, options),
-            }
+            measured = {"scores": scores, "threshold": options.threshold, **two}
     classes = measured.get("classes", ())
     found = audit(
         **measured,
@@ -159,7 +156,8 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int) -> Outcome:
     score = None if classifier is not None else one_column(options.score, columns, "--score")
     if classifier is not None and not options.constraint:
         bounds = stated_bounds(saved_bounds(classifier), options.cross)
-    if not attributes and (not of_classes_only(bounds) or (classifier is not None and classifier.rule_ is not None)):
+    decides_by_groups = classifier is not None and classifier.rule_ is not None
+    if not attributes and (decides_by_groups or any("groups" in b.needs for b in bounds)):
         one_column(None, columns, "--group")
     positive = options.positive if classifier is None else str(classifier.classes_[1])
     found = list(narrow_columns(options.data, [label], chunk_rows)[label].unique())
@@ -174,7 +172,9 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int) -> Outcome:
         if classifier is not None and groups is not None:
             groups, more = _with_groups_of_training(classifier, groups)
             new.update(more)
-        scores = number_column(frame, str(score)) if classifier is None else classifier.decision_function(frame, groups)
+        scores = (
+            _scores(frame, str(score), classes) if classifier is None else classifier.decision_function(frame, groups)
+        )
         counts = AuditCounts.of(scores, y, groups, threshold=options.threshold if classifier is None else 0.0)
         merged = counts if merged is None else merged.merge(counts)
     assert merged is not None  # a file without rows has no columns either
@@ -237,6 +237,12 @@ def _of_model(
         )
     two = _two(frame, label, positive, options)
     return {"scores": classifier.decision_function(encoded, groups), "threshold": 0.0, **two}
+
+
+def _scores(frame: Any, column: str, classes: tuple[Any, Any]) -> np.ndarray:
+    """(n,) the scores of a column: numbers, or predicted labels as 0 and 1. classes: the labels that 0 and 1 mean."""
+    given = as_decisions(frame[column], classes)
+    return given if isinstance(given, np.ndarray) else number_column(frame, column)
 
 
 def _two(frame: Any, label: str, positive: str | None, options: AuditOptions) -> dict[str, Any]:

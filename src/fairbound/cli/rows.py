@@ -20,7 +20,7 @@ from fairbound import data
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.data.registry import is_own
-from fairbound.rows.groups import MISSING, Groups, no_groups
+from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.labels import class_labels, positive_last
 from fairbound.rows.reading import take_rows
 from fairbound.rows.split import stratified_split
@@ -324,7 +324,7 @@ def encoded_parts(rows: InputRows, split: Split) -> Parts:
 
 
 def group_warnings(groups: Groups, train: np.ndarray) -> list[str]:
-    """What a reader must know about the groups in training: tiny ones, and rows whose group is not known."""
+    """What a reader must know about tiny groups in training."""
     out = []
     part = groups.take(train)
     for attribute, counts in part.counts().items():
@@ -337,10 +337,6 @@ def group_warnings(groups: Groups, train: np.ndarray) -> list[str]:
             )
         if len(few) > FEW_ROWS:
             out.append(f"{len(few) - FEW_ROWS} further groups of {attribute} have fewer than {FEW_ROWS} training rows.")
-    for attribute, code in zip(part.attributes, part.codes.T, strict=True):
-        gone = int((code == MISSING).sum())
-        if gone:
-            out.append(f"{attribute} is missing in {gone:,} of {len(train):,} training rows; no bound holds for them.")
     return out
 
 

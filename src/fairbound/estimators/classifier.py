@@ -233,7 +233,7 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
         self.solution_ = trained.solution
         self.x_ = self.solution_.x[: self.model_.n]  # without what is trained beside the model
         self.trajectory_ = trajectory(self.solution_.records, trained.problem.plan)
-        self.fit_report_ = fit_report(trained, seed, self.encoder_report_, notes)
+        self.fit_report_ = fit_report(trained, seed, self.encoder_report_, notes, groups)
         self.rule_ = None
         if self.use_groups_at_prediction:
             self.rule_, self.fit_report_ = fit_group_rule(self, features, codes, groups, stated, weight)

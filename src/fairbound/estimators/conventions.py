@@ -91,8 +91,14 @@ def warn_of_names(names: Sequence[str] | None, X: Any, estimator: str) -> None:
     warnings.warn(said, UserWarning, stacklevel=4)
 
 
+def missing_group_words(missing: Mapping[str, int]) -> list[str]:
+    """What is said of training rows whose group is not known; missing: their number by attribute."""
+    return [f"{a} is missing in {n:,} training rows; no bound holds for them." for a, n in missing.items() if n]
+
+
 def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
-    """Warns: DataWarning of columns and groups that were left out, and of groups that are too small for a bound;
+    """Warns: DataWarning of columns and groups that were left out, of groups that are too small for a bound, and of rows whose
+    group is not known;
     ConvergenceWarning where no model that has learnt something met every bound of `trained_under`.
 
     facts: a `fit_report_`.
@@ -103,7 +109,7 @@ def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
         said.append(f"{len(dropped) - MOST_NAMED} further columns were dropped; fit_report_['encoding'] has them all.")
     if facts["dropped_groups"]:
         said.append(f"groups left out of the bounds for want of rows: {', '.join(facts['dropped_groups'])}.")
-    for text in [*said, *facts["small_groups"]]:
+    for text in [*said, *facts["small_groups"], *missing_group_words(facts["missing_group_rows"])]:
         warnings.warn(text, DataWarning, stacklevel=4)
     if trained_under and not (facts["feasible"] and facts["best_step"] > 0):
         warnings.warn(facts["message"], ConvergenceWarning, stacklevel=4)

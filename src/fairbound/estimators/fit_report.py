@@ -6,24 +6,31 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
+from fairbound.estimators.conventions import missing_group_words
 from fairbound.estimators.training import Trained
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.problem import FairProblem
 from fairbound.problems.problem import Measured
+from fairbound.rows.groups import Groups
+from fairbound.rows.shards import Shards
 from fairbound.solver.diagnosis import diagnose
 from fairbound.tables import EncodeReport
 
 
-def fit_report(trained: Trained, seed: int, encoding: EncodeReport | None, notes: Sequence[str]) -> dict[str, Any]:
-    """What `FairClassifier.fit_report_` holds: model, algorithm, budget, rows, stated bounds with their values on the
-    training rows, notes (those given and those of the training), warnings, and
-    the advice of `fairbound.solver.diagnosis`."""
+def fit_report(
+    trained: Trained, seed: int, encoding: EncodeReport | None, notes: Sequence[str], groups: Groups | None
+) -> dict[str, Any]:
+    """What `FairClassifier.fit_report_` holds: model, algorithm, budget, rows, rows whose group is not known by attribute,
+    stated bounds with their values on the training rows, notes (those given and those of the training), warnings, and
+    the advice of `fairbound.solver.diagnosis`. groups: of all rows, those kept for validation too."""
     problem, held, solution = trained.problem, trained.held, trained.solution
     measured = problem.evaluate(solution.x)
     values = problem.stated_values(measured)
     small = _coarse_groups(problem.plan, problem.counts_of_cells())
-    cautions = [*trained.warnings, *small]
+    missing = _missing_groups(groups, problem.shards)
+    cautions = [*trained.warnings, *small, *missing_group_words(missing)]
     constant = _no_better_than_constant(problem, measured)
     if constant:
         cautions.append(
@@ -53,10 +60,19 @@ def fit_report(trained: Trained, seed: int, encoding: EncodeReport | None, notes
         "no_better_than_constant": constant,
         "dropped_groups": list(problem.plan.dropped),
         "small_groups": small,
+        "missing_group_rows": missing,
         "encoding": None if encoding is None else encoding.to_dict(),
         "notes": [*notes, *trained.notes],
         "warnings": cautions,
     }
+
+
+def _missing_groups(groups: Groups | None, shards: Shards) -> dict[str, int]:
+    """Rows whose group is not known, by attribute."""
+    if groups is None:
+        return {}
+    gone = shards.sum(torch.as_tensor((groups.codes < 0).sum(0))).tolist()
+    return dict(zip(groups.attributes, gone, strict=True))
 
 
 def _no_better_than_constant(problem: FairProblem, measured: Measured) -> bool:

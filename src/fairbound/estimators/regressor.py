@@ -144,7 +144,7 @@ class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
         )
         self.solution_ = trained.solution
         self.x_ = self.solution_.x
-        facts = fit_report(trained, seed, self.encoder_report_, notes)
+        facts = fit_report(trained, seed, self.encoder_report_, notes, groups)
         for own, trained_under in zip(stated, scaled, strict=True):
             facts["warnings"] = [line.replace(trained_under.text, own.text) for line in facts["warnings"]]
         self.fit_report_ = facts | self._in_label_units(X, targets, groups, weights)

@@ -6,15 +6,16 @@ of all rows whose group is known.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from fairbound.base.errors import OptionError
-from fairbound.rows.groups import Groups, cross
+from fairbound.rows.groups import AND, Groups, cross, said_labels
 from fairbound.rows.occurring import Occurring
 
 Against = Literal["pairwise", "overall", "best", "none"]
@@ -48,12 +49,13 @@ def attribute_sets(
 
 @dataclass(frozen=True)
 class Compared:
-    """The groups of one set of attributes. codes: (k,) their codes in the crossing of the attributes, in order; within:
-    number of attributes, from the first on, inside whose groups alone the others are compared."""
+    """The groups of one set of attributes. said: their labels as names have them. codes: (k,) their codes in the crossing of the
+    attributes, in order; within: number of attributes, from the first on, inside whose groups alone the others are compared."""
 
     attributes: tuple[int, ...]
     sizes: tuple[int, ...]
     labels: tuple[tuple[str, ...], ...]
+    said: tuple[tuple[str, ...], ...]
     codes: np.ndarray
     within: int = 0
 
@@ -61,32 +63,35 @@ class Compared:
     def of(cls, occurring: Occurring, attributes: tuple[int, ...], within: int = 0) -> Compared:
         """Of all groups that occur."""
         codes = np.flatnonzero(occurring.per_group(attributes))
-        labels = tuple(occurring.labels[a] for a in attributes)
-        return cls(attributes, occurring.sizes(attributes), labels, codes, within)
+        every = said_labels(occurring.attributes, occurring.labels)
+        labels, said = (tuple(of[a] for a in attributes) for of in (occurring.labels, every))
+        return cls(attributes, occurring.sizes(attributes), labels, said, codes, within)
 
     def keep(self, kept: np.ndarray) -> Compared:
         """The same with the groups where kept (k,) is True."""
-        return Compared(self.attributes, self.sizes, self.labels, self.codes[kept], self.within)
+        return replace(self, codes=self.codes[kept])
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def name(self, group: int) -> str:
-        """Name of the group-th group; "overall" for k."""
-        if group == len(self):
-            return "overall"
-        code, parts = int(self.codes[group]), []
-        for size, known in zip(reversed(self.sizes), reversed(self.labels), strict=True):
-            code, place = divmod(code, size)
-            parts.append(known[place])
-        return " & ".join(reversed(parts))
+        """Name of the group-th group, its labels in the order of the data's attributes; "overall" for k."""
+        return "overall" if group == len(self) else self._named(int(self.codes[group]), self.said)
+
+    def plain_name(self, group: int) -> str:
+        """Its labels alone, without their attributes."""
+        return self._named(int(self.codes[group]), self.labels)
 
     def all_names(self) -> list[str]:
         """Names of all groups of the crossing, whether they occur or not, in the order of their codes."""
-        names = [""]
-        for known in self.labels:
-            names = [f"{left} & {label}".removeprefix(" & ") for left in names for label in known]
-        return names
+        return [self._named(code, self.said) for code in range(math.prod(self.sizes))]
+
+    def _named(self, code: int, labels: tuple[tuple[str, ...], ...]) -> str:
+        parts = {}
+        for a, size, known in zip(reversed(self.attributes), reversed(self.sizes), reversed(labels), strict=True):
+            code, place = divmod(code, size)
+            parts[a] = known[place]
+        return AND.join(parts[a] for a in sorted(parts))
 
     def of_rows(self, groups: Groups) -> np.ndarray:
         """(n,) the group of each row, -1 where it is in none of these."""

@@ -20,6 +20,7 @@ from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_boun
 from fairbound.fairness.comparing import Compared, Differences, Part, Singles, differences, singles
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import Values, share_of
+from fairbound.rows.groups import said_labels
 
 MOST_CONTRASTS = 400
 WEIGHTED = "; weighted rows by their effective number (asymptotic)"
@@ -108,9 +109,10 @@ def absent_groups(bound: Any, rows: Scored) -> list[str]:
     if not isinstance(bound.attributes, str) and len(bound.attributes) > 1:
         return []
     named = occurring.attributes if bound.attributes in ("each", "both") else bound.attributes
+    said = said_labels(occurring.attributes, occurring.labels)
     return [
         group
-        for a, (name, groups) in enumerate(zip(occurring.attributes, occurring.labels, strict=True))
+        for a, (name, groups) in enumerate(zip(occurring.attributes, said, strict=True))
         if name in named
         for group, n in zip(groups, occurring.per_group((a,)), strict=True)
         if n == 0

@@ -173,7 +173,7 @@ def _what_holds(audit: dict[str, Any]) -> str:
     if not constraints:
         return "No constraint was given, so this page reports what was measured and judges nothing."
     m = len(constraints)
-    rows = f"{audit['data']['rows']:,} held-out rows"
+    rows = f"{audit['data']['rows']:,} held-out rows{_known(audit['data'])}"
     if audit["verdict"] == "met":
         what = "The constraint holds" if m == 1 else "Both constraints hold" if m == 2 else f"All {m} constraints hold"
         return f"{what} on {rows}, even at the {_end(constraints, 'upper')} end of the confidence bounds."
@@ -183,6 +183,12 @@ def _what_holds(audit: dict[str, Any]) -> str:
         be = "is" if len(bad) == 1 else "are"
         return f"{which} {be} broken on {rows}, even at the {_end(bad, 'lower')} end of the confidence bounds."
     return f"{which} can be neither confirmed nor refuted with {rows}."
+
+
+def _known(data: dict[str, Any]) -> str:
+    """How many rows have a known group, of the attributes that are not known in some."""
+    parts = [f"{data['rows'] - n:,} with a known {a}" for a, n in data["missing_group_rows"].items() if n]
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _end(constraints: list[dict[str, Any]], end: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from fairbound.rows.reading import column_values, factorised, frame_of, is_missi
 
 MISSING = -1
 MANY_VALUES = 100
+AND = " & "
+"""Joins the labels of crossed groups in their name."""
 
 
 def texts_of(column: Any) -> np.ndarray:
@@ -191,6 +194,17 @@ def cross(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
         flat = flat * size + np.maximum(code, 0)
         missing |= code < 0
     return np.where(missing, MISSING, flat)
+
+
+def said_labels(attributes: Sequence[str], labels: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    """The labels of every attribute as the names of groups have them: with the attribute, "sex: F", where two attributes share
+    the label, and all labels where one holds what joins those of crossed groups."""
+    times = Counter(label for known in labels for label in known)
+    joined = len(labels) > 1 and any(AND in label for label in times)
+    return tuple(
+        tuple(f"{attribute}: {label}" if joined or times[label] > 1 else label for label in known)
+        for attribute, known in zip(attributes, labels, strict=True)
+    )
 
 
 def natural_order(label: str) -> tuple[int, float, str]:

@@ -16,6 +16,7 @@ from typing import Any
 from fairbound.base.errors import DataError
 
 _SEPARATORS = (",", ";", "\t")
+_COMMA_NUMBER = r"[+-]?(\d+(,\d*)?|,\d+)([eE][+-]?\d+)?"
 _GZIP = b"\x1f\x8b"
 
 
@@ -24,7 +25,7 @@ def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Any:
 
     The file may be gzip (seen from its first bytes); the separator is the one of ``,`` ``;`` tab under which the header
     has most fields. Blanks after a separator are dropped; empty cells, ``?`` and pandas' usual words (NA, NaN, null,
-    ...) are missing.
+    ...) are missing. Where ``;`` or tab separates, a column of numbers with decimal commas (0,221) is read as numbers.
 
     Raises: FileNotFoundError or IsADirectoryError for a wrong path; DataError for an empty file, a header without rows,
     duplicate names in the header, rows longer or shorter than the header (with the line), a truncated or damaged gzip
@@ -59,7 +60,7 @@ def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Any:
         raise DataError(f"{path}: the file has a header ({len(header)} columns) but no rows.")
     if len(header) > 1 and frame.iloc[:, -1].isna().any():
         _check_widths(path, text, separator, len(header))
-    return frame
+    return frame if separator == "," else _with_decimal_commas(frame)
 
 
 def is_parquet(path: str | os.PathLike[str]) -> bool:
@@ -123,9 +124,23 @@ def csv_parts(path: str | os.PathLike[str], rows: int, columns: Sequence[str] | 
                 if frame is None:
                     return
                 frame.columns = [str(name).strip() for name in frame.columns]
-                yield frame
+                yield frame if separator == "," else _with_decimal_commas(frame)
     except (pd.errors.ParserError, pd.errors.ParserWarning, UnicodeDecodeError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: not a readable table: {error}.") from error
+
+
+def _with_decimal_commas(frame: Any) -> Any:
+    """The frame with the text columns all of whose cells are numbers, some of them with a decimal comma, as numbers."""
+    for name in frame.columns:
+        column = frame[name]
+        if column.dtype.kind in "biuf":
+            continue
+        cells = column.dropna().astype(str)
+        if cells.str.fullmatch(_COMMA_NUMBER).all() and cells.str.contains(",").any():
+            frame[name] = (
+                column.astype(object).where(column.isna(), column.astype(str).str.replace(",", ".")).astype(float)
+            )
+    return frame
 
 
 def _decoded(path: Path, first: bytes) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
+from fairbound.report import words
 
 PARITY = "demographic_parity <= 0.2"
 OF = {"true_positive_rate": "equal_opportunity <= 0.2", "selection_rate": PARITY}
@@ -73,3 +74,20 @@ def test_complex_scores_and_groups_without_a_hash_are_refused():
         fb.audit(s + 0j, y, g, PARITY)
     with pytest.raises(DataError, match="a group must be a text"):
         fb.audit(s, y, [{}] * len(s), PARITY)
+
+
+def test_rows_of_no_known_group_are_said_in_a_warning_and_beside_the_verdict():
+    people = {"sex": ["F", "M"] * 400 + [None] * 100, "race": (["x"] * 450 + ["y"] * 449 + [None])}
+    s, y = [1, 1, 0, 0] * 225, [0, 1] * 450
+    found = fb.audit(s, y, people, "demographic_parity <= 0.3")
+    assert found["verdict"] == "met" and found["data"]["missing_group_rows"] == {"sex": 100, "race": 1}
+    assert [w.partition(";")[0] for w in found["warnings"]] == [
+        "sex is not known in 100 of 900 rows", "race is not known in 1 of 900 rows"
+    ]  # fmt: skip
+    assert "holds on 900 held-out rows (800 with a known sex, 899 with a known race), even" in words.summary(found)
+    del people["race"]
+    people["sex"][800:] = ["NA", "nan"] * 50  # texts are groups here; only a file's reader takes them for missing
+    whole = fb.audit(s, y, people, "demographic_parity <= 0.3")
+    assert whole["warnings"] == [] and "on 900 held-out rows," in words.summary(whole)
+    counted = fb.AuditCounts.of(s, y, {"sex": [None, *people["sex"][1:]]}).audit("demographic_parity <= 0.3")
+    assert any("sex is not known in 1 of 900 rows" in w for w in counted["warnings"])

@@ -58,3 +58,49 @@ def test_a_group_that_training_lacked_is_measured_like_any_other(run, tmp_path, 
     new[new["g"] != "b"].to_csv(tmp_path / "new.csv", index=False)
     code, found, _ = run("audit", "--data", tmp_path / "new.csv", "--model", model, *bound, *more, out=tmp_path / "o")
     assert code == 1 and "No held-out row measures b." in found["constraints"][0]["why"]
+
+
+def decided(tmp_path, n: int = 1000) -> pd.DataFrame:
+    """Scores, decisions and outcomes of loans; "approved" comes first in the alphabet, so "declined" is guessed positive."""
+    rng = np.random.default_rng(2)
+    p = rng.random(n)
+    words = lambda hit: np.where(hit, "approved", "declined")  # noqa: E731
+    frame = pd.DataFrame(
+        {"p": p, "made": words(p > 0.5), "g": rng.choice(["a", "b"], n), "loan": words(p > rng.random(n))}
+    )
+    frame.to_csv(tmp_path / "loans.csv", index=False)
+    return frame
+
+
+def test_scores_of_the_other_label_are_noticed(run, tmp_path):
+    decided(tmp_path)
+    asked = ["audit", "--data", tmp_path / "loans.csv", "--score", "p", "--label", "loan", "--group", "g"]
+    _, found, _ = run(*asked, out=tmp_path / "o")
+    assert found["metrics"]["auc"] < 0.3
+    assert any("higher for approved than for declined" in w and "--positive" in w for w in found["warnings"])
+    _, found, _ = run(*asked, "--positive", "approved", out=tmp_path / "o")
+    assert found["metrics"]["auc"] > 0.7 and found["warnings"] == []
+
+
+@pytest.mark.parametrize("more", [[], ["--chunk-rows", 300]])
+def test_a_column_of_predicted_labels_is_audited_under_bounds_on_rates(run, tmp_path, more):
+    frame = decided(tmp_path)
+    code, found, error = run(
+        "audit", "--data", tmp_path / "loans.csv", "--score", "made", "--label", "loan", "--positive", "approved",
+        "--group", "g", "--constraint", "demographic_parity <= 0.2", *more, out=tmp_path / "o",
+    )  # fmt: skip
+    assert code == 0, error
+    assert found["metrics"]["accuracy"] == pytest.approx((frame["made"] == frame["loan"]).mean())
+    assert found["metrics"]["selection_rate"] == pytest.approx((frame["made"] == "approved").mean())
+
+
+@pytest.mark.parametrize("more", [[], ["--chunk-rows", 300]])
+def test_an_audit_without_bound_or_group_measures_and_judges_nothing(run, tmp_path, more):
+    frame = decided(tmp_path)
+    code, found, error = run(
+        "audit", "--data", tmp_path / "loans.csv", "--score", "p", "--label", "loan", "--positive", "approved", *more,
+        out=tmp_path / "o",
+    )  # fmt: skip
+    assert code == 0, error
+    assert (found["verdict"], found["constraints"], found["data"]["sensitive"]) == (None, [], [])
+    assert found["metrics"]["accuracy"] == pytest.approx(((frame["p"] > 0.5) == (frame["loan"] == "approved")).mean())

@@ -384,6 +384,16 @@ def test_a_group_of_one_is_trained_on_without_error():
     assert dropped.fit_report_["dropped_groups"] == ["X"]
 
 
+def test_training_rows_of_no_known_group_are_counted_and_warned_of():
+    X, y, sex = table()
+    sex = np.where(np.arange(len(y)) % 10 == 0, None, sex.astype(object))
+    said = f"group is missing in {len(y) // 10} training rows"
+    with pytest.warns(DataWarning, match=said):
+        fair = fb.FairClassifier("demographic_parity <= 0.2", budget=QUICK).fit(X, y, sex)
+    assert fair.fit_report_["missing_group_rows"] == {"group": len(y) // 10}
+    assert any(said in line for line in fair.fit_report_["warnings"])
+
+
 def test_an_unseen_category_is_predicted_and_reported():
     X, y, sex = table()
     fair = fb.FairClassifier("demographic_parity <= 0.2", budget=QUICK).fit(X, y, sex)

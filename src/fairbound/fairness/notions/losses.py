@@ -94,7 +94,7 @@ class ExcessLoss(LossBound):
     def stated_of(self, found: Differences) -> Part:
         """A group's loss less that of all rows: every other contrast, of the groups not called `skip`."""
         group = found.a[np.arange(len(found.index)) // 2 // len(found.tails)]
-        kept = np.array([found.compared.name(int(g)) != self.skip for g in group], dtype=bool)
+        kept = np.array([found.compared.plain_name(int(g)) != self.skip for g in group], dtype=bool)
         return Part(found, np.flatnonzero(kept & (np.arange(len(found.index)) % 2 == 0)))
 
     def compile(self, builder: Builder) -> None:

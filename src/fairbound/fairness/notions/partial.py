@@ -84,7 +84,7 @@ class PartialBound(GroupBound):
 
     def intervals_of(self, compared: Compared) -> tuple[Percentiles, ...]:
         """Of each of k groups. Raises: OptionError for the name of no group."""
-        names, own = [compared.name(g) for g in range(len(compared))], dict(self.own)
+        names, own = [compared.plain_name(g) for g in range(len(compared))], dict(self.own)
         known = {group for labels in compared.labels for group in labels} | set(names)
         if strange := [name for name in own if name not in known]:
             raise OptionError(

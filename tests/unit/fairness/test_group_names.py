@@ -1,0 +1,59 @@
+"""A name stands for one group: of attributes that share labels, and in every part of one audit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fairbound as fb
+from fairbound.rows.groups import Groups
+
+N = 1200
+RNG = np.random.default_rng(0)
+AFAM, SINGLE = RNG.choice(["no", "yes"], N, p=[0.85, 0.15]), RNG.choice(["no", "yes"], N, p=[0.6, 0.4])
+S = RNG.normal(size=N) + (AFAM == "no") + 0.3 * (SINGLE == "yes")
+Y = (S + RNG.normal(size=N) > 0).astype(int)
+
+
+def rows_of(name: str, **columns: np.ndarray) -> int:
+    """The rows that a name such as "afam: no & single: yes" tells."""
+    parts = dict(part.split(": ") for part in name.split(" & "))
+    return int(np.logical_and.reduce([columns[a] == label for a, label in parts.items()]).sum())
+
+
+def test_labels_that_two_attributes_share_are_said_with_their_attribute():
+    people = {"afam": AFAM, "single": SINGLE}
+    (judged,) = fb.audit(S, Y, people, "demographic_parity <= 0.05")["constraints"]
+    assert list(judged["groups"]) == ["afam: no", "afam: yes", "single: no", "single: yes"]
+    assert all(n == rows_of(name, **people) for name, n in judged["groups"].items())
+    assert judged["worst"] == "afam: no - afam: yes"
+    assert len({c["name"] for c in judged["contrasts"]}) == 4
+    absent = Groups.of({a: ["maybe", *of[1:]] for a, of in people.items()}).take(np.arange(1, N))
+    (judged,) = fb.audit(S[1:], Y[1:], absent, "demographic_parity <= 0.05")["constraints"]
+    assert judged["why"] == "No held-out row measures afam: maybe, single: maybe."
+
+
+@pytest.mark.parametrize("bound", ["conditional_demographic_parity[given=single]", "demographic_parity[crossed]"])
+def test_a_crossed_group_has_one_name_in_bounds_and_in_impact_tables(bound):
+    people = {"afam": AFAM, "single": SINGLE}
+    found = fb.audit(S, Y, people, f"{bound} <= 0.05")
+    impact = {c["category"]: c["n"] for c in found["impact"][2]["categories"]}
+    assert found["constraints"][0]["groups"] == impact
+    assert all(n == rows_of(name, **people) for name, n in impact.items())
+    clear = fb.audit(S, Y, {"afam": AFAM, "single": np.where(SINGLE == "yes", "alone", "married")}, f"{bound} <= 0.05")
+    assert set(clear["constraints"][0]["groups"]) == {f"{a} & {b}" for a in ("no", "yes") for b in ("alone", "married")}
+
+
+def test_only_the_labels_that_are_shared_are_said_with_their_attribute():
+    people = {"race": np.where(AFAM == "no", "white", "unknown"), "sex": RNG.choice(["F", "M", "unknown"], N)}
+    groups = fb.audit(S, Y, people, "demographic_parity <= 0.05")["constraints"][0]["groups"]
+    assert list(groups) == ["race: unknown", "white", "F", "M", "sex: unknown"]
+
+
+def test_labels_that_hold_an_ampersand_are_not_merged():
+    people = {"one": np.where(AFAM == "no", "x & y", "x"), "two": np.where(SINGLE == "no", "z", "y & z")}
+    found = fb.audit(S, Y, people, "demographic_parity[crossed] <= 0.05")
+    groups = found["constraints"][0]["groups"]
+    assert len(groups) == 4 and sum(groups.values()) == N
+    assert groups == {c["category"]: c["n"] for c in found["impact"][2]["categories"]}
+    assert groups["one: x & y & two: z"] == ((AFAM == "no") & (SINGLE == "no")).sum()
