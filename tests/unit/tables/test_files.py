@@ -9,6 +9,7 @@ import pytest
 
 from fairbound.base.errors import DataError
 from fairbound.tables import TableEncoder, binary_labels, read_table
+from fairbound.tables.files import csv_parts
 
 pd = pytest.importorskip("pandas")
 
@@ -84,3 +85,19 @@ def test_real_bank_table_goes_from_file_to_features(data_dir):
     got = encoder.transform(frame)
     assert np.isfinite(got).all() and encoder.dropped == {} and not encoder.last_report.ignored
     np.testing.assert_array_equal(TableEncoder.from_json(encoder.to_json()).transform(frame), got)
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_decimal_commas_are_numbers_where_no_comma_separates(tmp_path, separator):
+    lines = ["share;count;date;thousands;words", "0,221;3;1,5,2020;1,234,567;1,5", "-1,5e3;?;2,5,2020;2;x", ";4;;3;2,5"]
+    path = tmp_path / "file.csv"
+    path.write_text("\n".join(lines).replace(";", separator))
+    whole = read_table(path)
+    parts = pd.concat(list(csv_parts(path, 2)), ignore_index=True)
+    for frame in (whole, parts):
+        np.testing.assert_array_equal(frame["share"], [0.221, -1500.0, np.nan])
+        np.testing.assert_array_equal(frame["count"], [3, np.nan, 4])
+        assert frame["date"].tolist()[:2] == ["1,5,2020", "2,5,2020"] and frame["words"].tolist()[0] == "1,5"
+    assert whole["thousands"].tolist() == ["1,234,567", "2", "3"]
+    path.write_text('a,b\n"0,221",1\n"0,5",2\n')
+    assert read_table(path)["a"].tolist() == ["0,221", "0,5"]
