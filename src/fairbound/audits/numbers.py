@@ -22,7 +22,9 @@ def number_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[An
         "groups": _group_errors(rows),
         "constraints": [b.judge(rows, alpha) for b in bounds],
         "comparison": [
-            compared_model(name, None, None, [b.judge(other, alpha) for b in bounds]) for name, other in others.items()
+            compared_model(name, None, None, [b.judge(other, alpha) for b in bounds])
+            | {"metrics": number_metrics(other)}
+            for name, other in others.items()
         ],
         "distributions": [],
         "warnings": [],

@@ -110,7 +110,8 @@ def regress(options: RegressOptions) -> Outcome:
         warnings=[*([] if facts["feasible"] else [facts["message"]]), *facts["warnings"]],
         notes=facts["notes"],
     )
-    found["comparison"].insert(0, compared_model("constrained", None, None, found["constraints"]))
+    own = compared_model("constrained", None, None, found["constraints"]) | {"metrics": found["metrics"]}
+    found["comparison"].insert(0, own)
     model.save(options.out / "model")
     return _written(found, options.out, facts["seconds"], options.seed, options.out / "model")
 

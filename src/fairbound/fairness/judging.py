@@ -15,7 +15,7 @@ import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.contrasts import Contrasts, GapBounds
-from fairbound.confidence.means import mean_bounds, mean_rows_needed, welch_bounds
+from fairbound.confidence.means import ASYMPTOTIC_ROWS, mean_bounds, mean_rows_needed, welch_bounds
 from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_bounds
 from fairbound.fairness.comparing import Compared, Differences, Part, Singles, differences, singles
 from fairbound.fairness.scored import Finding, Scored
@@ -161,6 +161,8 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
     if missing:
         verdict = "violated" if verdict == "violated" else "insufficient"
         why = f"No held-out row measures {', '.join(missing[:6])}{' ...' if len(missing) > 6 else ''}."
+    elif verdict == "insufficient":
+        why = _too_few_for_means(sets, names)
     return (
         base
         | contrast_facts(bounds, sets.name)
@@ -202,6 +204,18 @@ def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBoun
         return found, method.format("ratios"), needed
     found = rate_bounds(successes, trials, contrasts, alpha, transform=one.transform)
     return found, method.format("differences"), needed
+
+
+def _too_few_for_means(sets: Sets, names: Sequence[str]) -> str | None:
+    """The groups that have too few rows for bounds of means without a range; None where there are none."""
+    of = sets.values[0][1]
+    if of.means is None or of.largest is not None:
+        return None
+    trials = sets.joined("trials")
+    few = [f"{name} ({n:.4g})" for name, n in zip(names, trials, strict=True) if n < ASYMPTOTIC_ROWS]
+    more = f" and {len(few) - 6} more" if len(few) > 6 else ""
+    rule = f"Means are judged from {ASYMPTOTIC_ROWS} held-out rows of every group on; fewer have"
+    return f"{rule} {', '.join(few[:6])}{more}." if few else None
 
 
 def _loss_bounds(

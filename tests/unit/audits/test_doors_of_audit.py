@@ -76,6 +76,20 @@ def test_complex_scores_and_groups_without_a_hash_are_refused():
         fb.audit(s, y, [{}] * len(s), PARITY)
 
 
+@pytest.mark.parametrize("stated", ["residual_gap <= 0.5", "loss_gap <= 0.5"])
+def test_groups_that_are_too_small_for_bounds_of_means_are_named(stated):
+    s, y, _ = rows(500)
+    g = np.repeat(["many", "few"], [301, 199])
+    (judged,) = fb.audit(s, y + 0.5 if "residual" in stated else y, g, stated)["constraints"]
+    assert judged["verdict"] == "insufficient" and judged["upper"] is None
+    assert judged["why"] == "Means are judged from 200 held-out rows of every group on; fewer have few (199)."
+    assert judged["why"].rstrip(".") in words.explain(judged, 500)
+    (enough,) = fb.audit(s, y + 0.5 if "residual" in stated else y, np.repeat(["many", "few"], [300, 200]), stated)[
+        "constraints"
+    ]
+    assert enough["why"] is None and enough["upper"] is not None
+
+
 def test_rows_of_no_known_group_are_said_in_a_warning_and_beside_the_verdict():
     people = {"sex": ["F", "M"] * 400 + [None] * 100, "race": (["x"] * 450 + ["y"] * 449 + [None])}
     s, y = [1, 1, 0, 0] * 225, [0, 1] * 450

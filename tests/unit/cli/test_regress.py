@@ -36,6 +36,8 @@ def test_it_trains_judges_and_is_audited_again(table, capsys):
     schema.validate(audit)
     assert [m["name"] for m in audit["comparison"]] == ["constrained", "unconstrained"]
     assert audit["comparison"][1]["constraints"][0]["verdict"] == "violated"
+    assert all(set(m["metrics"]) == set(audit["metrics"]) for m in audit["comparison"])
+    assert "undefined" not in fb.report.table(audit)
     assert main(["audit", *arguments, "--model", "out/model", "--out", "again", "--json"]) in (0, 3)
     again = json.loads(capsys.readouterr().out)
     assert again["constraints"][0]["text"] == "residual_gap <= 0.05" and again["rows"] == 4000
