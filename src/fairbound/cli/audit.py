@@ -36,6 +36,7 @@ from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import as_decisions, binary_labels
 from fairbound.rows.scores import as_logits
 from fairbound.tables import Chunks, Encoded, read_table
+from fairbound.tables.files import is_parquet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +120,7 @@ def run_audit(options: AuditOptions) -> Outcome:
         warnings=warnings,
         notes=notes,
     )
+    _explain_missing(found, options)
     return _written(found, options)
 
 
@@ -189,6 +191,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int) -> Outcome:
         warnings=[*_lacked_in_training(new, len(merged)), *([_OWN_FILE] if trained else [])],
         notes=[merged.read_as] if classifier is None else [],
     )
+    _explain_missing(said, options)
     return _written(said, options)
 
 
@@ -203,6 +206,15 @@ def _file_facts(options: AuditOptions, label: str, checksum: str | None, classes
         "split": "all rows of the file, taken as held out",
     }
     return {"title": f"{label}: {name}", "data": data}
+
+
+def _explain_missing(found: dict[str, Any], options: AuditOptions) -> None:
+    """Where groups of a CSV file are not known, add what is read as not known, which a group may be called."""
+    if any(found["data"]["missing_group_rows"].values()) and not is_parquet(options.data):
+        found["warnings"].append(
+            "In a CSV file an empty cell, ? and words such as NA, None, nan or null are read as not known (docs/commands.md). "
+            "Where one of them is the name of a group, write it otherwise."
+        )
 
 
 def _written(found: dict[str, Any], options: AuditOptions) -> Outcome:

@@ -104,3 +104,20 @@ def test_an_audit_without_bound_or_group_measures_and_judges_nothing(run, tmp_pa
     assert code == 0, error
     assert (found["verdict"], found["constraints"], found["data"]["sensitive"]) == (None, [], [])
     assert found["metrics"]["accuracy"] == pytest.approx(((frame["p"] > 0.5) == (frame["loan"] == "approved")).mean())
+
+
+@pytest.mark.parametrize("more", [[], ["--chunk-rows", 300]])
+def test_a_group_called_na_in_a_csv_file_is_said_to_be_read_as_missing(run, tmp_path, more):
+    frame = decided(tmp_path).assign(g=lambda f: f["g"].replace("a", "NA"))
+    frame["g"] = np.where(np.arange(len(frame)) % 3 == 0, "EU", frame["g"])
+    asked = ["--score", "p", "--label", "loan", "--positive", "approved", "--group", "g"]
+    frame.to_csv(tmp_path / "na.csv", index=False)
+    _, found, _ = run("audit", "--data", tmp_path / "na.csv", *asked, *more, out=tmp_path / "o")
+    gone = int((frame["g"] == "NA").sum())
+    assert found["data"]["missing_group_rows"] == {"g": gone}
+    assert [w.startswith(f"g is not known in {gone} of 1,000 rows") for w in found["warnings"]] == [True, False]
+    assert "words such as NA, None" in found["warnings"][1]
+    pytest.importorskip("pyarrow")
+    frame.to_parquet(tmp_path / "na.parquet")
+    _, found, _ = run("audit", "--data", tmp_path / "na.parquet", *asked, *more, out=tmp_path / "o")
+    assert found["warnings"] == [] and {g["group"] for g in found["groups"]} == {"EU", "NA", "b"}
