@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.predictions import read_numbers, read_predictions
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups
-from fairbound.rows.labels import read_targets
+from fairbound.rows.labels import as_decisions, labels_of, read_targets
 from fairbound.rows.reading import read_weights
 from fairbound.rows.scores import as_logits, refuse_decisions
 
@@ -28,11 +28,13 @@ def measure(
     sample_weight: Any = None,
     threshold: float | None = None,
     classes: Sequence[Any] | None = None,
+    positive: Any = None,
 ) -> float:
     """The exact metric of a bound, in its units: "equalized_odds" is the largest difference of rates between groups.
 
     stated: a bound, or its text with or without the number. scores: (n,) decisions, probabilities or real scores;
-    threshold: where a positive decision begins; both as in `audit`. y: (n,) in {0, 1}. sensitive_features: as in `audit`.
+    threshold: where a positive decision begins; both as in `audit`. y: (n,) in {0, 1}, or two labels of which `positive` is the
+    one that scores speak of; scores may be such labels too. sensitive_features: as in `audit`.
     Of the rates of every class ("class_recall_parity"): scores are the predicted labels (n,), or a score (n, k) for each of
     the `classes`, and y the labels. Of predicted numbers ("residual_gap"): scores are the numbers, y the true ones.
     Returns: NaN where the metric is undefined (no row predicted positive in a group, say).
@@ -42,16 +44,20 @@ def measure(
     if "groups" in bound.needs and sensitive_features is None:
         raise DataError(f"{bound.statement!r} compares groups; pass sensitive_features.")
     if bound.needs & {"classes", "predictions"}:
+        _refuse_positive(bound, positive)
         rows = read_numbers(scores, y) if "predictions" in bound.needs else read_predictions(scores, y, classes)
         of_rows = Groups.of(sensitive_features)
         if len(of_rows) != len(rows):
             raise DataError(f"{len(rows)} predictions but {len(of_rows)} rows of sensitive features.")
         weight = None if sample_weight is None else read_weights(sample_weight, len(rows))
         return bound.measure(replace(rows, groups=of_rows, weight=weight))
-    s, read_as = as_logits(scores, threshold)
-    target = read_targets(y, len(s))
-    if target is None:
+    if y is None:
         raise DataError("measure needs the labels y.")
+    found = None if positive is None else labels_of(y, positive)
+    s, read_as = as_logits(scores if found is None else as_decisions(scores, found[1]), threshold)
+    target = _zero_one(y, len(s)) if found is None else found[0]
+    if len(target) != len(s):
+        raise DataError(f"{len(s)} scores but {len(target)} labels.")
     groups = None if sensitive_features is None else Groups.of(sensitive_features)
     if groups is not None and len(groups) != len(s):
         raise DataError(f"{len(s)} scores but {len(groups)} rows of sensitive features.")
@@ -61,19 +67,45 @@ def measure(
     return bound.measure(Scored(target, (s > 0).astype(np.int64), ("0", "1"), s, groups, weight))
 
 
-def scorer(stated: str | Bound) -> Any:
+def _zero_one(y: Any, n: int) -> np.ndarray:
+    """(n,) labels that are 0 and 1. Raises: DataError for others, and says how to pass them."""
+    try:
+        target = read_targets(y, n)
+    except DataError as error:
+        raise DataError(
+            f"{error} Or name it: measure(..., positive=POSITIVE), scorer(..., positive=POSITIVE)."
+        ) from None
+    assert target is not None
+    return target
+
+
+def _refuse_positive(bound: Bound, positive: Any) -> None:
+    if positive is not None:
+        raise OptionError(f"{bound.statement!r} speaks of no positive label; leave positive out.")
+
+
+def scorer(stated: str | Bound, *, positive: Any = None) -> Any:
     """A scorer for `cross_validate` and `GridSearchCV` that asks for `sensitive_features`: greater is fairer.
 
-    With metadata routing (`sklearn.set_config(enable_metadata_routing=True)`). Labels must be 0 and 1, but for the rates of
-    every class and for predicted numbers.
+    With metadata routing (`sklearn.set_config(enable_metadata_routing=True)`). positive: the label that counts as positive;
+    needed where labels are not 0 and 1, but for the rates of every class and for predicted numbers, which have none.
+    Raises: OptionError for the text, and for a positive label that the bound does not speak of.
     """
     from sklearn.metrics import make_scorer
 
     bound = constraint(stated, bound=1.0)
 
-    def value(y: Any, scores: Any, sensitive_features: Any = None, sample_weight: Any = None) -> float:
-        return measure(bound, scores, y, sensitive_features, sample_weight=sample_weight, threshold=0.0)
+    def value(
+        y: Any, scores: Any, sensitive_features: Any = None, sample_weight: Any = None, pos_label: Any = None
+    ) -> float:
+        return measure(
+            bound, scores, y, sensitive_features, sample_weight=sample_weight, threshold=0.0, positive=pos_label
+        )
 
-    method = "predict" if bound.needs & {"classes", "predictions"} else "decision_function"
-    made = make_scorer(value, greater_is_better=bound.sense == "at least", response_method=method)
+    plain = bool(bound.needs & {"classes", "predictions"})
+    if plain:
+        _refuse_positive(bound, positive)
+    method = "predict" if plain else "decision_function"
+    label = {} if positive is None else {"pos_label": positive}  # by which scikit-learn turns the sign of the scores
+    made = make_scorer(value, greater_is_better=bound.sense == "at least", response_method=method, **label)
     return made.set_score_request(sensitive_features=True)

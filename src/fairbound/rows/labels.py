@@ -101,6 +101,21 @@ def read_targets(y: Any, n: int) -> np.ndarray | None:
     return column.astype(np.int64)
 
 
+def labels_of(y: Any, positive: Any) -> tuple[np.ndarray, tuple[Any, Any]]:
+    """(n,) int64, 1 where a label is `positive`, and (negative, positive); of labels of one class the negative one may be None.
+
+    Raises: DataError where labels are missing, of mixed types or have more than two values, and where there are two of which
+    `positive` is none.
+    """
+    values = column_values("the labels", y)
+    if len({v for v in values if not is_missing(v)}) > 1 or any(map(is_missing, values)):
+        codes, classes = binary_labels(y, positive)
+        return codes, classes
+    target = np.array([v == positive or str(v) == str(positive) for v in values], dtype=np.int64)
+    negative = None if target.all() else values[0]
+    return target, (negative, positive)
+
+
 def two_valued(y: Any, n: int, classes: Any = None) -> tuple[np.ndarray, tuple[Any, Any] | None]:
     """(n,) labels as 0 and 1, and what these mean, (negative, positive); None where they are 0 and 1 already.
 

@@ -107,3 +107,53 @@ def test_a_scorer_is_passed_the_groups_by_scikit_learn():
         s = model.decision_function(X[test])
         assert found["test_gap"][k] == -fb.measure("demographic_parity", s, y[test], group[test])
         assert found["test_ratio"][k] == fb.measure("demographic_parity_ratio", s, y[test], group[test])
+
+
+def test_text_labels_take_a_positive_one_whichever_comes_first():
+    scores, y, group = rows()
+    texts = np.where(y == 1, "approved", "declined")  # the positive one comes first in the alphabet
+    for stated in ("equalized_odds", "demographic_parity", "loss_gap", "predictive_parity"):
+        plain = fb.measure(stated, scores, y, group, threshold=0)
+        assert fb.measure(stated, scores, texts, group, threshold=0, positive="approved") == plain
+        assert fb.measure(stated, scores, texts == "approved", group, threshold=0, positive=True) == plain
+    said = np.where(scores > 0, "approved", "declined")
+    assert fb.measure("equalized_odds", said, texts, group, positive="approved") == fb.measure(
+        "equalized_odds", (scores > 0).astype(int), y, group
+    )
+    one = fb.measure(
+        "demographic_parity", scores[y == 0], texts[y == 0], group[y == 0], threshold=0, positive="approved"
+    )
+    assert one == fb.measure("demographic_parity", scores[y == 0], y[y == 0], group[y == 0], threshold=0)
+    with pytest.raises(DataError, match="positive=POSITIVE"):
+        fb.measure("equalized_odds", scores, texts, group)
+    with pytest.raises(DataError, match="not among the labels"):
+        fb.measure("equalized_odds", scores, texts, group, positive="yes")
+    with pytest.raises(DataError, match="500 scores but 499 labels"):
+        fb.measure("equalized_odds", scores, texts[1:], group, positive="approved")
+    for refused in (fb.scorer, lambda b, positive: fb.measure(b, texts, texts, group, positive=positive)):
+        with pytest.raises(OptionError, match="leave positive out"):
+            refused("class_recall_parity", positive="approved")
+
+
+@pytest.mark.parametrize("model", ["scikit-learn's", "ours"])
+def test_a_scorer_reads_text_labels_as_it_reads_0_and_1(model):
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(300, 2)), rng.choice(["a", "b"], 300)
+    y = (X[:, 0] + (group == "b") > 0).astype(int)
+    texts = np.where(y == 1, "approved", "declined")
+    ours = model == "ours"
+    found = []
+    with config_context(enable_metadata_routing=True):
+        for labels, positive in ((y, None), (texts, "approved")):
+            mine = fb.FairClassifier(budget="20 steps", positive=positive).set_fit_request(sensitive_features=True)
+            one = mine if ours else LogisticRegression()
+            stated = {
+                name: fb.scorer(name, positive=positive) for name in ("equalized_odds", "equal_opportunity")
+            }
+            routed = {"params": {"sensitive_features": group}}
+            made = cross_validate(one, X, labels, cv=3, scoring=stated, error_score="raise", **routed)
+            found.append([made[f"test_{name}"] for name in stated])
+    np.testing.assert_allclose(found[0], found[1], atol=1e-12)
+    assert np.ptp(found[0]) > 0
