@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+from fairbound.base.errors import CertificateError, FairboundError
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.cli.advice import for_commands
 from fairbound.cli.evidence import add_commands
@@ -45,7 +46,7 @@ from fairbound.cli.options import (
 )
 from fairbound.cli.regress_command import add_regress
 
-WRONG_USE = 2
+WRONG_USE, NOT_CONFIRMED = 2, 3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except Exception as error:
             if debug:
                 traceback.print_exc()
-            return _fail(_said(error))
+            return _fail(_said(error), NOT_CONFIRMED if isinstance(error, CertificateError) else WRONG_USE)
 
 
 @contextlib.contextmanager
@@ -93,8 +94,6 @@ def logged(quiet: bool, progress: bool = False) -> Iterator[None]:
 
 def _said(error: Exception) -> str:
     """One line for people; of an error that is not the user's, its type too."""
-    from fairbound.base.errors import FairboundError
-
     if hasattr(error, "format_message"):  # the option parser's own errors
         said = error.format_message().strip()
         return f"{said}{'' if said.endswith(('.', '?')) else '.'} See fairbound --help."

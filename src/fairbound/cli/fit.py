@@ -346,6 +346,4 @@ def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier) -
         out.append(f"Training was interrupted after {facts['steps']:,} steps; the best model so far is judged.")
     if facts["dropped_groups"]:
         out.append(f"Groups left out of the bounds for want of rows: {', '.join(facts['dropped_groups'])}.")
-    encoding = facts["encoding"] or {}
-    out += [f"Column {name} was dropped: {reason}." for name, reason in encoding.get("dropped", {}).items()]
     return out + group_warnings(rows.groups, split.train)

@@ -22,7 +22,8 @@ KEYS = (
 @dataclass(frozen=True)
 class Gate:
     """What was found. passed: whether all holds. exit_code: 0, 1 where something is broken, 3 where only evidence is wanting.
-    reasons: what does not hold, in sentences. summary: of the audit, as `fairbound audit --json` prints it."""
+    reasons: what does not hold, in sentences. summary: of the audit, as `fairbound audit --json` prints it; its "out" is None where the file
+    names no folder."""
 
     passed: bool
     exit_code: int
@@ -52,12 +53,13 @@ def check(config: str | Path) -> Gate:
         raise OptionError(f"accept may hold 'met' and 'insufficient', got {accept}.")
     with tempfile.TemporaryDirectory() as folder:
         outcome = run_audit(_options(stated, config.parent, Path(folder)))
-    broken, wanting = _verdicts(outcome.summary, accept)
-    broken += _too_low(outcome.summary, stated.get("least", {}))
+    summary = outcome.summary if "out" in stated else outcome.summary | {"out": None}
+    broken, wanting = _verdicts(summary, accept)
+    broken += _too_low(summary, stated.get("least", {}))
     if "baseline" in stated:
         broken += _worse(stated, config.parent)
     code = 1 if broken else 3 if wanting else 0
-    return Gate(not broken and not wanting, code, (*broken, *wanting), outcome.summary)
+    return Gate(not broken and not wanting, code, (*broken, *wanting), summary)
 
 
 def run_gate(config: Path) -> Outcome:
@@ -113,7 +115,15 @@ def _too_low(summary: dict[str, Any], least: Any) -> list[str]:
     if unknown:
         raise OptionError(f"least names {unknown}, which are no metrics of the audit: {', '.join(summary['metrics'])}.")
     found = summary["metrics"]
-    return [f"{k} is {found[k]}, less than {v}" for k, v in least.items() if found[k] is None or found[k] < v]
+    low = {k: v for k, v in least.items() if found[k] is None or found[k] < v}
+    return [
+        f"{k} is {'not defined' if found[k] is None else _below(found[k], v)}, less than {v}" for k, v in low.items()
+    ]
+
+
+def _below(value: float, least: float) -> str:
+    """A value in four digits, or in as many as show that it is less than `least`."""
+    return next(text for digits in (4, 6, 17) if float(text := f"{value:.{digits}g}") < least)
 
 
 def _worse(stated: dict[str, Any], folder: Path) -> list[str]:

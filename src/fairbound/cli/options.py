@@ -33,11 +33,15 @@ def finish(as_json: bool, run: Callable[[], Any]) -> int:
 REPEATED = ("--constraint",)
 """Options that may be given several times."""
 
+ONE_BOUND = ("feasibility", "frontier")
+"""Commands that ask about one bound."""
+
 
 def given_twice(arguments: Sequence[str]) -> str | None:
     """The first option that the arguments of a command give more than once, of which all but the last would be ignored."""
     names = [word.partition("=")[0] for word in arguments if word.startswith("--") and len(word) > 2]
-    return next((name for name in names if names.count(name) > 1 and name not in REPEATED), None)
+    may = () if arguments and arguments[0] in ONE_BOUND else REPEATED
+    return next((name for name in names if names.count(name) > 1 and name not in may), None)
 
 
 Json = Annotated[bool, option("--json", help="Print one JSON object and nothing else on standard output.")]

@@ -229,7 +229,7 @@ def _judged(
             **{key: facts[key] for key in ("algorithm", "seed", "budget", "seconds", "steps")},
         },
         trajectory=ranker.trajectory_,
-        warnings=missed,
+        warnings=[*missed, *facts["warnings"]],
         notes=facts["notes"],
     )
     if found["comparison"]:

@@ -15,7 +15,7 @@ from fairbound.estimators.certifying import Judged, excess, judged
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.frontier import LabelledRows, frontier
 from fairbound.fairness.bound import Bound
-from fairbound.fairness.notions import constraint as read
+from fairbound.fairness.notions import constraints
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import no_groups
 from fairbound.rows.split import stratified_split
@@ -27,7 +27,7 @@ MORE = 1000
 
 
 def feasibility(
-    constraint: str | Bound,
+    constraint: str | Bound | Sequence[str | Bound],
     X: Any,
     y: Any,
     sensitive_features: Any = None,
@@ -36,7 +36,7 @@ def feasibility(
     confidence: float = 0.95,
     **options: Any,
 ) -> dict[str, Any]:
-    """What `constraint`, one bound, costs and whether these rows could confirm it; arguments as in `FairClassifier.fit`.
+    """What `constraint`, one bound (or a list of one), costs and whether these rows could confirm it; arguments as in `FairClassifier.fit`.
 
     A model is trained without the bound on half of the rows, then under tighter and tighter ones, each begun where the last one ended, and
     judged on the other half. options: those of FairClassifier, such as model or objective.
@@ -47,7 +47,10 @@ def feasibility(
     (of none: of the smallest) would be with 1,000 more held-out rows of it, where rates alone are bounded; and "said".
     No entry is a certificate: the best of many intervals is too good. `FairClassifier(certify=True)` gives one.
     """
-    stated = constraint if isinstance(constraint, Bound) else read(constraint)
+    bounds = constraints(constraint)
+    if len(bounds) != 1:
+        raise OptionError(f"feasibility asks about one bound, got {len(bounds)}; ask about each by itself.")
+    stated = bounds[0]
     if not 0.5 < confidence < 1:
         raise OptionError(f"confidence must lie in (0.5, 1), got {confidence}.")
     classifier = FairClassifier(stated, **options)

@@ -23,14 +23,15 @@ def fit_report(
     trained: Trained, seed: int, encoding: EncodeReport | None, notes: Sequence[str], groups: Groups | None
 ) -> dict[str, Any]:
     """What `FairClassifier.fit_report_` holds: model, algorithm, budget, rows, rows whose group is not known by attribute,
-    stated bounds with their values on the training rows, notes (those given and those of the training), warnings, and
-    the advice of `fairbound.solver.diagnosis`. groups: of all rows, those kept for validation too."""
+    stated bounds with their values on the training rows, notes (those given and those of the training), warnings
+    (of dropped columns too), and the advice of `fairbound.solver.diagnosis`. groups: of all rows, those kept for validation too."""
     problem, held, solution = trained.problem, trained.held, trained.solution
     measured = problem.evaluate(solution.x)
     values = problem.stated_values(measured)
     small = _coarse_groups(problem.plan, problem.counts_of_cells())
     missing = _missing_groups(groups, problem.shards)
-    cautions = [*trained.warnings, *small, *missing_group_words(missing)]
+    dropped = [] if encoding is None else encoding.dropped_lines()
+    cautions = [*dropped, *trained.warnings, *small, *missing_group_words(missing)]
     constant = _no_better_than_constant(problem, measured)
     if constant:
         cautions.append(

@@ -171,5 +171,5 @@ def report(
         "dropped_groups": problem.dropped,
         "encoding": None if encoding is None else encoding.to_dict(),
         "notes": list(notes),
-        "warnings": [],
+        "warnings": [] if encoding is None else encoding.dropped_lines(),
     }

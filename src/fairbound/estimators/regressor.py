@@ -32,7 +32,7 @@ from fairbound.estimators.training_rows import (
 )
 from fairbound.estimators.validation import held_share
 from fairbound.fairness.notions import Bound, PredictionParity, constraints
-from fairbound.fairness.predictions import read_numbers
+from fairbound.fairness.predictions import finite_numbers, read_numbers
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.models.scoring import predicted_scores
@@ -285,4 +285,4 @@ def _targets(X: Any, y: Any) -> np.ndarray:
             DataConversionWarning,
             stacklevel=3,
         )
-    return read_numbers(y, y).scores  # type: ignore[return-value]
+    return finite_numbers("the labels y", y)

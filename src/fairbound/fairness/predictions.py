@@ -59,20 +59,23 @@ def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = N
 
 def read_numbers(predictions: Any, y: Any) -> Scored:
     """Predicted and true numbers, (n,) each. Raises: DataError for no rows, other shapes, and what is no finite number."""
-    columns: list[np.ndarray] = []
-    for what, given in (("the predictions", predictions), ("y", y)):
-        column = column_array(what, given, len(columns[0]) if columns else None)
-        try:
-            numbers = column.astype(np.float64)
-        except (TypeError, ValueError):
-            raise DataError(f"{what} must be numbers, got {column[0]!r}.") from None
-        if not len(numbers):
-            raise DataError("there are no rows.")
-        bad = ~np.isfinite(numbers)
-        if bad.any():
-            raise DataError(f"{what} are missing or infinite in {int(bad.sum())} of {len(bad)} rows; drop these rows.")
-        columns.append(numbers)
-    predicted, truth = columns
+    predicted = finite_numbers("the predictions", predictions)
+    truth = finite_numbers("the labels y", y, len(predicted))
     nothing = np.zeros(len(truth), dtype=np.int64)
     residuals = predicted - truth
     return Scored(nothing, nothing, ("0",), predicted, losses=residuals**2, residuals=residuals)
+
+
+def finite_numbers(what: str, given: Any, n: int | None = None) -> np.ndarray:
+    """(n,) float64 of a column that errors call `what`. Raises: DataError as `read_numbers`."""
+    column = column_array(what, given, n)
+    try:
+        numbers = column.astype(np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{what} must be numbers, got {column[0]!r}.") from None
+    if not len(numbers):
+        raise DataError("there are no rows.")
+    bad = ~np.isfinite(numbers)
+    if bad.any():
+        raise DataError(f"{what} are missing or infinite in {int(bad.sum())} of {len(bad)} rows; drop these rows.")
+    return numbers

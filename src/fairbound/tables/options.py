@@ -64,6 +64,10 @@ class EncodeReport:
         """The report as plain JSON data."""
         return {**asdict(self), "ignored": list(self.ignored)}
 
+    def dropped_lines(self) -> list[str]:
+        """A sentence for each column that was dropped."""
+        return [f"Column {name!r} was dropped: {reason}." for name, reason in self.dropped.items()]
+
     def lines(self) -> list[str]:
         """One sentence for each thing a reader should know; empty where there is nothing to say."""
         out = [f"{name}: dropped, {reason}." for name, reason in self.dropped.items()]

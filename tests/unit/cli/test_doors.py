@@ -29,6 +29,9 @@ def test_an_option_given_twice_is_refused(capsys, tmp_path):
     base = ["fit", "--data", "loanapp", "--out", str(tmp_path)]
     assert "--seed is given twice" in refused(capsys, *base, "--seed", "1", "--seed=2")
     assert "--out is given twice" in refused(capsys, *base, "--out", "elsewhere")
+    for command in ("feasibility", "frontier"):  # these ask about one
+        two = ("--constraint", "demographic_parity", "--constraint=equalized_odds")
+        assert "--constraint is given twice" in refused(capsys, command, "--data", "loanapp", *two)
     said = refused(capsys, *base, "--constraint", "foo <= 1", "--constraint", "bar <= 1")
     assert "unknown constraint 'foo'" in said  # a bound may be given several times
 
@@ -98,6 +101,24 @@ def test_a_saved_model_and_a_parquet_file_name_the_row(capsys, tmp_path, numbers
     for name, where in (("bad.csv", "line 79 of the file"), ("bad.parquet", "row 78 of the file")):
         said = refused(capsys, "audit", "--data", str(tmp_path / name), *base, "--model", f"{out}/model")
         assert where in said and name in said and "TableOptions" not in said, said
+
+
+def test_a_model_that_is_not_confirmed_and_is_refused_is_not_wrong_use(capsys, tmp_path, numbers):
+    path, out = tmp_path / "t.csv", tmp_path / "o"
+    numbers.to_csv(path, index=False)
+    bound = (
+        "--certify",
+        "--on-insufficient",
+        "raise",
+        "--constraint",
+        "demographic_parity <= 0.001",
+        "--budget",
+        "5 steps",
+    )
+    code = main(["fit", "--data", str(path), "--label", "y", "--group", "g", "--out", str(out), *bound])
+    said = capsys.readouterr().err
+    assert code == 3 and "cannot be certified" in said, said
+    assert not (out / "model").exists()
 
 
 def test_a_file_in_another_encoding_is_told_what_the_shell_can_do(capsys, tmp_path):

@@ -16,7 +16,7 @@ import pytest
 import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.cli import app as cli
-from fairbound.cli.gate import check
+from fairbound.cli.gate import _below, check
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
@@ -77,6 +77,13 @@ def test_the_gate_of_the_page_is_passed_and_a_tighter_one_is_closed(run, folder)
     assert code == 1 and "the gate is closed" in out and closed.reasons[0] in out
     code, out, _ = run("gate", "--config", path, "--json")
     assert code == 1 and json.loads(out)["passed"] is False
+    assert json.loads(out)["audit"]["out"] is None  # no folder is named, and the one that was used is gone
+    assert re.search(r"accuracy is 0\.\d{1,4}, less than 0\.99$", closed.reasons[1])
+
+
+def test_a_number_below_another_is_shown_as_below():
+    assert [_below(v, 0.9) for v in (0.8966630785791173, 0.89996)] == ["0.8967", "0.89996"]
+    assert float(_below(0.9 - 1e-12, 0.9)) < 0.9
 
 
 def test_what_is_not_decided_closes_the_gate_unless_it_is_accepted(folder):

@@ -445,6 +445,8 @@ def test_a_constant_and_an_all_nan_column_are_dropped_and_reported():
     with pytest.warns(DataWarning, match="column '(gone|same)' was dropped") as said:
         fair = fb.FairClassifier("demographic_parity <= 0.2", budget=QUICK).fit(X, y, sex)
     assert set(fair.fit_report_["encoding"]["dropped"]) == {"same", "gone"} and len(said) == 2
+    told = [line for line in fair.fit_report_["warnings"] if "was dropped" in line]
+    assert [line.split(":")[0] for line in told] == ["Column 'same' was dropped", "Column 'gone' was dropped"]
 
 
 @pytest.mark.parametrize(

@@ -90,5 +90,10 @@ def test_wrong_use():
     X, y, sex = people(200)
     with pytest.raises(DataError, match="sensitive_features"):
         fb.feasibility(BOUND, X, y)
+    for bounds in ([], [BOUND, "equalized_odds <= 0.1"]):
+        with pytest.raises(OptionError, match=f"asks about one bound, got {len(bounds)}"):
+            fb.feasibility(bounds, X, y, sex)
+    with pytest.raises(DataError, match="sensitive_features"):
+        fb.feasibility([BOUND], X, y)  # a list of one is that one
     with pytest.raises(OptionError, match="confidence"):
         fb.feasibility(BOUND, X, y, sex, confidence=1.2)

@@ -168,7 +168,7 @@ def test_a_saved_model_predicts_the_same(model, tmp_path):
     ("change", "error", "words"),
     [({"constraint": "demographic_parity <= 0.1"}, OptionError, "residual_gap"), ({"model": 3}, OptionError, "linear"),
      ({"batch_size": 0}, OptionError, "batch_size"), ({"y": "text"}, DataError, "numbers"),
-     ({"y": np.nan}, DataError, "missing or infinite"), ({"sensitive_features": None}, DataError, "needs fit")],
+     ({"y": np.nan}, DataError, "the labels y are missing or infinite"), ({"sensitive_features": None}, DataError, "needs fit")],
 )  # fmt: skip
 def test_bad_input_is_said(change, error, words):
     X, y, sex = rows(n=50)

@@ -149,11 +149,18 @@ def test_a_scorer_reads_text_labels_as_it_reads_0_and_1(model):
         for labels, positive in ((y, None), (texts, "approved")):
             mine = fb.FairClassifier(budget="20 steps", positive=positive).set_fit_request(sensitive_features=True)
             one = mine if ours else LogisticRegression()
-            stated = {
-                name: fb.scorer(name, positive=positive) for name in ("equalized_odds", "equal_opportunity")
-            }
+            stated = {name: fb.scorer(name, positive=positive) for name in ("equalized_odds", "equal_opportunity")}
             routed = {"params": {"sensitive_features": group}}
             made = cross_validate(one, X, labels, cv=3, scoring=stated, error_score="raise", **routed)
             found.append([made[f"test_{name}"] for name in stated])
     np.testing.assert_allclose(found[0], found[1], atol=1e-12)
     assert np.ptp(found[0]) > 0
+
+
+def test_groups_that_cannot_be_measured_are_said_in_words():
+    scores, y, group = rows()
+    with pytest.raises(EmptyGroupError, match="of 'group', but none of them can be measured"):
+        fb.measure("equal_opportunity[empty=drop]", scores[y == 0], y[y == 0], group[y == 0])
+    alone = (y == 0) | (group == "a")
+    with pytest.raises(EmptyGroupError, match=r"but only \['a'\] can be measured"):
+        fb.measure("equal_opportunity[empty=drop]", scores[alone], y[alone], group[alone])

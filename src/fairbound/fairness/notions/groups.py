@@ -149,9 +149,9 @@ class GroupBound(Bound):
             alone = self.against == "overall" or self.compares == "values"
             if len(kept) < (1 if alone else 2) or (not alone and not len(kept.pairs("pairwise")[0])):
                 what = "*".join(names[a] for a in attributes)
+                few = f"only {[kept.name(g) for g in range(len(kept))]}" if len(kept) else "none of them"
                 raise EmptyGroupError(
-                    f"{self.text!r} compares groups of {what!r}, but only {[kept.name(g) for g in range(len(kept))]} can be "
-                    "measured; at least two groups are needed."
+                    f"{self.text!r} compares groups of {what!r}, but {few} can be measured; at least two groups are needed."
                 )
             out.append((kept, [found.name(int(g)) for g in np.flatnonzero((rows == 0).any(0))]))
         return out
