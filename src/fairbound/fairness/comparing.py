@@ -63,7 +63,7 @@ class Compared:
     def of(cls, occurring: Occurring, attributes: tuple[int, ...], within: int = 0) -> Compared:
         """Of all groups that occur."""
         codes = np.flatnonzero(occurring.per_group(attributes))
-        every = said_labels(occurring.attributes, occurring.labels)
+        every = said_labels(occurring.attributes, occurring.labels, crossed=len(attributes) > 1)
         labels, said = (tuple(of[a] for a in attributes) for of in (occurring.labels, every))
         return cls(attributes, occurring.sizes(attributes), labels, said, codes, within)
 

@@ -160,7 +160,7 @@ class Groups:
         occurring = np.unique(code[code >= 0])
         dense = np.full(math.prod(len(v) for v in self.labels), MISSING, dtype=np.int64)
         dense[occurring] = np.arange(len(occurring))
-        labels, said = [], said_labels(self.attributes, self.labels)
+        labels, said = [], said_labels(self.attributes, self.labels, crossed=True)
         for flat in occurring:
             parts = []
             for known in reversed(said):
@@ -196,11 +196,13 @@ def cross(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
     return np.where(missing, MISSING, flat)
 
 
-def said_labels(attributes: Sequence[str], labels: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+def said_labels(
+    attributes: Sequence[str], labels: Sequence[Sequence[str]], *, crossed: bool = False
+) -> tuple[tuple[str, ...], ...]:
     """The labels of every attribute as the names of groups have them: with the attribute, "sex: F", where two attributes share
-    the label, and all labels where one holds what joins those of crossed groups."""
+    the label, and all labels where those of `crossed` groups are joined by what one of them holds."""
     times = Counter(label for known in labels for label in known)
-    joined = len(labels) > 1 and any(AND in label for label in times)
+    joined = crossed and len(labels) > 1 and any(AND in label for label in times)
     return tuple(
         tuple(f"{attribute}: {label}" if joined or times[label] > 1 else label for label in known)
         for attribute, known in zip(attributes, labels, strict=True)

@@ -98,6 +98,7 @@ def test_a_row_is_scored_alike_whatever_rows_are_beside_it(model, thin):
         np.testing.assert_allclose(scores, together[a : a + size], rtol=0, atol=1e-12 * np.abs(together).max())
 
 
+@pytest.mark.filterwarnings("ignore:sex is missing in 129 training rows:fairbound.base.errors.DataWarning")
 def test_the_same_fit_on_pandas_polars_and_arrow_tables_gives_equal_bits():
     frame, y, sex = table(900)
     frame["age"] = np.random.default_rng(5).integers(18, 70, len(frame))
