@@ -196,8 +196,9 @@ def best_constant(trained: Trained) -> Trained:
     """`trained`; where no model met the bounds but the start did, the constant of the lowest objective that meets them, so that the
     larger class is predicted and not the one that a score of 0 happens to mean."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
-    plain = isinstance(model, MLP) and model.outputs == 1 and model.bias
-    if solution.found or not bool(solution.feasible) or not plain or solution.x.dim() > 1:
+    if solution.found or not bool(solution.feasible) or solution.x.dim() > 1:
+        return trained
+    if not isinstance(model, MLP) or model.outputs > 1 or not model.bias:
         return trained
     weight = torch.ones_like(problem.targets) if problem.row_weight is None else problem.row_weight
     positive = float((weight * problem.targets).sum() / weight.sum())
