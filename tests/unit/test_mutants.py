@@ -313,6 +313,7 @@ MUTANTS = {
     "program: cells without their fixed part": Mutant("postprocessing/program.py", "return Program(curves, used, base[used] * inverse", "return Program(curves, used, 0 * base[used] * inverse", "claims/test_thresholds.py"),
     "program: only the first best-off group": Mutant("postprocessing/program.py", "row_of += [row] * len(candidates)", "candidates = candidates[:1]; row_of += [row]", "claims/test_thresholds.py"),
     "dual: slopes without the rows": Mutant("optim/weighted.py", "return total / rows", "return total", "unit/optim/test_optim.py"),
+    "dual: one function without the rows": Mutant("optim/dual.py", "torch.dot(parts[0][1] / batch.rows, ", "torch.dot(parts[0][1], ", "unit/optim/test_optim.py"),
     "dual: the second slope is none": Mutant("optim/weighted.py", "if torch.is_grad_enabled():", "if False:", "unit/optim/test_optim.py"),
     "dual: labels of the next key": Mutant("optim/means.py", "place = batch * width + keys + self.keys.classes", "place = batch * width + keys + self.keys.classes - 1", "unit/optim/test_optim.py"),
     "dual: rows of weight 0 are met": Mutant("optim/means.py", "weight > 0, per_row)", "weight >= 0, per_row)", "unit/optim/test_dual_rows.py"),

@@ -223,8 +223,7 @@ class Dual:
         scores: (B,) or (B, 1), higher is more positive; with classes (B, k). targets: (B,) in {0, 1}, or class numbers. group:
         (B,) or (B, A) codes, -1 missing: such a row enters the mean loss only. weight: (B,) >= 0, what each row counts for
         in the loss, whose sum is divided by B, and in the rates of its groups.
-        observe: False where the batch must not enter the running estimates (validation, or an LBFGS closure, which tries points; see
-        `observe`).
+        observe: False where the batch must not enter the running estimates (validation, points that LBFGS tries; see `observe`).
         Raises: OptionError (shapes; probabilities in place of scores), DataError (labels, codes), NonFiniteError naming batch,
         constraints and groups.
         """
@@ -234,7 +233,10 @@ class Dual:
         value = self._weighted_loss(s, y, own, batch.rows)
         if self._others:
             parts = [(kind, batch.weights(by_key)) for kind, by_key in self._others]
-            value = value + WeightedSum.apply(s, y, parts, batch.rows)
+            if len(parts) > 1:
+                value = value + WeightedSum.apply(s, y, parts, batch.rows)
+            else:  # the nodes of one function cost less than one of our own
+                value = value + torch.dot(parts[0][1] / batch.rows, parts[0][0].value(s, y))
         if not self._usable(value, batch, observe):
             return torch.zeros((), dtype=s.dtype, device=s.device, requires_grad=True)
         if observe:
