@@ -50,6 +50,8 @@ def numbers(out: Path) -> dict:
     found = {}
     for path in sorted(out.rglob("audit.json")) + sorted(out.rglob("frontier.json")):
         text = json.loads(path.read_text(encoding="utf-8"))
+        for point in text.get("points", ()):
+            del point["seconds"]
         found[str(path.relative_to(out))] = {
             k: text[k] for k in ("verdict", "constraints", "metrics", "points") if k in text
         }
