@@ -155,7 +155,7 @@ MUTANTS = {
     "stream: all rows are learnt from": Mutant("cli/areas.py", "for numbers, part in _parts(rows, split.train):", "for numbers, part in _parts(rows, np.arange(len(rows.y))):", "unit/cli/test_areas_command.py"),
     "rows: sets without rows are complete": Mutant("fairness/row_saddle.py", "self._cells_of[one]) > 0 for one", "self._cells_of[one]) >= 0 for one", "unit/estimators/test_streaming_auc.py"),
     "kappa: the lowest area": Mutant("fairness/kappa_path.py", "return max((t for t in tried if t.value <= bound)", "return min((t for t in tried if t.value <= bound)", "unit/estimators/test_streaming_auc.py"),
-    "compare: rows drawn twice count once": Mutant("audits/compare.py", "weight=each[some].astype(np.float64)", "weight=np.ones(len(some))", "unit/audits/test_compare.py"),
+    "compare: rows drawn twice count once": Mutant("audits/compare.py", '{"weight": each[some].astype(np.float64)}', '{"weight": np.ones(len(some))}', "unit/audits/test_compare.py"),
     "page: pale words": Mutant("report/page.css", "--muted: #5d6672", "--muted: #8d96a2", "unit/report/test_contrast.py"),
     "page: pale words in the dark": Mutant("report/page.css", "--muted: #9ca6b3", "--muted: #6c7683", "unit/report/test_contrast.py"),
     "page: a chart as wide as a desk": Mutant("report/page.css", ".narrow .chart { max-width: 680px; }", ".narrow .chart { min-width: 680px; }", "unit/report/test_contrast.py"),

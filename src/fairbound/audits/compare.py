@@ -153,7 +153,7 @@ def _of_bounds(
             drawn = [_difference(bound, cells, each) for each in resampled]
         else:
             rng = np.random.default_rng(seed)
-            drawn = [_of_weights(bound, both, np.bincount(rng.integers(0, n, n), minlength=n)) for _ in range(draws)]
+            drawn = [_difference(bound, both, np.bincount(rng.integers(0, n, n), minlength=n)) for _ in range(draws)]
         known = np.array([d for d in drawn if np.isfinite(d)])
         found |= _bias_corrected(known, difference, confidence)
         out.append({k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in found.items()})
@@ -173,43 +173,13 @@ def _cells(both: list[Scored]) -> tuple[list[Scored], np.ndarray, np.ndarray]:
     return cells, counts, place.ravel()
 
 
-def _difference(bound: Bound, cells: list[Scored], each: np.ndarray) -> float:
+def _difference(bound: Bound, both: list[Scored], each: np.ndarray) -> float:
+    """The second's value less the first's where entry i stands for each[i] (n,) rows: as counts where the bound is one of counts,
+    else as weights."""
     some = np.flatnonzero(each)
+    standing: dict[str, Any] = {"each": each[some]} if bound.of_counts else {"weight": each[some].astype(np.float64)}
     try:
-        first, second = (
-            bound.measure(
-                replace(
-                    rows,
-                    target=rows.target[some],
-                    predicted=rows.predicted[some],
-                    groups=rows.known_groups.take(some),
-                    each=each[some],
-                )
-            )
-            for rows in cells
-        )
-    except EmptyGroupError:
-        return float("nan")
-    return float(second - first)
-
-
-def _of_weights(bound: Bound, both: list[Scored], each: np.ndarray) -> float:
-    """The difference where row i stands for each[i] (n,) rows, of a bound that needs the rows themselves."""
-    some = np.flatnonzero(each)
-    try:
-        first, second = (
-            bound.measure(
-                replace(
-                    rows,
-                    target=rows.target[some],
-                    predicted=rows.predicted[some],
-                    scores=None if rows.scores is None else rows.scores[some],
-                    groups=rows.known_groups.take(some),
-                    weight=each[some].astype(np.float64),
-                )
-            )
-            for rows in both
-        )
+        first, second = (bound.measure(replace(rows.take(some), **standing)) for rows in both)
     except EmptyGroupError:
         return float("nan")
     return float(second - first)

@@ -29,7 +29,7 @@ def percentile_profiles(rows: Scored, bounds: Sequence[Any]) -> list[dict[str, A
             continue
         curve = PartialStatisticalParity(bound=1.0, interval=bound.interval, own=bound.own, attributes=bound.attributes)
         for condition in bound.conditions():
-            some = _among(rows, condition)
+            some = rows if condition is None else rows.take(np.flatnonzero(rows.target == condition))
             try:
                 made, _ = curves_of(curve, some, "drop")
             except EmptyGroupError:
@@ -40,22 +40,6 @@ def percentile_profiles(rows: Scored, bounds: Sequence[Any]) -> list[dict[str, A
                     {"text": bound.text, "among": AMONG[condition], "threshold": 0.5, **_as_probabilities(about)}
                 )
     return out
-
-
-def _among(rows: Scored, condition: int | None) -> Scored:
-    """The rows with a label; all for None."""
-    if condition is None:
-        return rows
-    some = np.flatnonzero(rows.target == condition)
-    assert rows.scores is not None
-    return Scored(
-        rows.target[some],
-        rows.predicted[some],
-        rows.classes,
-        rows.scores[some],
-        rows.known_groups.take(some),
-        None if rows.weight is None else rows.weight[some],
-    )
 
 
 def _as_probabilities(about: dict[str, Any]) -> dict[str, Any]:

@@ -125,7 +125,7 @@ class StratifiedReduction(IndexedReduction):
 
     def sums(self, phi: Callable[[slice], list[Tensor]]) -> Tensor:
         """(…, P*S) sums over strata of what phi gives for a slice of rows: the values (…, rows) of P row functions."""
-        total: Any = 0.0
+        total: Any = None
         for rows, own, inside in self.slices:
             values = torch.stack(phi(rows), dim=-2)
             values = values if self.weights is None else values * self.weights[rows]
@@ -134,10 +134,7 @@ class StratifiedReduction(IndexedReduction):
                 len(flat) // values.shape[-1]
             )  # one after another, each summed as it is alone
             sums = np.add.reduceat(flat, (runs[:, None] + np.cumsum(inside) - inside).ravel())
-            if len(self.slices) == 1:
-                total = sums
-                break
-            if isinstance(total, float):
+            if total is None:
                 total = np.zeros((len(runs), len(self.sizes)))
             total[:, own] += sums.reshape(len(runs), -1)
         return torch.from_numpy(total.astype(flat.dtype, copy=False)).view(*values.shape[:-2], -1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -42,6 +42,13 @@ class Scored:
 
     def __len__(self) -> int:
         return len(self.target)
+
+    def take(self, rows: np.ndarray) -> Scored:
+        """The rows numbered `rows` (k,), which are no ranking's."""
+        columns = ("target", "predicted", "scores", "weight", "losses", "residuals", "each")
+        own: dict[str, Any] = {name: getattr(self, name) for name in columns}
+        own = {name: None if v is None else v[rows] for name, v in own.items()}
+        return replace(self, groups=None if self.groups is None else self.groups.take(rows), **own)
 
     @cached_property
     def mass(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
