@@ -25,6 +25,7 @@ from fairbound.fairness.parts import plan_parts
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import HINGE, LOGISTIC, SQUARED, Pointwise, loss_named
 from fairbound.fairness.row_checks import check_outputs, sorted_rows, sorted_weights
+from fairbound.fairness.statistics import LOSS
 from fairbound.fairness.verbs import Verbs
 from fairbound.models.mlp import MLP
 from fairbound.models.model import Model
@@ -140,9 +141,22 @@ class FairProblem(Verbs, BaseProblem):
         self.dual_scale = torch.as_tensor(dual_scale(plan, self._functions), dtype=dtype, device=self.device)
         self.bounds, self.unbiased = torch.as_tensor(plan.spare, dtype=dtype, device=self.device), plan.unbiased
         self.refined = isinstance(minimised, Accuracy)
+        self.convex = self._promises_to_be_convex()
         self._one_hot: dict[Any, Tensor] = {}
         self._curvature: Tensor | None = None
         self._parts: Any = None
+
+    def _promises_to_be_convex(self) -> bool:
+        """Whether f is the mean of a convex loss of a linear model, and every g_i a sum of such means with weights of at least 0."""
+        plan = self.plan
+        convex_loss = isinstance(self.model, MLP) and not self.model.hidden and self.loss in CONVEX
+        others = plan.objective is not None or plan.beyond_means or len(plan.ratios) or plan.best
+        return (
+            convex_loss
+            and not others
+            and all(f == LOSS for f in plan.functions)
+            and bool((plan.coefficient >= 0).all())
+        )
 
     def _check_cells(self) -> None:
         used = self.plan.used_cells()

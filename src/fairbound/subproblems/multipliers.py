@@ -1,6 +1,14 @@
 """The multipliers that make a point most nearly stationary, and how near they make it.
 
-Source: Nocedal and Wright (2006), section 18.3 (least-squares multipliers), with y >= 0 by Lawson and Hanson's method.
+Duality gap. Where f and every g_i are convex, L(x) = f(x) + y . g(x) with y >= 0 lies above its tangents. At every z that meets the
+bounds and has |z - x|_H <= R
+
+    f(z) >= L(z) >= L(x) + grad L(x) . (z - x) >= L(x) - R |grad L(x)|_(1/H),
+
+so that f(x) - f(z) <= R |grad L(x)|_(1/H) - y . g(x). H is the problem's curvature, R = 2 |x|_H: all z no longer than x are among them.
+
+Source: Nocedal and Wright (2006), section 18.3 (least-squares multipliers), with y >= 0 by Lawson and Hanson's method; Boyd and
+    Vandenberghe (2004), section 5.5.1 (the gap as a certificate).
 """
 
 from __future__ import annotations
@@ -43,12 +51,15 @@ class KKT(NamedTuple):
 
     stationarity: |grad f + sum_i y_i grad g_i|, of the functions that training differentiates. violation: the largest g_i > 0 of the metric, else 0. complementarity: the largest y_i |g_i|.
     multipliers: (m,) y >= 0, the price of each bound: how much f falls for each unit that it is loosened.
+    duality_gap: at most by so much does f(x) exceed the objective of any point no longer than x that meets the bounds; None where
+        the problem does not promise to be convex, so that no such proof is known.
     """
 
     stationarity: float
     violation: float
     complementarity: float
     multipliers: Tensor
+    duality_gap: float | None = None
 
 
 def kkt(problem: Problem, x: Tensor) -> KKT:
@@ -61,4 +72,18 @@ def kkt(problem: Problem, x: Tensor) -> KKT:
     g = problem.values(x, everything, true=True).g
     y, residual = least_squares_multipliers(problem, x, everything, nearly_active(problem, g))
     violation, price = (float(v.max()) if problem.m else 0.0 for v in (g.clamp_min(0), y * g.abs()))
-    return KKT(residual, violation, price, y)
+    return KKT(residual, violation, price, y, _duality_gap(problem, x, everything, y) if problem.convex else None)
+
+
+def _duality_gap(problem: Problem, x: Tensor, batch: Any, y: Tensor) -> float:
+    """R |grad L(x)|_(1/H) - y . g(x), as at the head of this file; H is the identity where the problem knows no curvature."""
+    slope = problem.gradient(x, batch, (1.0, y if problem.m else None))[1]
+    curvature = problem.curvature()
+    point, slope = x.double().cpu(), slope.double().cpu()
+    if curvature is None:
+        length, steepness = point.norm(), slope.norm()
+    else:
+        H = curvature.double().cpu() + 1e-9 * curvature.diagonal().mean() * torch.eye(len(point), dtype=torch.float64)
+        length, steepness = (point @ H @ point).sqrt(), (slope @ torch.linalg.solve(H, slope)).sqrt()
+    excess = float(y @ problem.values(x, batch).g) if problem.m else 0.0
+    return float(2 * length * steepness) - excess

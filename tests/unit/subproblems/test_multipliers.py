@@ -10,6 +10,7 @@ import fairbound as fb
 from fairbound.methods import METHODS
 from fairbound.models.model import MLP
 from fairbound.testing import PROBLEMS, convex_fair
+from fairbound.testing.known import KnownProblem
 
 KNOWN = [name for name, make in PROBLEMS.items() if make().optimum.multipliers is not None]
 SETS_AND_KINKS = ("box", "ball", "simplex", "largest", "absolute")
@@ -35,6 +36,53 @@ def test_away_from_it_the_residual_is_the_distance_to_the_cone_of_the_gradients(
         b = rows[int(g.argmax())]
         best = a if a @ b >= 0 or float(g.max()) <= -0.1 * 0.05 else a - (a @ b) / (b @ b) * b
         assert fb.kkt(problem, x).stationarity == pytest.approx(float(best.norm()), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", [n for n, make in PROBLEMS.items() if make().convex])
+def test_no_point_that_meets_the_bounds_and_is_no_longer_lies_lower_by_more_than_the_gap(name):
+    problem, generator = PROBLEMS[name](), torch.Generator().manual_seed(0)
+    points = (
+        torch.randn(400, problem.n, generator=generator, dtype=torch.float64)
+        * torch.rand(400, 1, generator=generator).double()
+        * 2
+    )
+    points = torch.cat([problem.optimum.x[None], points])
+    everything = problem.sample((0,), "full", 0, 1, "full")
+    e = problem.values(points, everything)
+    for x in points[:60]:
+        gap = fb.kkt(problem, x).duality_gap
+        below = (points.norm(dim=1) <= x.norm() + 1e-12) & (e.g <= 0).all(-1)
+        own = problem.values(x, everything).f
+        assert not below.any() or float(own - e.f[below].min()) <= gap + 1e-12
+
+
+def test_the_gap_of_a_linear_objective_is_that_to_the_opposite_point():
+    """c . x - c . (-x) = 2 |c| |x| for x along c, and nothing smaller is true of all points as long."""
+    c = torch.tensor([3.0, -1.0, 2.0], dtype=torch.float64)
+    problem = KnownProblem("plane", lambda x: [x @ c], lambda x: [c.expand_as(x)], [0.0] * 3, convex_fair().optimum, 0)
+    assert fb.kkt(problem, 0.7 * c).duality_gap == pytest.approx(2 * 0.7 * float(c @ c), rel=1e-12)
+
+
+def test_a_point_outside_lies_lower_by_the_priced_excess():
+    """min -x subject to x <= 1, at x = 3: the price is 1 and the gap is f(3) - f(1) = -2."""
+    functions, slopes = (lambda x: [-x[..., 0], x[..., 0] - 1.0]), (lambda x: [-torch.ones_like(x), torch.ones_like(x)])
+    problem = KnownProblem("line", functions, slopes, [0.0], convex_fair().optimum, 1)
+    assert fb.kkt(problem, torch.tensor([3.0], dtype=torch.float64)).duality_gap == pytest.approx(-2.0, abs=1e-12)
+
+
+def test_losses_of_groups_have_a_gap_that_closes_and_differences_have_none():
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(2000, 3)), rng.choice(["a", "b"], 2000, p=[0.8, 0.2])
+    y = (X[:, 0] + np.where(group == "a", 0.7, -0.7) * X[:, 1] + rng.logistic(size=2000) > 0.3).astype(int)
+    model = fb.FairClassifier("group_loss <= 0.62", objective="loss").fit(X, y, group)
+    found = model.fit_report_["optimality"]
+    assert found["multipliers"]["group_loss: b"] > 0.05
+    assert 0 <= found["duality_gap"] < 0.001
+    for bound in ("loss_gap <= 0.05", "excess_loss <= 0.05", "demographic_parity <= 0.05"):
+        problem = fb.FairProblem(MLP(3), X, y, {"g": group}, bound)
+        assert fb.kkt(problem, problem.start((0,))).duality_gap is None
+    free = fb.FairClassifier(objective="loss").fit(X, y).fit_report_["optimality"]
+    assert 0 <= free["duality_gap"] < 0.001
 
 
 def test_the_report_of_a_linear_fit_holds_them():
