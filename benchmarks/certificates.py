@@ -24,7 +24,7 @@ import fairbound as fb
 from fairbound.base.errors import CertificateWarning
 from fairbound.confidence.single import clopper_pearson
 from fairbound.data.generator import GaussianParity
-from fairbound.estimators.frontier import LabelledRows
+from fairbound.estimators.judged_rows import LabelledRows
 
 TRUTH = 300_000
 CASES = {

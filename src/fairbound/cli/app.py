@@ -20,6 +20,7 @@ from fairbound.cli.options import (
     Algorithm,
     BatchSize,
     BudgetText,
+    Certify,
     ChunkRows,
     Confidence,
     Constraints,
@@ -34,6 +35,7 @@ from fairbound.cli.options import (
     Label,
     Model,
     Objective,
+    OnInsufficient,
     Out,
     Positive,
     Qid,
@@ -182,13 +184,8 @@ def _fit(
             help="Give every group the threshold that meets the bounds; decisions then need the group.",
         ),
     ] = False,
-    certify: Annotated[
-        bool, option("--certify", help="Return the least costly model whose bounds rows kept apart confirm.")
-    ] = False,
-    on_insufficient: Annotated[
-        str,
-        option("--on-insufficient", help="With --certify: warn, or raise to refuse a model that is not confirmed."),
-    ] = "warn",
+    certify: Certify = False,
+    on_insufficient: OnInsufficient = "warn",
     confidence: Confidence = 0.95,
     data_dir: DataDir = None,
     chunk_rows: ChunkRows = None,

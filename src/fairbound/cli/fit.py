@@ -16,7 +16,6 @@ from fairbound.base.errors import CertificateWarning, DataError, DataWarning, Op
 from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.locks import locked
-from fairbound.base.verdicts import EXIT_CODES
 from fairbound.cli.outcome import (
     Outcome,
     by_class,
@@ -26,13 +25,14 @@ from fairbound.cli.outcome import (
     say,
     shows_progress,
     stated_bounds,
+    take_certificate,
     verdict_summary,
     verdict_text,
 )
 from fairbound.cli.rows import InputRows, Parts, Split, encoded_parts, group_warnings, in_file, read_rows, split_rows
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import folder_contents
-from fairbound.estimators.frontier import taken
+from fairbound.estimators.judged_rows import taken
 from fairbound.estimators.saved import parts_of
 from fairbound.fairness.objectives import objective_of
 from fairbound.methods import algorithm as algorithm_named
@@ -149,7 +149,6 @@ def _fit(options: FitOptions, bounds: list) -> Outcome:
     seconds = classifier.fit_report_["seconds"]
     summary = verdict_summary(found, seconds=seconds, seed=options.seed, out=out)
     if options.certify:
-        summary["certificate"] = found["certificate"]
         text = f"{verdict_text(found)}\n\n{written}"
     else:
         trained = "".join(f"\n{line}" for line in _in_training(bounds, parts, classifier, baseline))
@@ -313,10 +312,7 @@ def judge(
         found["comparison"].insert(0, own)
     if facts.get("advice"):
         found["advice"] = facts["advice"]
-    if "certificate" in facts:
-        found["certificate"] = facts["certificate"]
-        found["verdict"] = found["certificate"]["verdict"]
-        found["exit_code"] = EXIT_CODES[found["verdict"]]
+    take_certificate(found, facts)
     return found
 
 

@@ -69,6 +69,12 @@ Qid = Annotated[
     ),
 ]
 Cross = Annotated[bool, option("--cross", help="Compare combinations of the sensitive columns (race x sex).")]
+Certify = Annotated[
+    bool, option("--certify", help="Return the least costly model whose bounds rows kept apart confirm.")
+]
+OnInsufficient = Annotated[
+    str, option("--on-insufficient", help="With --certify: warn, or raise to refuse a model that is not confirmed.")
+]
 Confidence = Annotated[float, option("--confidence", help="Of all verdicts together, between 0.5 and 1.")]
 Model = Annotated[str, option("--model", help="linear, or mlp:64,32 for layers of 64 and 32 units.")]
 Algorithm = Annotated[str, option("--algorithm", help="auto, or a method such as alm or ssl_alm.")]

@@ -13,13 +13,22 @@ from sklearn.exceptions import ConvergenceWarning
 from fairbound import data
 from fairbound.audits.audit import audit
 from fairbound.audits.classes import compared_model
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import CertificateWarning, DataError, OptionError
 from fairbound.base.files import atomic_write_text, check_writable
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.seeds import seed_for
 from fairbound.cli.audit import AuditOptions
 from fairbound.cli.fit import TRAINED_ON, FitOptions
-from fairbound.cli.outcome import Outcome, json_lines, say, shows_progress, stated_bounds, verdict_summary, verdict_text
+from fairbound.cli.outcome import (
+    Outcome,
+    json_lines,
+    say,
+    shows_progress,
+    stated_bounds,
+    take_certificate,
+    verdict_summary,
+    verdict_text,
+)
 from fairbound.cli.rows import TEST_SHARE, file_checksum, is_file, listed, one_column
 from fairbound.estimators.ranker import FairRanker
 from fairbound.fairness.rankings.documents import read_relevance
@@ -30,7 +39,7 @@ from fairbound.rows.queries import split_by_query
 from fairbound.rows.reading import take_rows
 from fairbound.tables import read_table
 
-NOT_FOR_RANKINGS = ("objective", "positive", "use_groups_at_prediction", "chunk_rows", "certify")
+NOT_FOR_RANKINGS = ("objective", "positive", "use_groups_at_prediction", "chunk_rows")
 
 
 class RankedRows(NamedTuple):
@@ -58,17 +67,24 @@ def fit_ranking(options: FitOptions, qid: str) -> Outcome:
     check_writable(options.out)
     rows = _rows(options, qid, bool(bounds))
     under = " and ".join(b.text for b in bounds) or "no bound"
-    say(f"{rows.name}: training on {len(rows.train):,} documents under {under}; {len(rows.test):,} are held out.")
-    ranker = _trained(options, bounds, rows)
+    held = "a part certifies" if options.certify else f"{len(rows.test):,} are held out"
+    say(f"{rows.name}: training on {len(rows.train):,} documents under {under}; {held}.")
+    if options.certify:
+        ranker, rows = _certified(options, bounds, rows)
+    else:
+        ranker = _trained(options, bounds, rows)
     stopped = ranker.solution_.stopped == "interrupted"
-    free = _trained(options, (), rows) if bounds and options.baseline and not stopped else None
+    free = ranker.unconstrained_ if options.certify else None
+    if bounds and options.baseline and not stopped and free is None:
+        free = _trained(options, (), rows)
     found = _judged(options, bounds, rows, ranker, free)
     out = options.out
     ranker.save(out / "model", extras={TRAINED_ON: rows.checksum} if rows.checksum else None)
     write_audit(found, out)
     atomic_write_text(out / "records.jsonl", json_lines([_kept(row) for row in ranker.solution_.records]))
     lines = [verdict_text(found)]
-    for place, stated in enumerate(ranker.fit_report_["constraints"]):
+    in_training = [] if options.certify else ranker.fit_report_["constraints"]
+    for place, stated in enumerate(in_training):
         line = f"{stated['text']}: {stated['train_value']:.4f} on the training queries"
         if free is not None:
             part = [rows.relevance[rows.train], _of(rows.qid, rows.train), _groups(rows, rows.train)]
@@ -159,7 +175,9 @@ def _rows(options: FitOptions, qid: str, needs_groups: bool) -> RankedRows:
             np.zeros(0), np.zeros(0), "",
         )  # fmt: skip
         published = found.splits
-    if options.test_size is None and {"train", "test"} <= set(published):
+    if options.certify:
+        train, test, words = np.arange(len(made.relevance)), np.zeros(0, dtype=np.int64), ""
+    elif options.test_size is None and {"train", "test"} <= set(published):
         train, test, words = published["train"], published["test"], f"the published split of {made.name}"
     else:
         share = TEST_SHARE if options.test_size is None else options.test_size
@@ -183,13 +201,25 @@ def _groups(rows: RankedRows, part: np.ndarray) -> Groups | None:
     return None if rows.groups is None else rows.groups.take(part)
 
 
-def _trained(options: FitOptions, bounds: Any, rows: RankedRows) -> FairRanker:
+def _certified(options: FitOptions, bounds: Any, rows: RankedRows) -> tuple[FairRanker, RankedRows]:
+    """The ranker with its certificate, and the rows with those that confirm it as those held out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CertificateWarning)  # the verdict says it
+        ranker = _trained(options, bounds, rows, certify=options.confidence)
+    held = ranker.certify_rows_
+    words = f"{len(held) / len(rows.relevance):.0%} of the documents, whole queries, kept apart to certify, seed {options.seed}"
+    return ranker, rows._replace(train=np.setdiff1d(rows.train, held), test=held, words=words)
+
+
+def _trained(options: FitOptions, bounds: Any, rows: RankedRows, certify: float = 0.0) -> FairRanker:
     ranker = FairRanker(
         list(bounds) or None,
         model=options.model,
         algorithm=options.algorithm,
         budget=options.budget,
         batch_size=32 if options.batch_size == FitOptions.batch_size else options.batch_size,
+        certify=certify,
+        on_insufficient=options.on_insufficient,  # type: ignore[arg-type]
         random_state=options.seed,
         progress=shows_progress(),
     )
@@ -235,6 +265,7 @@ def _judged(
     if found["comparison"]:
         own = compared_model("constrained", None, None, found["constraints"]) | {"metrics": found["metrics"]}
         found["comparison"].insert(0, own)
+    take_certificate(found, facts)
     return found
 
 

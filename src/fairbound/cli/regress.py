@@ -6,17 +6,25 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
 from fairbound.audits.classes import compared_model
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import CertificateWarning, DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.seeds import seed_for
-from fairbound.cli.outcome import Outcome, say, shows_progress, stated_bounds, verdict_summary, verdict_text
+from fairbound.cli.outcome import (
+    Outcome,
+    say,
+    shows_progress,
+    stated_bounds,
+    take_certificate,
+    verdict_summary,
+    verdict_text,
+)
 from fairbound.cli.rows import TEST_SHARE, file_checksum, in_file, listed, one_column
 from fairbound.estimators.regressor import FairRegressor
 from fairbound.report import write_audit
@@ -42,9 +50,13 @@ class RegressOptions:
     drop: str | None = None
     keep_sensitive: bool = False
     cross: bool = False
+    certify: bool = False
+    on_insufficient: str = "warn"
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
+        if self.certify and self.test_size is not None:
+            raise OptionError("--certify decides itself how many rows are held out; leave --test-size out.")
         if self.budget is not None:
             Budget.of(self.budget)
         if self.test_size is not None and not 0 < self.test_size < 1:
@@ -69,39 +81,19 @@ def regress(options: RegressOptions) -> Outcome:
             f"{options.data}: no column is left to learn from after the label, groups and dropped columns."
         )
     y, groups = numbers_of(frame, label), Groups.of({a: frame[a] for a in attributes})
-    share = TEST_SHARE if options.test_size is None else options.test_size
-    train, held = stratified_split(groups.codes, [share], seed_for("held-out", root=options.seed))
-    if not len(held):
-        raise OptionError(f"{len(y)} rows are too few to hold out {share:g} of them for the verdict.")
-    under = " and ".join(b.text for b in bounds)
-    say(f"{Path(options.data).name}: training on {len(train):,} rows under {under}; {len(held):,} rows are held out.")
     X = frame[features]
-
-    def fitted(stated: Any) -> FairRegressor:
-        made = FairRegressor(
-            stated or None, model=options.model, budget=options.budget, random_state=options.seed,
-            progress=shows_progress(),
-        )  # fmt: skip
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
-            with in_file(options.data, train):
-                return made.fit(X.iloc[train], y[train], groups.take(train))
-
-    model = fitted(bounds)
+    trained = (_certified if options.certify else _trained)(options, bounds, X, y, groups)
+    model, held, facts = trained.model, trained.held, trained.model.fit_report_
     with in_file(options.data, held):
-        predicted = model.predict(X.iloc[held])
-    compare = {"unconstrained": fitted(None).predict(X.iloc[held])}
-    facts = model.fit_report_
+        predicted, free = (one.predict(X.iloc[held]) for one in (model, trained.free))
     found = audit(
         predicted,
         y[held],
         groups.take(held),
         list(model.constraints_),
         confidence=options.confidence,
-        compare=compare,
-        **_file_facts(
-            options.data, label, f"{100 * share:g} % held out, stratified by group, seed {options.seed}", len(train)
-        ),
+        compare={"unconstrained": free},
+        **_file_facts(options.data, label, f"{trained.words}, seed {options.seed}", len(y) - len(held)),
         model={
             "kind": options.model,
             "description": f"{options.model} model of a number",
@@ -112,8 +104,59 @@ def regress(options: RegressOptions) -> Outcome:
     )
     own = compared_model("constrained", None, None, found["constraints"]) | {"metrics": found["metrics"]}
     found["comparison"].insert(0, own)
+    take_certificate(found, facts)
     model.save(options.out / "model")
     return _written(found, options.out, facts["seconds"], options.seed, options.out / "model")
+
+
+class Trained(NamedTuple):
+    """The model, the same without bounds, the numbers of the rows held out, and how they were chosen."""
+
+    model: FairRegressor
+    free: FairRegressor
+    held: np.ndarray
+    words: str
+
+
+def _trained(options: RegressOptions, bounds: list[Any], X: Any, y: np.ndarray, groups: Groups) -> Trained:
+    share = TEST_SHARE if options.test_size is None else options.test_size
+    train, held = stratified_split(groups.codes, [share], seed_for("held-out", root=options.seed))
+    if not len(held):
+        raise OptionError(f"{len(y)} rows are too few to hold out {share:g} of them for the verdict.")
+    under = " and ".join(b.text for b in bounds)
+    say(f"{Path(options.data).name}: training on {len(train):,} rows under {under}; {len(held):,} rows are held out.")
+    with in_file(options.data, train):
+        model, free = (_fitted(options, stated, X.iloc[train], y[train], groups.take(train)) for stated in (bounds, []))
+    return Trained(model, free, held, f"{100 * share:g} % held out, stratified by group")
+
+
+def _certified(options: RegressOptions, bounds: list[Any], X: Any, y: np.ndarray, groups: Groups) -> Trained:
+    under = " and ".join(b.text for b in bounds)
+    say(
+        f"{Path(options.data).name}: training on a part of {len(y):,} rows until another part confirms {under}, or cannot."
+    )
+    with in_file(options.data):
+        model = _fitted(options, bounds, X, y, groups, certify=options.confidence)
+    held = model.certify_rows_
+    return Trained(model, model.unconstrained_, held, f"{len(held) / len(y):.0%} of the rows, kept apart to certify")
+
+
+def _fitted(
+    options: RegressOptions, bounds: list[Any], X: Any, y: np.ndarray, groups: Groups, certify: float = 0.0
+) -> FairRegressor:
+    made = FairRegressor(
+        bounds or None,
+        model=options.model,
+        budget=options.budget,
+        certify=certify,
+        on_insufficient=options.on_insufficient,  # type: ignore[arg-type]
+        random_state=options.seed,
+        progress=shows_progress(),
+    )
+    with warnings.catch_warnings():
+        for said_by_the_report in (ConvergenceWarning, CertificateWarning):
+            warnings.simplefilter("ignore", said_by_the_report)
+        return made.fit(X, y, groups)
 
 
 def numbers_of(frame: Any, column: str) -> np.ndarray:

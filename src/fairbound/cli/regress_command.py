@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fairbound.cli.options import (
     BudgetText,
+    Certify,
     Confidence,
     Cross,
     Debug,
@@ -15,6 +16,7 @@ from fairbound.cli.options import (
     Json,
     KeepSensitive,
     Model,
+    OnInsufficient,
     Out,
     Seed,
     TestSize,
@@ -47,6 +49,8 @@ def add_regress(app: Any, finish: Callable[[bool, Callable[[], Outcome]], int]) 
         drop: Drop = None,
         keep_sensitive: KeepSensitive = False,
         cross: Cross = False,
+        certify: Certify = False,
+        on_insufficient: OnInsufficient = "warn",
         confidence: Confidence = 0.95,
         as_json: Json = False,
         debug: Debug = False,
@@ -56,7 +60,7 @@ def add_regress(app: Any, finish: Callable[[bool, Callable[[], Outcome]], int]) 
 
         options = RegressOptions(
             data=data, label=label, group=group, constraint=constraint or [], out=out, model=model, seed=seed, budget=budget,
-            test_size=test_size, drop=drop, keep_sensitive=keep_sensitive, cross=cross, confidence=confidence,
+            test_size=test_size, drop=drop, keep_sensitive=keep_sensitive, cross=cross, certify=certify, on_insufficient=on_insufficient, confidence=confidence,
         )  # fmt: skip
         return finish(as_json, lambda: regress(options))
 

@@ -1,4 +1,4 @@
-"""`FairClassifier(certify=True)`: a model whose bounds are confirmed by rows that took no part in making it.
+"""`FairClassifier(certify=True)` and its like: a model whose bounds are confirmed by rows that took no part in making it.
 
     divide the rows at random into three parts: train, choose, certify
     train without the bounds, then under the stated ones, then under tighter and tighter ones
@@ -29,17 +29,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairbound.base.errors import CertificateError, CertificateWarning, DataError, EmptyGroupError, OptionError
+from fairbound.base.errors import CertificateError, CertificateWarning, EmptyGroupError, OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.conventions import seed_of
-from fairbound.estimators.frontier import LabelledRows, accuracy, cost, frontier
+from fairbound.estimators.frontier import frontier
+from fairbound.estimators.judged_rows import JudgedRows
 from fairbound.fairness.bound import Bound
-from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.methods import FullBatchALM
-from fairbound.rows.groups import label_text, no_groups
-from fairbound.rows.split import stratified_split
 
 CHOOSE = 0.1
 """Share of the rows to choose on."""
@@ -61,12 +59,12 @@ LEFT = 0.1
 
 
 class Judged(NamedTuple):
-    """A model, what was found of each stated bound on some rows, and its cost and accuracy there."""
+    """A model, what was found of each stated bound on some rows, and its cost and what it measures there, as of JudgedRows."""
 
     model: Any
     findings: list[Finding]
     cost: float
-    accuracy: float
+    measured: float
 
     @property
     def verdict(self) -> str:
@@ -77,9 +75,10 @@ class Judged(NamedTuple):
         return "met" if all(v == "met" for v in verdicts) else "insufficient"
 
 
-def fit_certified(classifier: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Any:
-    """`classifier`, fitted to the least costly model that the rows confirm; arguments as in `FairClassifier.fit`.
+def fit_certified(classifier: Any, kind: Any, *given: Any) -> Any:
+    """`classifier`, or another estimator, fitted to the least costly model that the rows confirm.
 
+    kind: of its rows, a JudgedRows whose `of` reads what was `given` to fit.
     Adds certify_rows_, the numbers of the rows that took no part in making the model, unconstrained_, the model of the same rows
     without bounds, and fit_report_["certificate"].
     Raises: OptionError where there is no bound, or one without a valid interval; DataError where a label, or a group that a bound
@@ -87,11 +86,12 @@ def fit_certified(classifier: Any, X: Any, y: Any, sensitive_features: Any, samp
     confirmed and on_insufficient is "raise". Warns: CertificateWarning where it is "warn".
     """
     stated, alpha = _checked(classifier)
-    rows = LabelledRows.of(classifier, X, y, sensitive_features, sample_weight)
+    rows = kind.of(classifier, *given)
     seed = seed_of(classifier.random_state)
     numbers = divided(stated, rows, seed)
     train, choose, certify = (rows.take(part) for part in numbers)
-    _check_classes(rows, train)
+    rows.check(train)
+    stated, objective = train.settled(stated), getattr(classifier, "objective", None)
     try:
         tried = candidates(classifier, stated, train, choose, len(certify), alpha)
     except EmptyGroupError as empty:
@@ -99,21 +99,23 @@ def fit_certified(classifier: Any, X: Any, y: Any, sensitive_features: Any, samp
             f"Of {len(rows)} rows certify=True leaves {len(train)} to train on. There, {empty}"
         ) from empty
     order = pareto(tried, stated)
-    tested = []
+    tested: list[Judged] = []
     for candidate in order:
-        tested.append(judged(candidate.model, [certify], stated, alpha, classifier.objective))
+        tested.append(judged(candidate.model, [certify], stated, alpha, objective))
         if tested[-1].verdict != "met":
             break
     passed = [one for one in tested if one.verdict == "met"]
     taken = passed[-1] if passed else tested[0]
-    free = judged(tried[0].model, [certify], stated, alpha, classifier.objective)
+    free = judged(tried[0].model, [certify], stated, alpha, objective)
     keep = classifier.get_params(deep=False)
     classifier.__dict__.update(taken.model.__dict__)
     classifier.set_params(**keep)
     classifier.certify_rows_, classifier.groups_ = numbers[2], rows.groups
     classifier.unconstrained_ = tried[0].model
+    if hasattr(classifier, "constraints_"):
+        classifier.constraints_ = stated
     sizes = dict(zip(("train", "choose", "certify"), map(len, numbers), strict=True))
-    certificate = certificate_of(taken, free, tested, stated, alpha, sizes)
+    certificate = certificate_of(taken, free, tested, stated, alpha, sizes, rows)
     classifier.fit_report_ = _report(classifier.fit_report_, stated, certificate)
     if not passed:
         if classifier.on_insufficient == "raise":
@@ -133,75 +135,32 @@ def _checked(classifier: Any) -> tuple[tuple[Bound, ...], float]:
     if not 0.5 < confidence < 1:
         raise OptionError(f"certify must be True or a confidence in (0.5, 1), got {classifier.certify!r}.")
     for bound in stated:
-        if getattr(bound, "largest", 0.0) is None:
-            inside = bound.statement.partition("[")[2].rstrip("]")
-            asked = f"{bound.name}[{inside + ',' if inside else ''}largest=5]"
-            raise OptionError(
-                f"{bound.text!r} cannot be certified: a mean loss without a largest value has no interval that holds for "
-                f"certain. Say what the largest loss counts as, as in {asked!r}."
-            )
+        if bound.uncertain is not None:
+            raise OptionError(f"{bound.text!r} cannot be certified: {bound.uncertain}")
     return stated, 1 - confidence
 
 
-def divided(stated: Sequence[Bound], rows: LabelledRows, seed: int) -> list[np.ndarray]:
+def divided(stated: Sequence[Bound], rows: JudgedRows, seed: int) -> list[np.ndarray]:
     """Numbers of the rows to train, to choose and to certify on, each with the same share of every group.
 
-    Labels are not balanced: what the parts had in common would be a look at the rows to certify.
     A quarter to a half of the rows certify: as many as give the smallest group or class ENOUGH times the rows that the bound
     asks for.
     """
-    known = no_groups(len(rows)) if rows.groups is None else rows.groups
-    wanted = LEAST
-    for bound in stated:
-        plan = compile_plan((bound,), known, rows.codes, list(rows.classes))
-        sizes = np.bincount(plan.cells(known.codes, rows.codes).ravel(), minlength=plan.n_cells + 1)[:-1]
-        used = sizes[plan.used_cells(plan.rows_of(0))]
-        wanted = max(wanted, ENOUGH * bound.fewest_rows / max(int(used.min(initial=len(rows))), 1))
-    train, choose, certify = stratified_split(known.codes, [CHOOSE, min(wanted, MOST)], seed_for("certify", root=seed))
+    wanted = max(LEAST, *(ENOUGH * bound.fewest_rows / max(rows.smallest(bound), 1) for bound in stated))
+    train, choose, certify = rows.split([CHOOSE, min(wanted, MOST)], seed_for("certify", root=seed))
     return [train, choose, certify]
 
 
-def _check_classes(rows: LabelledRows, train: LabelledRows) -> None:
-    """Raises DataError where a label has no row to train on."""
-    sizes, seen = (np.bincount(part.codes, minlength=len(rows.classes)) for part in (rows, train))
-    if not seen.all():
-        rare = int(np.argmin(seen))
-        raise DataError(
-            f"the label {label_text(rows.classes[rare])!r} has {sizes[rare]} of {len(rows)} rows, and none of them is among the "
-            f"{len(train)} to train on: too few for certify=True, which divides the rows into three parts. Add rows of it."
-        )
-
-
-def judged(model: Any, parts: Sequence[LabelledRows], stated: Sequence[Bound], alpha: float, objective: Any) -> Judged:
+def judged(model: Any, parts: Sequence[JudgedRows], stated: Sequence[Bound], alpha: float, objective: Any) -> Judged:
     """What the rows of `parts` together say of a model."""
     each = [part.scored(model, 1 - alpha) for part in parts]
-    rows = each[0] if len(each) == 1 else _together(each)
-    return Judged(model, [b.judge(rows, alpha) for b in stated], cost(rows, objective), accuracy(rows))
-
-
-def _together(parts: Sequence[Scored]) -> Scored:
-    """The rows of all parts, which have the same classes and names of groups."""
-    first = parts[0]
-    groups = first.groups and type(first.groups)(
-        np.concatenate([part.known_groups.codes for part in parts]), first.groups.attributes, first.groups.labels
-    )
-
-    def joined(name: str) -> Any:
-        return None if getattr(first, name) is None else np.concatenate([getattr(part, name) for part in parts])
-
-    return Scored(
-        joined("target"),
-        joined("predicted"),
-        first.classes,
-        joined("scores"),
-        groups,
-        joined("weight"),
-        first.confidence,
-    )
+    rows = each[0] if len(each) == 1 else Scored.joined(each)
+    kind = parts[0]
+    return Judged(model, [b.judge(rows, alpha) for b in stated], kind.cost(rows, objective), kind.measured(rows))
 
 
 def candidates(
-    classifier: Any, stated: Sequence[Bound], train: LabelledRows, choose: LabelledRows, certify: int, alpha: float
+    classifier: Any, stated: Sequence[Bound], train: JudgedRows, choose: JudgedRows, certify: int, alpha: float
 ) -> list[Judged]:
     """The models without bounds, under the stated bounds, and under tighter ones, judged on the rows to train and choose.
 
@@ -209,7 +168,7 @@ def candidates(
     """
 
     def judge(model: Any) -> Judged:
-        return judged(model, [train, choose], stated, alpha, classifier.objective)
+        return judged(model, [train, choose], stated, alpha, getattr(classifier, "objective", None))
 
     out = [judge(model) for model in frontier(classifier, train, [(), stated])]
     scale = math.sqrt((len(train) + len(choose)) / max(certify, 1))
@@ -262,10 +221,17 @@ def pareto(tried: Sequence[Judged], stated: Sequence[Bound]) -> list[Judged]:
 
 
 def certificate_of(
-    taken: Judged, free: Judged, tested: Sequence[Judged], stated: Sequence[Bound], alpha: float, sizes: dict[str, int]
+    taken: Judged,
+    free: Judged,
+    tested: Sequence[Judged],
+    stated: Sequence[Bound],
+    alpha: float,
+    sizes: dict[str, int],
+    rows: JudgedRows,
 ) -> dict[str, Any]:
-    """The certificate as plain data; docs/certificates.md names its fields."""
-    verdict, confidence = taken.verdict, round(1 - alpha, 12)
+    """The certificate as plain data; docs/certificates.md names its fields. rows: any, which say what is measured."""
+    verdict, confidence, measure = taken.verdict, round(1 - alpha, 12), rows.measure
+    lost = free.measured - taken.measured
     facts = [
         {name: found[name] for name in ("text", "sense", "bound", "value", "verdict", "rows_needed", "method", "why")}
         | {"upper": _limit(found)}
@@ -285,11 +251,12 @@ def certificate_of(
         "confidence": confidence,
         "rows": sizes,
         "rows_needed": rows_needed,
-        "candidates": [_candidate(one) for one in tested],
-        "price": free.accuracy - taken.accuracy,
-        "accuracy": taken.accuracy,
+        "candidates": [_candidate(one, measure) for one in tested],
+        "measure": measure,
+        "price": lost if rows.gains else -lost,
+        measure: taken.measured,
         "unconstrained": {
-            "accuracy": free.accuracy,
+            measure: free.measured,
             "verdict": free.verdict,
             "values": [found["value"] for found in free.findings],
         },
@@ -303,10 +270,10 @@ def _limit(found: Finding) -> float | None:
     return found["lower"] if found["sense"] == "at least" else found["upper"]  # type: ignore[no-any-return]
 
 
-def _candidate(one: Judged) -> dict[str, Any]:
+def _candidate(one: Judged, measure: str) -> dict[str, Any]:
     return {
         "trained_under": [c["text"] for c in one.model.fit_report_["constraints"]],
-        "accuracy": one.accuracy,
+        measure: one.measured,
         "values": [found["value"] for found in one.findings],
         "uppers": [_limit(found) for found in one.findings],
         "verdict": one.verdict,

@@ -27,6 +27,7 @@ from fairbound.estimators.conventions import (
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
 from fairbound.estimators.group_rule import fit_group_rule, without_rule
+from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.options import check_distributed, checked_bounds
 from fairbound.estimators.problems import problems_of
 from fairbound.estimators.saved import arguments_of, check_task, groups_of, parts_of
@@ -163,7 +164,7 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
         sensitive_features = named_features(X, sensitive_features)
         if self.certify:
             checked_bounds(self)
-            return fit_certified(self, X, y, sensitive_features, sample_weight)
+            return fit_certified(self, LabelledRows, X, y, sensitive_features, sample_weight)
         return self._fit(X, y, sensitive_features, sample_weight)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, x0: Any = None) -> FairClassifier:

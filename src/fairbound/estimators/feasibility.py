@@ -13,7 +13,8 @@ from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.certifying import Judged, excess, judged
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.frontier import LabelledRows, frontier
+from fairbound.estimators.frontier import frontier
+from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.scored import Scored
@@ -104,7 +105,7 @@ def _entry(one: Judged, stated: Bound) -> dict[str, Any]:
         "value": found["value"],
         "lower": found["lower"],
         "upper": found["upper"],
-        "accuracy": one.accuracy,
+        "accuracy": one.measured,
         "cost": one.cost,
         "certified": found["verdict"] == "met",
     }

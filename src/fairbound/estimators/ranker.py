@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -14,8 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.conventions import TakesTables
 from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
+from fairbound.estimators.judged_rows import DocumentRows
 from fairbound.estimators.ranker_training import train_ranker
 from fairbound.estimators.saved import check_manifest
 from fairbound.estimators.training_rows import (
@@ -60,6 +62,8 @@ class FairRanker(TakesTables, BaseEstimator):
     validation: share of the queries held back to choose the iterate that also meets the bounds there; "auto" for 20 % where
         random batches are taken and there are at least 1,000 queries, else none.
     sensitive_columns: "keep" or "drop" columns of X named like a sensitive attribute. options: a TableOptions for the encoder.
+    certify, on_insufficient: as in FairClassifier, with queries kept apart; of bounds that are means over queries (exposure_parity).
+        The price is in NDCG.
     random_state: integer seed. progress: a line on standard error.
 
     After fit: encoder_, groups_, n_features_in_, solution_, fit_report_ and trajectory_ as of FairClassifier.
@@ -78,6 +82,8 @@ class FairRanker(TakesTables, BaseEstimator):
         validation: float | str = "auto",
         sensitive_columns: str = "keep",
         options: TableOptions | None = None,
+        certify: bool | float = False,
+        on_insufficient: Literal["warn", "raise"] = "warn",
         random_state: int | None = 0,
         progress: bool = False,
     ):
@@ -91,6 +97,8 @@ class FairRanker(TakesTables, BaseEstimator):
         self.validation = validation
         self.sensitive_columns = sensitive_columns
         self.options = options
+        self.certify = certify
+        self.on_insufficient = on_insufficient
         self.random_state = random_state
         self.progress = progress
 
@@ -106,6 +114,13 @@ class FairRanker(TakesTables, BaseEstimator):
         Raises: DataError or OptionError that says what to change.
         Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound.
         """
+        if self.certify:
+            self._checked(qid)
+            return fit_certified(self, DocumentRows, X, y, qid, sensitive_features)  # type: ignore[no-any-return]
+        return self._fit(X, y, qid, sensitive_features)
+
+    def _fit(self, X: Any, y: Any, qid: Any, sensitive_features: Any, x0: Any = None) -> FairRanker:
+        """`fit` without a certificate; x0: parameters to begin at."""
         stated = self._checked(qid)
         relevance = read_relevance(y)
         groups = None if sensitive_features is None else Groups.of(sensitive_features)
@@ -147,12 +162,13 @@ class FairRanker(TakesTables, BaseEstimator):
             progress=self.progress,
             encoding=self.encoder_report_,
             notes=notes,
+            x0=x0,
         )
         self.solution_, self.fit_report_ = trained.solution, trained.report
         self.x_ = self.solution_.x
         self.trajectory_ = trajectory(self.solution_.records, trained.problem)
         if stated and not (self.fit_report_["feasible"] and self.fit_report_["best_step"] > 0):
-            warnings.warn(self.solution_.message, ConvergenceWarning, stacklevel=2)
+            warnings.warn(self.solution_.message, ConvergenceWarning, stacklevel=3)
         return self
 
     def _checked(self, qid: Any) -> tuple[Any, ...]:

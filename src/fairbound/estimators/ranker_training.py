@@ -50,14 +50,15 @@ def train_ranker(
     progress: bool,
     encoding: EncodeReport | None,
     notes: list[str],
+    x0: Any = None,
 ) -> TrainedRanker:
-    """build: row numbers (all without) -> the problem of these rows. queries: (n,) query of each row. The others: as in FairRanker."""
+    """build: row numbers (all without) -> the problem of these rows. queries: (n,) query of each row. x0: parameters to begin at. The others: as in FairRanker."""
     method, why = chosen_method(algorithm, model, queries)
     notes += [why] if why else []
     at_once = isinstance(method, FullBatchALM)
     problem, held = held_back(build, queries, validation, at_once, seed, notes)
     limit = Budget.of(budget) if budget is not None else None
-    run = partial(_run, limit=limit, batch_size=batch_size, seed=seed, progress=progress)
+    run = partial(_run, limit=limit, batch_size=batch_size, seed=seed, progress=progress, x0=x0)
     margins = MARGINS if isinstance(algorithm, str) and hasattr(method, "margin") and not at_once else ()
     solution = with_room(partial(run, algorithm=method), problem, held, method, margins, notes)
     if algorithm == "auto" and at_once and problem.m and not solution.found and solution.stopped != "interrupted":

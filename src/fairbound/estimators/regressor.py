@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -16,9 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, OptionError
+from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.conventions import TakesTables, named_features, seed_of
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
+from fairbound.estimators.judged_rows import NumberRows
 from fairbound.estimators.problems import problems_of
 from fairbound.estimators.saved import check_task
 from fairbound.estimators.training import MARGINS, chosen, train
@@ -52,7 +54,8 @@ class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
         "group_squared_error <= 0.5" (bounded group loss), "prediction_parity[at=10:20:30] <= 0.05" (shares predicted above
         each threshold; without `at` the deciles of the training labels). In the units of the label. None for no bound.
     model: "linear" or "mlp:64,32". algorithm, budget, batch_size, sampling, validation, sensitive_columns, options,
-    random_state, progress: as in FairClassifier.
+    certify, on_insufficient, random_state, progress: as in FairClassifier. A certificate of mean losses needs their largest value, as in
+        "group_squared_error[largest=10] <= 0.5"; its price is in root mean squared error.
 
     After fit: constraints_ (the bounds with their thresholds), encoder_, groups_, n_features_in_, solution_, and as plain
     data fit_report_, in the units of the label; its "feasible" says whether every bound is met on the training rows.
@@ -70,6 +73,8 @@ class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
         validation: float | str = "auto",
         sensitive_columns: str = "keep",
         options: TableOptions | None = None,
+        certify: bool | float = False,
+        on_insufficient: Literal["warn", "raise"] = "warn",
         random_state: Any = 0,
         progress: bool = False,
     ):
@@ -82,6 +87,8 @@ class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
         self.validation = validation
         self.sensitive_columns = sensitive_columns
         self.options = options
+        self.certify = certify
+        self.on_insufficient = on_insufficient
         self.random_state = random_state
         self.progress = progress
 
@@ -93,8 +100,15 @@ class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
         Warns: ConvergenceWarning with the smallest excess reached, where not every bound is met on the training rows.
         """
         sensitive_features = named_features(X, sensitive_features)
+        if self.certify:
+            self._checked_bounds()
+            return fit_certified(self, NumberRows, X, _targets(X, y), sensitive_features, sample_weight)  # type: ignore[no-any-return]
+        return self._fit(X, y, sensitive_features, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, x0: Any = None) -> FairRegressor:
+        """`fit` without a certificate; x0: parameters to begin at."""
         targets = _targets(X, y)
-        stated = self._checked_bounds(targets)
+        stated = self.settled(self._checked_bounds(), targets)
         if stated and sensitive_features is None:
             raise DataError(f"{stated[0].text!r} needs fit(X, y, sensitive_features=...).")
         groups = None if sensitive_features is None else Groups.of(sensitive_features)
@@ -141,6 +155,7 @@ class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
             sampling=self.sampling,
             seed=seed,
             progress=self.progress,
+            x0=x0,
         )
         self.solution_ = trained.solution
         self.x_ = self.solution_.x
@@ -149,28 +164,32 @@ class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
             facts["warnings"] = [line.replace(trained_under.text, own.text) for line in facts["warnings"]]
         self.fit_report_ = facts | self._in_label_units(X, targets, groups, weights)
         if stated and not self.fit_report_["feasible"]:
-            warnings.warn(self.fit_report_["message"], ConvergenceWarning, stacklevel=2)
+            warnings.warn(self.fit_report_["message"], ConvergenceWarning, stacklevel=3)
         return self
 
-    def _checked_bounds(self, targets: np.ndarray) -> tuple[Any, ...]:
-        """The stated bounds, with thresholds, where the options that no other room checks are sound."""
+    def _checked_bounds(self) -> tuple[Any, ...]:
+        """The stated bounds, where the options that no other room checks are sound."""
         if not isinstance(self.model, str):
             raise OptionError(f"model must be 'linear' or 'mlp:64,32', got {type(self.model).__name__}.")
         check_choice("sensitive_columns", self.sensitive_columns, ("keep", "drop"))
         if self.batch_size < 1:
             raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
-        out = []
-        for bound in constraints(self.constraint):
+        stated = constraints(self.constraint)
+        for bound in stated:
             if "predictions" not in bound.needs:
                 raise OptionError(
                     f"{bound.text!r} speaks of classes; of predicted numbers state residual_gap, group_squared_error or "
                     "prediction_parity."
                 )
-            if isinstance(bound, PredictionParity) and not bound.thresholds:
-                at = tuple(dict.fromkeys(np.quantile(targets, DECILES).tolist()))
-                bound = replace(bound, thresholds=at)
-            out.append(bound)
-        return tuple(out)
+        return stated
+
+    @staticmethod
+    def settled(stated: tuple[Any, ...], targets: np.ndarray) -> tuple[Any, ...]:
+        """The bounds with thresholds: where none are stated, the deciles of the labels to train on."""
+        at = tuple(dict.fromkeys(np.quantile(targets, DECILES).tolist()))
+        return tuple(
+            replace(b, thresholds=at) if isinstance(b, PredictionParity) and not b.thresholds else b for b in stated
+        )
 
     def _builder(
         self, y: np.ndarray, groups: Groups | None, stated: tuple[Any, ...], weights: np.ndarray | None
@@ -283,6 +302,6 @@ def _targets(X: Any, y: Any) -> np.ndarray:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected; it is taken as one column of numbers.",
             DataConversionWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return finite_numbers("the labels y", y)

@@ -108,6 +108,11 @@ class Bound(ABC):
         return 0.25 / max(self.bound, 0.01) ** 2
 
     @property
+    def uncertain(self) -> str | None:
+        """Why no interval of its value holds well enough for a certificate, and what to state instead; None where one does."""
+        return None
+
+    @property
     def steps_of_rows(self) -> bool:
         """Whether the measured value moves in steps of 1 / rows, as shares of rows do."""
         return True

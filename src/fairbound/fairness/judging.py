@@ -221,7 +221,8 @@ def _too_few_for_means(sets: Sets, names: Sequence[str]) -> str | None:
 def _loss_bounds(
     bound: Any, sets: Sets, rows: Scored, contrasts: Contrasts, shares: np.ndarray, alpha: float
 ) -> tuple[GapBounds, str, Callable[[], int | None]]:
-    mean, variance, largest = sets.joined("means"), sets.joined("variances"), sets.values[0][1].largest
+    mean, variance = sets.joined("means"), sets.joined("variances")
+    least, largest = sets.values[0][1].least, sets.values[0][1].largest
     if largest is None:
         method = "Welch's t for differences of mean losses (asymptotic), Bonferroni over contrasts (lower bound) and stated bounds"
         found = welch_bounds(mean, variance, sets.joined("trials"), contrasts, alpha)
@@ -240,13 +241,16 @@ def _loss_bounds(
         offset,
         contrasts,
         alpha,
-        low=0.0,
+        low=least,
         high=largest,
         weights=None if rows.weight is None else np.concatenate(weights),
     )
-    method = f"betting bounds of mean losses up to {largest:g} (guaranteed), Bonferroni over groups (lower bound) and stated bounds"
+    between = f"up to {largest:g}" if least == 0 else f"from {least:g} to {largest:g}"
+    method = (
+        f"betting bounds of mean losses {between} (guaranteed), Bonferroni over groups (lower bound) and stated bounds"
+    )
     needed = lambda: mean_rows_needed(  # noqa: E731
-        mean, variance, shares, contrasts, float(bound.bound), alpha, low=0.0, high=largest
+        mean, variance, shares, contrasts, float(bound.bound), alpha, low=least, high=largest
     )
     return found, method, needed
 

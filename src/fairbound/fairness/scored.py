@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -49,6 +50,25 @@ class Scored:
         own: dict[str, Any] = {name: getattr(self, name) for name in columns}
         own = {name: None if v is None else v[rows] for name, v in own.items()}
         return replace(self, groups=None if self.groups is None else self.groups.take(rows), **own)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Scored]) -> Scored:
+        """The rows of all parts, which have the same classes and names of groups, and of rankings no query in common."""
+        first, documents = parts[0], None
+        groups = first.groups and Groups(
+            np.concatenate([part.known_groups.codes for part in parts]), first.groups.attributes, first.groups.labels
+        )
+        columns = ("target", "predicted", "scores", "weight", "losses", "residuals", "each")
+        own: dict[str, Any] = {
+            name: None if getattr(first, name) is None else np.concatenate([getattr(part, name) for part in parts])
+            for name in columns
+        }
+        if first.documents is not None:
+            documents = Documents.joined([part.documents for part in parts if part.documents is not None])
+            order = documents.queries.order
+            own = {name: None if v is None else v[order] for name, v in own.items()}
+            groups = documents.groups
+        return replace(first, groups=groups, documents=documents, **own)
 
     @cached_property
     def mass(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

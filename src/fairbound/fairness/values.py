@@ -22,7 +22,7 @@ class Values:
     them, and their weight.
     transform: the increasing function of the share that is the value; None for the share itself. means, variances: (R, k) of
     losses, whose (effective) numbers are trials. losses, cells: (R, n) each row's loss and its group, -1 for none.
-    largest: the bound of the losses, None where there is none.
+    least, largest: between which the losses lie; largest is None where nothing is stated.
     """
 
     successes: np.ndarray
@@ -35,6 +35,7 @@ class Values:
     losses: np.ndarray | None = None
     cells: np.ndarray | None = None
     largest: float | None = None
+    least: float = 0.0
 
     @property
     def estimates(self) -> np.ndarray:
@@ -69,7 +70,12 @@ def rate_values(rate: Rate, rows: Scored, group: np.ndarray, k: int) -> tuple[np
 
 
 def loss_values(
-    loss: np.ndarray, groups: list[np.ndarray], k: int, weight: np.ndarray | None, largest: float | None
+    loss: np.ndarray,
+    groups: list[np.ndarray],
+    k: int,
+    weight: np.ndarray | None,
+    largest: float | None,
+    least: float = 0.0,
 ) -> Values:
     """The mean losses of the rows in each of several codings (n,) of groups, -1 for none."""
     w = np.ones(len(loss)) if weight is None else weight
@@ -80,7 +86,7 @@ def loss_values(
         np.stack([np.bincount(c[c >= 0], weights=x[c >= 0], minlength=k) for c in cells]) for x in (np.ones(len(w)), w)
     )
     losses = np.broadcast_to(loss, cells.shape)
-    return Values(np.zeros_like(counts), counts, rows, totals, None, means, variances, losses, cells, largest)
+    return Values(np.zeros_like(counts), counts, rows, totals, None, means, variances, losses, cells, largest, least)
 
 
 def share_of(hit: np.ndarray, among: np.ndarray, rows: Scored) -> tuple[np.ndarray, np.ndarray]:

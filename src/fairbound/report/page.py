@@ -59,10 +59,10 @@ def _price(made: dict[str, Any] | None, uids: Iterator[str]) -> Any:
         *(v for c in made["candidates"] for v in (*c["values"], *c["uppers"])),
     ]:
         return None
-    free = made["unconstrained"]
+    free, measure = made["unconstrained"], made.get("measure", "accuracy")
     alt = (
-        f"Accuracy over the measured value. Unconstrained: {free['values'][0]:.4f} at {100 * free['accuracy']:.2f} %. "
-        f"Returned: confidence bound {made['upper']:.4f} at {100 * made['accuracy']:.2f} %, bound {made['bound']:g}."
+        f"{words.label(measure)} over the measured value. Unconstrained: {free['values'][0]:.4f} at {free[measure]:.4f}. "
+        f"Returned: confidence bound {made['upper']:.4f} at {made[measure]:.4f}, bound {made['bound']:g}."
     )
     return drawing(plots.price(made, next(uids), alt))
 

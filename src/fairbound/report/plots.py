@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairbound.report.words import at_least, clean
+from fairbound.report.words import MEASURES, at_least, clean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,27 +116,28 @@ def swatch(i: int | None) -> str:
 
 
 def price(made: dict[str, Any], uid: str, alt: str) -> str:
-    """Accuracy over the measured value: the models tested, each with its interval to the side that decides, the one returned
+    """Accuracy (what the certificate calls `measure`) over the measured value: the models tested, each with its interval to the side that decides, the one returned
     filled, the unconstrained one a square, and the bound.
 
     made: the certificate of one bound, whose values are known.
     """
-    limit, tested = made["bound"], made["candidates"]
+    limit, tested, measure = made["bound"], made["candidates"], made.get("measure", "accuracy")
+    unit = 100 if measure == "accuracy" else 1
     taken = max((i for i, one in enumerate(tested) if one["verdict"] == "met"), default=0)
 
     def paint(axes: Axes) -> None:
         axes.axvline(limit, color=INKS["bound"], linewidth=1.5, linestyle=(0, (4, 2)))
         for i, one in enumerate(tested):
             color = _series_color(2 if one["verdict"] == "met" else 1)
-            axes.plot([one["values"][0], one["uppers"][0]], [100 * one["accuracy"]] * 2, color=color, linewidth=2)
+            axes.plot([one["values"][0], one["uppers"][0]], [unit * one[measure]] * 2, color=color, linewidth=2)
             fill = color if i == taken else "none"
             axes.plot(
-                one["values"][0], 100 * one["accuracy"], "o", markersize=8, markeredgecolor=color, markerfacecolor=fill
+                one["values"][0], unit * one[measure], "o", markersize=8, markeredgecolor=color, markerfacecolor=fill
             )
         free = made["unconstrained"]
-        axes.plot(free["values"][0], 100 * free["accuracy"], "s", markersize=8, color=_series_color(0))
+        axes.plot(free["values"][0], unit * free[measure], "s", markersize=8, color=_series_color(0))
         axes.set_xlabel("measured value, and the end of its confidence interval", color=INKS["muted"])
-        axes.set_ylabel("accuracy, %", color=INKS["muted"])
+        axes.set_ylabel("accuracy, %" if unit == 100 else MEASURES[measure], color=INKS["muted"])
         axes.margins(y=0.2)
         axes.locator_params(axis="x", nbins=6)
 

@@ -32,6 +32,9 @@ IMPACT = (
     "above the median of all. Categories of less than 2 % of the rows are left out of the ratios. A ratio below 0.8 is what the four-fifths "
     "rule looks at; it is a screen, and no ratio is proof of anything by itself."
 )
+MEASURES = {"accuracy": "accuracy", "root_mean_squared_error": "root mean squared error", "ndcg": "NDCG"}
+"""What the models of a certificate are compared by."""
+
 _ACRONYMS = {"auc": "AUC", "roc": "ROC", "f1": "F1", "ndcg": "NDCG"}
 
 
@@ -157,9 +160,18 @@ def certified_price(made: dict[str, Any]) -> str:
     """What the unconstrained model reaches, and what the certified one costs beside it; made: the audit's certificate."""
     free = made["unconstrained"]
     values = ", ".join("undefined" if v is None else number(v) for v in free["values"])
-    lost = round(100 * made["price"], 2)
-    price = f"{lost:g} percentage points" if lost > 0 else "no"
-    return f"It measures {values} at an accuracy of {number(free['accuracy'])}. The bound costs {price} of accuracy."
+    measure = made.get("measure", "accuracy")
+    said, lost = MEASURES[measure], made["price"]
+    if measure == "accuracy":
+        price = f"{round(100 * lost, 2):g} percentage points" if round(100 * lost, 2) > 0 else "no"
+        price += " of accuracy"
+    else:
+        price = f"{number(lost)} in {said}" if round(lost, 4) > 0 else f"nothing in {said}"
+    return f"It measures {values} at {_an(said)} of {number(free[measure])}. The bound costs {price}."
+
+
+def _an(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiouN' else 'a'} {noun}"
 
 
 def summary(audit: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ import fairbound as fb
 from fairbound.base.errors import CertificateError, CertificateWarning, DataError, OptionError
 from fairbound.cli import app as cli
 from fairbound.estimators.certifying import Judged, divided, excess, half_width, pareto, tightened
-from fairbound.estimators.frontier import LabelledRows
+from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.report import schema
 
 BOUND = "demographic_parity <= 0.1"

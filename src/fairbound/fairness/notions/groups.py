@@ -329,8 +329,11 @@ class LossBound(GroupBound):
         super().__post_init__()
         if self.given not in (None, 0, 1, "both"):
             raise OptionError(f"given (y=...) must be 0, 1 or 'both', or left out, got {self.given!r}.")
-        if self.largest is not None and not 0 < self.largest < math.inf:
-            raise OptionError(f"largest must be a positive number, got {self.largest!r}; a loss above it counts as it.")
+        check_largest(self.largest)
+
+    @property
+    def uncertain(self) -> str | None:
+        return without_largest(self, "5") if self.largest is None else None
 
     @property
     def steps_of_rows(self) -> bool:
@@ -368,6 +371,22 @@ class LossBound(GroupBound):
         loss = rows.loss if self.largest is None else np.minimum(rows.loss, self.largest)
         inside = [(group >= 0) & (True if c is None else rows.target == c) for c in self.conditions()]
         return loss_values(loss, [np.where(i, group, -1) for i in inside], len(compared), rows.weight, self.largest)
+
+
+def check_largest(largest: float | None) -> None:
+    """Raises: OptionError for what is no largest loss."""
+    if largest is not None and not 0 < largest < math.inf:
+        raise OptionError(f"largest must be a positive number, got {largest!r}; a loss above it counts as it.")
+
+
+def without_largest(bound: Bound, example: str) -> str:
+    """Why the mean of the bound, which has no `largest` yet, has no interval that holds for certain."""
+    inside = bound.statement.partition("[")[2].rstrip("]")
+    asked = f"{bound.name}[{inside + ',' if inside else ''}largest={example}]"
+    return (
+        "a mean loss without a largest value has no interval that holds for certain. Say what the largest loss counts as, "
+        f"as in {asked!r}."
+    )
 
 
 def cell_numbers(

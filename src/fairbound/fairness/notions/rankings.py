@@ -111,6 +111,13 @@ class RankingBound(GroupBound):
     def fewest_rows(self) -> float:
         return 0.0
 
+    @property
+    def uncertain(self) -> str | None:
+        return (
+            "a share of pairs is a ratio of two sums over queries, whose interval is asymptotic (docs/ranking.md has how often it "
+            "errs). Certify exposure_parity, a mean over queries, or judge this bound by fb.audit(..., qid=...)."
+        )
+
 
 def both_ways(
     compared: Compared, index: np.ndarray, words: Callable[[int], tuple[str, str]]
@@ -189,6 +196,12 @@ class QueryPairwiseParity(RankingBound):
                 raise EmptyGroupError(f"{self.text!r}: no query has pairs with better documents of two groups.")
         return made
 
+    @property
+    def uncertain(self) -> str | None:
+        return (
+            "it speaks of every query, and no sample of queries confirms that of the others. Certify exposure_parity."
+        )
+
     def measure(self, rows: Scored) -> float:
         assert rows.scores is not None
         return max(float(made.values(rows.scores).max()) for made in self.cells(self._documents(rows)))
@@ -220,6 +233,15 @@ class ExposureParity(RankingBound):
         super().__post_init__()
         if self.share not in ("size", "merit"):
             raise OptionError(f"share must be 'size' or 'merit', got {self.share!r}.")
+
+    @property
+    def fewest_rows(self) -> float:
+        """Of queries."""
+        return 0.25 / max(self.bound, 0.01) ** 2
+
+    @property
+    def uncertain(self) -> str | None:
+        return None
 
     def of_groups(self, documents: Documents, compared: Compared, dropped: list[str]) -> RankingSums:
         k = len(compared)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,16 +18,28 @@ import torch
 from fairbound.base.errors import OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.language import Key, Option, number_text, options_without
+from fairbound.fairness.language import Key, Option, number_text, options_without, plain_number
 from fairbound.fairness.notions.gaps import check_uncompared
-from fairbound.fairness.notions.groups import GroupBound, cell_numbers
+from fairbound.fairness.notions.groups import GroupBound, cell_numbers, check_largest, without_largest
 from fairbound.fairness.notions.registry import register
-from fairbound.fairness.pointwise import SQUARED, Pointwise
+from fairbound.fairness.pointwise import Pointwise
 from fairbound.fairness.scored import Scored
-from fairbound.fairness.statistics import Above, Function
+from fairbound.fairness.statistics import LOSS, Above, Function
 from fairbound.fairness.values import Values, loss_values, share_values
 
 RESIDUAL = Pointwise("residual", lambda s, y: s - y, lambda s, y: torch.ones_like(s))
+
+
+@cache
+def residual_within(largest: float | None) -> Pointwise:
+    """Predicted minus true, where one beyond -largest or largest counts as that."""
+    if largest is None:
+        return RESIDUAL
+    return Pointwise(
+        f"residual, at most {largest}",
+        lambda s, y: (s - y).clamp(-largest, largest),
+        lambda s, y: ((s - y).abs() < largest).to(s.dtype),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,47 +133,84 @@ class PredictionParity(PredictionBound):
         return Values(successes, trials, counts, totals)
 
 
+@dataclass(frozen=True, kw_only=True)
+class NumberLossBound(PredictionBound):
+    """Mean losses of predicted numbers. largest: the largest that a loss counts as, in its units, so that the mean has a bound that
+    holds for certain; None for losses as they are."""
+
+    largest: float | None = None
+
+    def __post_init__(self) -> None:
+        check_largest(self.largest)
+        super().__post_init__()
+
+    @property
+    def uncertain(self) -> str | None:
+        return without_largest(self, number_text(20 * self.bound or 1.0)) if self.largest is None else None
+
+    @property
+    def fewest_rows(self) -> float:
+        if self.largest is None:
+            return super().fewest_rows
+        return 0.25 / max(self.bound / self.largest, 0.01) ** 2
+
+    def _in_units(self, unit: float) -> Self:
+        """The same bound on losses that are counted in `unit`s."""
+        return replace(self, bound=self.bound / unit, largest=None if self.largest is None else self.largest / unit)
+
+
 @register()
 @dataclass(frozen=True, kw_only=True)
-class ResidualGap(PredictionBound):
-    """Mean residuals (predicted minus true) of the groups differ by at most `bound`, in the units of the label."""
+class ResidualGap(NumberLossBound):
+    """Mean residuals (predicted minus true) of the groups differ by at most `bound`, in the units of the label.
+
+    largest: a residual beyond -largest or largest counts as that.
+    """
 
     name = "residual_gap"
     example = "0.1"
+    OPTIONS: ClassVar[Any] = {**GroupBound.OPTIONS, "largest": Key("largest", plain_number, number_text)}
 
     def functions(self) -> tuple[Function, ...]:
-        return (RESIDUAL,)
+        return (residual_within(self.largest),)
 
     def rescaled(self, shift: float, scale: float) -> Self:
-        return replace(self, bound=self.bound / scale)
+        return self._in_units(scale)
 
     def values(self, rows: Scored, compared: Compared) -> Values:
         assert rows.residuals is not None
-        return loss_values(rows.residuals, [compared.of_rows(rows.known_groups)], len(compared), rows.weight, None)
+        most, group = self.largest, compared.of_rows(rows.known_groups)
+        residuals = rows.residuals if most is None else np.clip(rows.residuals, -most, most)
+        return loss_values(residuals, [group], len(compared), rows.weight, most, least=-(most or 0.0))
 
 
 @register()
 @dataclass(frozen=True, kw_only=True)
-class GroupSquaredError(PredictionBound):
-    """The mean squared error of every group is at most `bound`, in squared units of the label (bounded group loss)."""
+class GroupSquaredError(NumberLossBound):
+    """The mean squared error of every group is at most `bound`, in squared units of the label (bounded group loss).
+
+    largest: a squared error above it counts as it in the metric.
+    """
 
     name = "group_squared_error"
     example = "0.5"
     measures = "a mean squared error"
     compares = "values"
-    OPTIONS: ClassVar[dict[str, Option]] = options_without(GroupBound.OPTIONS, "against")
+    OPTIONS: ClassVar[dict[str, Option]] = options_without(ResidualGap.OPTIONS, "against")
 
     def __post_init__(self) -> None:
         check_uncompared(self)
         super().__post_init__()
 
     def functions(self) -> tuple[Function, ...]:
-        return (SQUARED,)
+        return (replace(LOSS, largest=self.largest),)
 
     def rescaled(self, shift: float, scale: float) -> Self:
-        return replace(self, bound=self.bound / scale**2)
+        return self._in_units(scale**2)
 
     def values(self, rows: Scored, compared: Compared) -> Values:
         assert rows.residuals is not None
         squares, group = rows.residuals**2, compared.of_rows(rows.known_groups)
-        return loss_values(squares, [group], len(compared), rows.weight, None)
+        if self.largest is not None:
+            squares = np.minimum(squares, self.largest)
+        return loss_values(squares, [group], len(compared), rows.weight, self.largest)

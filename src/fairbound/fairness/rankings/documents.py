@@ -5,6 +5,7 @@ So the worse documents of document i, those it makes a pair with, are the first 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -38,6 +39,14 @@ class Documents:
         if len(known) != len(grade):
             raise DataError(f"there are {len(grade)} documents, but {len(known)} rows of sensitive features.")
         return cls(grade[found.order], found, known.take(found.order))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Documents]) -> Documents:
+        """Of all parts, which have the same names of groups and no query in common; their rows are sorted anew."""
+        first = parts[0].groups
+        groups = Groups(np.concatenate([part.groups.codes for part in parts]), first.attributes, first.labels)
+        qid = np.concatenate([part.queries.labels[part.queries.of_rows] for part in parts])
+        return cls.of(qid, np.concatenate([part.relevance for part in parts]), groups)
 
     def __len__(self) -> int:
         return len(self.relevance)

@@ -1,0 +1,327 @@
+"""Rows that models are trained on and judged by: with labels, with numbers, or documents of queries.
+
+What a certificate and a frontier of models do with rows differs by kind only here: which model is the better one, how rows are
+divided, and what a model says of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+
+from fairbound.base.errors import DataError
+from fairbound.estimators.training_rows import checked_labels, class_codes
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.notions import constraints
+from fairbound.fairness.predictions import finite_numbers, read_numbers
+from fairbound.fairness.rankings.documents import Documents, read_relevance
+from fairbound.fairness.scored import Scored
+from fairbound.ranking import by_query
+from fairbound.ranking.wins import auc
+from fairbound.rows.groups import Groups, label_text, no_groups
+from fairbound.rows.queries import query_codes, split_by_query
+from fairbound.rows.reading import frame_of, plain_array, read_weights, take_rows
+from fairbound.rows.split import stratified_split
+from fairbound.tables import Chunks, Encoded
+
+
+class JudgedRows(Protocol):
+    """n rows with their table X, the truth, groups or None, and weights or None.
+
+    measure: the number by which models are compared, named as in the certificate. gains: whether more of it is better.
+    """
+
+    measure: ClassVar[str]
+    gains: ClassVar[bool]
+
+    @property
+    def X(self) -> Any: ...
+
+    @property
+    def groups(self) -> Groups | None: ...
+
+    def __len__(self) -> int: ...
+
+    def take(self, rows: np.ndarray) -> Self:
+        """The rows numbered `rows` (k,), ascending."""
+        ...
+
+    def smallest(self, bound: Bound) -> int:
+        """The number of rows of the smallest group or class that the bound compares; of a ranking, of queries."""
+        ...
+
+    def split(self, shares: Sequence[float], seed: int) -> list[np.ndarray]:
+        """Numbers of the rows left over and of a random part for each share, with equal shares of every group."""
+        ...
+
+    def check(self, train: Self) -> None:
+        """Raises: DataError where the part `train` of these rows lacks something to train on."""
+        ...
+
+    def settled(self, stated: tuple[Bound, ...]) -> tuple[Bound, ...]:
+        """The bounds with what they leave to these rows."""
+        ...
+
+    def train(self, model: Any, table: Any, x0: Any) -> None:
+        """Fit `model` on these rows, whose table is `table`, beginning at x0."""
+        ...
+
+    def scored(self, model: Any, confidence: float) -> Scored:
+        """What the fitted `model` says of the rows."""
+        ...
+
+    def cost(self, rows: Scored, objective: Any) -> float:
+        """What is to be low of a model that said `rows`."""
+        ...
+
+    def measured(self, rows: Scored) -> float:
+        """The measure."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """n rows: their table, labels (n,) as given and as class numbers, groups or None, and weights (n,) or None.
+
+    classes: the labels of the class numbers, of two the positive one last.
+    """
+
+    X: Any
+    y: np.ndarray
+    codes: np.ndarray
+    classes: tuple[Any, ...]
+    groups: Groups | None
+    weight: np.ndarray | None
+
+    measure: ClassVar[str] = "accuracy"
+    gains: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, classifier: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> LabelledRows:
+        """The rows that `classifier`, a FairClassifier, is to be fitted on. Raises: DataError as its `fit` does."""
+        compared = [b.text for b in constraints(classifier.constraint) if b.about == "group"]
+        if compared and sensitive_features is None:
+            raise DataError(f"{compared[0]!r} needs fit(X, y, sensitive_features=...).")
+        labels = checked_labels(X, y)
+        codes, classes = class_codes(labels, classifier.positive, classifier.loss, compared)
+        groups = None if sensitive_features is None else Groups.of(sensitive_features)
+        weight = None if sample_weight is None else read_weights(sample_weight, len(codes))
+        check_lengths(X, len(codes), groups)
+        return cls(X, plain_array(labels).reshape(-1), codes, classes, groups, weight)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, rows: np.ndarray) -> LabelledRows:
+        """The rows numbered `rows` (k,), ascending."""
+        groups = None if self.groups is None else self.groups.take(rows)
+        weight = None if self.weight is None else self.weight[rows]
+        return LabelledRows(taken(self.X, rows), self.y[rows], self.codes[rows], self.classes, groups, weight)
+
+    def smallest(self, bound: Bound) -> int:
+        return smallest_cell(bound, self.groups, self.codes, list(self.classes))
+
+    def split(self, shares: Sequence[float], seed: int) -> list[np.ndarray]:
+        """Labels are not balanced: what the parts had in common would be a look at the rows to certify."""
+        return stratified_split(_known(self).codes, shares, seed)
+
+    def check(self, train: LabelledRows) -> None:
+        sizes, seen = (np.bincount(part.codes, minlength=len(self.classes)) for part in (self, train))
+        if not seen.all():
+            rare = int(np.argmin(seen))
+            raise DataError(
+                f"the label {label_text(self.classes[rare])!r} has {sizes[rare]} of {len(self)} rows, and none of them is among the "
+                f"{len(train)} to train on: too few for certify=True, which divides the rows into three parts. Add rows of it."
+            )
+
+    def settled(self, stated: tuple[Bound, ...]) -> tuple[Bound, ...]:
+        return stated
+
+    def train(self, model: Any, table: Any, x0: Any) -> None:
+        model._fit(table, self.y, self.groups, self.weight, x0=x0)
+
+    def scored(self, model: Any, confidence: float) -> Scored:
+        labels = tuple(str(label_text(v)) for v in self.classes)
+        if len(self.classes) > 2:
+            guess = model.decision_function(self.X).argmax(axis=1)
+            return Scored(self.codes, guess, labels, groups=self.groups, weight=self.weight, confidence=confidence)
+        scores = model.decision_function(self.X, None if model.rule_ is None else self.groups)
+        decided = (scores > 0).astype(np.int64)
+        return Scored(self.codes, decided, labels, scores, self.groups, self.weight, confidence)
+
+    def cost(self, rows: Scored, objective: Any) -> float:
+        """The mean loss, one less the area under the ROC curve, or (objective "auto", "accuracy" and others) the share of wrong
+        decisions."""
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        if objective == "loss" and rows.scores is not None:
+            return float(np.average(rows.loss, weights=weight))
+        if objective == "auc" and rows.scores is not None:
+            return 1 - float(auc(rows.scores, rows.target == 1, rows.target == 0, weight))
+        return float(np.average(rows.wrong, weights=weight))
+
+    def measured(self, rows: Scored) -> float:
+        return 1 - self.cost(rows, "accuracy")
+
+
+@dataclass(frozen=True, eq=False)
+class NumberRows:
+    """n rows: their table, the numbers to predict (n,), groups or None, and weights (n,) or None.
+
+    settle: bounds and numbers -> the bounds with the thresholds that they leave to the rows to train on.
+    """
+
+    X: Any
+    y: np.ndarray
+    groups: Groups | None
+    weight: np.ndarray | None
+    settle: Callable[[tuple[Bound, ...], np.ndarray], tuple[Bound, ...]]
+
+    measure: ClassVar[str] = "root_mean_squared_error"
+    gains: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, regressor: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> NumberRows:
+        """The rows that `regressor`, a FairRegressor, is to be fitted on. Raises: DataError as its `fit` does."""
+        targets = finite_numbers("the labels y", y)
+        if sensitive_features is None:
+            raise DataError("a certificate needs fit(X, y, sensitive_features=...).")
+        groups = Groups.of(sensitive_features)
+        weight = None if sample_weight is None else read_weights(sample_weight, len(targets))
+        check_lengths(X, len(targets), groups)
+        return cls(X, targets, groups, weight, regressor.settled)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, rows: np.ndarray) -> NumberRows:
+        groups = None if self.groups is None else self.groups.take(rows)
+        weight = None if self.weight is None else self.weight[rows]
+        return replace(self, X=taken(self.X, rows), y=self.y[rows], groups=groups, weight=weight)
+
+    def smallest(self, bound: Bound) -> int:
+        return smallest_cell(self.settled((bound,))[0], self.groups, np.zeros(len(self), dtype=np.int64), [0])
+
+    def split(self, shares: Sequence[float], seed: int) -> list[np.ndarray]:
+        return stratified_split(_known(self).codes, shares, seed)
+
+    def check(self, train: NumberRows) -> None:
+        """Numbers lack nothing."""
+
+    def settled(self, stated: tuple[Bound, ...]) -> tuple[Bound, ...]:
+        return self.settle(stated, self.y)
+
+    def train(self, model: Any, table: Any, x0: Any) -> None:
+        model._fit(table, self.y, self.groups, self.weight, x0=x0)
+
+    def scored(self, model: Any, confidence: float) -> Scored:
+        made = read_numbers(model.predict(self.X), self.y)
+        return replace(made, groups=self.groups, weight=self.weight, confidence=confidence)
+
+    def cost(self, rows: Scored, objective: Any) -> float:
+        """The mean squared error."""
+        return float(np.average(rows.loss, weights=rows.weight))
+
+    def measured(self, rows: Scored) -> float:
+        return math.sqrt(self.cost(rows, None))
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentRows:
+    """n documents: their table, relevance (n,), query (n,) as a number, and groups or None; the unit of evidence is the query."""
+
+    X: Any
+    relevance: np.ndarray
+    query: np.ndarray
+    groups: Groups | None
+
+    measure: ClassVar[str] = "ndcg"
+    gains: ClassVar[bool] = True
+    weight: ClassVar[None] = None
+
+    @classmethod
+    def of(cls, ranker: Any, X: Any, y: Any, qid: Any, sensitive_features: Any) -> DocumentRows:
+        """The documents that `ranker`, a FairRanker, is to be fitted on. Raises: DataError as its `fit` does."""
+        relevance, query = read_relevance(y), query_codes(qid)[0]
+        if sensitive_features is None:
+            raise DataError("a certificate needs fit(X, y, qid=..., sensitive_features=...).")
+        groups = Groups.of(sensitive_features)
+        check_lengths(X, len(relevance), groups)
+        if len(query) != len(relevance):
+            raise DataError(f"y has {len(relevance)} rows, qid {len(query)}.")
+        return cls(X, relevance, query, groups)
+
+    def __len__(self) -> int:
+        return len(self.relevance)
+
+    def take(self, rows: np.ndarray) -> DocumentRows:
+        groups = None if self.groups is None else self.groups.take(rows)
+        return DocumentRows(taken(self.X, rows), self.relevance[rows], self.query[rows], groups)
+
+    def smallest(self, bound: Bound) -> int:
+        """The queries with a document of the group that is in the fewest of them."""
+        codes = _known(self).codes
+        pairs = [np.unique(np.column_stack([code, self.query])[code >= 0], axis=0)[:, 0] for code in codes.T]
+        return min(int(np.bincount(column).min()) for column in pairs)
+
+    def split(self, shares: Sequence[float], seed: int) -> list[np.ndarray]:
+        """No query is in two parts."""
+        return split_by_query(self.query, shares, seed)
+
+    def check(self, train: DocumentRows) -> None:
+        """What the rows lack, the problem says."""
+
+    def settled(self, stated: tuple[Bound, ...]) -> tuple[Bound, ...]:
+        return stated
+
+    def train(self, model: Any, table: Any, x0: Any) -> None:
+        model._fit(table, self.relevance, self.query, self.groups, x0=x0)
+
+    def scored(self, model: Any, confidence: float) -> Scored:
+        documents = Documents.of(self.query, self.relevance, self.groups)
+        none, order = np.zeros(len(self), dtype=np.int64), documents.queries.order
+        scores = model.predict(self.X)[order]
+        return Scored(none, none, ("", ""), scores, documents.groups, confidence=confidence, documents=documents)
+
+    def cost(self, rows: Scored, objective: Any) -> float:
+        """One less the mean NDCG."""
+        return 1 - self.measured(rows)
+
+    def measured(self, rows: Scored) -> float:
+        assert rows.documents is not None and rows.scores is not None
+        gained = by_query.ndcg(rows.scores, rows.documents.relevance, rows.documents.starts)
+        return float(np.nanmean(gained))
+
+
+def check_lengths(X: Any, n: int, groups: Groups | None) -> None:
+    """Raises: DataError where the table X, n labels and the groups differ in number."""
+    rows = len(X) if not hasattr(X, "shape") else X.shape[0]
+    if rows != n or (groups is not None and len(groups) != rows):
+        raise DataError(f"X has {rows} rows, y {n}" + (f", sensitive_features {len(groups)}." if groups else "."))
+
+
+def smallest_cell(bound: Bound, groups: Groups | None, codes: np.ndarray, classes: list[Any]) -> int:
+    """The number of rows of the smallest group or class that the bound compares; all where it compares none."""
+    known = no_groups(len(codes)) if groups is None else groups
+    plan = compile_plan((bound,), known, codes, classes)
+    sizes = np.bincount(plan.cells(known.codes, codes).ravel(), minlength=plan.n_cells + 1)[:-1]
+    return int(sizes[plan.used_cells(plan.rows_of(0))].min(initial=len(codes)))
+
+
+def _known(rows: Any) -> Groups:
+    return no_groups(len(rows)) if rows.groups is None else rows.groups
+
+
+def taken(table: Any, rows: np.ndarray) -> Any:
+    """The rows numbered `rows` of anything that FairClassifier takes as X."""
+    if isinstance(table, Chunks):
+        return table.take(rows)
+    if isinstance(table, Encoded):
+        return Encoded(table.features[rows], table.report, table.encoder)
+    if frame_of(table) is None and not hasattr(table, "shape"):
+        return [table[i] for i in rows.tolist()]
+    return take_rows(table, rows)
