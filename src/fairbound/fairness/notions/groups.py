@@ -22,6 +22,7 @@ from fairbound.fairness.builder import CONDITION, Builder
 from fairbound.fairness.comparing import Compared, Differences, Part, attribute_sets, differences, singles
 from fairbound.fairness.judging import judge_groups, measured_groups
 from fairbound.fairness.language import Key, Word, number_text, plain_number
+from fairbound.fairness.notions.largest import check_largest, without_largest
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import LOSS, Function, Rate, RowFunction, row_table
 from fairbound.fairness.values import Values, loss_values, rate_values
@@ -371,22 +372,6 @@ class LossBound(GroupBound):
         loss = rows.loss if self.largest is None else np.minimum(rows.loss, self.largest)
         inside = [(group >= 0) & (True if c is None else rows.target == c) for c in self.conditions()]
         return loss_values(loss, [np.where(i, group, -1) for i in inside], len(compared), rows.weight, self.largest)
-
-
-def check_largest(largest: float | None) -> None:
-    """Raises: OptionError for what is no largest loss."""
-    if largest is not None and not 0 < largest < math.inf:
-        raise OptionError(f"largest must be a positive number, got {largest!r}; a loss above it counts as it.")
-
-
-def without_largest(bound: Bound, example: str) -> str:
-    """Why the mean of the bound, which has no `largest` yet, has no interval that holds for certain."""
-    inside = bound.statement.partition("[")[2].rstrip("]")
-    asked = f"{bound.name}[{inside + ',' if inside else ''}largest={example}]"
-    return (
-        "a mean loss without a largest value has no interval that holds for certain. Say what the largest loss counts as, "
-        f"as in {asked!r}."
-    )
 
 
 def cell_numbers(
