@@ -13,7 +13,7 @@ SRC = ROOT / "src"
 MOST_FILE_LINES, MOST_FUNCTION_LINES = 400, 80
 
 # What is above a limit today. The lists may only shrink: an entry that is no longer needed fails its test.
-LONG_FILES = {"fairbound.data.catalog"}
+LONG_FILES: set[str] = set()
 LONG_FUNCTIONS: set[str] = set()
 PRIVATE_IMPORTS: set[str] = set()
 CIRCLES: set[str] = set()  # modules of a circle, sorted and joined by a space

@@ -20,6 +20,7 @@ import torch
 
 import fairbound as fb
 from fairbound.base.errors import FairboundError
+from fairbound.cli.options import RowOptions
 from fairbound.cli.rows import InputRows, read_rows
 from fairbound.estimators.folder import load_folder
 from fairbound.methods import ALM
@@ -93,7 +94,7 @@ def table_file(rng: random.Random, folder: Path) -> None:
         rows = ["x,sex,y", *(f"{k / 7},{'FM'[k % 2]},{int(k % 3 == 0)}" for k in range(40))]
         (folder / "seed.csv").write_text("\n".join(rows) + "\n")
     file.write_bytes(changed((folder / "seed.csv").read_bytes(), rng))
-    read = read_rows(str(file), label="y", group="sex")
+    read = read_rows(RowOptions(data=str(file), label="y", group="sex"))
     assert isinstance(read, InputRows) and len(read.y) == len(read.groups)
 
 

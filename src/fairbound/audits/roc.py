@@ -17,6 +17,7 @@ from fairbound.base.errors import EmptyGroupError
 from fairbound.fairness.comparing import Compared
 from fairbound.fairness.notions.auc import AUCParity
 from fairbound.fairness.scored import Scored
+from fairbound.rows.groups import AND
 
 POINTS = 101
 MOST_GROUPS = 6
@@ -70,7 +71,7 @@ def _picture(bound: AUCParity, rows: Scored, compared: Compared) -> dict[str, An
     names = [rows.known_groups.attributes[a] for a in compared.attributes]
     return {
         "text": bound.text,
-        "attribute": " & ".join(names),
+        "attribute": AND.join(names),
         "groups_left_out": len(compared) - len(largest),
         "pictures": pictures,
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +13,26 @@ from fairbound.audits.audit import audit
 from fairbound.audits.counts import AuditCounts
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
-from fairbound.base.locks import locked
 from fairbound.cli.fit import TRAINED_ON
-from fairbound.cli.outcome import Outcome, by_class, of_classes_only, stated_bounds, verdict_summary, verdict_text
+from fairbound.cli.outcome import Outcome, by_class, of_classes_only, stated_bounds, written_audit
 from fairbound.cli.regress import audit_numbers
 from fairbound.cli.rows import (
     file_checksum,
     file_columns,
+    groups_in,
     in_file,
     in_lines,
     listed,
     narrow_columns,
-    number_column,
+    numbers_of,
     one_column,
     pandas_part,
+    weights_of,
 )
+from fairbound.cli.using import AuditOptions
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.folder import load_folder
-from fairbound.report import write_audit
+from fairbound.estimators.folder import Folder, load_folder
+from fairbound.estimators.saved import kind_of
 from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import as_decisions, binary_labels
 from fairbound.rows.scores import as_logits
@@ -39,46 +40,24 @@ from fairbound.tables import Chunks, Encoded, read_table
 from fairbound.tables.files import is_parquet
 
 
-@dataclass(frozen=True, kw_only=True)
-class AuditOptions:
-    """The options of `fairbound audit`; see `fairbound audit --help`."""
-
-    data: str
-    label: str
-    group: str | None = None
-    out: Path
-    score: str | None = None
-    model: Path | None = None
-    positive: str | None = None
-    threshold: float | None = None
-    constraint: list[str]
-    cross: bool = False
-    confidence: float = 0.95
-    chunk_rows: int | None = None
-
-    def __post_init__(self) -> None:
-        if (self.score is None) == (self.model is None):
-            raise OptionError("give either --score COL (a column of scores) or --model DIR (a saved model).")
-        if self.model is not None and self.threshold is not None:
-            raise OptionError("--threshold belongs to --score; a saved model decides by itself.")
-
-
 def run_audit(options: AuditOptions) -> Outcome:
     """Judge all rows of the file as held out and write audit.json and report.html."""
+    folder = None if options.model is None else load_folder(options.model)
     if options.chunk_rows is not None:
-        return audit_in_parts(options, options.chunk_rows)
+        return audit_in_parts(options, options.chunk_rows, folder)
     bounds = stated_bounds(options.constraint, options.cross)
-    if any("predictions" in b.needs for b in bounds) or _of_numbers(options.model):
-        return audit_numbers(options, bounds)
+    of_numbers = folder is not None and kind_of(folder) == "FairRegressor"
+    if of_numbers or any("predictions" in b.needs for b in bounds):
+        return audit_numbers(options, bounds, folder)
     check_writable(options.out)
     frame = read_table(options.data)
     columns = list(frame.columns)
     label = one_column(options.label, columns, "--label")
     attributes = listed(options.group, columns, "--group")
-    groups = Groups.of({a: frame[a] for a in attributes}) if attributes else None
+    groups = groups_in(frame, attributes)
     warnings: list[str] = []
     checksum = file_checksum(options.data)
-    classifier = None if options.model is None else FairClassifier.load(options.model)
+    classifier = None if folder is None else FairClassifier.load(folder)
     if classifier is not None and not options.constraint:
         bounds = stated_bounds(saved_bounds(classifier), options.cross)
     decides_by_groups = classifier is not None and classifier.rule_ is not None
@@ -93,13 +72,10 @@ def run_audit(options: AuditOptions) -> Outcome:
         if groups is not None:
             groups, new = _with_groups_of_training(classifier, groups)
             warnings += _lacked_in_training(new, len(frame))
-        if load_folder(str(options.model)).extras.get(TRAINED_ON) == checksum:
-            warnings.append(_OWN_FILE)
+        warnings += _of_training(folder, checksum)
         measured = _of_model(classifier, encoded, frame, label, options, groups, bounds)
-        model = _model_facts(classifier, options)
     else:
         column = one_column(options.score, columns, "--score")
-        model = _score_facts(options)
         names = set(texts_of(frame[label]))
         of_labels = of_classes_only(bounds) or by_class(bounds) or (not bounds and groups is None and len(names) > 2)
         if of_labels and set(texts_of(frame[column])) <= names:
@@ -115,28 +91,31 @@ def run_audit(options: AuditOptions) -> Outcome:
         sensitive_features=groups,
         constraint=bounds,
         confidence=options.confidence,
+        sample_weight=weights_of(frame, options.weights, options.data),
         **_file_facts(options, label, checksum, classes),
-        model=model,
+        model=model_facts(classifier, options),
         warnings=warnings,
         notes=notes,
     )
     _explain_missing(found, options)
-    return _written(found, options)
+    return written_audit(found, options.out)
 
 
-def _of_numbers(model: Path | None) -> bool:
-    """Whether a saved model predicts numbers."""
-    return model is not None and load_folder(str(model)).manifest.get("task") == "regression"
+def _of_training(folder: Folder | None, checksum: str) -> list[str]:
+    """A warning where the file is the one that the saved model was trained on."""
+    if folder is None or folder.extras.get(TRAINED_ON) != checksum:
+        return []
+    return [
+        "This is the file that the model was trained on: most of its rows are not held out, and the verdict says nothing about "
+        "new rows."
+    ]
 
 
-_OWN_FILE = (
-    "This is the file that the model was trained on: most of its rows are not held out, and the verdict says nothing about "
-    "new rows."
-)
-
-
-def _model_facts(classifier: FairClassifier, options: AuditOptions) -> dict[str, Any]:
-    facts = classifier.fit_report_
+def model_facts(model: Any, options: AuditOptions) -> dict[str, Any]:
+    """What the report says of the saved model, or where `model` is None, of the column of scores."""
+    if model is None:
+        return {"kind": "scores", "description": f"the column {options.score} of the file"}
+    facts = model.fit_report_
     return {
         "kind": facts["model"]["kind"],
         "description": f"saved in {Path(str(options.model)).name}",
@@ -144,17 +123,13 @@ def _model_facts(classifier: FairClassifier, options: AuditOptions) -> dict[str,
     }
 
 
-def _score_facts(options: AuditOptions) -> dict[str, Any]:
-    return {"kind": "scores", "description": f"the column {options.score} of the file"}
-
-
-def audit_in_parts(options: AuditOptions, chunk_rows: int) -> Outcome:
+def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None) -> Outcome:
     """As `run_audit`, of a file read in parts: two classes, and bounds on rates or on a class, which counts can tell."""
     bounds = stated_bounds(options.constraint, options.cross)
     check_writable(options.out)
     columns = file_columns(options.data)
     label, attributes = one_column(options.label, columns, "--label"), listed(options.group, columns, "--group")
-    classifier = None if options.model is None else FairClassifier.load(options.model)
+    classifier = None if folder is None else FairClassifier.load(folder)
     score = None if classifier is not None else one_column(options.score, columns, "--score")
     if classifier is not None and not options.constraint:
         bounds = stated_bounds(saved_bounds(classifier), options.cross)
@@ -170,7 +145,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int) -> Outcome:
         frame = pandas_part(part)
         place = {value: i for i, value in enumerate(classes)}
         y = np.array([place[value] for value in frame[label].tolist()])
-        groups = Groups.of({a: frame[a] for a in attributes}) if attributes else None
+        groups = groups_in(frame, attributes)
         if classifier is not None and groups is not None:
             groups, more = _with_groups_of_training(classifier, groups)
             new.update(more)
@@ -181,18 +156,17 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int) -> Outcome:
         merged = counts if merged is None else merged.merge(counts)
     assert merged is not None  # a file without rows has no columns either
     checksum = file_checksum(options.data)
-    trained = classifier is not None and load_folder(str(options.model)).extras.get(TRAINED_ON) == checksum
     said = merged.audit(
         bounds,
         classes=classes,
         confidence=options.confidence,
         **_file_facts(options, label, checksum, classes),
-        model=_score_facts(options) if classifier is None else _model_facts(classifier, options),
-        warnings=[*_lacked_in_training(new, len(merged)), *([_OWN_FILE] if trained else [])],
+        model=model_facts(classifier, options),
+        warnings=[*_lacked_in_training(new, len(merged)), *_of_training(folder, checksum)],
         notes=[merged.read_as] if classifier is None else [],
     )
     _explain_missing(said, options)
-    return _written(said, options)
+    return written_audit(said, options.out)
 
 
 def _file_facts(options: AuditOptions, label: str, checksum: str | None, classes: Sequence[Any]) -> dict[str, Any]:
@@ -215,15 +189,6 @@ def _explain_missing(found: dict[str, Any], options: AuditOptions) -> None:
             "In a CSV file an empty cell, ? and words such as NA, None, nan or null are read as not known (docs/commands.md). "
             "Where one of them is the name of a group, write it otherwise."
         )
-
-
-def _written(found: dict[str, Any], options: AuditOptions) -> Outcome:
-    """The audit in its folder, and what the command says."""
-    with locked(options.out):
-        write_audit(found, options.out)
-    written = f"report          {options.out / 'report.html'}\nreport as data  {options.out / 'audit.json'}"
-    summary = verdict_summary(found, seconds=None, seed=None, out=options.out)
-    return Outcome(summary, f"{verdict_text(found)}\n\n{written}", found["exit_code"])
 
 
 def _of_model(
@@ -254,7 +219,7 @@ def _of_model(
 def _scores(frame: Any, column: str, classes: tuple[Any, Any]) -> np.ndarray:
     """(n,) the scores of a column: numbers, or predicted labels as 0 and 1. classes: the labels that 0 and 1 mean."""
     given = as_decisions(frame[column], classes)
-    return given if isinstance(given, np.ndarray) else number_column(frame, column)
+    return given if isinstance(given, np.ndarray) else numbers_of(frame[column], column)
 
 
 def _two(frame: Any, label: str, positive: str | None, options: AuditOptions) -> dict[str, Any]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairbound.audits.compare import compare
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import OptionError
 from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.cli.audit import saved_bounds
-from fairbound.cli.outcome import Outcome, stated_bounds
-from fairbound.cli.rows import listed, one_column
+from fairbound.cli.outcome import Outcome, json_file, stated_bounds
+from fairbound.cli.rows import groups_in, listed, numbers_of, one_column
+from fairbound.cli.using import CompareOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.report.compare import compare_page
 from fairbound.report.terminal import grid
@@ -23,22 +22,6 @@ from fairbound.rows.groups import Groups
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.scores import as_logits
 from fairbound.tables import read_table
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompareOptions:
-    """The options of `fairbound compare`; see `fairbound compare --help`."""
-
-    first: str
-    second: str
-    data: str
-    label: str
-    group: str | None = None
-    positive: str | None = None
-    constraint: list[str]
-    cross: bool = False
-    confidence: float = 0.95
-    out: Path | None = None
 
 
 def run_compare(options: CompareOptions) -> Outcome:
@@ -57,8 +40,7 @@ def run_compare(options: CompareOptions) -> Outcome:
     title = f"{second} less {first} on {found['rows']:,} rows; {found['changed']:,} decisions differ"
     text = grid(title, ("measured", first, second, "difference", "at least", "at most"), lines)
     if options.out is not None:
-        data = json.dumps(found, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
-        files = {"compare.json": data.encode()}
+        files = {"compare.json": json_file(found)}
         with contextlib.suppress(ImportError):
             files["compare.html"] = compare_page(found).encode()
         atomic_write_many(options.out, files, removed=["compare.html"])
@@ -72,7 +54,7 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     columns = list(frame.columns)
     label = one_column(options.label, columns, "--label")
     attributes = listed(options.group, columns, "--group")
-    groups = Groups.of({a: frame[a] for a in attributes}) if attributes else None
+    groups = groups_in(frame, attributes)
     models = [_model(named) for named in (options.first, options.second)]
     known = [str(m.classes_[1]) for m in models if m is not None]
     if len(set(known)) > 1:
@@ -107,7 +89,4 @@ def _scores(
             raise OptionError(f"the model {named!r} has {len(model.classes_)} classes; compare takes models of two.")
         return model.decision_function(frame, groups)
     column = one_column(named, columns, "A or B (no folder of this name)")
-    try:
-        return as_logits(np.asarray(frame[column], dtype=np.float64))[0]
-    except (TypeError, ValueError) as error:
-        raise DataError(f"the column {column!r} holds values that are no scores ({error}).") from None
+    return as_logits(numbers_of(frame[column], column))[0]

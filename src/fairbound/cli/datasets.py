@@ -10,11 +10,12 @@ from typing import Any
 from fairbound import data
 from fairbound.base.errors import OptionError
 from fairbound.cli.outcome import Outcome
+from fairbound.cli.using import FetchOptions, InfoOptions, ListOptions
 from fairbound.data.files import ENVIRONMENT
 from fairbound.report.terminal import grid
 
 
-def list_datasets() -> Outcome:
+def list_datasets(options: ListOptions) -> Outcome:
     """One line per data set."""
     entries = [data.info(name) for name in data.names()]
     rows = [(e.name, "" if e.rows is None else f"{e.rows:,}", ", ".join(e.groups), e.title) for e in entries]
@@ -23,9 +24,9 @@ def list_datasets() -> Outcome:
     return Outcome({"datasets": [_facts(e.name) for e in entries]}, text)
 
 
-def describe(name: str) -> Outcome:
+def describe(options: InfoOptions) -> Outcome:
     """All that is known about one data set without reading it."""
-    facts = _facts(name)
+    facts = _facts(options.name)
     shown = {
         "title": facts["title"],
         "rows": facts["rows"],
@@ -45,20 +46,21 @@ def describe(name: str) -> Outcome:
     lines = [
         f"{key:<13}  {str(value).replace(chr(10), pad)}" for key, value in shown.items() if value not in (None, "")
     ]
-    return Outcome(facts, "\n".join([name, *lines]))
+    return Outcome(facts, "\n".join([options.name, *lines]))
 
 
-def fetch(name: str, data_dir: str | None, state: str | None, year: int | None) -> Outcome:
+def fetch(options: FetchOptions) -> Outcome:
     """Download the files of a data set into the data folder."""
-    given = data_dir or os.environ.get(ENVIRONMENT)
+    name = options.name
+    given = options.data_dir or os.environ.get(ENVIRONMENT)
     entry = data.info(name)
     if not given and (entry.files or name == "acs-income"):
         raise OptionError(f"say where to put the files: --data-dir DIR, or set {ENVIRONMENT}.")
     chosen: dict[str, Any] = {}
-    if state is not None:
-        chosen["state"] = [s.strip() for s in state.split(",")]
-    if year is not None:
-        chosen["year"] = year
+    if options.state is not None:
+        chosen["state"] = [s.strip() for s in options.state.split(",")]
+    if options.year is not None:
+        chosen["year"] = options.year
     paths = data.fetch(name, given or ".", progress=sys.stderr.isatty(), **chosen)
     text = "\n".join(map(str, paths)) or f"{name} is part of the package; nothing to download."
     return Outcome({"name": name, "files": [str(p) for p in paths]}, text)

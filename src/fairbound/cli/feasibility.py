@@ -2,49 +2,31 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
-from pathlib import Path
-
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError
 from fairbound.base.files import atomic_write_text, check_writable
-from fairbound.cli.fit import FitOptions, of_options
-from fairbound.cli.outcome import Outcome, of_classes_only, of_two_classes, say, stated_bounds
-from fairbound.cli.rows import in_file
+from fairbound.cli.fit import of_options
+from fairbound.cli.options import FeasibilityOptions
+from fairbound.cli.outcome import Outcome, json_file, of_classes_only, of_two_classes, say, stated_bounds
+from fairbound.cli.rows import in_file, read_rows
 from fairbound.estimators.feasibility import feasibility
 from fairbound.report.terminal import grid
 from fairbound.tables import Encoded, TableEncoder
-
-
-@dataclass(frozen=True, kw_only=True)
-class FeasibilityOptions:
-    """fit: the data and the model, with the one bound asked about. out: folder for feasibility.json, or None."""
-
-    fit: FitOptions
-    out: Path | None = field(default=None)
-
-    def __post_init__(self) -> None:
-        if len(self.fit.constraint) != 1:
-            raise OptionError(
-                f"feasibility asks about one bound, got {len(self.fit.constraint)}; state it with --constraint."
-            )
 
 
 def run_feasibility(options: FeasibilityOptions) -> Outcome:
     """Train along the curve, judge on the other half of the rows, print; the exit code is 0."""
     if options.out is not None:
         check_writable(options.out)
-    base = options.fit
-    (bound,) = stated_bounds(base.constraint, base.cross)
-    rows = base.rows(needs_groups=not of_classes_only([bound]), two_classes=of_two_classes([bound]))
+    (bound,) = stated_bounds([options.constraint], options.cross)
+    rows = read_rows(options, needs_groups=not of_classes_only([bound]), two_classes=of_two_classes([bound]))
     say(
         f"{rows.name}: a curve of models under tighter and tighter bounds, each judged on half of {len(rows.target):,} rows"
     )
-    chosen = of_options(base, [bound], rows).get_params(deep=False)
+    chosen = of_options(options, [bound], rows).get_params(deep=False)
     taken = {name: value for name, value in chosen.items() if name not in ("constraint", "certify", "on_insufficient")}
     groups = rows.groups if rows.groups.attributes else None
     try:
-        found = feasibility(bound, rows.X, rows.y, groups, confidence=base.confidence, **taken)
+        found = feasibility(bound, rows.X, rows.y, groups, rows.weight, confidence=options.confidence, **taken)
     except DataError:
         with in_file(rows.name):  # the rows of an error are those of a part; all of them together are the file's
             Encoded.of(TableEncoder(), rows.X)
@@ -65,7 +47,6 @@ def run_feasibility(options: FeasibilityOptions) -> Outcome:
         )
     text += f"\n\n{found['said']}"
     if options.out is not None:
-        data = json.dumps(found, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
-        path = atomic_write_text(options.out / "feasibility.json", data)
+        path = atomic_write_text(options.out / "feasibility.json", json_file(found).decode())
         text += f"\nas data  {path}"
     return Outcome(found, text)

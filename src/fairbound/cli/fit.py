@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from fairbound.base.errors import CertificateWarning, DataError, DataWarning, Op
 from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.locks import locked
+from fairbound.cli.options import FitOptions, TrainOptions
 from fairbound.cli.outcome import (
     Outcome,
     by_class,
@@ -35,74 +35,10 @@ from fairbound.estimators.folder import folder_contents
 from fairbound.estimators.judged_rows import taken
 from fairbound.estimators.saved import parts_of
 from fairbound.fairness.objectives import objective_of
-from fairbound.methods import algorithm as algorithm_named
-from fairbound.models.model import model_of
 from fairbound.report import audit_files, audit_page
-from fairbound.solver.budget import Budget
 from fairbound.tables import Encoded, TableEncoder
 
 TRAINED_ON = "data.txt"
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitOptions:
-    """The options of `fairbound fit`; see `fairbound fit --help`."""
-
-    data: str
-    label: str | None
-    group: str | None
-    constraint: list[str]
-    out: Path
-    model: str = "linear"
-    algorithm: str = "auto"
-    objective: str = "auto"
-    seed: int = 0
-    budget: str | None = None
-    positive: str | None = None
-    test_size: float | None = None
-    batch_size: int = 256
-    keep_sensitive: bool = False
-    drop: str | None = None
-    baseline: bool = True
-    cross: bool = False
-    use_groups_at_prediction: bool = False
-    certify: bool = False
-    on_insufficient: str = "warn"
-    confidence: float = 0.95
-    data_dir: str | None = None
-    chunk_rows: int | None = None
-
-    def __post_init__(self) -> None:
-        """What can be wrong without reading the data is found before it is read."""
-        if self.algorithm != "auto":
-            algorithm_named(self.algorithm)
-        objective_of(self.objective)
-        model_of(self.model, features=1)
-        if self.budget is not None:
-            Budget.of(self.budget)
-        if self.certify and not self.constraint:
-            raise OptionError("--certify needs a bound: state one with --constraint.")
-        if self.certify and self.test_size is not None:
-            raise OptionError("--certify decides itself how many rows are held out; leave --test-size out.")
-        if self.test_size is not None and not 0 < self.test_size < 1:
-            raise OptionError(f"--test-size must be a share of the rows between 0 and 1, got {self.test_size}.")
-        if not 0.5 < self.confidence < 1:
-            raise OptionError(f"--confidence must lie in (0.5, 1), got {self.confidence}.")
-
-    def rows(self, needs_groups: bool = True, two_classes: bool = True) -> InputRows:
-        """The rows these options name; needs_groups and two_classes as in `read_rows`."""
-        return read_rows(
-            self.data,
-            label=self.label,
-            group=self.group,
-            positive=self.positive,
-            keep_sensitive=self.keep_sensitive,
-            drop=self.drop,
-            data_dir=self.data_dir,
-            needs_groups=needs_groups,
-            two_classes=two_classes,
-            chunk_rows=self.chunk_rows,
-        )
 
 
 def fit(options: FitOptions) -> Outcome:
@@ -117,8 +53,8 @@ def fit(options: FitOptions) -> Outcome:
 def _fit(options: FitOptions, bounds: list) -> Outcome:
     minimised = objective_of(options.objective)
     grouped = minimised is not None and "groups" in minimised.needs
-    rows = options.rows(
-        needs_groups=grouped or not of_classes_only(bounds), two_classes=grouped or of_two_classes(bounds)
+    rows = read_rows(
+        options, needs_groups=grouped or not of_classes_only(bounds), two_classes=grouped or of_two_classes(bounds)
     )
     under = " and ".join(b.text for b in bounds) or "no bound"
     if options.certify:
@@ -183,7 +119,7 @@ def train_certified(options: FitOptions, bounds: list, rows: InputRows) -> tuple
         for said_by_the_verdict in (CertificateWarning, DataWarning):
             warnings.simplefilter("ignore", said_by_the_verdict)
         try:
-            classifier.fit(rows.X, rows.y, sensitive_features=rows.groups if rows.groups.attributes else None)
+            classifier.fit(rows.X, rows.y, rows.groups if rows.groups.attributes else None, rows.weight)
         except DataError:
             with in_file(rows.name):  # the rows of an error are those of a part; all of them together are the file's
                 Encoded.of(TableEncoder(), rows.X)
@@ -219,7 +155,7 @@ def _in_training(bounds: list, parts: Parts, classifier: FairClassifier, baselin
     return out
 
 
-def train(options: FitOptions, bounds: list, parts: Parts) -> FairClassifier:
+def train(options: TrainOptions, bounds: list, parts: Parts) -> FairClassifier:
     """The classifier of these options on the training rows; without bounds, the unconstrained one."""
     rows, numbers = parts.rows, parts.split.train
     classifier = of_options(options, bounds, rows)
@@ -229,10 +165,10 @@ def train(options: FitOptions, bounds: list, parts: Parts) -> FairClassifier:
     with warnings.catch_warnings():
         for said_by_reader_warnings in (ConvergenceWarning, DataWarning):
             warnings.simplefilter("ignore", said_by_reader_warnings)
-        return classifier.fit(parts.train, rows.y[numbers], sensitive_features=groups)
+        return classifier.fit(parts.train, rows.y[numbers], groups, rows.weight_of(numbers))
 
 
-def of_options(options: FitOptions, bounds: list, rows: InputRows) -> FairClassifier:
+def of_options(options: TrainOptions, bounds: list, rows: InputRows) -> FairClassifier:
     """The classifier that the options name, not fitted yet."""
     return FairClassifier(
         bounds or None,
@@ -254,7 +190,8 @@ def judged_rows(
     """What `audit` needs of the rows `numbers`: predicted labels where there are more than two classes or `by_class` says so,
     else scores."""
     groups = rows.groups.take(numbers) if rows.groups.attributes else None
-    facts: dict[str, Any] = {"sensitive_features": groups, "classes": rows.classes}
+    weight = rows.weight_of(numbers)
+    facts: dict[str, Any] = {"sensitive_features": groups, "classes": rows.classes, "sample_weight": weight}
     if len(rows.classes) > 2 or by_class:
         return {"scores": classifier.predict(encoded), "y": rows.y[numbers], **facts}
     return {
@@ -266,7 +203,7 @@ def judged_rows(
 
 
 def judge(
-    options: FitOptions, bounds: list, parts: Parts, classifier: FairClassifier, baseline: FairClassifier | None
+    options: TrainOptions, bounds: list, parts: Parts, classifier: FairClassifier, baseline: FairClassifier | None
 ) -> dict[str, Any]:
     """The audit of the classifier on the held-out rows, beside the baseline's."""
     rows, split, encoding = parts.rows, parts.split, parts.held.report

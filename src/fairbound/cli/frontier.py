@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,10 @@ from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.locks import locked
 from fairbound.base.records import versions
 from fairbound.cli.explored import certifiable, explored, knee
-from fairbound.cli.fit import FitOptions, interrupted, judge, judged_rows, train
-from fairbound.cli.outcome import Outcome, say, stated_bounds
-from fairbound.cli.rows import Parts, encoded_parts, split_rows
+from fairbound.cli.fit import interrupted, judge, judged_rows, train
+from fairbound.cli.options import FrontierOptions
+from fairbound.cli.outcome import Outcome, json_file, say, stated_bounds
+from fairbound.cli.rows import Parts, encoded_parts, read_rows, split_rows
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.feasibility import MORE, more_rows
 from fairbound.fairness.notions import Bound
@@ -27,35 +27,14 @@ from fairbound.rows.groups import label_text
 SCHEMA = "fairbound.frontier/1"
 
 
-@dataclass(frozen=True, kw_only=True)
-class FrontierOptions:
-    """notion: a constraint without its bound. bounds: numbers separated by commas. seeds: models per bound."""
-
-    notion: str
-    bounds: str
-    seeds: int
-    fit: FitOptions
-
-    def __post_init__(self) -> None:
-        if self.seeds < 1:
-            raise OptionError(f"--seeds must be at least 1, got {self.seeds}.")
-        if self.notion.strip().startswith(("recall", "error")):
-            raise OptionError(
-                f"a frontier takes notions between groups, got {self.notion!r}; for a class, run `fit` once for each bound."
-            )
-        if any(sign in self.notion for sign in "<>≤≥"):
-            raise OptionError(
-                f"--constraint of a frontier is a notion without its bound, got {self.notion!r}; use --bounds."
-            )
-
-    def stated(self) -> list[Bound]:
-        """One bound for each number, the loosest last."""
-        try:
-            numbers = sorted({float(part) for part in self.bounds.split(",")})
-        except ValueError:
-            raise OptionError(f"--bounds must be numbers separated by commas, got {self.bounds!r}.") from None
-        bounds = [stated_bounds([self.notion.strip()], self.fit.cross, number)[0] for number in numbers]
-        return bounds[::-1] if bounds[0].sense == "at least" else bounds
+def stated_range(options: FrontierOptions) -> list[Bound]:
+    """One bound for each number, the loosest last."""
+    try:
+        numbers = sorted({float(part) for part in options.bounds.split(",")})
+    except ValueError:
+        raise OptionError(f"--bounds must be numbers separated by commas, got {options.bounds!r}.") from None
+    bounds = [stated_bounds([options.constraint.strip()], options.cross, number)[0] for number in numbers]
+    return bounds[::-1] if bounds[0].sense == "at least" else bounds
 
 
 def frontier(options: FrontierOptions) -> Outcome:
@@ -63,25 +42,24 @@ def frontier(options: FrontierOptions) -> Outcome:
 
     Seed s decides split and training as in `fit --seed s`, so that every point can be had again by itself.
     """
-    stated = options.stated()
-    with locked(check_writable(options.fit.out)):
+    stated = stated_range(options)
+    with locked(check_writable(options.out)):
         return _frontier(options, stated)
 
 
 def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
-    base, out = options.fit, options.fit.out
-    rows = base.rows()
+    out, rows = options.out, read_rows(options)
     points: list[dict[str, Any]] = []
     asked = options.seeds * (1 + len(stated))
-    for seed in range(base.seed, base.seed + options.seeds):
+    for seed in range(options.seed, options.seed + options.seeds):
         if _interrupted(points):
             break
-        run = replace(base, seed=seed)
-        split = split_rows(rows, base.test_size, seed)
+        run = replace(options, seed=seed)
+        split = split_rows(rows, options.test_size, seed)
         parts = encoded_parts(rows, split)
         free = train(run, [], parts)
         loosest = stated[-1]
-        apart = Shown(parts, free) if seed == base.seed and len(rows.classes) == 2 else None
+        apart = Shown(parts, free) if seed == options.seed and len(rows.classes) == 2 else None
         points.append(_point(None, seed, judge(run, [loosest], parts, free, None), free, apart, None))
         for bound in stated:
             if _interrupted(points):
@@ -97,22 +75,21 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
         "sensitive": list(rows.groups.attributes),
         "notion": stated[0].statement,
         "sense": stated[0].sense,
-        "confidence": base.confidence,
+        "confidence": options.confidence,
         "split": split.words.replace(f", seed {run.seed}", ", another split for each seed"),
-        "model": base.model,
+        "model": options.model,
         "points": points,
-        "certificates": (made := certifiable([p for p in points if p["seed"] == base.seed], stated[0].sense)),
-        "knee": (bent := knee([p for p in points if p["seed"] == base.seed])),
-        "advice": _advice(made, bent, points, base.seed),
+        "certificates": (made := certifiable([p for p in points if p["seed"] == options.seed], stated[0].sense)),
+        "knee": (bent := knee([p for p in points if p["seed"] == options.seed])),
+        "advice": _advice(made, bent, points, options.seed),
         "complete": not _interrupted(points),
         "summary": _summary(points, stated),
         "library": versions(),
         "seconds": sum(p["seconds"] for p in points),
-        "seed": base.seed,
+        "seed": options.seed,
         "out": str(out),
     }
-    text = json.dumps(result, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
-    files = {"frontier.json": text.encode(), **frontier_chart(result)}
+    files = {"frontier.json": json_file(result), **frontier_chart(result)}
     files["report.html"] = frontier_page(result).encode()
     atomic_write_many(out, files, removed=list(files))
     text = f"{frontier_table(result)}\n\n" + "\n".join(str(out / name) for name in files)
@@ -145,7 +122,9 @@ class Shown:
             labels = tuple(str(label_text(v)) for v in rows.classes)
             alpha = 1 - found["constraints"][0]["confidence"]
             out["more_rows"] = more_rows(
-                Scored(target, (scores > 0).astype(np.int64), labels, scores, groups), bound, alpha
+                Scored(target, (scores > 0).astype(np.int64), labels, scores, groups, rows.weight_of(self.numbers)),
+                bound,
+                alpha,
             )
         return out
 

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from fairbound.base.errors import OptionError
-from fairbound.cli.audit import AuditOptions, run_audit
-from fairbound.cli.compare import CompareOptions, compared
+from fairbound.cli.audit import run_audit
+from fairbound.cli.compare import compared
 from fairbound.cli.outcome import Outcome
+from fairbound.cli.using import AuditOptions, CompareOptions, GateOptions
 
 KEYS = (
     "data", "label", "group", "model", "score", "positive", "threshold", "constraint", "cross", "confidence", "accept", "least",
-    "baseline", "out",
+    "baseline", "weights", "out",
 )  # fmt: skip
 
 
@@ -56,15 +57,17 @@ def check(config: str | Path) -> Gate:
     summary = outcome.summary if "out" in stated else outcome.summary | {"out": None}
     broken, wanting = _verdicts(summary, accept)
     broken += _too_low(summary, stated.get("least", {}))
+    if "baseline" in stated and "weights" in stated:
+        raise OptionError("two models are compared without weights; leave baseline or weights out of the gate.")
     if "baseline" in stated:
         broken += _worse(stated, config.parent)
     code = 1 if broken else 3 if wanting else 0
     return Gate(not broken and not wanting, code, (*broken, *wanting), summary)
 
 
-def run_gate(config: Path) -> Outcome:
+def run_gate(options: GateOptions) -> Outcome:
     """The gate as a command."""
-    found = check(config)
+    found = check(config := options.config)
     said = "the gate is passed" if found.passed else "the gate is closed"
     text = "\n".join([f"{config}: {said}", *(f"- {reason}" for reason in found.reasons)])
     summary = {"passed": found.passed, "reasons": list(found.reasons), "audit": found.summary}
@@ -90,6 +93,7 @@ def _options(stated: dict[str, Any], folder: Path, spare: Path) -> AuditOptions:
         positive=None if "positive" not in stated else str(stated["positive"]),
         threshold=stated.get("threshold"),
         constraint=_texts(stated.get("constraint", [])),
+        weights=stated.get("weights"),
         cross=bool(stated.get("cross", False)),
         confidence=float(stated.get("confidence", 0.95)),
     )

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from pathlib import Path
-
 from fairbound.base.errors import OptionError
 from fairbound.base.files import atomic_write_many, check_writable
-from fairbound.cli.outcome import Outcome
-from fairbound.cli.rows import listed, number_column, one_column
+from fairbound.cli.outcome import Outcome, json_file
+from fairbound.cli.rows import listed, numbers_of, one_column, weights_of
+from fairbound.cli.using import IntervalOptions
 from fairbound.fairness.suggesting import suggest_interval
 from fairbound.report import interval_files
 from fairbound.report.terminal import grid
 from fairbound.tables import read_table
 
 SHOWN = 8
-
-
-@dataclass(frozen=True, kw_only=True)
-class IntervalOptions:
-    """The options of `fairbound interval`; see `fairbound interval --help`."""
-
-    data: str
-    score: str
-    group: str
-    positive_rate: float | None = None
-    threshold: float | None = None
-    out: Path | None = None
 
 
 def run_interval(options: IntervalOptions) -> Outcome:
@@ -41,10 +26,11 @@ def run_interval(options: IntervalOptions) -> Outcome:
     if not attributes:
         raise OptionError("--group names the columns whose groups are compared.")
     found = suggest_interval(
-        number_column(frame, column),
+        numbers_of(frame[column], column),
         {a: frame[a] for a in attributes},
         positive_rate=options.positive_rate,
         threshold=options.threshold,
+        sample_weight=weights_of(frame, options.weights, options.data),
     )
     title = (
         f"Intervals that hold the rate of positive decisions, {found['positive_rate']:.4g}, on {found['rows']:,} rows"
@@ -54,7 +40,6 @@ def run_interval(options: IntervalOptions) -> Outcome:
     text += f"\nbound  {found['text']} <= ..."
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
-        data = json.dumps(found, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
-        atomic_write_many(options.out, {"interval.json": data.encode(), **interval_files(found)})
+        atomic_write_many(options.out, {"interval.json": json_file(found), **interval_files(found)})
         text += f"\npicture  {options.out / 'interval.png'}\nas data  {options.out / 'interval.json'}"
     return Outcome(found, text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,42 +11,18 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.cli.audit import saved_bounds
 from fairbound.cli.outcome import Outcome, of_two_classes, stated_bounds, verdict_summary, verdict_text
-from fairbound.cli.rows import file_checksum, listed, one_column
+from fairbound.cli.rows import file_checksum, listed, numbers_of, one_column
+from fairbound.cli.using import MonitorOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.monitoring import Monitor
 from fairbound.report import write_audit
 from fairbound.rows.groups import Groups, label_text, texts_of
 from fairbound.rows.labels import binary_labels, class_labels
-from fairbound.rows.scores import DECISIONS, as_logits
+from fairbound.rows.scores import DECISIONS, as_logits, usual_threshold
 from fairbound.tables import read_table
 
 STATE = "monitor.json"
 CONFIDENCE = 0.95
-
-
-@dataclass(frozen=True, kw_only=True)
-class MonitorOptions:
-    """The options of `fairbound monitor`; see `fairbound monitor --help`."""
-
-    state: Path
-    data: str | None = None
-    label: str | None = None
-    group: str | None = None
-    score: str | None = None
-    model: Path | None = None
-    positive: str | None = None
-    threshold: float | None = None
-    constraint: list[str]
-    cross: bool = False
-    confidence: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.data is not None and (self.score is None) == (self.model is None):
-            raise OptionError(
-                "give either --score COL (a column of decisions or scores) or --model DIR (a saved model)."
-            )
-        if self.model is not None and self.threshold is not None:
-            raise OptionError("--threshold belongs to --score; a saved model decides by itself.")
 
 
 def run_monitor(options: MonitorOptions) -> Outcome:
@@ -105,7 +80,7 @@ def _added(options: MonitorOptions, data: str, monitor: Monitor | None) -> tuple
         monitor = _begun(options, frame[label], given, classifier)
     else:
         _check_columns(source, attributes, monitor)
-    monitor.update(frame[label], _predicted(given, monitor), groups)
+    monitor.update(frame[label], _predicted(given, options.score, monitor), groups)
     monitor.columns = source
     monitor.files.append({"name": Path(data).name, "sha256": checksum, "rows": len(frame)})
     return monitor, left_out
@@ -125,8 +100,8 @@ def _begun(options: MonitorOptions, label: Any, given: Any, classifier: FairClas
     else:
         classes, threshold = binary_labels(label, options.positive)[1], options.threshold
         if threshold is None and not set(texts_of(given)) <= {str(label_text(v)) for v in classes}:
-            words = as_logits(_numbers(given))[1]
-            threshold = None if words == DECISIONS else 0.5 if "probabilities" in words else 0.0
+            scores = numbers_of(given, str(options.score))
+            threshold = None if as_logits(scores)[1] == DECISIONS else usual_threshold(scores)
     confidence = CONFIDENCE if options.confidence is None else options.confidence
     return Monitor(bounds, confidence, classes=classes, threshold=threshold)
 
@@ -183,20 +158,13 @@ def _is_label(text: str, label: str) -> bool:
     return text == label or text.removesuffix(".0") == label
 
 
-def _predicted(given: Any, monitor: Monitor) -> Any:
-    """Decisions as the monitor takes them: scores where it has a threshold, else labels."""
+def _predicted(given: Any, column: str | None, monitor: Monitor) -> Any:
+    """Decisions as the monitor takes them: scores where it has a threshold, else labels. column: of scores."""
     if monitor.threshold is not None:
-        return _numbers(given)
+        return numbers_of(given, str(column))
     if set(texts_of(given)) <= set(monitor.classes):
         return given
-    logits, words = as_logits(_numbers(given))
+    logits, words = as_logits(numbers_of(given, str(column)))
     if words != DECISIONS:
         raise DataError("the score column holds scores, but that of the first file held decisions; give decisions.")
     return np.array(monitor.classes, dtype=object)[(logits > 0).astype(int)]
-
-
-def _numbers(column: Any) -> np.ndarray:
-    try:
-        return np.asarray(column, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"the score column holds values that are no numbers ({error}).") from None

@@ -1,11 +1,18 @@
-"""The options that several commands share, as the command line declares them."""
+"""What each command may be given: every option once, with its default and the checks that need no data.
+
+The fields of a dataclass here are a command's options, its docstring is the command's help, and `add` makes the command of it."""
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, get_type_hints
+
+from fairbound.base.errors import OptionError
 
 try:
     import typer
@@ -23,11 +30,31 @@ def argument(help: str) -> Any:
     return None if typer is None else typer.Argument(help=help)
 
 
-def finish(as_json: bool, run: Callable[[], Any]) -> int:
-    """Run a command, print its outcome (as one JSON object, or for people), and return its exit code."""
-    outcome = run()
-    print(json.dumps(outcome.summary, ensure_ascii=False, allow_nan=False) if as_json else outcome.text)
-    return outcome.exit_code
+def add(app: Any, command: str, options: type) -> None:
+    """Add a command to a typer application. options: one of the dataclasses below, or of `fairbound.cli.using`. Its `run`, "module:function"
+    below `fairbound.cli`, is imported when the command is called; it takes the options and returns an `Outcome`."""
+
+    def call(*, as_json: bool, debug: bool, **given: Any) -> int:
+        asked = options(**given)
+        module, name = asked.run.split(":")
+        outcome = getattr(import_module(f"fairbound.cli.{module}"), name)(asked)
+        print(json.dumps(outcome.summary, ensure_ascii=False, allow_nan=False) if as_json else outcome.text)
+        return int(outcome.exit_code)
+
+    hints = get_type_hints(options, include_extras=True)
+    taken = [(f.name, hints[f.name], _default(f)) for f in fields(options)]
+    taken += [("as_json", Json, False), ("debug", Debug, False)]
+    call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=d) for name, hint, d in taken]
+    )
+    call.__annotations__ = {name: hint for name, hint, _ in taken}
+    app.command(command, help=inspect.getdoc(options))(call)
+
+
+def _default(f: Any) -> Any:
+    if f.default_factory is not MISSING:
+        return f.default_factory()
+    return inspect.Parameter.empty if f.default is MISSING else f.default
 
 
 REPEATED = ("--constraint",)
@@ -44,29 +71,40 @@ def given_twice(arguments: Sequence[str]) -> str | None:
     return next((name for name in names if names.count(name) > 1 and name not in may), None)
 
 
+# -- options that several commands share -------------------------------------------------------------------------------
+
 Json = Annotated[bool, option("--json", help="Print one JSON object and nothing else on standard output.")]
 Debug = Annotated[bool, option("--debug", help="Show where in the program an error arose.")]
 Out = Annotated[Path, option("--out", help="Folder to write; made where missing.")]
+OutIfAny = Annotated[Path | None, option("--out", help="Folder for the result as data and its page; none by default.")]
 DataDir = Annotated[str | None, option("--data-dir", help="Folder of data files; FAIRBOUND_DATA by default.")]
 Data = Annotated[str, option("--data", help="A CSV or Parquet file, or the name of a data set.")]
+File = Annotated[str, option("--data", help="A CSV or Parquet file.")]
+HeldOut = Annotated[str, option("--data", help="A CSV or Parquet file of rows not used in training.")]
 Label = Annotated[
     str | None, option("--label", help="Column to predict; two values, or more where only classes are bounded.")
 ]
+TrueLabel = Annotated[str, option("--label", help="Column of true outcomes.")]
 Group = Annotated[str | None, option("--group", help="Sensitive columns, separated by commas.")]
 Positive = Annotated[
     str | None, option("--positive", help="The label's value that counts as positive; the greater one by default.")
 ]
 Constraints = Annotated[
-    list[str] | None,
+    list[str],
     option(
         "--constraint", help="A bound, 'demographic_parity <= 0.02' or 'recall of class b >= 0.9'; may be repeated."
     ),
 ]
+OneConstraint = Annotated[str, option("--constraint", help="The bound asked about: 'demographic_parity <= 0.05'.")]
 Qid = Annotated[
     str | None,
     option(
         "--qid", help="Column of the query: rows are documents to rank, the label is their relevance (docs/ranking.md)."
     ),
+]
+Weights = Annotated[
+    str | None,
+    option("--weights", help="Column of row weights, such as a survey's; survey for those of a named data set."),
 ]
 Cross = Annotated[bool, option("--cross", help="Compare combinations of the sensitive columns (race x sex).")]
 Certify = Annotated[
@@ -77,6 +115,14 @@ OnInsufficient = Annotated[
 ]
 Confidence = Annotated[float, option("--confidence", help="Of all verdicts together, between 0.5 and 1.")]
 Model = Annotated[str, option("--model", help="linear, or mlp:64,32 for layers of 64 and 32 units.")]
+SavedModel = Annotated[Path | None, option("--model", help="Folder of a saved model, such as OUT/model of fit.")]
+Score = Annotated[
+    str | None, option("--score", help="Column of decisions (0/1), probabilities, real scores or predicted labels.")
+]
+RealScore = Annotated[str, option("--score", help="Column of probabilities or real scores.")]
+Threshold = Annotated[
+    float | None, option("--threshold", help="Positive where the score is above it; 0.5 or 0 by default.")
+]
 Algorithm = Annotated[str, option("--algorithm", help="auto, or a method such as alm or ssl_alm.")]
 Objective = Annotated[
     str,
@@ -91,8 +137,7 @@ BudgetText = Annotated[
     str | None, option("--budget", help="'30s', '5000 steps' or '10 epochs'; by the rows if absent.")
 ]
 TestSize = Annotated[
-    float | None,
-    option("--test-size", help="Share of rows held out; the published split or 0.25 by default."),
+    float | None, option("--test-size", help="Share of rows held out; the published split or 0.25 by default.")
 ]
 BatchSize = Annotated[int, option("--batch-size", help="Rows per training step.", min=1)]
 KeepSensitive = Annotated[
@@ -102,3 +147,229 @@ ChunkRows = Annotated[
     int | None, option("--chunk-rows", help="Read the file this many rows at a time, to bound memory.", min=1)
 ]
 Drop = Annotated[str | None, option("--drop", help="Columns that are no features, separated by commas.")]
+ByGroup = Annotated[
+    bool,
+    option(
+        "--use-groups-at-prediction",
+        help="Give every group the threshold that meets the bounds; decisions then need the group.",
+    ),
+]
+
+
+# -- commands that train -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowOptions:
+    """Which rows to read, and how."""
+
+    data: Data
+    label: Label = None
+    group: Group = None
+    positive: Positive = None
+    drop: Drop = None
+    keep_sensitive: KeepSensitive = False
+    weights: Weights = None
+    data_dir: DataDir = None
+    chunk_rows: ChunkRows = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(RowOptions):
+    """How to train on them."""
+
+    model: Model = "linear"
+    algorithm: Algorithm = "auto"
+    objective: Objective = "auto"
+    seed: Seed = 0
+    budget: BudgetText = None
+    batch_size: BatchSize = 256
+    cross: Cross = False
+    use_groups_at_prediction: ByGroup = False
+    confidence: Confidence = 0.95
+
+    def __post_init__(self) -> None:
+        """What can be wrong without reading the data is found before it is read."""
+        from fairbound.fairness.objectives import objective_of
+        from fairbound.methods import algorithm as algorithm_named
+
+        if self.algorithm != "auto":
+            algorithm_named(self.algorithm)
+        objective_of(self.objective)
+        _check_training(self)
+
+
+def _check_training(asked: Any) -> None:
+    """Raises: OptionError for a model, a budget, a share or a confidence that is none."""
+    from fairbound.models.model import model_of
+    from fairbound.solver.budget import Budget
+
+    model_of(asked.model, features=1)
+    if asked.budget is not None:
+        Budget.of(asked.budget)
+    check_share(getattr(asked, "test_size", None))
+    if getattr(asked, "certify", False) and asked.test_size is not None:
+        raise OptionError("--certify decides itself how many rows are held out; leave --test-size out.")
+    if not 0.5 < asked.confidence < 1:
+        raise OptionError(f"--confidence must lie in (0.5, 1), got {asked.confidence}.")
+
+
+def check_share(share: float | None) -> None:
+    if share is not None and not 0 < share < 1:
+        raise OptionError(f"--test-size must be a share of the rows between 0 and 1, got {share}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(TrainOptions):
+    """Train a model under fairness bounds and judge it on rows it has not seen."""
+
+    out: Out
+    constraint: Constraints = field(default_factory=list)
+    qid: Qid = None
+    estimator: Annotated[
+        str | None,
+        option(
+            "--estimator",
+            help="A scikit-learn classifier that takes sample weights, such as 'sklearn.tree.DecisionTreeClassifier(max_depth=5)', "
+            "to fit in place of --model; no model is saved then.",
+        ),
+    ] = None
+    test_size: TestSize = None
+    baseline: Annotated[
+        bool, option("--baseline/--no-baseline", help="Train an unconstrained model too, for comparison.")
+    ] = True
+    certify: Certify = False
+    on_insufficient: OnInsufficient = "warn"
+
+    @property
+    def run(self) -> str:
+        """What trains."""
+        if self.estimator is not None:
+            return "reduce:fit_reduction"
+        return "fit:fit" if self.qid is None else "rank:fit_ranking"
+
+    def refuse(self, what: str, option: str, *names: str) -> None:
+        """Raises: OptionError for one of these options that differs from its default, which `what`, asked for by `option`, has not."""
+        odd = [name for name in names if getattr(self, name) != getattr(type(self), name)]
+        if odd:
+            raise OptionError(f"--{odd[0].replace('_', '-')} is not for {what}; leave it out, or leave {option} out.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.certify and not self.constraint:
+            raise OptionError("--certify needs a bound: state one with --constraint.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontierOptions(TrainOptions):
+    """Train under a range of bounds and draw what each costs in accuracy."""
+
+    run: ClassVar[str] = "frontier:frontier"
+    out: Out
+    constraint: Annotated[str, option("--constraint", help="A notion without its bound: demographic_parity.")]
+    bounds: Annotated[str, option("--bounds", help="Bounds to train under, separated by commas.")] = (
+        "0.01,0.02,0.05,0.1"
+    )
+    seeds: Annotated[int, option("--seeds", help="Models per bound, with seeds SEED, SEED+1, ...", min=1)] = 3
+    test_size: TestSize = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.constraint.strip().startswith(("recall", "error")):
+            raise OptionError(
+                f"a frontier takes notions between groups, got {self.constraint!r}; for a class, run `fit` once for each bound."
+            )
+        if any(sign in self.constraint for sign in "<>≤≥"):
+            raise OptionError(
+                f"--constraint of a frontier is a notion without its bound, got {self.constraint!r}; use --bounds."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeasibilityOptions(TrainOptions):
+    """Before a long run: what a bound costs, the smallest value that can be reached, and what more rows of which group would buy."""
+
+    run: ClassVar[str] = "feasibility:run_feasibility"
+    constraint: OneConstraint
+    out: OutIfAny = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressOptions:
+    """Predict a number under bounds between groups, and judge the model on rows it has not seen."""
+
+    run: ClassVar[str] = "regress:regress"
+    data: File
+    label: Annotated[str, option("--label", help="Column of numbers to predict.")]
+    out: Out
+    group: Group = None
+    constraint: Annotated[
+        list[str],
+        option(
+            "--constraint", help="'residual_gap <= 0.1', 'group_squared_error <= 0.5' or 'prediction_parity <= 0.05'."
+        ),
+    ] = field(default_factory=list)
+    model: Model = "linear"
+    seed: Seed = 0
+    budget: BudgetText = None
+    test_size: TestSize = None
+    drop: Drop = None
+    keep_sensitive: KeepSensitive = False
+    weights: Weights = None
+    cross: Cross = False
+    certify: Certify = False
+    on_insufficient: OnInsufficient = "warn"
+    confidence: Confidence = 0.95
+
+    def __post_init__(self) -> None:
+        _check_training(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions(RowOptions):
+    """Learn a linear score of largest AUC under one bound on areas, chunk by chunk, and judge it on rows held out."""
+
+    run: ClassVar[str] = "areas:run_stream"
+    out: Out
+    constraint: Constraints = field(default_factory=list)
+    solver: Annotated[
+        str, option("--solver", help="exact, from means and covariances; rows, a step of mirror descent a row.")
+    ] = "exact"
+    kappa: Annotated[
+        float | None, option("--kappa", help="Bound on the surrogate; chosen by the true areas of a sample by default.")
+    ] = None
+    sample: Annotated[int, option("--sample", help="Rows of that sample.", min=1)] = 10_000
+    seed: Seed = 0
+    test_size: TestSize = None
+    confidence: Confidence = 0.95
+
+    def __post_init__(self) -> None:
+        check_share(self.test_size)
+        if self.solver == "rows" and self.kappa is None:
+            raise OptionError("--solver rows needs --kappa, the bound on the surrogate: try 0.2.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproduceOptions:
+    """Run a paper's experiments, or finish them where they stopped, and draw tables, figures and a page."""
+
+    run: ClassVar[str] = "reproduce:reproduce"
+    study: Annotated[
+        str,
+        argument("auc-fairness, deep-benchmark, level-set, partial-fairness, plada, which-method, or a TOML file."),
+    ]
+    out: Out
+    quick: Annotated[bool, option("--quick", help="The study's short form: minutes on two cores.")] = False
+    only: Annotated[str | None, option("--only", help="Items of the study, separated by commas.")] = None
+    tune: Annotated[bool, option("--tune", help="Also tune every method on validation rows, with equal budgets.")] = (
+        False
+    )
+    seeds: Annotated[int | None, option("--seeds", help="Runs of every method; the study's own by default.", min=1)] = (
+        None
+    )
+    budget: Annotated[str | None, option("--budget", help="Of every run, such as 30s; the study's own by default.")] = (
+        None
+    )
+    jobs: Annotated[int, option("--jobs", help="Runs at once, each in its own process and thread.", min=1)] = 1
+    backend: Annotated[str, option("--backend", help="loky, threading, ray or dask.")] = "loky"
+    data_dir: DataDir = None

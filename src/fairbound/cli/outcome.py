@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairbound.base.errors import OptionError
+from fairbound.base.locks import locked
 from fairbound.base.verdicts import EXIT_CODES
 from fairbound.fairness.notions import Bound, constraint
-from fairbound.report import table
+from fairbound.report import table, write_audit
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,25 @@ def verdict_text(audit: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def written_audit(
+    found: dict[str, Any],
+    out: Path,
+    seconds: float | None = None,
+    seed: int | None = None,
+    files: Mapping[str, bytes] | None = None,
+    **also: Path,
+) -> Outcome:
+    """Write an audit to its folder, together with `files` by name; what the command says of it. also: what was written before, by
+    what it is."""
+    with locked(out):
+        write_audit(found, out, files)
+    places = {"report": out / "report.html", "report as data": out / "audit.json", **also}
+    places |= {Path(name).stem: out / name for name in files or ()}
+    written = "\n".join(f"{what:<14}  {place}" for what, place in places.items())
+    summary = verdict_summary(found, seconds=seconds, seed=seed, out=out)
+    return Outcome(summary, f"{verdict_text(found)}\n\n{written}", found["exit_code"])
+
+
 def of_classes_only(bounds: Sequence[Bound]) -> bool:
     """Whether bounds are stated and none of them compares groups."""
     return bool(bounds) and all("groups" not in b.needs for b in bounds)
@@ -102,6 +122,11 @@ def stated_bounds(texts: list[str], cross: bool = False, bound: float | None = N
     if twice:
         raise OptionError(f"the constraint {min(twice)!r} is stated twice; state it once.")
     return bounds
+
+
+def json_file(found: dict[str, Any]) -> bytes:
+    """What a command found, as the content of a file."""
+    return (json.dumps(found, ensure_ascii=False, allow_nan=False, indent=2) + "\n").encode()
 
 
 def json_lines(records: list[dict[str, Any]]) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,29 +10,16 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import atomic_write_text
 from fairbound.cli.outcome import Outcome
 from fairbound.cli.rows import file_columns, in_lines, is_file, listed, pandas_part
+from fairbound.cli.using import PredictOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import load_folder
 from fairbound.estimators.ranker import FairRanker
 from fairbound.estimators.regressor import FairRegressor
+from fairbound.estimators.saved import kind_of
 from fairbound.tables import Chunks
 from fairbound.tables.chunks import ROWS
 
-DOORS: dict[str | None, Any] = {None: FairClassifier, "regression": FairRegressor, "ranking": FairRanker}
-
-
-@dataclass(frozen=True, kw_only=True)
-class PredictOptions:
-    """data: a CSV or Parquet file, read in parts. model: folder of a saved model. out: the CSV file to write. keep: columns of the
-    data that are copied into it, separated by commas, such as an identifier."""
-
-    data: str
-    model: Path
-    out: Path
-    keep: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.out.is_dir():
-            raise OptionError(f"--out names the file to write, and {self.out} is a folder.")
+MODELS: dict[str, Any] = {kind.__name__: kind for kind in (FairClassifier, FairRegressor, FairRanker)}
 
 
 def run_predict(options: PredictOptions) -> Outcome:
@@ -44,10 +29,8 @@ def run_predict(options: PredictOptions) -> Outcome:
 
     if not is_file(options.data):
         raise OptionError(f"--data of predict is a CSV or Parquet file, and {options.data!r} is none.")
-    task = load_folder(str(options.model)).manifest.get("task")
-    if task not in DOORS:
-        raise OptionError(f"the model in {options.model} is for {task!r}, of which this version knows nothing.")
-    model = DOORS[task].load(options.model)
+    folder = load_folder(options.model)
+    model = MODELS[kind_of(folder)].load(folder)
     kept = listed(options.keep, file_columns(options.data), "--keep")
     parts, first = [], 0
     for part in Chunks.read(options.data, rows=ROWS):
@@ -65,7 +48,7 @@ def run_predict(options: PredictOptions) -> Outcome:
     path = atomic_write_text(options.out, table.to_csv(index=False))
     summary: dict[str, Any] = {"rows": len(table), "columns": list(table.columns), "out": str(path)}
     text = f"{len(table):,} rows: {', '.join(table.columns)}\n"
-    if "prediction" in table and task is None:
+    if "prediction" in table and isinstance(model, FairClassifier):
         counts = table["prediction"].value_counts(sort=False).sort_index()
         summary["predicted"] = {str(label): int(count) for label, count in counts.items()}
         text += "".join(f"  {label}: {count:,} ({count / len(table):.1%})\n" for label, count in counts.items())

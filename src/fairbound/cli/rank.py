@@ -17,8 +17,9 @@ from fairbound.base.errors import CertificateWarning, DataError, OptionError
 from fairbound.base.files import atomic_write_text, check_writable
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.seeds import seed_for
-from fairbound.cli.audit import AuditOptions
-from fairbound.cli.fit import TRAINED_ON, FitOptions
+from fairbound.cli.audit import model_facts
+from fairbound.cli.fit import TRAINED_ON
+from fairbound.cli.options import FitOptions
 from fairbound.cli.outcome import (
     Outcome,
     json_lines,
@@ -28,8 +29,10 @@ from fairbound.cli.outcome import (
     take_certificate,
     verdict_summary,
     verdict_text,
+    written_audit,
 )
-from fairbound.cli.rows import TEST_SHARE, file_checksum, is_file, listed, one_column
+from fairbound.cli.rows import TEST_SHARE, file_checksum, groups_in, is_file, listed, numbers_of, one_column
+from fairbound.cli.using import AuditOptions
 from fairbound.estimators.ranker import FairRanker
 from fairbound.fairness.rankings.documents import read_relevance
 from fairbound.fairness.rankings.problem import checked_bounds
@@ -39,7 +42,7 @@ from fairbound.rows.queries import split_by_query
 from fairbound.rows.reading import take_rows
 from fairbound.tables import read_table
 
-NOT_FOR_RANKINGS = ("objective", "positive", "use_groups_at_prediction", "chunk_rows")
+NOT_FOR_RANKINGS = ("objective", "positive", "use_groups_at_prediction", "chunk_rows", "weights")
 
 
 class RankedRows(NamedTuple):
@@ -57,15 +60,12 @@ class RankedRows(NamedTuple):
     words: str
 
 
-def fit_ranking(options: FitOptions, qid: str) -> Outcome:
+def fit_ranking(options: FitOptions) -> Outcome:
     """Train a ranker, judge it on queries held out, and write model and report; exit codes as of `fit`."""
-    usual = FitOptions(data="", label=None, group=None, constraint=[], out=Path())
-    odd = [name for name in NOT_FOR_RANKINGS if getattr(options, name, None) != getattr(usual, name, None)]
-    if odd:
-        raise OptionError(f"--{odd[0].replace('_', '-')} is not for rankings; leave it out, or leave --qid out.")
+    options.refuse("rankings", "--qid", *NOT_FOR_RANKINGS)
     bounds = checked_bounds(stated_bounds(options.constraint, options.cross))
     check_writable(options.out)
-    rows = _rows(options, qid, bool(bounds))
+    rows = _rows(options, bool(bounds))
     under = " and ".join(b.text for b in bounds) or "no bound"
     held = "a part certifies" if options.certify else f"{len(rows.test):,} are held out"
     say(f"{rows.name}: training on {len(rows.train):,} documents under {under}; {held}.")
@@ -98,56 +98,48 @@ def fit_ranking(options: FitOptions, qid: str) -> Outcome:
     return Outcome(summary, "\n".join(lines), INTERRUPTED if stopped else found["exit_code"])
 
 
-def audit_ranking(options: AuditOptions, qid: str) -> Outcome:
+def audit_ranking(options: AuditOptions) -> Outcome:
     """Judge a column of scores or a saved ranker on all queries of a file, taken as held out."""
-    if options.threshold is not None or options.positive is not None or options.chunk_rows is not None:
-        raise OptionError("--threshold, --positive and --chunk-rows are not for rankings.")
+    if any(getattr(options, name) is not None for name in ("threshold", "positive", "chunk_rows", "weights")):
+        raise OptionError("--threshold, --positive, --weights and --chunk-rows are not for rankings.")
     check_writable(options.out)
     frame = read_table(options.data)
     columns = list(frame.columns)
-    label, query = one_column(options.label, columns, "--label"), one_column(qid, columns, "--qid")
+    label, query = one_column(options.label, columns, "--label"), one_column(options.qid, columns, "--qid")
     attributes = listed(options.group, columns, "--group")
     ranker = None if options.model is None else FairRanker.load(options.model)
     texts: Any = options.constraint or (() if ranker is None else ranker.constraint or ())
     bounds = stated_bounds([texts] if isinstance(texts, str) else list(texts), options.cross)
     if ranker is None:
-        scores = np.asarray(frame[one_column(options.score, columns, "--score")], dtype=np.float64)
+        column = one_column(options.score, columns, "--score")
+        scores = numbers_of(frame[column], column)
     else:
         assert ranker.encoder_ is not None
         lacking = [c for c in ranker.encoder_.columns if c not in columns]
         if lacking:
             raise DataError(f"{options.data} lacks the column {lacking[0]!r}, which the ranker was trained on.")
         scores = ranker.predict(frame[list(ranker.encoder_.columns)])
-    facts = {} if ranker is None else ranker.fit_report_
-    model: dict[str, Any] = {"kind": "scores", "description": f"the column {options.score} of the file"}
-    if ranker is not None:
-        keys = ("algorithm", "seed", "budget", "seconds", "steps")
-        model = {"kind": facts["model"]["kind"], "description": f"saved in {Path(str(options.model)).name}"}
-        model |= {key: facts[key] for key in keys}
     found = audit(
         scores,
         _relevance(frame[label], options.data, label),
-        {a: frame[a] for a in attributes} or None,
+        groups_in(frame, attributes),
         bounds,
         qid=frame[query],
         confidence=options.confidence,
         title=f"{label}: {Path(options.data).name}",
         data={"name": Path(options.data).name, "checksum": file_checksum(options.data), "label": label,
               "split": "all queries of the file, taken as held out"},
-        model=model,
+        model=model_facts(ranker, options),
     )  # fmt: skip
-    write_audit(found, options.out)
-    written = f"report          {options.out / 'report.html'}\nreport as data  {options.out / 'audit.json'}"
-    summary = verdict_summary(found, seconds=None, seed=None, out=options.out)
-    return Outcome(summary, f"{verdict_text(found)}\n\n{written}", found["exit_code"])
+    return written_audit(found, options.out)
 
 
-def _rows(options: FitOptions, qid: str, needs_groups: bool) -> RankedRows:
+def _rows(options: FitOptions, needs_groups: bool) -> RankedRows:
     """The documents of a file or of a named data set, split by query."""
     if is_file(options.data):
         frame = read_table(options.data)
         columns = list(frame.columns)
-        label, query = one_column(options.label, columns, "--label"), one_column(qid, columns, "--qid")
+        label, query = one_column(options.label, columns, "--label"), one_column(options.qid, columns, "--qid")
         attributes, dropped = listed(options.group, columns, "--group"), listed(options.drop, columns, "--drop")
         if needs_groups and not attributes:
             one_column(None, columns, "--group")
@@ -155,7 +147,7 @@ def _rows(options: FitOptions, qid: str, needs_groups: bool) -> RankedRows:
         features = [column for column in columns if column not in away]
         if not features:
             raise OptionError(f"{options.data}: no column is left to learn from.")
-        groups = Groups.of({a: frame[a] for a in attributes}) if attributes else None
+        groups = groups_in(frame, attributes)
         relevance, of_rows = _relevance(frame[label], options.data, label), frame[query]
         made = RankedRows(
             Path(options.data).name, frame[features], relevance, of_rows, groups, label, file_checksum(options.data),

@@ -4,7 +4,6 @@ And the audit of a column of predicted numbers."""
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,54 +12,27 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
 from fairbound.audits.classes import compared_model
-from fairbound.base.errors import CertificateWarning, DataError, OptionError
+from fairbound.base.errors import CertificateWarning, OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.seeds import seed_for
-from fairbound.cli.outcome import (
-    Outcome,
-    say,
-    shows_progress,
-    stated_bounds,
-    take_certificate,
-    verdict_summary,
-    verdict_text,
+from fairbound.cli.options import RegressOptions
+from fairbound.cli.outcome import Outcome, say, shows_progress, stated_bounds, take_certificate, written_audit
+from fairbound.cli.rows import (
+    TEST_SHARE,
+    file_checksum,
+    groups_in,
+    in_file,
+    listed,
+    numbers_of,
+    one_column,
+    weights_of,
 )
-from fairbound.cli.rows import TEST_SHARE, file_checksum, in_file, listed, one_column
+from fairbound.cli.using import AuditOptions
+from fairbound.estimators.folder import Folder
 from fairbound.estimators.regressor import FairRegressor
-from fairbound.report import write_audit
 from fairbound.rows.groups import Groups
 from fairbound.rows.split import stratified_split
-from fairbound.solver.budget import Budget
 from fairbound.tables import read_table
-
-
-@dataclass(frozen=True, kw_only=True)
-class RegressOptions:
-    """The options of `fairbound regress`; see `fairbound regress --help`."""
-
-    data: str
-    label: str
-    group: str | None
-    constraint: list[str]
-    out: Path
-    model: str = "linear"
-    seed: int = 0
-    budget: str | None = None
-    test_size: float | None = None
-    drop: str | None = None
-    keep_sensitive: bool = False
-    cross: bool = False
-    certify: bool = False
-    on_insufficient: str = "warn"
-    confidence: float = 0.95
-
-    def __post_init__(self) -> None:
-        if self.certify and self.test_size is not None:
-            raise OptionError("--certify decides itself how many rows are held out; leave --test-size out.")
-        if self.budget is not None:
-            Budget.of(self.budget)
-        if self.test_size is not None and not 0 < self.test_size < 1:
-            raise OptionError(f"--test-size must be a share of the rows between 0 and 1, got {self.test_size}.")
 
 
 def regress(options: RegressOptions) -> Outcome:
@@ -74,15 +46,21 @@ def regress(options: RegressOptions) -> Outcome:
         one_column(None, columns, "--group")
     if not bounds:
         raise OptionError("state a bound with --constraint, as in 'residual_gap <= 0.1'.")
-    away = {label, *listed(options.drop, columns, "--drop"), *(() if options.keep_sensitive else attributes)}
+    weight = weights_of(frame, options.weights, options.data)
+    away = {
+        label,
+        options.weights,
+        *listed(options.drop, columns, "--drop"),
+        *(() if options.keep_sensitive else attributes),
+    }
     features = [c for c in columns if c not in away]
     if not features:
         raise OptionError(
             f"{options.data}: no column is left to learn from after the label, groups and dropped columns."
         )
-    y, groups = numbers_of(frame, label), Groups.of({a: frame[a] for a in attributes})
+    y, groups = numbers_of(frame[label], label), Groups.of(frame[attributes])
     X = frame[features]
-    trained = (_certified if options.certify else _trained)(options, bounds, X, y, groups)
+    trained = (_certified if options.certify else _trained)(options, bounds, X, y, groups, weight)
     model, held, facts = trained.model, trained.held, trained.model.fit_report_
     with in_file(options.data, held):
         predicted, free = (one.predict(X.iloc[held]) for one in (model, trained.free))
@@ -92,6 +70,7 @@ def regress(options: RegressOptions) -> Outcome:
         groups.take(held),
         list(model.constraints_),
         confidence=options.confidence,
+        sample_weight=None if weight is None else weight[held],
         compare={"unconstrained": free},
         **_file_facts(options.data, label, f"{trained.words}, seed {options.seed}", len(y) - len(held)),
         model={
@@ -106,7 +85,7 @@ def regress(options: RegressOptions) -> Outcome:
     found["comparison"].insert(0, own)
     take_certificate(found, facts)
     model.save(options.out / "model")
-    return _written(found, options.out, facts["seconds"], options.seed, options.out / "model")
+    return written_audit(found, options.out, facts["seconds"], options.seed, model=options.out / "model")
 
 
 class Trained(NamedTuple):
@@ -118,7 +97,9 @@ class Trained(NamedTuple):
     words: str
 
 
-def _trained(options: RegressOptions, bounds: list[Any], X: Any, y: np.ndarray, groups: Groups) -> Trained:
+def _trained(
+    options: RegressOptions, bounds: list[Any], X: Any, y: np.ndarray, groups: Groups, weight: np.ndarray | None
+) -> Trained:
     share = TEST_SHARE if options.test_size is None else options.test_size
     train, held = stratified_split(groups.codes, [share], seed_for("held-out", root=options.seed))
     if not len(held):
@@ -126,23 +107,32 @@ def _trained(options: RegressOptions, bounds: list[Any], X: Any, y: np.ndarray, 
     under = " and ".join(b.text for b in bounds)
     say(f"{Path(options.data).name}: training on {len(train):,} rows under {under}; {len(held):,} rows are held out.")
     with in_file(options.data, train):
-        model, free = (_fitted(options, stated, X.iloc[train], y[train], groups.take(train)) for stated in (bounds, []))
+        part = X.iloc[train], y[train], groups.take(train), None if weight is None else weight[train]
+        model, free = (_fitted(options, stated, *part) for stated in (bounds, []))
     return Trained(model, free, held, f"{100 * share:g} % held out, stratified by group")
 
 
-def _certified(options: RegressOptions, bounds: list[Any], X: Any, y: np.ndarray, groups: Groups) -> Trained:
+def _certified(
+    options: RegressOptions, bounds: list[Any], X: Any, y: np.ndarray, groups: Groups, weight: np.ndarray | None
+) -> Trained:
     under = " and ".join(b.text for b in bounds)
     say(
         f"{Path(options.data).name}: training on a part of {len(y):,} rows until another part confirms {under}, or cannot."
     )
     with in_file(options.data):
-        model = _fitted(options, bounds, X, y, groups, certify=options.confidence)
+        model = _fitted(options, bounds, X, y, groups, weight, certify=options.confidence)
     held = model.certify_rows_
     return Trained(model, model.unconstrained_, held, f"{len(held) / len(y):.0%} of the rows, kept apart to certify")
 
 
 def _fitted(
-    options: RegressOptions, bounds: list[Any], X: Any, y: np.ndarray, groups: Groups, certify: float = 0.0
+    options: RegressOptions,
+    bounds: list[Any],
+    X: Any,
+    y: np.ndarray,
+    groups: Groups,
+    weight: np.ndarray | None,
+    certify: float = 0.0,
 ) -> FairRegressor:
     made = FairRegressor(
         bounds or None,
@@ -156,51 +146,37 @@ def _fitted(
     with warnings.catch_warnings():
         for said_by_the_report in (ConvergenceWarning, CertificateWarning):
             warnings.simplefilter("ignore", said_by_the_report)
-        return made.fit(X, y, groups)
+        return made.fit(X, y, groups, weight)
 
 
-def numbers_of(frame: Any, column: str) -> np.ndarray:
-    """(n,) a column as numbers. Raises: DataError for values that are none."""
-    try:
-        return np.asarray(frame[column], dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"the column {column!r} holds values that are no numbers ({error}).") from None
-
-
-def audit_numbers(options: Any, bounds: list[Any]) -> Outcome:
-    """The audit of a file's column of predicted numbers, or of a saved regressor on its rows. options: of `fairbound audit`."""
+def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | None) -> Outcome:
+    """The audit of a file's column of predicted numbers, or of the regressor saved in `folder` on its rows."""
     check_writable(options.out)
     frame = read_table(options.data)
     columns = list(frame.columns)
     label, attributes = one_column(options.label, columns, "--label"), listed(options.group, columns, "--group")
     if not attributes:
         one_column(None, columns, "--group")
-    if options.model is not None:
-        model = FairRegressor.load(options.model)
+    if folder is not None:
+        model = FairRegressor.load(folder)
         bounds = bounds or list(model.constraints_)
-        predicted, said = model.predict(frame), f"saved in {options.model.name}"
+        predicted, said = model.predict(frame), f"saved in {Path(folder.path).name}"
     else:
-        predicted, said = numbers_of(frame, one_column(options.score, columns, "--score")), f"column {options.score}"
+        column = one_column(options.score, columns, "--score")
+        predicted, said = numbers_of(frame[column], column), f"column {column}"
     found = audit(
         predicted,
-        numbers_of(frame, label),
-        Groups.of({a: frame[a] for a in attributes}),
+        numbers_of(frame[label], label),
+        groups_in(frame, attributes),
         bounds,
         confidence=options.confidence,
+        sample_weight=weights_of(frame, options.weights, options.data),
         **_file_facts(options.data, label, "all rows of the file, taken as held out", None),
         model={"kind": "numbers", "description": said},
     )
-    return _written(found, options.out, None, None, None)
+    return written_audit(found, options.out)
 
 
 def _file_facts(path: str, label: str, split: str, train_rows: int | None) -> dict[str, Any]:
     data = {"name": Path(path).name, "checksum": file_checksum(path), "label": label, "split": split}
     return {"title": f"{label}: {Path(path).name}", "data": {**data, "train_rows": train_rows}}
-
-
-def _written(found: dict[str, Any], out: Path, seconds: float | None, seed: int | None, model: Path | None) -> Outcome:
-    write_audit(found, out)
-    lines = [f"report          {out / 'report.html'}", f"report as data  {out / 'audit.json'}"]
-    lines += [] if model is None else [f"model           {model}"]
-    summary = verdict_summary(found, seconds=seconds, seed=seed, out=out)
-    return Outcome(summary, verdict_text(found) + "\n\n" + "\n".join(lines), found["exit_code"])

@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from pathlib import Path
 
 from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
+from fairbound.cli.options import ReproduceOptions
 from fairbound.cli.outcome import Outcome, say
 from fairbound.report.study_report import write_report
 from fairbound.studies import run_study
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReproduceOptions:
-    """The options of `fairbound reproduce`; see `fairbound reproduce --help`."""
-
-    study: str
-    out: Path
-    quick: bool = False
-    only: str | None = None
-    tune: bool = False
-    seeds: int | None = None
-    budget: str | None = None
-    jobs: int = 1
-    backend: str = "loky"
-    data_dir: str | None = None
 
 
 def reproduce(options: ReproduceOptions) -> Outcome:

@@ -19,6 +19,7 @@ import numpy as np
 from fairbound import data
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.seeds import seed_for
+from fairbound.cli.options import RowOptions
 from fairbound.data.registry import is_own
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.labels import class_labels, positive_last
@@ -36,7 +37,8 @@ FEW_ROWS = 5
 class InputRows:
     """n labelled rows. X: pandas frame, CSR matrix or Chunks; y: (n,) labels as the file has them; target: (n,) class numbers.
 
-    classes: the labels of the class numbers; of two, the positive one is last. published: row numbers of the publisher's "train" and "test", or empty.
+    classes: the labels of the class numbers; of two, the positive one is last. published: row numbers of the publisher's "train" and
+    "test", or empty. weight: (n,) >= 0, or None.
     """
 
     name: str
@@ -49,6 +51,11 @@ class InputRows:
     checksum: str | None
     published: Mapping[str, np.ndarray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    weight: np.ndarray | None = None
+
+    def weight_of(self, rows: np.ndarray) -> np.ndarray | None:
+        """The weights of some rows, None where all rows count alike."""
+        return None if self.weight is None else self.weight[rows]
 
 
 def is_file(source: str) -> bool:
@@ -60,32 +67,18 @@ def is_file(source: str) -> bool:
     return Path(source).exists() or os.sep in source or "." in Path(source).name
 
 
-def read_rows(
-    source: str,
-    *,
-    label: str | None,
-    group: str | None,
-    positive: str | None = None,
-    keep_sensitive: bool = False,
-    drop: str | None = None,
-    data_dir: str | None = None,
-    needs_groups: bool = True,
-    two_classes: bool = True,
-    chunk_rows: int | None = None,
-) -> InputRows:
-    """The rows of `source`, a CSV or Parquet file or the name of a data set.
+def read_rows(asked: RowOptions, needs_groups: bool = True, two_classes: bool = True) -> InputRows:
+    """The rows of `asked.data`, a CSV or Parquet file or the name of a data set, which has its own label and groups.
 
-    label, group: column names (several groups separated by commas); a named data set has its own defaults.
     needs_groups: whether a group must be named; else there may be none. two_classes: whether y must have two, as it must where
     a positive one is named.
-    chunk_rows: rows of a file to read at a time; None reads it whole.
     Raises: DataError or OptionError saying what is wrong with the file or the options; OSError for a wrong path.
     """
-    if is_file(source):
-        return _from_file(source, label, group, positive, keep_sensitive, drop, needs_groups, two_classes, chunk_rows)
-    if chunk_rows is not None:
+    if is_file(asked.data):
+        return _from_file(asked, needs_groups, two_classes)
+    if asked.chunk_rows is not None:
         raise OptionError("--chunk-rows is for files; a named data set is read whole.")
-    return _from_name(source, label, group, positive, keep_sensitive, drop, data_dir, needs_groups, two_classes)
+    return _from_name(asked, needs_groups, two_classes)
 
 
 def read_labels(y: Any, positive: str | None, two_classes: bool) -> tuple[np.ndarray, tuple[Any, ...]]:
@@ -152,48 +145,43 @@ def _some(columns: Sequence[str], most: int = 20) -> str:
     return ", ".join(columns[:most]) + (f" and {len(columns) - most} more" if len(columns) > most else "")
 
 
-def _from_file(
-    path: str,
-    label: str | None,
-    group: str | None,
-    positive: str | None,
-    keep_sensitive: bool,
-    drop: str | None,
-    needs_groups: bool,
-    two_classes: bool,
-    chunk_rows: int | None,
-) -> InputRows:
+def _from_file(asked: RowOptions, needs_groups: bool, two_classes: bool) -> InputRows:
+    path, chunk_rows = asked.data, asked.chunk_rows
     frame = read_table(path) if chunk_rows is None else None
     columns = file_columns(path) if frame is None else list(frame.columns)
-    label = one_column(label, columns, "--label")
-    attributes = listed(group, columns, "--group")
+    label = one_column(asked.label, columns, "--label")
+    attributes = listed(asked.group, columns, "--group")
     if needs_groups and not attributes:
         one_column(None, columns, "--group")
-    dropped = listed(drop, columns, "--drop")
+    dropped = listed(asked.drop, columns, "--drop")
+    weigh = [] if asked.weights is None else [one_column(asked.weights, columns, "--weights")]
     if label in attributes or label in dropped:
         raise OptionError(f"column {label!r} is the label and cannot be a group or be dropped too.")
     if frame is None:
-        frame = narrow_columns(path, [label, *attributes], chunk_rows)
+        frame = narrow_columns(path, [label, *attributes, *weigh], chunk_rows)
     try:
-        target, classes = read_labels(frame[label], positive, two_classes)
+        target, classes = read_labels(frame[label], asked.positive, two_classes)
     except DataError as error:
         raise DataError(f"{path}, label column {label!r}: {in_lines(error)}") from None
-    away = {label, *dropped, *(() if keep_sensitive else attributes)}
+    away = {label, *dropped, *weigh, *(() if asked.keep_sensitive else attributes)}
     features = [column for column in columns if column not in away]
     if not features:
         raise OptionError(f"{path}: no column is left to learn from after the label, groups and dropped columns.")
-    notes = [] if keep_sensitive or not attributes else [_dropped_note(attributes, attributes)]
+    notes = [] if asked.keep_sensitive or not attributes else [_dropped_note(attributes, attributes)]
     if dropped:
         notes.append(f"Columns left out by --drop: {', '.join(dropped)}.")
+    weight = weights_of(frame, asked.weights, path)
+    if weight is not None:
+        notes.append(f"Every row counts with its weight, column {asked.weights}.")
     checksum = file_checksum(path)
-    groups = Groups.of({a: frame[a] for a in attributes}) if attributes else no_groups(len(frame))
+    groups = groups_in(frame, attributes) or no_groups(len(frame))
     y = np.array(frame[label].tolist(), dtype=object if classes and isinstance(classes[0], str) else None)
     X: Any = None
     if chunk_rows is None:
         X = frame[features]
     else:  # the features of a file that is read in parts are kept in a file too
         X = Chunks.read(path, rows=chunk_rows, columns=features, folder=tempfile.gettempdir())
-    return InputRows(Path(path).name, X, y, target, classes, groups, label, checksum, {}, tuple(notes))
+    return InputRows(Path(path).name, X, y, target, classes, groups, label, checksum, {}, tuple(notes), weight)
 
 
 def file_columns(path: str) -> list[str]:
@@ -223,32 +211,23 @@ def file_checksum(path: str) -> str:
         return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _from_name(
-    name: str,
-    label: str | None,
-    group: str | None,
-    positive: str | None,
-    keep_sensitive: bool,
-    drop: str | None,
-    data_dir: str | None,
-    needs_groups: bool,
-    two_classes: bool,
-) -> InputRows:
+def _from_name(asked: RowOptions, needs_groups: bool, two_classes: bool) -> InputRows:
+    name, keep_sensitive = asked.data, asked.keep_sensitive
     if name not in data.names() and not is_own(name):
         near = difflib.get_close_matches(name, data.names(), n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"Named data sets: {', '.join(data.names())}."
         raise OptionError(f"--data {name!r} is neither a file nor the name of a data set. {hint}")
     if needs_groups and not data.info(name).groups:
         raise OptionError(f"data set {name!r} has no sensitive attribute, so there are no groups to compare.")
-    entry, dataset = data.info(name), data.load(name, data_dir)
-    if label is not None and label != dataset.label:
+    entry, dataset = data.info(name), data.load(name, asked.data_dir)
+    if asked.label not in (None, dataset.label):
         raise OptionError(f"data set {name!r} has the label {dataset.label!r} ({entry.label}); leave --label out.")
-    if positive is not None:
+    if asked.positive is not None:
         raise OptionError(f"data set {name!r} defines its positive label ({entry.label}); leave --positive out.")
     default = entry.groups[0] if needs_groups else None
-    attributes = listed(group or default, list(dataset.sensitive), "--group")
+    attributes = listed(asked.group or default, list(dataset.sensitive), "--group")
     wanted = attributes if not keep_sensitive else []
-    extra = listed(drop, list(dict.fromkeys(dataset.feature_sources)), "--drop")
+    extra = listed(asked.drop, list(dict.fromkeys(dataset.feature_sources)), "--drop")
     shown = dataset.without(*wanted, *extra) if wanted or extra else dataset
     X = shown.X if dataset.frame is None else dataset.frame[list(shown.feature_columns)]
     sources = [s for a in attributes for s in dataset.sensitive_sources.get(a, (a,))]
@@ -261,12 +240,27 @@ def _from_name(
         )
     if extra:
         notes.append(f"Columns left out by --drop: {', '.join(extra)}.")
+    if asked.weights is not None:
+        if asked.weights != "survey" or dataset.weight is None:
+            has = "has survey weights: --weights survey" if dataset.weight is not None else "has no survey weights"
+            raise OptionError(f"--weights {asked.weights!r}: data set {name!r} {has}.")
+        notes.append("Every row counts with its weight in the survey.")
     target, classes = read_labels(dataset.y, None, two_classes)
     sums = [f"sha256:{file.sha256}" for file in entry.files]
     published = dataset.splits if {"train", "test"} <= set(dataset.splits) else {}
     groups = Groups.of({a: dataset.group(a) for a in attributes}) if attributes else no_groups(len(dataset))
     return InputRows(
-        name, X, dataset.y, target, classes, groups, dataset.label, " ".join(sums) or None, published, tuple(notes)
+        name,
+        X,
+        dataset.y,
+        target,
+        classes,
+        groups,
+        dataset.label,
+        " ".join(sums) or None,
+        published,
+        tuple(notes),
+        dataset.weight if asked.weights else None,
     )
 
 
@@ -340,9 +334,27 @@ def group_warnings(groups: Groups, train: np.ndarray) -> list[str]:
     return out
 
 
-def number_column(frame: Any, column: str) -> np.ndarray:
-    """(n,) the scores of a column. Raises: DataError for values that are no numbers."""
+def groups_in(frame: Any, attributes: Sequence[str]) -> Groups | None:
+    """The groups of columns of a table, None where none are named."""
+    return Groups.of(frame[list(attributes)]) if attributes else None
+
+
+def weights_of(frame: Any, column: str | None, source: str) -> np.ndarray | None:
+    """(n,) the column of --weights, None where none is named. source: the file. Raises: DataError for what weighs no rows."""
+    if column is None:
+        return None
+    weight = numbers_of(frame[one_column(column, list(frame.columns), "--weights")], column)
+    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(wrong) or not weight.any():
+        what = f"row {wrong[0]} (counting from 0) has {weight[wrong[0]]:g}" if len(wrong) else "all are 0"
+        with in_file(source):
+            raise DataError(f"the weights in column {column!r} must be finite numbers >= 0, not all 0, and {what}.")
+    return weight
+
+
+def numbers_of(values: Any, column: str) -> np.ndarray:
+    """(n,) the values of a column as numbers. Raises: DataError naming the column where they are none."""
     try:
-        return np.asarray(frame[column], dtype=np.float64)
+        return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"the score column {column!r} holds values that are no numbers ({error}).") from None
+        raise DataError(f"the column {column!r} holds values that are no numbers ({error}).") from None

@@ -25,12 +25,12 @@ from fairbound.estimators.conventions import (
     weighed,
 )
 from fairbound.estimators.fit_report import fit_report
-from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
+from fairbound.estimators.folder import Folder, save_folder
 from fairbound.estimators.group_rule import fit_group_rule, without_rule
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.options import check_distributed, checked_bounds
 from fairbound.estimators.problems import problems_of
-from fairbound.estimators.saved import arguments_of, check_task, groups_of, parts_of
+from fairbound.estimators.saved import arguments_of, opened, parts_of, restored
 from fairbound.estimators.sharded import same_groups, with_labels_of_all
 from fairbound.estimators.training import MARGINS, Chosen, best_constant, chosen, train
 from fairbound.estimators.training_rows import (
@@ -353,32 +353,19 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
         save_folder(path, **parts_of(self), extras=extras)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], module: nn.Module | None = None) -> FairClassifier:
+    def load(cls, path: str | os.PathLike[str] | Folder, module: nn.Module | None = None) -> FairClassifier:
         """The classifier saved at `path`, ready to predict.
 
         module: needed where the model was an nn.Module: the same architecture, whose weights are replaced.
         """
-        folder = load_folder(path)
-        manifest, where = folder.manifest, repr(str(path))
-        check_task(manifest, None, where)
-        self = cls(**arguments_of(manifest, module, where))
+        folder = opened(path, "FairClassifier")
+        manifest = folder.manifest
+        self: FairClassifier = restored(cls(**arguments_of(manifest, module, repr(folder.path))), folder)
         self.rule_ = None if manifest.get("rule") is None else GroupRule.from_dict(manifest["rule"])
-        spec = manifest["model"]
-        self.model_ = model_of(self.model, spec.get("features", manifest["features"]), spec.get("outputs", 1))
-        self.x_ = folder.tensors.get("x", torch.empty(0))
-        if self.x_.shape != (self.model_.n,):
-            raise ModelFolderError(
-                f"the weights in {str(path)!r} have shape {tuple(self.x_.shape)}, the model has {self.model_.n} "
-                "parameters; pass a module of the architecture that was trained."
-            )
         self.classes_ = np.array(manifest["classes"])
-        self.encoder_, self.dropped_columns_ = folder.encoder, manifest["dropped_columns"]
-        self.n_features_in_ = manifest["features"]
         named = folder.encoder.columns if folder.encoder is not None and folder.encoder.named else None
         if names := manifest.get("feature_names", named):
             self.feature_names_in_ = np.array(names, dtype=object)
-        self.groups_ = groups_of(manifest)
-        self.fit_report_ = manifest["fit"]
         return self
 
 

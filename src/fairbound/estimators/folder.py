@@ -52,13 +52,14 @@ class Folder:
 
     ``manifest``: as given to :func:`save_folder` (tuples as lists), with format, format_version, library_version added.
     ``tensors``: name -> CPU tensor, bit for bit and with the dtype and shape that were saved.
-    ``extras``: file name -> text.
+    ``extras``: file name -> text. ``path``: where it lies.
     """
 
     manifest: dict[str, Any]
     tensors: dict[str, torch.Tensor]
     encoder: TableEncoder | None = None
     extras: dict[str, str] = field(default_factory=dict)
+    path: str = ""
 
 
 def save_folder(
@@ -160,7 +161,7 @@ def load_folder(path: str | os.PathLike[str]) -> Folder:
             f"the model folder {str(folder)!r} is complete but cannot be read: {error}. Save the model again."
         ) from error
     _check_no_nan(tensors)
-    return Folder(manifest, tensors, coder, extras)
+    return Folder(manifest, tensors, coder, extras, str(path))
 
 
 def _checksum(whole: Mapping[str, Any]) -> str:

@@ -16,10 +16,10 @@ from torch import nn
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.conventions import TakesTables
-from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
+from fairbound.estimators.folder import Folder, save_folder
 from fairbound.estimators.judged_rows import DocumentRows
 from fairbound.estimators.ranker_training import train_ranker
-from fairbound.estimators.saved import check_manifest
+from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments, shared_facts
 from fairbound.estimators.training_rows import (
     column_names,
     columns_to_drop,
@@ -220,56 +220,24 @@ class FairRanker(TakesTables, BaseEstimator):
     def save(self, path: str | os.PathLike[str], *, extras: Mapping[str, str] | None = None) -> None:
         """Write the ranker to a folder of plain files that loads without executing code. extras: further text files."""
         check_is_fitted(self)
-        groups = self.groups_
         manifest = {
             "task": "ranking",
-            "model": self.model_.spec(),
-            "constraints": [c.text for c in constraints(self.constraint)],
-            "groups": None
-            if groups is None
-            else {"attributes": list(groups.attributes), "labels": [list(v) for v in groups.labels]},
+            **shared_facts(self, constraints(self.constraint)),
             "loss": self.loss,
-            "dropped_columns": self.dropped_columns_,
-            "features": int(self.n_features_in_),
-            "fit": self.fit_report_,
             "parameters": {name: getattr(self, name) for name in PLAIN} | {"random_state": self.fit_report_["seed"]},
         }
         save_folder(path, manifest=manifest, tensors={"x": self.x_}, encoder=self.encoder_, extras=extras)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], module: nn.Module | None = None) -> FairRanker:
+    def load(cls, path: str | os.PathLike[str] | Folder, module: nn.Module | None = None) -> FairRanker:
         """The ranker saved at `path`, ready to predict. module: where the model was an nn.Module, the same architecture."""
-        folder = load_folder(path)
-        manifest = folder.manifest
-        if manifest.get("task") != "ranking":
-            raise ModelFolderError(f"the model in {str(path)!r} is no ranker; load it with FairClassifier.load.")
-        check_manifest(manifest, repr(str(path)), besides=("classes",))
-        spec, stated = manifest["model"], manifest["constraints"]
-        if spec["kind"] == "module" and module is None:
-            raise ModelFolderError(
-                f"the model in {str(path)!r} is a torch module ({spec['class']}); no code is stored with it. Pass "
-                "module=, built with the same architecture."
-            )
-        hidden = spec.get("hidden", ())
-        built: Any = module if spec["kind"] == "module" else f"mlp:{','.join(map(str, hidden))}" if hidden else "linear"
+        folder = opened(path, "FairRanker")
+        manifest, where = folder.manifest, repr(folder.path)
+        check_manifest(manifest, where, besides=("classes",))
         more = {
             name: value for name, value in manifest.get("parameters", {}).items() if name in (*PLAIN, "random_state")
         }
-        self = cls(stated[0] if len(stated) == 1 else stated or None, model=built, loss=manifest["loss"], **more)
-        self.model_ = model_of(built, spec.get("features", manifest["features"]))
-        self.x_ = folder.tensors["x"]
-        if self.x_.shape != (self.model_.n,):
-            raise ModelFolderError(
-                f"the weights in {str(path)!r} have shape {tuple(self.x_.shape)}, the model has {self.model_.n} parameters."
-            )
-        self.encoder_, self.dropped_columns_ = folder.encoder, manifest["dropped_columns"]
-        self.n_features_in_, self.fit_report_ = manifest["features"], manifest["fit"]
-        g = manifest["groups"]
-        none = np.zeros((0, 0 if g is None else len(g["attributes"])), dtype=np.int64)
-        self.groups_ = None if g is None else Groups(none, tuple(g["attributes"]), tuple(map(tuple, g["labels"])))
-        return self
-
-
-def is_ranker(path: str | os.PathLike[str]) -> bool:
-    """Whether the model folder holds a ranker."""
-    return load_folder(path).manifest.get("task") == "ranking"
+        made: FairRanker = restored(
+            cls(**shared_arguments(manifest, module, where), loss=manifest["loss"], **more), folder
+        )
+        return made

@@ -206,6 +206,11 @@ def _weighted_part(estimator: Any) -> tuple[Any, str]:
     return estimator, "sample_weight"
 
 
+def own_threshold(model: Any) -> float:
+    """Where a fitted classifier itself begins to decide for the positive label, in the scores of `scores_of`."""
+    return 0.0 if hasattr(model, "decision_function") else 0.5
+
+
 class _Tried:
     """The models fitted so far, of which each is kept with its best threshold only while it is the best of all."""
 
@@ -234,7 +239,7 @@ class _Tried:
         model = clone(self.estimator).fit(self.X, self.classes[labels], **{name: weights})
         self.fits += 1
         scores = scores_of(model, "auto", self.X, self.classes)
-        own = 0.5 if not hasattr(model, "decision_function") else 0.0
+        own = own_threshold(model)
         threshold, excess, error = self.sweep.best(scores, own)
         rank = (excess > ROUNDING, excess if excess > ROUNDING else error, error)
         if self._best is None or rank < self._best[0]:

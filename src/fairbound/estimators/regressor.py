@@ -19,10 +19,10 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.conventions import TakesTables, named_features, seed_of
 from fairbound.estimators.fit_report import fit_report
-from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
+from fairbound.estimators.folder import Folder, save_folder
 from fairbound.estimators.judged_rows import NumberRows
 from fairbound.estimators.problems import problems_of
-from fairbound.estimators.saved import check_task
+from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments, shared_facts
 from fairbound.estimators.training import MARGINS, chosen, train
 from fairbound.estimators.training_rows import (
     column_names,
@@ -249,45 +249,23 @@ class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str], extras: dict[str, str] | None = None) -> None:
         """Write the fitted model as a folder of JSON and arrays; loading it executes no code."""
         check_is_fitted(self)
-        g = self.groups_
         manifest = {
             "task": "regression",
-            "model": self.model_.spec(),
-            "constraints": [c.text for c in self.constraints_],
-            "groups": None if g is None else {"attributes": list(g.attributes), "labels": [list(v) for v in g.labels]},
-            "dropped_columns": self.dropped_columns_,
-            "features": int(self.n_features_in_),
+            **shared_facts(self, self.constraints_),
             "shift": self.shift_,
             "scale": self.scale_,
-            "fit": self.fit_report_,
         }
         save_folder(path, manifest=manifest, tensors={"x": self.x_}, encoder=self.encoder_, extras=extras)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> FairRegressor:
+    def load(cls, path: str | os.PathLike[str] | Folder) -> FairRegressor:
         """The regressor saved at `path`, ready to predict. Raises: ModelFolderError where another model lies there."""
-        folder = load_folder(path)
-        manifest = folder.manifest
-        check_task(manifest, "regression", repr(str(path)))
-        hidden, stated = manifest["model"]["hidden"], manifest["constraints"]
-        self = cls(
-            stated[0] if len(stated) == 1 else stated or None,
-            model="mlp:" + ",".join(map(str, hidden)) if hidden else "linear",
-        )
-        self.model_ = model_of(self.model, manifest["model"]["features"], 1)
-        self.x_ = folder.tensors["x"]
-        if self.x_.shape != (self.model_.n,):
-            raise ModelFolderError(f"the weights in {str(path)!r} are not those of the model; save it again.")
-        self.constraints_ = constraints(stated)
-        assert folder.encoder is not None  # every regressor has one
-        self.encoder_, self.dropped_columns_ = folder.encoder, manifest["dropped_columns"]
-        self.n_features_in_, self.fit_report_ = manifest["features"], manifest["fit"]
+        folder = opened(path, "FairRegressor")
+        manifest, where = folder.manifest, repr(folder.path)
+        check_manifest(manifest, where, besides=("classes", "loss"))
+        self: FairRegressor = restored(cls(**shared_arguments(manifest, None, where)), folder)
+        self.constraints_ = constraints(manifest["constraints"])
         self.shift_, self.scale_ = manifest["shift"], manifest["scale"]
-        g = manifest["groups"]
-        self.groups_ = None
-        if g is not None:
-            nobody = np.zeros((0, len(g["attributes"])), dtype=np.int64)
-            self.groups_ = Groups(nobody, tuple(g["attributes"]), tuple(map(tuple, g["labels"])))
         return self
 
 

@@ -1,21 +1,24 @@
-"""A `FairClassifier` as a manifest of plain data, and back: every field is checked before it is used."""
+"""An estimator as a manifest of plain data, and back: every field is checked before it is used."""
 
 from __future__ import annotations
 
 import numbers
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from fairbound.base.errors import FairboundError
-from fairbound.estimators.folder import ModelFolderError
-from fairbound.fairness.notions import constraints
+from fairbound.estimators.folder import Folder, ModelFolderError, load_folder
+from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.objectives import objective_of
 from fairbound.methods import Method
 from fairbound.methods import algorithm as algorithm_named
+from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups
 from fairbound.solver.budget import Budget
 from fairbound.tables import TableOptions
@@ -35,17 +38,40 @@ PLAIN = (
 """Parameters that are kept as they are."""
 
 
-TASKS = {None: ("classifier", "FairClassifier"), "ranking": ("ranker", "FairRanker"),
-         "regression": ("regressor", "FairRegressor")}  # fmt: skip
-"""What a model folder may hold, and what loads it."""
+TASKS = {None: "FairClassifier", "ranking": "FairRanker", "regression": "FairRegressor"}
+"""What a model folder may hold, by its manifest's "task"."""
 
 
-def check_task(manifest: Mapping[str, Any], task: str | None, where: str) -> None:
-    """Raises: ModelFolderError where the folder `where` holds a model of another task."""
-    found = manifest.get("task")
-    if found != task:
-        kind, door = TASKS.get(found, ("model of a later version", "that version"))
-        raise ModelFolderError(f"the model in {where} is a {kind}; load it with {door}.load.")
+def kind_of(folder: Folder) -> str:
+    """The class of the model in a folder. Raises: ModelFolderError for one that only a later version knows."""
+    task = folder.manifest.get("task")
+    if task not in TASKS:
+        raise ModelFolderError(f"the model in {folder.path!r} is for {task!r}, of which this version knows nothing.")
+    return TASKS[task]
+
+
+def opened(path: str | os.PathLike[str] | Folder, kind: str) -> Folder:
+    """The folder at `path`, or one that was read before. Raises: ModelFolderError unless it holds a model of this kind."""
+    folder = path if isinstance(path, Folder) else load_folder(path)
+    if (found := kind_of(folder)) != kind:
+        raise ModelFolderError(f"the model in {folder.path!r} is a {found}; load it with {found}.load.")
+    return folder
+
+
+def restored(estimator: Any, folder: Folder) -> Any:
+    """The estimator with what every fitted one has. Raises: ModelFolderError where the weights are not those of its model."""
+    manifest, spec = folder.manifest, folder.manifest["model"]
+    estimator.model_ = model_of(estimator.model, spec.get("features", manifest["features"]), spec.get("outputs", 1))
+    estimator.x_ = folder.tensors.get("x", torch.empty(0))
+    if estimator.x_.shape != (estimator.model_.n,):
+        raise ModelFolderError(
+            f"the weights in {folder.path!r} have shape {tuple(estimator.x_.shape)}, the model has {estimator.model_.n} "
+            "parameters; pass a module of the architecture that was trained."
+        )
+    estimator.encoder_, estimator.dropped_columns_ = folder.encoder, manifest["dropped_columns"]
+    estimator.n_features_in_, estimator.fit_report_ = manifest["features"], manifest["fit"]
+    estimator.groups_ = groups_of(manifest)
+    return estimator
 
 
 def parts_of(classifier: Any) -> dict[str, Any]:
@@ -55,22 +81,30 @@ def parts_of(classifier: Any) -> dict[str, Any]:
 
 def manifest_of(classifier: Any) -> dict[str, Any]:
     """What a model folder says of a fitted classifier; its weights and its encoder are kept beside it."""
-    minimised, known = objective_of(classifier.objective), classifier.groups_
+    minimised = objective_of(classifier.objective)
     return {
-        "model": classifier.model_.spec(),
+        **shared_facts(classifier, constraints(classifier.constraint)),
         "classes": [_scalar(c) for c in classifier.classes_],
-        "constraints": [c.text for c in constraints(classifier.constraint)],
+        "loss": classifier.loss,
+        "objective": classifier.objective if minimised is None else minimised.text,
+        "feature_names": list(map(str, getattr(classifier, "feature_names_in_", ()))) or None,
+        "rule": None if classifier.rule_ is None else classifier.rule_.to_dict(),
+        "parameters": _parameters(classifier),
+    }
+
+
+def shared_facts(estimator: Any, stated: Sequence[Bound]) -> dict[str, Any]:
+    """What a model folder says of every fitted estimator. stated: its bounds."""
+    known = estimator.groups_
+    return {
+        "model": estimator.model_.spec(),
+        "constraints": [bound.text for bound in stated],
         "groups": None
         if known is None
         else {"attributes": list(known.attributes), "labels": [list(v) for v in known.labels]},
-        "loss": classifier.loss,
-        "objective": classifier.objective if minimised is None else minimised.text,
-        "dropped_columns": classifier.dropped_columns_,
-        "features": int(classifier.n_features_in_),
-        "feature_names": list(map(str, getattr(classifier, "feature_names_in_", ()))) or None,
-        "rule": None if classifier.rule_ is None else classifier.rule_.to_dict(),
-        "fit": classifier.fit_report_,
-        "parameters": _parameters(classifier),
+        "dropped_columns": estimator.dropped_columns_,
+        "features": int(estimator.n_features_in_),
+        "fit": estimator.fit_report_,
     }
 
 
@@ -115,17 +149,8 @@ def arguments_of(manifest: Mapping[str, Any], module: nn.Module | None, where: s
     Raises: ModelFolderError naming the field that is missing or wrong.
     """
     check_manifest(manifest, where)
-    spec, stated = manifest["model"], manifest["constraints"]
-    if spec["kind"] == "module" and module is None:
-        raise ModelFolderError(
-            f"the model in {where} is a torch module ({spec['class']}); no code is stored with it. Pass "
-            "module=, built with the same architecture."
-        )
-    hidden = spec.get("hidden")
-    built_in = "mlp:" + ",".join(map(str, hidden)) if hidden else "linear"
     out = {
-        "constraint": stated[0] if len(stated) == 1 else stated or None,
-        "model": module if spec["kind"] == "module" else built_in,
+        **shared_arguments(manifest, module, where),
         "loss": manifest["loss"],
         "objective": manifest.get("objective", "loss"),  # folders written before there was a choice
         "use_groups_at_prediction": manifest.get("rule") is not None,
@@ -136,6 +161,22 @@ def arguments_of(manifest: Mapping[str, Any], module: nn.Module | None, where: s
         return out | _read_parameters(manifest.get("parameters", {}))
     except (FairboundError, TypeError, ValueError, KeyError, AttributeError) as error:
         raise _wrong(where, "parameters", str(error)) from error
+
+
+def shared_arguments(manifest: Mapping[str, Any], module: nn.Module | None, where: str) -> dict[str, Any]:
+    """The bounds and the model, of which every estimator has both; arguments and errors as of `arguments_of`."""
+    spec, stated = manifest["model"], manifest["constraints"]
+    if spec["kind"] == "module" and module is None:
+        raise ModelFolderError(
+            f"the model in {where} is a torch module ({spec['class']}); no code is stored with it. Pass "
+            "module=, built with the same architecture."
+        )
+    hidden = spec.get("hidden")
+    built_in = "mlp:" + ",".join(map(str, hidden)) if hidden else "linear"
+    return {
+        "constraint": stated[0] if len(stated) == 1 else stated or None,
+        "model": module if spec["kind"] == "module" else built_in,
+    }
 
 
 def _read_parameters(saved: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fairbound.base.errors import OptionError
 from fairbound.metrics.table import MetricTable
+from fairbound.rows.groups import AND
 
 
 def to_fairlearn(found: MetricTable, attribute: str | None = None) -> Any:
@@ -63,7 +64,7 @@ def from_fairlearn(frame: Any) -> MetricTable:
         by_group, overall = by_group.to_frame(name), {name: overall}
     attribute = "*".join(map(str, frame.sensitive_levels))
     groups = {
-        " & ".join(map(str, key)) if isinstance(key, tuple) else str(key): {
+        AND.join(map(str, key)) if isinstance(key, tuple) else str(key): {
             str(metric): float(row[metric]) for metric in by_group.columns
         }
         for key, row in by_group.iterrows()

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fairbound.base.errors import DataError
-from fairbound.rows.groups import MISSING, Groups, cross
+from fairbound.rows.groups import AND, MISSING, Groups, cross
 
 Unknown = Literal["pooled", "raise"]
 
@@ -49,7 +49,7 @@ class GroupRule:
             "missing" if code == MISSING else known[code]
             for code, known in zip(self.codes[group], self.labels, strict=True)
         ]
-        return " & ".join(parts) or "all rows"
+        return AND.join(parts) or "all rows"
 
     def groups_of(self, sensitive_features: Any, n: int, unknown: Unknown = "pooled") -> np.ndarray:
         """(n,) number of each row's group, -1 where it is none of the fitted ones.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,12 @@ def audit_files(audit: dict[str, Any]) -> dict[str, bytes]:
     return files
 
 
-def write_audit(audit: dict[str, Any], folder: str | os.PathLike[str]) -> tuple[Path, Path]:
+def write_audit(
+    audit: dict[str, Any], folder: str | os.PathLike[str], also: Mapping[str, bytes] | None = None
+) -> tuple[Path, Path]:
     """Write ``audit.json`` and ``report.html`` into ``folder`` (made where missing) and return their paths; beside them the model
     card ``model_card.md`` and, where groups were compared, ``impact.csv``, the table of impact ratios (docs/evidence.md).
+    also: further files by name, replaced together with these.
 
     Each file appears whole or not at all, and never beside the other one of an older audit. A page that cannot be drawn
     costs no numbers.
@@ -44,7 +48,7 @@ def write_audit(audit: dict[str, Any], folder: str | os.PathLike[str]) -> tuple[
     Raises: schema.SchemaError before anything is written; ImportError if jsonschema is missing, or if
     matplotlib or jinja2 is (the JSON is there then); OSError if the folder cannot be written.
     """
-    files = audit_files(audit)
+    files = {**(also or {}), **audit_files(audit)}
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     json_path, html_path = folder / "audit.json", folder / "report.html"

@@ -51,8 +51,7 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
         )
     if threshold is None and (np.isin(s, (0, 1)).all() or np.isin(s, (-1, 1)).all()):
         return np.where(s > 0, 1.0, -1.0), DECISIONS
-    inside = s.min() >= 0 and s.max() <= 1
-    if inside and threshold != 0:
+    if usual_threshold(s) == 0.5 and threshold != 0:
         at = 0.5 if threshold is None else threshold
         if not 0 < at < 1:
             raise OptionError(
@@ -69,6 +68,11 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
         )
     at = 0.0 if threshold is None else threshold
     return s - at, f"The scores are real numbers; positive where above {at:g}."
+
+
+def usual_threshold(scores: np.ndarray) -> float:
+    """Where a positive decision begins if nobody says so: 0.5 where all scores are in [0, 1], as probabilities are, else 0."""
+    return 0.5 if scores.min() >= 0 and scores.max() <= 1 else 0.0
 
 
 def refuse_decisions(read_as: str, what: str = "these") -> None:

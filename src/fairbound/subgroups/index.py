@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.rows.groups import MISSING, Groups
+from fairbound.rows.groups import AND, MISSING, Groups
 
 OPEN = -1
 ANY = "*"
@@ -122,7 +122,7 @@ class Subgroups:
 
     def name(self, index: int) -> str:
         """ "sex=Female & race=Black"; "everyone" for 0."""
-        return " & ".join(f"{a}={label}" for a, label in self.assignment(index).items()) or EVERYONE
+        return AND.join(f"{a}={label}" for a, label in self.assignment(index).items()) or EVERYONE
 
     def members(self, where: Where, codes: np.ndarray) -> np.ndarray:
         """(n,) bool: the rows of codes (n, A) inside. A row whose value of a fixed attribute is missing is outside."""

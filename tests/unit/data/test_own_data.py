@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.cli.options import RowOptions
 from fairbound.cli.rows import is_file, read_rows
 from fairbound.data import info, load, names, options
 
@@ -69,7 +70,7 @@ def test_the_command_line_and_studies_read_it(folder):
     from fairbound.studies.rows import load_rows
 
     assert not is_file("my_data:PEOPLE") and is_file(str(folder / "people.csv"))
-    rows = read_rows("my_data:PEOPLE", label=None, group=None, data_dir=str(folder))
+    rows = read_rows(RowOptions(data="my_data:PEOPLE", data_dir=str(folder)))
     assert rows.groups.attributes == ("sex",) and np.array_equal(rows.target, np.arange(8) // 4)
     assert rows.checksum == "sha256:" + hashlib.sha256(CSV.encode()).hexdigest()
     part = load_rows("my_data:PEOPLE", {}, "sex", ("m", "f"), 0, str(folder))
@@ -78,6 +79,7 @@ def test_the_command_line_and_studies_read_it(folder):
 
 def test_it_is_described_like_any_other(folder):
     from fairbound.cli.datasets import describe
+    from fairbound.cli.using import InfoOptions
 
-    said = describe("my_data:PEOPLE")
+    said = describe(InfoOptions(name="my_data:PEOPLE"))
     assert "Who was hired" in said.text and json.dumps(said.summary)

@@ -1,0 +1,135 @@
+"""`fairbound fit --estimator`: a scikit-learn classifier of the user's, fitted under stated bounds by `fairbound.Reduction`."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+
+from fairbound.audits.audit import audit
+from fairbound.audits.classes import compared_model
+from fairbound.base.errors import OptionError
+from fairbound.base.files import check_writable
+from fairbound.base.own import own_module
+from fairbound.cli.options import FitOptions
+from fairbound.cli.outcome import Outcome, say, stated_bounds, written_audit
+from fairbound.cli.rows import Parts, encoded_parts, group_warnings, in_file, read_rows, split_rows
+from fairbound.estimators.reduction import Reduction, own_threshold
+from fairbound.postprocessing.scoring import scores_of
+
+NOT_FOR_ESTIMATORS = (
+    "model", "algorithm", "objective", "budget", "batch_size", "certify", "use_groups_at_prediction", "chunk_rows", "qid",
+)  # fmt: skip
+NOT_SAVED = (
+    "No model is saved: a classifier of another library has no form that loads without running code. Decisions of these rows "
+    "are in decisions.csv; to decide on new rows, fit in Python with fairbound.Reduction."
+)
+
+
+def fit_reduction(options: FitOptions) -> Outcome:
+    """Fit, judge on held-out rows beside the classifier without bounds, and write decisions and report."""
+    options.refuse("a classifier of another library", "--estimator", *NOT_FOR_ESTIMATORS)
+    estimator = named_classifier(str(options.estimator), options.seed)
+    bounds = stated_bounds(options.constraint, options.cross)
+    check_writable(options.out)
+    rows = read_rows(options)
+    parts = encoded_parts(rows, split_rows(rows, options.test_size, options.seed))
+    train, test = parts.split.train, parts.split.test
+    under = " and ".join(b.text for b in bounds) or "no bound"
+    say(
+        f"{rows.name}: {type(estimator).__name__} on {len(train):,} rows under {under}; {len(test):,} rows are held out."
+    )
+    began = time.perf_counter()
+    fair = Reduction(estimator, bounds or None, positive=rows.classes[1])
+    with warnings.catch_warnings(), in_file(rows.name, train):
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
+        fair.fit(parts.train.features, rows.y[train], rows.groups.take(train), rows.weight_of(train))
+    seconds = time.perf_counter() - began
+    scores = fair.decision_function(parts.held.features)
+    found = _judged(options, bounds, parts, fair, scores, seconds)
+    decided = np.asarray(rows.classes, dtype=object)[(scores > 0).astype(int)].tolist()
+    made = io.StringIO()
+    csv.writer(made, lineterminator="\n").writerows(
+        [("row", "decision", "score"), *zip(test.tolist(), decided, scores.tolist(), strict=True)]
+    )
+    return written_audit(found, options.out, seconds, options.seed, {"decisions.csv": made.getvalue().encode()})
+
+
+def named_classifier(text: str, seed: int) -> Any:
+    """The classifier that `text` names, as "package.module.Class" or "package.module.Class(option=value, ...)" with plain values; the
+    seed is its random_state where it has one and the text gives none.
+
+    Raises: OptionError where the text is anything else, or the class is no scikit-learn classifier.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+        call = tree if isinstance(tree, ast.Call) else ast.Call(tree, [], [])
+        module, _, name = ast.unparse(call.func).rpartition(".")
+        given = {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}
+        if call.args or None in [one.arg for one in call.keywords] or not isinstance(call.func, ast.Attribute):
+            raise ValueError
+        if not all(part.isidentifier() for part in [*module.split("."), name]):
+            raise ValueError
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise OptionError(
+            f"--estimator must be a class by its full name, with options of plain values if any, such as "
+            f"'sklearn.tree.DecisionTreeClassifier(max_depth=5)', got {text[:100]!r}."
+        ) from None
+    kind = getattr(own_module(module), name, None)
+    if not (isinstance(kind, type) and issubclass(kind, BaseEstimator)):
+        raise OptionError(f"--estimator: {module} has no scikit-learn classifier {name!r}.")
+    try:
+        made = kind(**given)
+    except TypeError as error:
+        raise OptionError(f"--estimator {text!r}: {error}.") from None
+    if not is_classifier(made):
+        raise OptionError(f"--estimator: {name} is no classifier.")
+    if "random_state" in made.get_params(deep=False) and "random_state" not in given:
+        made.set_params(random_state=seed)
+    return made
+
+
+def _judged(
+    options: FitOptions, bounds: list[Any], parts: Parts, fair: Reduction, scores: np.ndarray, seconds: float
+) -> dict[str, Any]:
+    """The audit of the held-out rows, beside the classifier without bounds."""
+    rows, train, test = parts.rows, parts.split.train, parts.split.test
+    facts, compare = fair.fit_report_, {}
+    if options.baseline:
+        weight = rows.weight_of(train)
+        free = clone(fair.estimator).fit(
+            parts.train.features, rows.y[train], **({} if weight is None else {"sample_weight": weight})
+        )
+        free_scores = scores_of(free, "auto", parts.held.features, fair.classes_)
+        compare["unconstrained"] = free_scores - own_threshold(free)
+    found = audit(
+        scores,
+        rows.target[test],
+        rows.groups.take(test),
+        bounds,
+        threshold=0.0,
+        classes=rows.classes,
+        confidence=options.confidence,
+        sample_weight=rows.weight_of(test),
+        title=f"{rows.label}: {rows.name}",
+        compare=compare,
+        data={"name": rows.name, "train_rows": len(train), "checksum": rows.checksum, "label": rows.label,
+              "positive": str(rows.classes[1]), "split": parts.split.words},
+        model={"kind": type(fair.estimator).__name__, "description": f"{options.estimator} under fairbound.Reduction",
+               "algorithm": "reduction", "seed": options.seed, "seconds": seconds, "steps": facts["fits"]},
+        warnings=[*([] if facts["feasible"] else [facts["message"]]), *group_warnings(rows.groups, train)],
+        notes=[*rows.notes, NOT_SAVED],
+    )  # fmt: skip
+    if compare:
+        metrics = found["metrics"]
+        found["comparison"].insert(
+            0, compared_model("constrained", metrics["accuracy"], metrics.get("auc"), found["constraints"])
+        )
+    return found

@@ -1,0 +1,208 @@
+"""What the commands may be given that use models and scores: judge, watch, compare, predict, look up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from fairbound.base.errors import OptionError
+from fairbound.cli.options import (
+    ChunkRows,
+    Confidence,
+    Constraints,
+    Cross,
+    DataDir,
+    File,
+    Group,
+    HeldOut,
+    Out,
+    OutIfAny,
+    Positive,
+    Qid,
+    RealScore,
+    SavedModel,
+    Score,
+    Seed,
+    Threshold,
+    TrueLabel,
+    Weights,
+    argument,
+    check_share,
+    option,
+)
+
+
+def _check_source(score: str | None, model: Path | None, threshold: float | None) -> None:
+    """Raises: OptionError unless decisions come from either a column or a saved model, which has its own threshold."""
+    if (score is None) == (model is None):
+        raise OptionError("give either --score COL (a column of scores) or --model DIR (a saved model).")
+    if model is not None and threshold is not None:
+        raise OptionError("--threshold belongs to --score; a saved model decides by itself.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions:
+    """Judge scores or a saved model on a file of held-out rows; a saved model brings its own bounds."""
+
+    data: HeldOut
+    label: TrueLabel
+    out: Out
+    group: Group = None
+    qid: Qid = None
+    score: Score = None
+    model: SavedModel = None
+    positive: Positive = None
+    threshold: Threshold = None
+    constraint: Constraints = field(default_factory=list)
+    weights: Weights = None
+    cross: Cross = False
+    confidence: Confidence = 0.95
+    chunk_rows: ChunkRows = None
+
+    @property
+    def run(self) -> str:
+        """What judges."""
+        return "audit:run_audit" if self.qid is None else "rank:audit_ranking"
+
+    def __post_init__(self) -> None:
+        _check_source(self.score, self.model, self.threshold)
+        if self.weights is not None and self.chunk_rows is not None:
+            raise OptionError(
+                "rows that are read in parts are counted, without weights; leave --weights or --chunk-rows out."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictOptions:
+    """Write what a saved model predicts for the rows of a file; it needs no labels."""
+
+    run: ClassVar[str] = "predict:run_predict"
+    data: File
+    model: Annotated[Path, option("--model", help="Folder of a saved model, such as OUT/model of fit.")]
+    out: Annotated[Path, option("--out", help="The CSV file to write, a line for each row in the rows' order.")]
+    keep: Annotated[
+        str | None, option("--keep", help="Columns to copy into it, separated by commas, such as an identifier.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.out.is_dir():
+            raise OptionError(f"--out names the file to write, and {self.out} is a folder.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonitorOptions:
+    """Add new labelled decisions to a monitor and judge its bounds; the verdicts hold however often one looks."""
+
+    run: ClassVar[str] = "monitor:run_monitor"
+    state: Annotated[Path, option("--state", help="Folder of the monitor's state and report; made where missing.")]
+    data: Annotated[
+        str | None, option("--data", help="A CSV or Parquet file of new decisions whose outcome is known.")
+    ] = None
+    label: Annotated[str | None, option("--label", help="Column of true outcomes.")] = None
+    group: Group = None
+    score: Score = None
+    model: SavedModel = None
+    positive: Positive = None
+    threshold: Threshold = None
+    constraint: Constraints = field(default_factory=list)
+    cross: Cross = False
+    confidence: Annotated[
+        float | None,
+        option("--confidence", help="Of all verdicts together, between 0.5 and 1; 0.95 by default, kept in the state."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.data is not None:
+            _check_source(self.score, self.model, self.threshold)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """The second of two models less the first on the same rows: accuracy, rates and bounds, with paired intervals."""
+
+    run: ClassVar[str] = "compare:run_compare"
+    first: Annotated[str, argument("Folder of a saved model, or a column of scores.")]
+    second: Annotated[str, argument("The other one.")]
+    data: HeldOut
+    label: TrueLabel
+    group: Group = None
+    positive: Positive = None
+    constraint: Constraints = field(default_factory=list)
+    cross: Cross = False
+    confidence: Confidence = 0.95
+    out: OutIfAny = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateOptions:
+    """Check what a TOML file says must hold of a model: 0 where it does, 1 where not, 3 without enough evidence."""
+
+    run: ClassVar[str] = "gate:run_gate"
+    config: Annotated[Path, option("--config", help="The gate's TOML file; docs/evidence.md.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntervalOptions:
+    """Suggest the percentile interval of scores to bound: around the positive rate, where the groups are furthest apart."""
+
+    run: ClassVar[str] = "interval:run_interval"
+    data: File
+    score: RealScore
+    group: Annotated[str, option("--group", help="Sensitive columns, separated by commas.")]
+    positive_rate: Annotated[
+        float | None, option("--positive-rate", help="Share of positive decisions; that of these scores by default.")
+    ] = None
+    threshold: Threshold = None
+    weights: Weights = None
+    out: OutIfAny = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShiftOptions:
+    """Scale and shift the scores of one group to meet a bound on areas, and judge them on rows held out."""
+
+    run: ClassVar[str] = "areas:run_shift"
+    data: File
+    label: TrueLabel
+    score: RealScore
+    group: Annotated[str, option("--group", help="Sensitive column, of two groups.")]
+    out: Out
+    constraint: Constraints = field(default_factory=list)
+    move: Annotated[str | None, option("--move", help="The group whose scores move; the smaller one by default.")] = (
+        None
+    )
+    positive: Positive = None
+    threshold: Threshold = None
+    seed: Seed = 0
+    test_size: Annotated[float, option("--test-size", help="Share of rows held out for the verdict.")] = 0.5
+    confidence: Confidence = 0.95
+
+    def __post_init__(self) -> None:
+        check_share(self.test_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOptions:
+    """Every named data set, one line each."""
+
+    run: ClassVar[str] = "datasets:list_datasets"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InfoOptions:
+    """Rows, groups, options, licence, citation and files of a data set."""
+
+    run: ClassVar[str] = "datasets:describe"
+    name: Annotated[str, argument("Name of a data set.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FetchOptions:
+    """Download a data set from its publisher and check it."""
+
+    run: ClassVar[str] = "datasets:fetch"
+    name: Annotated[str, argument("Name of a data set.")]
+    data_dir: DataDir = None
+    state: Annotated[str | None, option("--state", help="acs-income only: states such as OK,TX.")] = None
+    year: Annotated[int | None, option("--year", help="acs-income only: year of the survey.")] = None

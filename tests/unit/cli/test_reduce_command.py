@@ -1,0 +1,111 @@
+"""fit --estimator: a scikit-learn classifier under bounds, named by text that runs no code of its own."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairbound as fb
+from fairbound.base.errors import OptionError
+from fairbound.cli.app import main
+from fairbound.cli.reduce import named_classifier
+
+pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+pytest.importorskip("jinja2", reason="the page needs the extra 'report'")
+
+
+def test_a_text_names_a_class_and_plain_options():
+    made = named_classifier("sklearn.tree.DecisionTreeClassifier(max_depth=3, class_weight={0: 2.0})", 7)
+    assert made.get_params()["max_depth"] == 3 and made.class_weight == {0: 2.0} and made.random_state == 7
+    assert named_classifier("sklearn.tree.DecisionTreeClassifier(random_state=1)", 7).random_state == 1
+    assert type(named_classifier(" sklearn.naive_bayes.GaussianNB ", 0)).__name__ == "GaussianNB"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("LogisticRegression", "by its full name"),
+        ("sklearn.tree.DecisionTreeClassifier(3)", "by its full name"),
+        ("sklearn.tree.DecisionTreeClassifier(max_depth=open('x'))", "by its full name"),
+        ("sklearn.tree.DecisionTreeClassifier(**{})", "by its full name"),
+        ("__import__('os').system('true')", "by its full name"),
+        ("(lambda: 0).x", "by its full name"),
+        ("os.system('true')", "by its full name"),
+        ("os.system", "no scikit-learn classifier 'system'"),
+        ("sklearn.linear_model.Ridge", "Ridge is no classifier"),
+        ("sklearn.tree.DecisionTreeClassifier(depth=3)", "unexpected keyword argument 'depth'"),
+        ("no_such_module.Thing", "no module 'no_such_module'"),
+        ("sklearn.tree.Nothing", "no scikit-learn classifier 'Nothing'"),
+        ("(" * 5000, "by its full name"),
+    ],
+)
+def test_any_other_text_is_refused(text, words):
+    with pytest.raises(OptionError, match=words):
+        named_classifier(text, 0)
+
+
+@pytest.fixture
+def people(tmp_path):
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["F", "M"], 1200)
+    x = np.column_stack([rng.normal(size=1200) + 1.5 * (sex == "M"), rng.normal(size=1200)])
+    hired = np.where(x.sum(1) + 0.3 * rng.normal(size=1200) > 0.7, "yes", "no")
+    pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "sex": sex, "hired": hired}).to_csv(tmp_path / "people.csv", index=False)
+    return tmp_path / "people.csv"
+
+
+def test_it_is_fitted_judged_and_its_decisions_are_written(people, tmp_path, capsys):
+    out, bound = tmp_path / "out", "demographic_parity <= 0.05"
+    given = [
+        "fit",
+        "--data",
+        str(people),
+        "--label",
+        "hired",
+        "--group",
+        "sex",
+        "--out",
+        str(out),
+        "--constraint",
+        bound,
+    ]
+    given += ["--estimator", "sklearn.linear_model.LogisticRegression", "--json", "--quiet"]
+    assert main(given) in (0, 1, 3)
+    found = json.loads(capsys.readouterr().out)
+    frame = pd.read_csv(people)
+    with open(out / "decisions.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    numbers = [int(row["row"]) for row in rows]
+    held = frame.iloc[numbers]
+    decided = np.array([row["decision"] for row in rows])
+    assert len(rows) == found["rows"] == 300 and set(decided) == {"no", "yes"}
+    assert found["metrics"]["accuracy"] == pytest.approx((decided == held["hired"]).mean(), abs=1e-12)
+    value = fb.measure(
+        "demographic_parity", (decided == "yes").astype(int), (held["hired"] == "yes").astype(int), held["sex"]
+    )
+    assert found["constraints"][0]["value"] == pytest.approx(value, abs=1e-12)
+    whole = json.loads((out / "audit.json").read_text())
+    free = whole["comparison"][1]
+    assert free["name"] == "unconstrained" and free["constraints"][0]["value"] > 0.3 > found["constraints"][0]["value"]
+    assert not (out / "model").exists() and any("No model is saved" in note for note in whole["notes"])
+
+
+@pytest.mark.parametrize("more", [["--model", "mlp:8"], ["--budget", "9 steps"], ["--qid", "a"], ["--certify"]])
+def test_options_of_training_are_not_for_it(people, tmp_path, capsys, more):
+    given = [
+        "--label",
+        "hired",
+        "--group",
+        "sex",
+        "--constraint",
+        "demographic_parity <= 0.1",
+        "--out",
+        str(tmp_path / "o"),
+    ]
+    tree = ["--estimator", "sklearn.tree.DecisionTreeClassifier"]
+    assert main(["fit", "--data", str(people), *given, *tree, *more]) == 2
+    assert f"{more[0]} is not for a classifier of another library" in capsys.readouterr().err

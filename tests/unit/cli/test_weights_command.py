@@ -1,0 +1,131 @@
+"""--weights: a column of row weights counts in training and in every verdict, and is no feature."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairbound as fb
+from fairbound.cli.app import main
+
+pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+pytest.importorskip("jinja2", reason="the page needs the extra 'report'")
+COMMON = ["--label", "y", "--group", "g", "--json", "--quiet"]
+
+
+@pytest.fixture
+def half_wrong(tmp_path):
+    """600 rows, every second one with the other label (or the number turned round) and the weight 0."""
+    rng = np.random.default_rng(3)
+    x, g, wrong = rng.normal(size=600), rng.choice(["a", "b"], 600), np.arange(600) % 2 == 1
+    number = np.where(wrong, -3 * x, 3 * x)
+    frame = pd.DataFrame({"x": x, "g": g, "w": np.where(wrong, 0.0, 2.5), "y": (number > 0).astype(int), "z": number})
+    path = tmp_path / "people.csv"
+    frame.to_csv(path, index=False)
+    return path, frame
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    def call(*arguments: object) -> dict:
+        code = main([*map(str, arguments), "--out", str(tmp_path / "out")])
+        said = capsys.readouterr()
+        assert code in (0, 1, 3), said.err
+        return json.loads(said.out)
+
+    return call
+
+
+def test_rows_of_no_weight_count_neither_in_training_nor_in_the_verdict(run, half_wrong, tmp_path):
+    path, _ = half_wrong
+    given = ["fit", "--data", path, *COMMON, "--no-baseline", "--constraint", "demographic_parity <= 0.5"]
+    weighed = run(*given, "--weights", "w", "--drop", "z", "--budget", "200 steps")
+    assert weighed["metrics"]["accuracy"] > 0.95
+    model = fb.FairClassifier.load(tmp_path / "out" / "model")
+    assert model.encoder_.columns == ("x",)
+    found = json.loads((tmp_path / "out" / "audit.json").read_text())
+    assert "Every row counts with its weight, column w." in found["notes"]
+    assert abs(run(*given, "--drop", "w,z", "--budget", "200 steps")["metrics"]["accuracy"] - 0.5) < 0.1
+
+    audited = run("audit", "--data", path, *COMMON, "--model", tmp_path / "out" / "model", "--weights", "w")
+    assert audited["metrics"]["accuracy"] != 1.0  # the second model learnt of both halves
+
+
+def test_an_audit_is_that_of_python(run, half_wrong):
+    path, frame = half_wrong
+    scores, bound = frame["x"].to_numpy(), "equalized_odds <= 0.1"
+    judge = ["audit", "--data", path, *COMMON, "--score", "x", "--threshold", "0.2", "--constraint", bound]
+    given = {"threshold": 0.2, "constraint": bound}
+    whole = fb.audit(scores, frame["y"], frame["g"], **given)["constraints"][0]
+    part = fb.audit(scores, frame["y"], frame["g"], sample_weight=frame["w"], **given)["constraints"][0]
+    for found, expected in ((run(*judge), whole), (run(*judge, "--weights", "w"), part)):
+        assert [found["constraints"][0][k] for k in ("value", "lower", "upper")] == [
+            expected[k] for k in ("value", "lower", "upper")
+        ]
+    assert whole["upper"] != part["upper"]
+
+
+def test_the_other_commands_take_them(run, half_wrong):
+    path, _ = half_wrong
+    usual = ["--data", path, *COMMON, "--weights", "w"]
+    points = run("frontier", *usual, "--drop", "z", "--constraint", "demographic_parity", "--bounds", "0.4", "--seeds", "1",
+                 "--budget", "200 steps")["points"]  # fmt: skip
+    assert all(point["accuracy"] > 0.95 for point in points)
+    regress = [
+        "regress",
+        "--data",
+        path,
+        "--label",
+        "z",
+        "--group",
+        "g",
+        "--json",
+        "--quiet",
+        "--drop",
+        "y",
+        "--budget",
+        "200 steps",
+    ]
+    bound = ["--constraint", "prediction_parity <= 0.9"]
+    assert (
+        run(*regress, *bound, "--weights", "w")["metrics"]["r2"]
+        > 0.9
+        > run(*regress, *bound, "--keep-sensitive")["metrics"]["r2"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--weights", "v"], "--weights: there is no column 'v'"),
+        (["--weights", "bad"], "line 4 of the file has -1"),
+        (["--weights", "none"], "not all 0, and all are 0"),
+        (["--weights", "w", "--qid", "g"], "not for rankings"),
+    ],
+)
+def test_wrong_weights_are_named(half_wrong, tmp_path, capsys, more, words):
+    path, frame = half_wrong
+    bad = np.ones(len(frame))
+    bad[2] = -1
+    frame.assign(bad=bad, none=0).to_csv(path, index=False)
+    given = ["--data", str(path), "--label", "y", "--out", str(tmp_path / "o"), *more]
+    for command in (["fit", "--group", "g"], ["audit", "--group", "g", "--score", "x"]):
+        assert main([*command, *given]) == 2
+        assert words in capsys.readouterr().err
+    assert main(["audit", "--score", "x", "--chunk-rows", "50", *given]) == 2
+
+
+def test_a_named_set_has_survey_weights_or_says_that_it_has_none(tmp_path, capsys):
+    given = ["fit", "--data", "loanapp", "--group", "race", "--out", str(tmp_path), "--weights"]
+    assert main([*given, "survey"]) == 2 and "'loanapp' has no survey weights" in capsys.readouterr().err
+
+
+def test_the_weights_of_the_census(run, data_dir, tmp_path):
+    usual = ["fit", "--data", "acs-pums-ok-2024", "--data-dir", data_dir, "--group", "sex", "--no-baseline", "--json"]
+    usual += ["--constraint", "demographic_parity <= 0.1", "--budget", "100 steps"]
+    found, plain = run(*usual, "--weights", "survey"), run(*usual)
+    assert found["metrics"]["accuracy"] != plain["metrics"]["accuracy"]
+    assert found["constraints"][0]["groups"] == plain["constraints"][0]["groups"]
