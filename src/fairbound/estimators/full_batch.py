@@ -6,6 +6,7 @@ only where the area under the ROC curve stays near that of the lowest loss, so t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -45,7 +46,7 @@ def part_of(n: int, strata: np.ndarray, seed: int) -> np.ndarray | None:
 
 def train_full_batch(
     problem: FairProblem,
-    part: FairProblem | None,
+    part: Callable[[], FairProblem] | None,
     method: FullBatchALM,
     *,
     refined: Literal["no", "auto", "yes"],
@@ -54,10 +55,10 @@ def train_full_batch(
     """The solution of `problem`, whose steps, records and counts are those of all runs together, and as plain data how nearly it
     meets the conditions of optimality (`fb.kkt`), with the share of the error rate in the objective.
 
-    part: some of its rows to begin on, or None. refined: whether the objective, an `Accuracy` then, is to go from the loss
+    part: builds the problem of some of its rows to begin on, which is dropped after that; or None. refined: whether the objective, an `Accuracy` then, is to go from the loss
     towards the error rate: "auto" as far as the order of the scores allows. options: those of `solve`, x0 for the first run.
     """
-    first = problem if part is None else part
+    first = problem if part is None else part()
     quick = replace(method, sharpness=method.sharpness[-1:], patience=1, tolerance=10 * method.tolerance)
 
     def run(before: Solution | None, on: FairProblem, by: FullBatchALM) -> Solution:
@@ -76,6 +77,7 @@ def train_full_batch(
         kept = bool(after.feasible) and not area(first, after.x) < least
         solution, share = (after, tried) if kept else (replace(solution, stopped=after.stopped), share)
         tried = (MORE if kept else LESS) if tried == MIDDLE else None
+    first = problem
     if part is not None and solution.stopped != "interrupted":
         solution = run(solution, under(problem, share), quick)
     near = kkt(under(problem, share).sharpened(method.sharpness[-1]), solution.x)

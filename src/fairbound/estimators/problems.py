@@ -17,11 +17,11 @@ from fairbound.rows.split import stratified_split
 
 
 class Problems(NamedTuple):
-    """The problem to train on, those to validate on and to begin on (or None), and what builds the one of all rows."""
+    """The problem to train on, that to validate on (or None), and what builds those to begin on (or None) and of all rows."""
 
     problem: FairProblem
     held: FairProblem | None
-    part: FairProblem | None
+    part: Callable[[], FairProblem] | None
     all_rows: Callable[[], FairProblem]
 
 
@@ -50,9 +50,8 @@ def problems_of(
     some = some if kept is None or some is None else kept[some]
     del strata
 
-    def part() -> FairProblem | None:
-        if some is None:
-            return None
+    def part() -> FairProblem:
+        assert some is not None
         if not own:
             return build(features[some], some, problem.plan)
         order = problem.strata.order if kept is None else kept[problem.strata.order]
@@ -61,9 +60,10 @@ def problems_of(
         places = np.flatnonzero(chosen[order])
         return build(features[places], order[places], problem.plan)
 
+    begin = None if some is None else part
     if kept is None:
         problem = build(features, in_place=own)
-        return Problems(problem, None, part(), lambda: problem)
+        return Problems(problem, None, begin, lambda: problem)
     if own:
         reorder(torch.from_numpy(features), np.concatenate([kept, held]))
     first, second = (features[:n], features[n:]) if own else (features[kept], features[held])
@@ -77,4 +77,4 @@ def problems_of(
         whole[np.concatenate([kept[problem.strata.order], held[validation.strata.order]])] = features
         return build(whole)
 
-    return Problems(problem, validation, part(), all_rows)
+    return Problems(problem, validation, begin, all_rows)

@@ -128,7 +128,7 @@ def train(
     *,
     method: Method[Any],
     last_layer: bool = False,
-    part: FairProblem | None = None,
+    part: Callable[[], FairProblem] | None = None,
     refined: Literal["no", "auto", "yes"] = "no",
     margins: Sequence[float] = (),
     rival: bool = False,

@@ -208,9 +208,8 @@ class Plan:
                 if column.attributes
                 else np.where((codes[:, list(column.known)] >= 0).all(axis=1), 0, -1)
             )
-            if column.conditions == (None,):
-                part = np.zeros(len(targets), dtype=np.int64)
-            else:
+            part: Any = 0
+            if column.conditions != (None,):
                 part = np.full(len(targets), -1, dtype=np.int64)
                 for position, label in enumerate(column.conditions):
                     part[targets == label] = position

@@ -36,7 +36,7 @@ from fairbound.problems.problem import Measured, Problem, check_finite
 from fairbound.problems.wrappers import DualRows, Rebounded
 from fairbound.rows.groups import Groups
 from fairbound.rows.occurring import Occurring
-from fairbound.rows.sampling import Strata
+from fairbound.rows.sampling import Strata, reorder
 from fairbound.rows.shards import ALONE, Shards
 from fairbound.rows.sparse import SparseRows
 
@@ -125,12 +125,14 @@ class FairProblem(Verbs, BaseProblem):
         cells = plan.cells(codes, y)
         strata = Strata.of(cells)
         order = strata.order
+        sorted_cells = torch.as_tensor(cells)
+        reorder(sorted_cells, order)
         super().__init__(
             model,
             per_row,
             sorted_rows(model, features, order, dtype, torch.device(device), in_place),
             torch.as_tensor(y[order], device=device).to(dtype),
-            torch.as_tensor(cells[order], device=device),
+            sorted_cells.to(device),
             None if sample_weight is None else sorted_weights(sample_weight, order).to(dtype=dtype, device=device),
             strata,
             plan,
@@ -314,9 +316,9 @@ class FairProblem(Verbs, BaseProblem):
         """
         scores = self.all_scores(x)
         batch = self.full()
-        y = self._per_run(scores, self.targets)
-        loss = self.loss.value(scores, y)
+        loss = self.loss.value(scores, self._per_run(scores, self.targets))
         f = self.shards.sum((batch.objective * loss).sum(-1))
+        del loss
         extra = self._accuracy(scores, batch.objective) | ({"loss": f} if self.refined else {})
         if batch.reduction is None and not self.plan.beyond_means:
             g = f.new_zeros(*f.shape, 0)

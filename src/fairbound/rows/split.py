@@ -41,12 +41,16 @@ def _first_rows(stratum: np.ndarray, size: int) -> np.ndarray:
     """Mask of `size` rows: the first ones of each stratum, as many as its share by the largest remainders."""
     number, counts = ranked(stratum)
     order = np.argsort(number, kind="stable")
-    first = order[np.cumsum(counts) - counts]
+    starts = np.cumsum(counts) - counts
+    first = order[starts]
     exact = counts * (size / max(len(stratum), 1))
     quota = np.minimum(np.floor(exact).astype(np.int64), counts - 1)
     open_ = np.flatnonzero(quota < counts - 1)
     by_remainder = open_[np.lexsort((first[open_], -(exact - quota)[open_]))]
     quota[by_remainder[: size - quota.sum()]] += 1
-    place = np.empty(len(stratum), dtype=np.int64)
-    place[order] = np.arange(len(stratum)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return place < quota[number]
+    edge = np.zeros(len(stratum) + 1, dtype=np.int8)
+    edge[starts] += 1
+    edge[starts + quota] -= 1
+    chosen = np.empty(len(stratum), dtype=bool)
+    chosen[order] = edge.cumsum(dtype=np.int8)[:-1]
+    return chosen
