@@ -30,7 +30,7 @@ from fairbound.solver.solve import solve
 from fairbound.testing import check_gradient
 
 SURROGATES = ["sigmoid", "hinge", "clipped", "loss"]
-QUICK = "1500 steps"
+QUICK = "400 steps"
 
 
 def three(n: int = 900, seed: int = 0, spread: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -146,9 +146,7 @@ def _module():
 @pytest.mark.parametrize("model", ["linear", "mlp", "module"])
 def test_verbs_agree_with_central_differences(stated, model):
     made = {"linear": lambda: MLP(3, (), 3), "mlp": lambda: MLP(3, (5,), 3), "module": _module}[model]()
-    for seeds in ((0,), (0, 1)):
-        check_gradient(lambda: problem_of(stated, model=made), kinds=("balanced", "uniform", "full"), batch_size=9,
-                       seeds=seeds, points=1)  # fmt: skip
+    check_gradient(lambda: problem_of(stated, model=made), batch_size=9, points=1)
 
 
 @pytest.mark.parametrize("surrogate", SURROGATES)
@@ -257,14 +255,14 @@ def test_a_linear_neyman_pearson_problem_reaches_its_exact_optimum():
         decay=0.7,
         decay_steps=300,
     )
-    found = fb.solve(problem, method, budget="8000 steps", sampling="full")
+    found = fb.solve(problem, method, budget="4000 steps", sampling="full")
     at = problem.values(found.last, problem.full())
     assert float(at.g[0]) < 0.001
     assert float(at.f) == pytest.approx(exact.fun, rel=0.005)
 
 
 def test_bounds_on_three_classes_are_met_and_cost_accuracy():
-    X, y = three(3000)
+    X, y = three(2000)
     new_X, new_y = three(3000, seed=9)
     free = fb.FairClassifier(validation=0).fit(X, y)
     assert recall(free, X, y, "c") < 0.8
@@ -338,7 +336,7 @@ def test_bounds_that_exclude_each_other_are_said_with_the_smallest_excess():
     with few, pytest.warns(ConvergenceWarning, match="no iterate met every bound"):
         fair = fb.FairClassifier([f"recall of class {k} >= 0.99" for k in "abc"], budget=QUICK).fit(X, y)
     assert not fair.fit_report_["feasible"] and "smallest excess" in fair.fit_report_["message"]
-    certain = fb.FairClassifier("recall of class c >= 1", budget=QUICK).fit(X, y)
+    certain = fb.FairClassifier("recall of class c >= 1", budget="1500 steps").fit(X, y)
     assert recall(certain, X, y, "c") == 1
 
 

@@ -167,12 +167,13 @@ def penalised(penalty=None, strength=0.7, stated="demographic_parity <= 0.1", gr
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
-@pytest.mark.parametrize("norm", [1.0, 2.0])
-def test_the_four_verbs_of_the_penalised_problem_agree(statistic, norm):
-    for stated in ("demographic_parity <= 0.1", "loss_gap[y=both,sum] <= 0.1"):
-        check_gradient(penalised(NormPenalty(statistic, norm), stated=stated))
-    check_gradient(penalised(NormPenalty(statistic, norm)), seeds=(0, 1))
-    check_gradient(penalised(NormPenalty(statistic, norm), sample_weight=WEIGHTS))
+def test_the_four_verbs_of_the_penalised_problem_agree(statistic):
+    check_gradient(penalised(NormPenalty(statistic, 1.0)))
+
+
+@pytest.mark.parametrize("more", [{"stated": "loss_gap[y=both,sum] <= 0.1"}, {"sample_weight": WEIGHTS}], ids=list)
+def test_the_four_verbs_agree_with_another_norm_and_bound_and_with_weights(more):
+    check_gradient(penalised(NormPenalty("f1", 2.0), **more))
 
 
 def test_the_objective_is_the_loss_plus_strength_times_the_penalty():

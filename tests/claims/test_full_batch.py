@@ -69,7 +69,7 @@ def test_surrogates_and_offsets_are_the_metric_after_every_round():
 
 
 @pytest.mark.parametrize("bound", [0.02, 0.1])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_it_reaches_the_known_frontier(seed, bound):
     """With equal separations the best rule of (signal, group) under parity is linear, and its accuracy a sum of normal tails.
     Three numbers fitted to the mean of n smooth losses lose about 3 / n = 0.0001 of it, and the decisions' own noise
@@ -85,7 +85,7 @@ def test_it_reaches_the_known_frontier(seed, bound):
     assert accuracy >= GAUSSIAN.frontier(max(rates) - min(rates)).accuracy - 0.001
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("objective", ["auto", "loss", "accuracy"])
 def test_tight_bounds_on_categories_are_met_by_a_model_that_is_no_constant(seed, objective):
     X, y, group = one_hot(3000, seed)
@@ -129,7 +129,7 @@ def test_a_bound_that_does_not_bind_costs_nothing():
     assert abs((free.predict(X) == y).mean() - (loose.predict(X) == y).mean()) <= 0.0005 + 1 / len(y)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_run_that_begins_at_a_solution_knows_its_price(seed):
     """The least-squares multipliers at a solution are the price of the bound there: moving the bound by a tenth moves the
     lowest loss by about that, the curve being convex."""
@@ -212,7 +212,7 @@ def network(stated, X, y, group, **options):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_last_layer_meets_a_bound_that_random_batches_miss_or_pay_more_for(seed):
     X, y, group = one_hot(3000, seed)
     on_batches = network(TIGHT, X, y, group, algorithm="alm", random_state=seed)
@@ -280,7 +280,7 @@ def test_of_a_ratio_of_rates_the_better_of_two_ways_is_taken():
     assert met["auto"] and accuracy["auto"] >= max(a for way, a in accuracy.items() if met[way]) - 1e-12
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_a_bound_finer_than_the_steps_of_a_small_group_is_met_by_a_trained_model(seed):
     """Rates of 40 rows move in steps of 0.025, over which smooth surrogates leap; a constant meets the bound at 0.5."""
     rng = np.random.default_rng(seed)

@@ -79,8 +79,12 @@ def test_clopper_pearson_never_falls_below_nominal(n, side):
 # ---- contrasts of two rates
 
 
-@pytest.mark.parametrize("sizes", SIZES[200] + SIZES[2000], ids=str)
-@pytest.mark.parametrize("method", ["mover", "exact"])
+@pytest.mark.parametrize(
+    ("method", "sizes"),
+    [(method, sizes) for method in ("mover", "exact") for sizes in SIZES[200]]
+    + [("mover", s) for s in SIZES[2000][:2]],
+    ids=str,
+)
 def test_difference_of_two_rates_covers_by_enumeration(sizes, method):
     """At n = 200 and 2,000 in all, split 50/50, 10/90 and 90/10: no noise, so nominal or better but for TAIL."""
     for rates in itertools.product(RATES, RATES):
@@ -88,7 +92,7 @@ def test_difference_of_two_rates_covers_by_enumeration(sizes, method):
             assert coverage(which, sizes, rates, alpha, method=method) >= 1 - alpha - 8 * TAIL, (rates, alpha)
 
 
-@pytest.mark.parametrize("sizes", [(20, 20), *SIZES[200]], ids=str)
+@pytest.mark.parametrize("sizes", [(20, 20), (20, 180), (180, 20)], ids=str)
 @pytest.mark.parametrize(
     ("which", "transform"),
     [
@@ -183,8 +187,9 @@ def test_a_verdict_is_wrong_with_probability_at_most_alpha(sizes):
             np.testing.assert_allclose([bounds.lower, bounds.upper], [lower[i], upper[i]], rtol=1e-12)
 
 
-@pytest.mark.parametrize("sizes", [(50, 50), (20, 180), (200, 1800)], ids=str)
-@pytest.mark.parametrize("alpha", [0.05, 0.01])
+@pytest.mark.parametrize(
+    ("sizes", "alpha"), [((50, 50), 0.05), ((50, 50), 0.01), ((20, 180), 0.05), ((20, 180), 0.01), ((200, 1800), 0.05)]
+)
 def test_the_lower_bound_of_a_gap_holds_without_half_of_the_error_for_each_order(sizes, alpha):
     """By enumeration, from equal rates, where both orders may break it, to far ones; and sharper than Bonferroni where it decides."""
     sharper = 0
@@ -214,7 +219,7 @@ def test_ratio_bounds_give_the_verdict_of_their_contrasts(seed):
     """At any stated ratio, and just on either side of each bound."""
     rng = np.random.default_rng(seed)
     pair = np.array([[0, 1]])
-    for _ in range(200):
+    for _ in range(80):
         n = rng.integers(1, 200, 2)
         x = rng.binomial(n, rng.random(2))
         found = ratio_bounds(x, n, pair)
@@ -237,7 +242,7 @@ def test_ratio_bounds_of_many_pairs_give_the_verdict_of_all_their_contrasts():
             assert linear.verdict(0.0) == found.verdict(tau), (x, n, tau)
 
 
-@pytest.mark.parametrize("sizes", [(20, 20), (20, 180), (180, 20)], ids=str)
+@pytest.mark.parametrize("sizes", [(20, 20), (20, 180)], ids=str)
 def test_ratio_bounds_cover_by_enumeration(sizes):
     for rates in [(0.1, 0.1), (0.3, 0.1), (0.1, 0.7), (0.7, 0.3)]:
         x, w = all_pairs(sizes, rates)

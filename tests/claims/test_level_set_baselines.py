@@ -104,9 +104,10 @@ def test_dfls_reaches_the_optimum_of_linear_programs_through_feasible_points(see
     f_star, levels, outer = problem.optimum.f, [], []
 
     def look(state):
+        again = outer and (levels[-1], outer[-1]) == (float(state.level), int(state.outer))
         levels.append(float(state.level))
         outer.append(int(state.outer))
-        if state.outer:
+        if state.outer and not again:
             e = problem.evaluate(state.output)
             assert float(e.g.max()) < 0
             assert f_star - 1e-12 <= float(e.f) <= levels[-1] + 1e-12

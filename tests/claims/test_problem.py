@@ -55,8 +55,8 @@ def test_verbs_agree_with_central_differences(stated, model):
     made = {"linear": lambda: MLP(2), "mlp": lambda: MLP(2, (4, 3)), "module": _module}[model]()
     make = lambda: tiny(stated, model=made, groups=THREE_GROUPS)  # noqa: E731
     kinds = ("balanced", "uniform", "shuffled", "full")
-    check_gradient(make, kinds=kinds, batch_size=9, points=2)
-    check_gradient(make, kinds=kinds, batch_size=5, seeds=(0, 1), points=2)
+    check_gradient(make, kinds=kinds, batch_size=9, points=1)
+    check_gradient(make, kinds=kinds, batch_size=5, seeds=(0, 1), points=1)
 
 
 def _module():
@@ -69,15 +69,13 @@ def _module():
 def test_verbs_agree_for_every_loss_with_and_without_weights(loss, weighted):
     weight = WEIGHTS if weighted else None
     for stated in (None, ["loss_gap <= 0.1", "demographic_parity[surrogate=loss] <= 0.1"]):
-        check_gradient(lambda stated=stated: tiny(stated, loss=loss, sample_weight=weight), points=2)
-        check_gradient(lambda stated=stated: tiny(stated, loss=loss, sample_weight=weight), seeds=(0, 1), points=1)
+        check_gradient(lambda stated=stated: tiny(stated, loss=loss, sample_weight=weight), points=1)
 
 
 def test_verbs_agree_for_several_classes():
     for stated in (None, "loss_gap <= 0.1"):
         for model in (MLP(2, (4,), outputs=3), MLP(2, outputs=3)):
             check_gradient(lambda s=stated, m=model: tiny(s, model=m, loss="cross_entropy"), points=1)
-            check_gradient(lambda s=stated, m=model: tiny(s, model=m, loss="cross_entropy"), points=1, seeds=(0, 1))
 
 
 def test_dropout_draws_the_same_units_in_every_verb_of_a_batch():

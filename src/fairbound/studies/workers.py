@@ -85,15 +85,15 @@ def slowdown(backend: str, jobs: int) -> dict[str, Any]:
     """How much longer a fixed loop of training-sized work takes when `jobs` workers run it at once.
 
     Returns: {"alone": seconds, "together": [seconds of each worker], "slowdown": median together / alone}; 1 means that
-    parallel cells had the same machine as cells run one by one.
+    parallel cells had the same machine as cells run one by one. One worker is not slowed down: nothing is measured then.
     """
+    if jobs == 1:
+        return {"jobs": 1, "backend": backend, "alone": None, "together": [], "slowdown": 1.0}
     from joblib import delayed
 
     with workers(backend, jobs) as run:
-        list(run(delayed(_loop)(0.0) for _ in range(jobs)))  # the workers start and import
+        list(run(delayed(_loop)(0.0, 1) for _ in range(jobs)))  # the workers start and import
         (alone,) = run([delayed(_loop)(0.0)])
-        if jobs == 1:
-            return {"jobs": 1, "backend": backend, "alone": alone, "together": [alone], "slowdown": 1.0}
         start = time.time() + 1.0
         together = list(run(delayed(_loop)(start) for _ in range(jobs)))
     return {
@@ -102,8 +102,8 @@ def slowdown(backend: str, jobs: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _loop(start: float) -> float:
-    """Seconds of a fixed number of small matrix products in one thread, the least of three, begun at time `start`."""
+def _loop(start: float, steps: int = CALIBRATION_STEPS) -> float:
+    """Seconds of `steps` small matrix products in one thread, the least of three, begun at time `start`."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
@@ -112,7 +112,7 @@ def _loop(start: float) -> float:
     taken = []
     for _ in range(3):
         began = time.perf_counter()
-        for _ in range(CALIBRATION_STEPS):
+        for _ in range(steps):
             x = torch.relu(x @ w) @ v
             x = x / (1 + x.abs().amax())
         taken.append(time.perf_counter() - began)

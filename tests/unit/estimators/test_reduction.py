@@ -69,7 +69,7 @@ def test_scikit_learn_contract(estimator, check):
 @pytest.mark.parametrize("seed", range(2))
 def test_the_bound_holds_on_the_training_rows_and_beats_a_threshold_alone(stated, seed):
     """It is feasible, measured anew, and no worse than the best threshold of the model fitted without the bound."""
-    X, y, groups = rows(seed)
+    X, y, groups = rows(seed, n=400)
     base = LogisticRegression()
     fair = fb.Reduction(base, stated).fit(X, y, {"sex": groups["sex"]})
     bound = constraint(stated)
@@ -132,12 +132,12 @@ def test_gains_are_the_change_of_the_priced_sum():
 
 @pytest.mark.parametrize(
     "model", [DecisionTreeClassifier(max_depth=4, random_state=0), GaussianNB(),
-              HistGradientBoostingClassifier(max_iter=10, random_state=0)]
+              HistGradientBoostingClassifier(max_iter=3, random_state=0)]
 )  # fmt: skip
 def test_any_classifier_with_weights_and_several_attributes(model):
-    X, y, groups = rows(1)
+    X, y, groups = rows(1, n=600)
     stated = ["demographic_parity[both] <= 0.1", "equal_opportunity[by=sex] <= 0.1"]
-    one, two = (fb.Reduction(model, stated, rounds=6).fit(X, y, groups) for _ in range(2))
+    one, two = (fb.Reduction(model, stated, rounds=4).fit(X, y, groups) for _ in range(2))
     assert (one.predict(X) == two.predict(X)).all() and one.fit_report_["feasible"]
     assert (one.predict(X) == np.where(one.decision_function(X) > 0, "yes", "no")).all()
     assert (one.predict(X[:1]) == one.predict(X)[:1]).all()

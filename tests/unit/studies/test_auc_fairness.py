@@ -67,7 +67,6 @@ def test_the_study_has_every_pair_of_data_and_kind():
 def test_a_tiny_form_runs(tiny, tmp_path, monkeypatch):
     few = partial(fb.ScaleAndShift, scales=(0.8, 1.0, 1.2), shifts=tuple(i / 10 for i in range(-10, 11)))
     monkeypatch.setattr(auc_fairness, "ScaleAndShift", few)
-    monkeypatch.setattr("fairbound.studies.workers.slowdown", lambda backend, jobs: {"slowdown": 1.0})
     done = run_study(tiny, tmp_path)
     assert not done.failed and done.done == len(METHODS) + len(NET)
     results = json.loads((tmp_path / "results.json").read_text())
