@@ -66,7 +66,7 @@ def test_two_satisfied_bounds_keep_their_multipliers_at_zero():
     assert torch.equal(state.x, plain.x)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_convex_fair_problem_reaches_the_optimum_of_a_cone_solver(seed):
     """Logistic regression with group means of scores at most 0.1 apart, against cvxpy with Clarabel.
 
@@ -119,7 +119,7 @@ def test_the_certified_optimum_and_multipliers_of_the_twelve_rows():
     assert torch.allclose(solution.state.multipliers, problem.optimum.multipliers, atol=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_an_infeasible_bound_is_said_with_the_smallest_violation(seed):
     problem = PROBLEMS["infeasible"](noise=0.1)
     solution = solve(problem, ALM(dual_every=5), budget="2000 steps", seed=seed, record_every=10)

@@ -93,16 +93,16 @@ def slowdown(backend: str, jobs: int) -> dict[str, Any]:
 
     with workers(backend, jobs) as run:
         list(run(delayed(_loop)(0.0, 1) for _ in range(jobs)))  # the workers start and import
-        (alone,) = run([delayed(_loop)(0.0)])
+        (alone,) = run([delayed(_loop)(0.0, CALIBRATION_STEPS)])
         start = time.time() + 1.0
-        together = list(run(delayed(_loop)(start) for _ in range(jobs)))
+        together = list(run(delayed(_loop)(start, CALIBRATION_STEPS) for _ in range(jobs)))
     return {
         "jobs": jobs, "backend": backend, "alone": alone, "together": together,
         "slowdown": statistics.median(together) / alone,
     }  # fmt: skip
 
 
-def _loop(start: float, steps: int = CALIBRATION_STEPS) -> float:
+def _loop(start: float, steps: int) -> float:
     """Seconds of `steps` small matrix products in one thread, the least of three, begun at time `start`."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -93,10 +93,9 @@ def test_pairing_narrows_and_the_bootstrap_moves_as_much_as_the_value_does():
     assert 0.5 < np.mean(widths) / np.std(values, ddof=1) < 2.2
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_far_from_0_the_interval_of_a_loss_gap_is_that_of_paired_means(seed):
+def test_far_from_0_the_interval_of_a_loss_gap_is_that_of_paired_means():
     """The gap is one signed difference there, and its change the difference of two means of paired differences of losses."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     n = 1000
     y, old = rng.integers(0, 2, n), rng.random(n) < 0.5
     first = np.where(y == 1, 1, -1) * np.where(old, -0.5, 1.0) + 0.3 * rng.normal(size=n)
