@@ -14,6 +14,7 @@ from fairbound.cli.outcome import Outcome, of_two_classes, stated_bounds, verdic
 from fairbound.cli.rows import file_checksum, listed, numbers_of, one_column
 from fairbound.cli.using import MonitorOptions
 from fairbound.estimators.classifier import FairClassifier
+from fairbound.fairness.notions.groups import LossBound
 from fairbound.monitoring import Monitor
 from fairbound.report import write_audit
 from fairbound.rows.groups import Groups, label_text, texts_of
@@ -76,11 +77,18 @@ def _added(options: MonitorOptions, data: str, monitor: Monitor | None) -> tuple
     else:
         given = frame[one_column(options.score, columns, "--score")]
     source = {"label": label} | _decides(options)
+    source |= {
+        what: one_column(name, columns, f"--{what}") for what in ("loss", "weights") if (name := getattr(options, what))
+    }
     if monitor is None:
         monitor = _begun(options, frame[label], given, classifier)
     else:
         _check_columns(source, attributes, monitor)
-    monitor.update(frame[label], _predicted(given, options.score, monitor), groups)
+    decided = _predicted(given, options.score, monitor)
+    more = {"sample_weight": frame[options.weights]} if options.weights else {}
+    if any(isinstance(bound, LossBound) for bound in monitor.bounds):
+        more["losses"] = _losses(options, frame, label, given, monitor)
+    monitor.update(frame[label], decided, groups, **more)
     monitor.columns = source
     monitor.files.append({"name": Path(data).name, "sha256": checksum, "rows": len(frame)})
     return monitor, left_out
@@ -103,7 +111,19 @@ def _begun(options: MonitorOptions, label: Any, given: Any, classifier: FairClas
             scores = numbers_of(given, str(options.score))
             threshold = None if as_logits(scores)[1] == DECISIONS else usual_threshold(scores)
     confidence = CONFIDENCE if options.confidence is None else options.confidence
-    return Monitor(bounds, confidence, classes=classes, threshold=threshold)
+    if options.weights is not None and options.largest_weight is None:
+        raise OptionError("--weights needs --largest-weight, the largest weight that a row can have.")
+    return Monitor(bounds, confidence, classes=classes, threshold=threshold, largest_weight=options.largest_weight)
+
+
+def _losses(options: MonitorOptions, frame: Any, label: str, given: Any, monitor: Monitor) -> np.ndarray:
+    """(n,) a column of the file; of a saved model of two classes the logistic loss of its scores."""
+    if options.loss is not None:
+        return numbers_of(frame[options.loss], options.loss)
+    if options.model is None or monitor.threshold is None:
+        raise OptionError("a bound on mean losses is watched; name the column of each row's loss with --loss.")
+    positive = np.array([text == monitor.classes[1] for text in texts_of(frame[label])])
+    return np.logaddexp(0.0, np.where(positive, -1.0, 1.0) * np.asarray(given, dtype=np.float64))
 
 
 def _decides(options: MonitorOptions) -> dict[str, str]:
@@ -121,6 +141,9 @@ def _check_same(options: MonitorOptions, monitor: Monitor) -> None:
         raise _differs("--constraint" if stated else "--cross", f"watches {known}", stated)
     if options.confidence not in (None, monitor.confidence):
         raise _differs("--confidence", f"has the confidence {monitor.confidence:g}", options.confidence)
+    if options.largest_weight not in (None, monitor.largest_weight):
+        has = "counts rows without weights" if monitor.largest_weight is None else f"has {monitor.largest_weight:g}"
+        raise _differs("--largest-weight", has, options.largest_weight)
     if options.threshold not in (None, monitor.threshold):
         has = "counts decisions, without a threshold" if monitor.threshold is None else f"has {monitor.threshold:g}"
         raise _differs("--threshold", has, options.threshold)
@@ -136,7 +159,11 @@ def _check_columns(source: dict[str, str], attributes: list[str], monitor: Monit
     before = sorted(monitor.attributes or ())
     if sorted(attributes) != before:
         raise _differs("--group", f"compares {', '.join(before) or 'no groups'}", ", ".join(attributes))
-    for what in source if monitor.columns else ():
+    for what in ("loss", "weights") if monitor.columns else ():
+        if source.get(what) != monitor.columns.get(what):
+            has = repr(monitor.columns[what]) if what in monitor.columns else f"no column of a {what}"
+            raise _differs(f"--{what}", f"has {has}", source.get(what))
+    for what in [name for name in source if name not in ("loss", "weights")] if monitor.columns else ():
         if what not in monitor.columns:
             other = "a saved model" if what == "score" else f"the column {monitor.columns['score']!r}"
             raise _differs(f"--{what}", f"takes its decisions from {other}")

@@ -105,6 +105,14 @@ class MonitorOptions:
     model: SavedModel = None
     positive: Positive = None
     threshold: Threshold = None
+    loss: Annotated[
+        str | None,
+        option("--loss", help="Column of each row's loss, where mean losses are bounded; --model knows its own."),
+    ] = None
+    weights: Weights = None
+    largest_weight: Annotated[
+        float | None, option("--largest-weight", help="The largest weight that a row can have; kept in the state.")
+    ] = None
     constraint: Constraints = field(default_factory=list)
     cross: Cross = False
     confidence: Annotated[
@@ -113,6 +121,8 @@ class MonitorOptions:
     ] = None
 
     def __post_init__(self) -> None:
+        if self.weights is None and self.largest_weight is not None:
+            raise OptionError("--largest-weight belongs to --weights COLUMN.")
         if self.data is not None:
             _check_source(self.score, self.model, self.threshold)
 

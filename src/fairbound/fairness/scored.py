@@ -65,9 +65,6 @@ class Scored:
         }
         if first.documents is not None:
             documents = Documents.joined([part.documents for part in parts if part.documents is not None])
-            order = documents.queries.order
-            own = {name: None if v is None else v[order] for name, v in own.items()}
-            groups = documents.groups
         return replace(first, groups=groups, documents=documents, **own)
 
     @cached_property

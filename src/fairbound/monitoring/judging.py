@@ -5,6 +5,10 @@ the same cells share one set of rates. The error probability of a bound is divid
 at least START rows, and stays so: a set keeps its share for ever. A set that appears later, because a new group did, takes of
 what was kept back for late ones: the i-th of them a share 1 / (i (i + 1)) of it, which add up to one. The limit within
 which a bound is met uses the whole error for each comparison: it fails only where that of the largest one does.
+
+A loss x in [0, largest] counts as x / largest of a success. All martingales here are products of exp(a x) / (1 - p + p exp(a)) for x = 0 or 1;
+for x between them exp(a x) <= 1 - x + x exp(a), so that they are supermartingales for every x in [0, 1] with mean p, and the limits hold
+(Hoeffding 1963, JASA 58, 13-30, section 2).
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import EmptyGroupError
+from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.confidence.contrasts import Contrasts, GapBounds, largest
 from fairbound.confidence.contrasts import verdict as decided
 from fairbound.confidence.rates import Transform
@@ -22,13 +26,16 @@ from fairbound.confidence.sequences import CountsInTime, anytime_bounds, anytime
 from fairbound.confidence.tilted import difference_bounds, difference_lower, exceeds
 from fairbound.fairness.builder import class_number
 from fairbound.fairness.judging import Sets, compared_sets, contrast_facts, nothing_found, stated_facts
+from fairbound.fairness.notions.groups import LossBound
 from fairbound.fairness.scored import Finding, Scored
+from fairbound.monitoring.tally import Moment
 
 START = 100
 MOST_ROWS = 10**9
 LATE = 0.1
 """The share of the error probability that is kept for groups that appear late."""
 
+LOSS_METHOD = "limits of mean losses up to {:g} that hold at all looks together (mixture martingales of their sums); Bonferroni over sets of groups and stated bounds"
 METHOD = "limits of the rates that hold at all looks together (mixture martingales of the counts); Bonferroni over sets of groups and stated bounds"
 
 
@@ -53,33 +60,42 @@ class Shares:
 
 
 def judge_in_time(
-    bound: Any, rows: Scored, before: list[np.ndarray | None], shares: Shares, alpha: float, needed: bool
+    bound: Any,
+    rows: Scored,
+    now: Moment,
+    before: list[Moment | None],
+    shares: Shares,
+    alpha: float,
+    needed: bool,
+    losses: int | None = None,
 ) -> Finding:
     """The verdict on `bound` now; all verdicts ever given this way are right together with probability 1 - alpha.
 
-    rows: combinations that stand for `each` rows; before: (u,) how many they stood for at each checkpoint, None where that is
-    not known.
+    rows: combinations that stand for `each` rows; now, before: what is known of them now and at each checkpoint, None where that is
+    not known. losses: of a bound on mean losses, which of the sums are its own.
     """
     bound = bound.of_classes(rows.classes)
     base = stated_facts(bound, rows)
     if rows.total < START:
         return base | nothing_found(f"Nothing is said before {START} rows.")
     if bound.about == "class":
-        return base | _of_class(bound, rows, before, shares, alpha, needed)
+        return base | _of_class(bound, rows, [b and b.each for b in before], shares, alpha, needed)
+    unit = 1.0 if losses is None else float(bound.largest)
     try:
-        sets, _ = compared_sets(bound, rows)
+        sets, _ = compared_sets(bound, _at(rows, now, losses))
     except EmptyGroupError as empty:
         return base | nothing_found(str(empty))
     names = sets.cell_names(bound.tails)
     counts = CountsInTime.of(
-        *_counts(bound, sets, rows, rows.each), [b if b is None else _counts(bound, sets, rows, b) for b in before]
+        *_counts(bound, sets, _at(rows, now, losses), unit),
+        [b if b is None else _counts(bound, sets, _at(rows, b, losses), unit) for b in before],
     )
     error = alpha * shares.of(_names(sets, names))
-    found = _bounds(bound, counts, sets, error, alpha)
+    found = _bounds(bound, counts, sets, error, alpha, unit)
     verdict = found.verdict(float(bound.bound))
     contrasts = Contrasts(sets.index, sets.coefficient)
     transform = sets.values[0][1].transform
-    limit = 0.0 if bound.compares == "ratios" else float(bound.bound)
+    limit = 0.0 if bound.compares == "ratios" else float(bound.bound) / unit
     return (
         base
         | contrast_facts(found, sets.name)
@@ -88,24 +104,37 @@ def judge_in_time(
             "rows_needed": _rows_needed(counts, rows.total, contrasts, limit, error, alpha, transform)
             if needed and verdict == "insufficient"
             else None,
-            "method": METHOD,
-            "groups": {name: int(n) for name, n in zip(names, sets.joined("rows"), strict=True)},
+            "method": METHOD if losses is None else LOSS_METHOD.format(unit),
+            "groups": {name: int(n) for name, n in zip(names, sets.joined("totals"), strict=True)},
             "why": None,
         }
     )
 
 
-def _counts(bound: Any, sets: Sets, rows: Scored, each: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """(U,) successes and trials of the cells that a bound compares, where the combinations stand for `each` rows."""
-    values = [bound.values(replace(rows, each=each), compared) for compared, _ in sets.values]
+def _at(rows: Scored, moment: Moment, losses: int | None) -> Scored:
+    """The combinations as they were at a moment; of losses each has the mean, and weighs as many rows as it stood for."""
+    if losses is None:
+        return replace(rows, each=moment.each)
+    each = moment.each.astype(np.float64)
+    mean = np.divide(moment.losses[:, losses], each, out=np.zeros_like(each), where=each > 0)
+    return replace(rows, each=None, weight=each, losses=mean)
+
+
+def _counts(bound: Any, sets: Sets, rows: Scored, unit: float) -> tuple[np.ndarray, np.ndarray]:
+    """(U,) successes and trials of the cells that a bound compares; of losses the sum in units of the largest, which is a success each."""
+    values = [bound.values(rows, compared) for compared, _ in sets.values]
+    if rows.losses is not None and rows.weight is not None:
+        trials = np.concatenate([np.ravel(v.totals) for v in values])
+        means = np.concatenate([np.ravel(v.means) for v in values])
+        return np.clip(np.nan_to_num(means) * trials / unit, 0.0, trials), trials
     successes, trials = (
         np.concatenate([np.ravel(getattr(v, part)) for v in values]) for part in ("successes", "trials")
     )
     return np.rint(successes), np.rint(trials)
 
 
-def _bounds(bound: Any, counts: CountsInTime, sets: Sets, error: np.ndarray, alpha: float) -> GapBounds:
-    """error: (m,) of each contrast. The limit within which a bound is met needs no sharing: see `confidence.contrasts.largest`."""
+def _bounds(bound: Any, counts: CountsInTime, sets: Sets, error: np.ndarray, alpha: float, unit: float) -> GapBounds:
+    """error: (m,) of each contrast. unit: what a success stands for. The limit within which a bound is met needs no sharing: see `confidence.contrasts.largest`."""
     if bound.compares == "ratios":
         return _ratios(counts, sets.index[:, ::-1], error, alpha)
     contrasts, transform = Contrasts(sets.index, sets.coefficient), sets.values[0][1].transform
@@ -116,7 +145,7 @@ def _bounds(bound: Any, counts: CountsInTime, sets: Sets, error: np.ndarray, alp
     else:
         lower, upper = difference_bounds(counts, pairs, error)
         singles = -difference_lower(counts, pairs[:, ::-1], alpha)
-    return largest(contrasts, contrasts.of(sets.joined("estimates")), lower, upper, singles)
+    return largest(contrasts, contrasts.of(sets.joined("estimates")), unit * lower, unit * upper, unit * singles)
 
 
 def _rows_needed(
@@ -197,3 +226,30 @@ def _of_class(
     more_rows = _rows_needed(counts, rows.total, alone, bound.bound, error, alpha, None) if undecided else None
     more = {"verdict": verdict, "rows_needed": more_rows, "worst": None, "method": METHOD, "why": None}
     return measured | more | {"groups": {name: int(counts.trials[0])}, "contrasts": [{"name": name, **measured}]}
+
+
+def check_watched(bound: Any) -> None:
+    """Raises: OptionError for a bound that sums over rows do not tell, and why."""
+    if isinstance(bound, LossBound):
+        if bound.uncertain is not None:
+            raise OptionError(f"{bound.text!r} cannot be monitored: {bound.uncertain}")
+    elif not bound.of_counts:
+        raise OptionError(
+            f"{bound.text!r} cannot be told from counts, so it cannot be monitored: it compares rows with each other, and a monitor "
+            "keeps no rows. Audit it instead, on rows that no earlier audit has used."
+        )
+
+
+def anytime_groups(groups: list[dict[str, Any]], alpha: float) -> list[dict[str, Any]]:
+    """The groups' rates with limits that hold at all looks; no loss is known."""
+    alone = Contrasts(np.zeros((1, 1), dtype=np.int64), np.ones((1, 1)))
+    for group in groups:
+        group["mean_loss"] = None
+        known = [rate for rate in group["rates"].values() if rate["value"] is not None]
+        trials = np.array([[rate["count"]] for rate in known], dtype=float).reshape(-1, 1)
+        values = np.array([[rate["value"]] for rate in known]).reshape(-1, 1)
+        counts = CountsInTime.of(np.rint(values * trials), trials)
+        lower, upper = anytime_bounds(counts, alone, alpha)
+        for rate, low, high in zip(known, lower[:, 0].tolist(), upper[:, 0].tolist(), strict=True):
+            rate |= {"lower": min(low, rate["value"]), "upper": max(high, rate["value"])}
+    return groups

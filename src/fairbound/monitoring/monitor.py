@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,11 +25,10 @@ from fairbound.audits.groups import group_rows
 from fairbound.audits.impact import impact_tables
 from fairbound.base.errors import CheckpointError, DataError, OptionError
 from fairbound.base.files import atomic_write_text
-from fairbound.confidence.contrasts import Contrasts
-from fairbound.confidence.sequences import CountsInTime, anytime_bounds
 from fairbound.fairness.notions import Bound, constraints
+from fairbound.fairness.notions.groups import LossBound
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.monitoring.judging import Shares, judge_in_time
+from fairbound.monitoring.judging import Shares, anytime_groups, check_watched, judge_in_time
 from fairbound.monitoring.tally import Tally
 from fairbound.rows.groups import Groups, label_text
 
@@ -40,10 +40,13 @@ MOST_LOOKS = 400
 class Monitor:
     """Watches stated bounds on labelled decisions as they come; alarms wrongly with probability at most 1 - confidence, for ever.
 
-    constraint: bounds on rates or on classes, as text or objects; bounds on losses or areas need the rows and are refused.
+    constraint: bounds on rates, on classes, or on mean losses with a largest value ("loss_gap[largest=3] <= 0.1"), as text or objects;
+        areas compare rows with each other and are refused.
     confidence: in (0.5, 1), of all verdicts of all bounds at all looks together. classes: the labels, of two the positive one
         last; more than two for bounds that speak of no positive one.
     threshold: None where y_pred holds labels; else y_pred holds scores, and a positive decision is a score above it.
+    largest_weight: of rows with weights, the largest that any can have; a row of weight w is then counted with probability w / largest_weight,
+        by a random stream of `random_state`. None where rows count once each.
 
         monitor = fb.Monitor("demographic_parity <= 0.05")
         monitor.update(y_true, y_pred, {"sex": sex})       # one row or many
@@ -60,15 +63,16 @@ class Monitor:
         *,
         classes: Sequence[Any] = ("0", "1"),
         threshold: float | None = None,
+        largest_weight: float | None = None,
+        random_state: int = 0,
     ):
         self.bounds = constraints(constraint)
         if not self.bounds:
             raise OptionError("a monitor needs at least one bound, such as 'demographic_parity <= 0.05'.")
         for bound in self.bounds:
-            if not bound.of_counts:
-                raise OptionError(
-                    f"{bound.text!r} cannot be told from counts, so it cannot be monitored; audit it instead."
-                )
+            check_watched(bound)
+        if largest_weight is not None and not 0 < largest_weight < math.inf:
+            raise OptionError(f"largest_weight must be a positive number, got {largest_weight!r}.")
         if not 0.5 < confidence < 1:
             raise OptionError(f"confidence must lie in (0.5, 1), got {confidence}.")
         labels = tuple(str(label_text(v)) for v in classes)
@@ -86,7 +90,8 @@ class Monitor:
         self.threshold = threshold
         self.files: list[dict[str, Any]] = []
         self.columns: dict[str, str] = {}  # where a file's labels and decisions are: "label", and "score" or "model"
-        self._tally = Tally(labels, threshold)
+        sums = tuple(dict.fromkeys(float(b.largest) for b in self.bounds if isinstance(b, LossBound)))  # type: ignore[arg-type]
+        self._tally = Tally(labels, threshold, largest=sums, largest_weight=largest_weight, seed=random_state)
         self._shares = {bound.text: Shares() for bound in self.bounds}
         self._alarms: dict[str, dict[str, Any]] = {}
         self._looks: list[list[Any]] = []
@@ -94,13 +99,18 @@ class Monitor:
 
     @property
     def rows(self) -> int:
-        """Decisions so far."""
+        """Decisions counted so far."""
         return self._tally.rows
 
     @property
     def classes(self) -> tuple[str, ...]:
         """The labels; of two the positive one is last."""
         return self._tally.classes
+
+    @property
+    def largest_weight(self) -> float | None:
+        """The largest weight that a row can have; None where rows count once each."""
+        return self._tally.largest_weight
 
     @property
     def attributes(self) -> tuple[str, ...] | None:
@@ -112,16 +122,19 @@ class Monitor:
         """The bounds found violated, and the rows at the look that found it."""
         return {text: found["rows"] for text, found in self._alarms.items()}
 
-    def update(self, y_true: Any, y_pred: Any, sensitive_features: Any = None) -> Monitor:
+    def update(
+        self, y_true: Any, y_pred: Any, sensitive_features: Any = None, *, losses: Any = None, sample_weight: Any = None
+    ) -> Monitor:
         """Count decisions whose outcome is known: one row, or columns (n,) of them. Returns the monitor.
 
         sensitive_features: a value or a dict of values for one row; for more what `Groups.of` takes. A group may appear late,
             and may be missing (None). The attributes are those of the first call; a single one may come without its name.
+        losses: (n,) >= 0, where mean losses are bounded. sample_weight: (n,) from 0 to largest_weight, where that is stated.
         Raises: DataError for rows that cannot be used; none of them is counted then.
         """
         if sensitive_features is None and any("groups" in bound.needs for bound in self.bounds):
             raise DataError(f"{self.bounds[0].text!r} compares groups; pass sensitive_features.")
-        self._tally.add(y_true, y_pred, sensitive_features)
+        self._tally.add(y_true, y_pred, sensitive_features, losses, sample_weight)
         return self
 
     def look(self, title: str | None = None) -> dict[str, Any]:
@@ -134,7 +147,7 @@ class Monitor:
         facts = {
             "data": self._data(rows),
             "metrics": self._metrics(rows),
-            "groups": _anytime_groups(self._groups(rows), 1 - self.confidence),
+            "groups": anytime_groups(self._groups(rows), 1 - self.confidence),
             "constraints": found,
             "comparison": [],
             "distributions": [],
@@ -161,10 +174,12 @@ class Monitor:
         the rows that would decide are looked for."""
         if not self.rows:
             raise DataError("the monitor has seen no row yet; call update first.")
-        scored, before = self._tally.scored()
+        scored, now, before = self._tally.scored()
         rows = replace(scored, confidence=self.confidence, losses=np.zeros(len(scored)))
-        alpha = (1 - self.confidence) / len(self.bounds)
-        found = [judge_in_time(bound, rows, before, self._shares[bound.text], alpha, needed) for bound in self.bounds]
+        alpha, found = (1 - self.confidence) / len(self.bounds), []
+        for bound in self.bounds:
+            sums = self._tally.largest.index(float(bound.largest)) if isinstance(bound, LossBound) else None  # type: ignore[arg-type]
+            found.append(judge_in_time(bound, rows, now, before, self._shares[bound.text], alpha, needed, sums))
         changed = [said for finding in found if (said := self._with_alarm(finding))]
         self._remember(found)
         return rows, found, changed
@@ -176,6 +191,8 @@ class Monitor:
             if len(self.classes) == 2
             else {"positive": None, "classes": list(self.classes)}
         )
+        if self.largest_weight is not None:
+            data["split"] += f"; {self.rows:,} of {self._tally.offered:,} weighted rows counted, by their weight"
         if "label" in self.columns:
             data["label"] = self.columns["label"]
         return facts_of_data(None, self.rows, data) | {
@@ -244,7 +261,8 @@ class Monitor:
         Raises: DataError where their bounds, confidence or labels differ, or a file was counted by both.
         """
         mine, theirs = (
-            [*map(str, (m.confidence, m.classes, m.threshold)), *(b.text for b in m.bounds)] for m in (self, other)
+            [*map(str, (m.confidence, m.classes, m.threshold, m.largest_weight)), *(b.text for b in m.bounds)]
+            for m in (self, other)
         )
         if mine != theirs:
             raise DataError(f"monitors of {mine} and of {theirs} cannot be merged.")
@@ -252,6 +270,10 @@ class Monitor:
         if twice:
             raise DataError(
                 f"both monitors have counted the file with sha256 {min(twice)}; its rows would count twice."
+            )
+        if self.largest_weight is not None and self._tally.seed == other._tally.seed:
+            raise DataError(
+                "both monitors drew the same random numbers for their weights; give them other random_state."
             )
         made = Monitor(self.bounds, self.confidence, classes=self.classes, threshold=self.threshold)
         made._tally = self._tally.merge(other._tally)
@@ -270,6 +292,7 @@ class Monitor:
             "confidence": self.confidence,
             "classes": list(self.classes),
             "threshold": self.threshold,
+            "largest_weight": self.largest_weight,
             "rows": self.rows,
             **self._tally.to_dict(),
             "shares": {text: {"first": s.first, "late": s.late} for text, s in self._shares.items()},
@@ -285,8 +308,9 @@ class Monitor:
         if not isinstance(state, dict) or state.get("format") != FORMAT:
             raise CheckpointError(f"this is no state of a monitor ({FORMAT}); take the file that Monitor.save wrote.")
         try:
-            made = cls(state["constraint"], state["confidence"], classes=state["classes"], threshold=state["threshold"])
-            made._tally = Tally.from_dict(state, made.classes, state["threshold"])
+            options: dict[str, Any] = {name: state.get(name) for name in ("threshold", "largest_weight")}
+            made = cls(state["constraint"], state["confidence"], classes=state["classes"], **options)
+            made._tally = Tally.from_dict(state, made._tally)
             made._shares = {b.text: Shares(**state["shares"][b.text]) for b in made.bounds}
             made._alarms, made._looks, made.files = state["alarms"], state["looks"], state["files"]
             made.columns = dict(state.get("columns", {}))  # states of older versions have none
@@ -363,18 +387,3 @@ def _alike(groups: Groups) -> list[str]:
                     "groups. If they are one, begin another monitor with one spelling."
                 )
     return out
-
-
-def _anytime_groups(groups: list[dict[str, Any]], alpha: float) -> list[dict[str, Any]]:
-    """The groups' rates with limits that hold at all looks; no loss is known."""
-    alone = Contrasts(np.zeros((1, 1), dtype=np.int64), np.ones((1, 1)))
-    for group in groups:
-        group["mean_loss"] = None
-        known = [rate for rate in group["rates"].values() if rate["value"] is not None]
-        trials = np.array([[rate["count"]] for rate in known], dtype=float).reshape(-1, 1)
-        values = np.array([[rate["value"]] for rate in known]).reshape(-1, 1)
-        counts = CountsInTime.of(np.rint(values * trials), trials)
-        lower, upper = anytime_bounds(counts, alone, alpha)
-        for rate, low, high in zip(known, lower[:, 0].tolist(), upper[:, 0].tolist(), strict=True):
-            rate |= {"lower": min(low, rate["value"]), "upper": max(high, rate["value"])}
-    return groups

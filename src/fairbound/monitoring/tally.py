@@ -1,16 +1,26 @@
-"""Decisions counted by groups, label and decision as they come, and what the counts were at earlier moments."""
+"""Decisions counted by groups, label and decision as they come, and what the counts were at earlier moments.
+
+Beside the counts stand sums of losses, where bounds on mean losses are watched: they are all that limits of means need.
+
+A row of weight w, where none weighs more than W, is counted with probability w / W, by a random stream of its own. The rows counted are then
+independent draws from the population that the weights speak of, each with weight 1, so that all that holds for counts holds for them
+(rejection sampling, von Neumann 1951). It costs evidence: of n rows n times the mean of w / W are counted.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from itertools import compress
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairbound.base.errors import DataError
+from fairbound.base.seeds import seed_for
 from fairbound.confidence.sequences import checkpoint_rows
+from fairbound.fairness.predictions import finite_numbers
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import MANY_VALUES, MISSING, Groups, columns_of, has_names, label_text, natural_order
 from fairbound.rows.reading import column_values, is_missing
@@ -19,10 +29,22 @@ Key = tuple[Any, ...]
 """The group of each attribute (None where it is not known), and the numbers of the label and of the decision."""
 
 
+Sums = dict[Key, tuple[float, ...]]
+
+
+class Moment(NamedTuple):
+    """Of combinations: how many rows (u,), and the sums of their losses (u, L)."""
+
+    each: np.ndarray
+    losses: np.ndarray
+
+
 @dataclass
 class Tally:
     """How often each combination has occurred.
 
+    largest: (L,) what a loss counts as at most, in each of the sums. largest_weight: None where rows have no weights. seed: of
+    the stream by which rows are counted. losses, losses_before: sums by combination, as counts. offered: rows, counted or not.
     classes: the labels that 0, 1, ... mean. attributes: their names, set by the first rows. counts: rows by combination. before:
     the counts when each checkpoint was passed, None for one that is not known. threshold: where decisions are given as scores.
     """
@@ -33,9 +55,17 @@ class Tally:
     counts: dict[Key, int] = field(default_factory=dict)
     before: list[dict[Key, int] | None] = field(default_factory=list)
     rows: int = 0
+    largest: tuple[float, ...] = ()
+    largest_weight: float | None = None
+    seed: int = 0
+    losses: Sums = field(default_factory=dict)
+    losses_before: list[Sums | None] = field(default_factory=list)
+    offered: int = 0
 
-    def add(self, y_true: Any, y_pred: Any, sensitive_features: Any = None) -> int:
-        """Count some rows, or one; their number. Raises: DataError where one cannot be used, and then counts none of them."""
+    def add(
+        self, y_true: Any, y_pred: Any, sensitive_features: Any = None, losses: Any = None, sample_weight: Any = None
+    ) -> int:
+        """Count some rows, or one; how many were counted. Raises: DataError where one cannot be used, and then counts none of them."""
         y, decided = _column("y_true", y_true), _column("y_pred", y_pred)
         if self.threshold is not None:
             decided = _decisions(decided, self.threshold)
@@ -50,24 +80,81 @@ class Tally:
             )
         columns = [column_values(name, given[name]) for name in names]
         lengths = {"y_true": len(y), "y_pred": len(decided)} | dict(zip(names, map(len, columns), strict=True))
+        loss = self._losses(losses)
+        weight = self._weights(sample_weight, len(y))
+        lengths |= {"losses": len(loss)} if self.largest else {}
+        lengths |= {"sample_weight": len(weight)}
         if len(set(lengths.values())) > 1:
             raise DataError(f"the columns differ in length: {lengths}.")
+        raw = list(zip(*columns, y, decided, strict=True))
+        offered = Counter(raw)
+        known = {key: self._key(key) for key in offered}  # rows that are not counted are read all the same
+        counted = self._counted(weight)
         found: dict[Key, int] = {}
-        for key, count in Counter(zip(*columns, y, decided, strict=True)).items():
-            known = self._key(key)
-            found[known] = found.get(known, 0) + count
+        for key, count in (offered if counted is None else Counter(compress(raw, counted))).items():
+            found[known[key]] = found.get(known[key], 0) + count
         self._check_values(names, found)
         for key, count in found.items():
             self.counts[key] = self.counts.get(key, 0) + count
+        if self.largest:
+            kept = np.full(len(raw), True) if counted is None else counted
+            self._add_losses([known[key] for key in compress(raw, kept)], loss[kept])
         self.attributes = names
-        self.rows += len(y)
+        self.rows += sum(found.values())
+        self.offered += len(y)
         self.pass_checkpoints()
-        return len(y)
+        return sum(found.values())
+
+    def _losses(self, given: Any) -> np.ndarray:
+        """(n, L) the losses, each at most as large as it counts."""
+        if not self.largest:
+            return np.zeros((0, 0))
+        if given is None:
+            raise DataError("a bound on mean losses is watched; pass the loss of every row as losses=.")
+        loss = finite_numbers("losses", [given] if np.ndim(given) == 0 else given)
+        if (loss < 0).any():
+            raise DataError(f"losses must be at least 0; {int((loss < 0).sum())} of {len(loss)} are not.")
+        return np.minimum(loss[:, None], self.largest)
+
+    def _weights(self, given: Any, n: int) -> np.ndarray:
+        """(n,) the weights."""
+        if self.largest_weight is None:
+            if given is not None:
+                raise DataError(
+                    "these rows have weights; say the largest that a row can have, as Monitor(..., largest_weight=10)."
+                )
+            return np.broadcast_to(1.0, n)
+        if given is None:
+            raise DataError("this monitor counts weighted rows (largest_weight); pass sample_weight.")
+        weight = finite_numbers("sample_weight", [given] if np.ndim(given) == 0 else given)
+        bad = (weight < 0) | (weight > self.largest_weight)
+        if bad.any():
+            raise DataError(
+                f"{int(bad.sum())} of {len(weight)} weights lie outside [0, {self.largest_weight:g}], which was stated as largest. Begin "
+                "a new monitor with a larger one."
+            )
+        return weight
+
+    def _counted(self, weight: np.ndarray) -> np.ndarray | None:
+        """(n,) whether each row is counted, the same however rows are divided into calls; None for all."""
+        if self.largest_weight is None:
+            return None
+        stream = np.random.PCG64(seed_for("monitor", root=self.seed))
+        stream.advance(self.offered)
+        return np.random.Generator(stream).random(len(weight)) * self.largest_weight < weight
+
+    def _add_losses(self, keys: Sequence[Key], loss: np.ndarray) -> None:
+        place: dict[Key, int] = {}
+        of_rows = np.array([place.setdefault(key, len(place)) for key in keys], dtype=np.int64)
+        sums = np.zeros((len(place), loss.shape[1]))
+        np.add.at(sums, of_rows, loss)
+        self.losses = _sums_of(self.losses, {key: tuple(sums[i].tolist()) for key, i in place.items()})
 
     def pass_checkpoints(self) -> None:
         """Remember the counts for every checkpoint that has been reached."""
         while self.rows >= checkpoint_rows(len(self.before) + 1):
             self.before.append(dict(self.counts))
+            self.losses_before.append(dict(self.losses))
 
     def _key(self, raw: Key) -> Key:
         *groups, y, decision = raw
@@ -98,8 +185,8 @@ class Tally:
                     "identifier. Bin it first."
                 )
 
-    def scored(self) -> tuple[Scored, list[np.ndarray | None]]:
-        """The combinations as rows, each of which stands for as many as it has, and how many it had at each checkpoint."""
+    def scored(self) -> tuple[Scored, Moment, list[Moment | None]]:
+        """The combinations as rows, each of which stands for as many as it has, and what they had now and at each checkpoint."""
         names = self.attributes or ()
         keys = list(self.counts)
         labels = tuple(tuple(sorted({key[a] for key in keys} - {None}, key=natural_order)) for a in range(len(names)))
@@ -108,8 +195,18 @@ class Tally:
         groups = Groups(codes.reshape(len(keys), len(names)), names, labels)
         target, decision = (np.array([key[i] for key in keys], dtype=np.int64) for i in (-2, -1))
         each = np.array([self.counts[key] for key in keys], dtype=np.int64)
-        before = [None if b is None else np.array([b.get(key, 0) for key in keys], dtype=np.int64) for b in self.before]
-        return Scored(target, decision, self.classes, groups=groups, each=each), before
+        nothing = (0.0,) * len(self.largest)
+
+        def moment(counts: dict[Key, int], sums: Sums) -> Moment:
+            losses = np.array([sums.get(key, nothing) for key in keys]).reshape(len(keys), len(self.largest))
+            return Moment(np.array([counts.get(key, 0) for key in keys], dtype=np.int64), losses)
+
+        before = [
+            None if counts is None or sums is None else moment(counts, sums)
+            for counts, sums in zip(self.before, self.losses_before, strict=True)
+        ]
+        rows = Scored(target, decision, self.classes, groups=groups, each=each)
+        return rows, moment(self.counts, self.losses), before
 
     def merge(self, other: Tally) -> Tally:
         """The counts of both; a checkpoint that only one of them has passed is not known of the two."""
@@ -118,10 +215,17 @@ class Tally:
         before = [
             None if a is None or b is None else _sum(a, b) for a, b in zip(self.before, other.before, strict=False)
         ]
-        before += [None] * abs(len(self.before) - len(other.before))
+        sums = [
+            None if a is None or b is None else _sums_of(a, b)
+            for a, b in zip(self.losses_before, other.losses_before, strict=False)
+        ]
+        lost = [None] * abs(len(self.before) - len(other.before))
         attributes = self.attributes if self.rows else other.attributes
         counts, rows = _sum(self.counts, other.counts), self.rows + other.rows
-        made = Tally(self.classes, self.threshold, attributes, counts, before, rows)
+        made = Tally(self.classes, self.threshold, attributes, counts, [*before, *lost], rows, self.largest)
+        made.losses, made.losses_before = _sums_of(self.losses, other.losses), [*sums, *lost]
+        made.largest_weight, made.offered = self.largest_weight, self.offered + other.offered
+        made.seed = seed_for("merged", self.seed, other.seed)  # a stream that neither has used
         made.pass_checkpoints()
         return made
 
@@ -133,16 +237,36 @@ class Tally:
             "cells": [list(key) for key in keys],
             "counts": [self.counts[key] for key in keys],
             "checkpoints": [None if b is None else [b.get(key, 0) for key in keys] for b in self.before],
+            "losses": [list(self.losses.get(key, ())) for key in keys],
+            "losses_at_checkpoints": [
+                None if b is None else [list(b.get(key, ())) for key in keys] for b in self.losses_before
+            ],
+            "offered": self.offered,
+            "seed": self.seed,
         }
 
     @classmethod
-    def from_dict(cls, plain: dict[str, Any], classes: tuple[str, ...], threshold: float | None) -> Tally:
-        """Of what `to_dict` gave."""
+    def from_dict(cls, plain: dict[str, Any], empty: Tally) -> Tally:
+        """Of what `to_dict` gave; empty: one of the same options without rows. States of older versions have no losses."""
         keys = [tuple(cell) for cell in plain["cells"]]
         counts = dict(zip(keys, plain["counts"], strict=True))
         before = [None if b is None else dict(zip(keys, b, strict=True)) for b in plain["checkpoints"]]
-        names = plain["attributes"]
-        return cls(classes, threshold, None if names is None else tuple(names), counts, before, sum(counts.values()))
+        names, rows = plain["attributes"], sum(counts.values())
+
+        def sums(of: Any) -> Sums | None:
+            return None if of is None else {key: tuple(v) for key, v in zip(keys, of, strict=True) if v}
+
+        return replace(
+            empty,
+            attributes=None if names is None else tuple(names),
+            counts=counts,
+            before=before,
+            rows=rows,
+            losses=sums(plain.get("losses", [()] * len(keys))) or {},
+            losses_before=list(map(sums, plain.get("losses_at_checkpoints", [[()] * len(keys)] * len(before)))),
+            offered=plain.get("offered", rows),
+            seed=plain.get("seed", 0),
+        )
 
 
 def _column(name: str, values: Any) -> list[Any]:
@@ -164,6 +288,14 @@ def _decisions(scores: list[Any], threshold: float) -> list[int]:
     if not np.isfinite(s).all():
         raise DataError(f"the score is missing or infinite in {int((~np.isfinite(s)).sum())} of {len(s)} rows.")
     return (s > threshold).astype(int).tolist()
+
+
+def _sums_of(a: Sums, b: Sums) -> Sums:
+    """Both sums of losses together."""
+    out = dict(a)
+    for key, more in b.items():
+        out[key] = tuple(x + y for x, y in zip(out[key], more, strict=True)) if key in out else more
+    return out
 
 
 def _sum(a: dict[Key, int], b: dict[Key, int]) -> dict[Key, int]:

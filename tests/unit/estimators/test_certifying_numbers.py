@@ -21,11 +21,11 @@ from fairbound.report import schema
 from fairbound.rows.groups import Groups
 
 
-def numbers(n=600, seed=0):
+def numbers(n=1200, seed=0):
     rng = np.random.default_rng(seed)
     sex = rng.choice(["F", "M"], n)
     X = np.column_stack([rng.normal(size=n) + 0.8 * (sex == "M"), rng.normal(size=n)])
-    return X, X.sum(1) + 0.5 * (sex == "M") + rng.normal(size=n), sex
+    return X, X.sum(1) + 1.2 * (sex == "M") + rng.normal(size=n), sex
 
 
 def ranked(queries=200, size=5, seed=0):
@@ -56,7 +56,7 @@ def test_a_regressor_is_certified_by_the_audit_of_the_rows_kept_apart(text, tmp_
     assert made["upper"] == pytest.approx(found["upper"], abs=1e-12)
     error = [np.sqrt(np.mean((m.predict(X[held]) - y[held]) ** 2)) for m in (fair, fair.unconstrained_)]
     assert made["measure"] == "root_mean_squared_error" and made[made["measure"]] == pytest.approx(error[0])
-    assert made["price"] == pytest.approx(error[0] - error[1])
+    assert made["price"] == pytest.approx(error[0] - error[1]) and (error[0] > error[1] or "residual" not in text)
     if stated.text == text:
         fair.save(tmp_path / "model")
         loaded = fb.FairRegressor.load(tmp_path / "model")

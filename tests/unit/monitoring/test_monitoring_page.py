@@ -13,14 +13,21 @@ from fairbound.cli.app import main
 pytest.importorskip("typer", reason="the page's commands need the extra 'cli'")
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
 TEXT = (Path(__file__).resolve().parents[3] / "docs" / "monitoring.md").read_text(encoding="utf-8")
-BLOCKS = dict(re.findall(r"^```(bash|python)\n(.*?)^```$", TEXT, flags=re.M | re.S))
+PYTHON, LOSSES = re.findall(r"^```python\n(.*?)^```$", TEXT, flags=re.M | re.S)
+(BASH,) = re.findall(r"^```bash\n(.*?)^```$", TEXT, flags=re.M | re.S)
 
 
 def test_the_example_in_python_alarms(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    exec(BLOCKS["python"], {})
+    exec(PYTHON, {})
     alarms, verdict = capsys.readouterr().out.splitlines()
     assert alarms.startswith("{'demographic_parity <= 0.05': ") and verdict.startswith("violated 0.05")
+
+
+def test_the_example_of_losses_and_weights_runs(capsys):
+    exec(LOSSES, {})
+    rows, verdict = capsys.readouterr().out.split()
+    assert 0 < int(rows) < 20_000 and verdict == "insufficient"
 
 
 def test_the_commands_run(tmp_path, monkeypatch):
@@ -29,5 +36,5 @@ def test_the_commands_run(tmp_path, monkeypatch):
     for week in (1, 2):
         columns = {"sex": ["f", "m"], "paid": ["no", "yes"], "decision": [0, 1]}
         pd.DataFrame({c: rng.choice(v, 300) for c, v in columns.items()}).to_csv(f"week{week}.csv", index=False)
-    for line in BLOCKS["bash"].splitlines():
+    for line in BASH.splitlines():
         assert main(shlex.split(line)[1:]) == 3

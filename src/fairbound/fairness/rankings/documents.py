@@ -42,7 +42,7 @@ class Documents:
 
     @classmethod
     def joined(cls, parts: Sequence[Documents]) -> Documents:
-        """Of all parts, which have the same names of groups and no query in common; their rows are sorted anew."""
+        """Of all parts, which have the same names of groups and no query in common: their rows, one part after another."""
         first = parts[0].groups
         groups = Groups(np.concatenate([part.groups.codes for part in parts]), first.attributes, first.labels)
         qid = np.concatenate([part.queries.labels[part.queries.of_rows] for part in parts])
