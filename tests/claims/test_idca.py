@@ -1,5 +1,6 @@
 """IDCA: feasible iterates, descent, the convex model's solution, a residual that falls, and the inner methods that it may hold."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +13,7 @@ from fairbound.fairness.problem import FairProblem
 from fairbound.methods import IDCA, SSG, YNW, FullBatchALM, algorithm
 from fairbound.models.mlp import MLP
 from fairbound.problems.differences import Linearised
+from fairbound.problems.penalised import Proximal
 from fairbound.problems.problem import Draws
 
 TEXT = "partial_statistical_parity[0.1:0.6,surrogate=clip,sharpness=1,points=5] <= 0.1"
@@ -140,3 +142,38 @@ def test_the_switching_subgradient_takes_polyaks_steps():
     fading = SSG(fading=0.5)
     points, end = path(p, fading, 200)
     assert p.values(end.point, p.full()).g.max() <= 0.5 and end.lowest < p.values(points[0], p.full()).f
+
+
+def test_without_descent_a_model_s_solution_is_taken_as_it_is_and_its_multipliers_go_on():
+    """Steps of the inner method on the model, proximal term in every function, are written out here."""
+    p = problem((4,), text=TEXT.replace("points=5", "points=2"), dtype=torch.float32)
+    inner = YNW(objective_weight=50.0, proximal=500.0)
+    method = IDCA(inner=inner, inner_steps=3, most_steps=9, room=0.0, proximal=0.7, residuals=False, descent=False)
+    draws = Draws(p, (0,), 32, "balanced")
+    state = method.init(p, p.start([0]), draws)
+    x, multipliers, seen = state.x.clone(), None, 0
+    for _ in range(3):
+        model = Proximal(Linearised(p, x.clone()), x.clone(), 0.7, on_constraints=True)
+        by_hand = inner.init(model, x.clone(), draws)
+        if multipliers is not None:
+            by_hand = replace(by_hand, multipliers=multipliers)
+        for _ in range(3):
+            by_hand = inner.step(replace(by_hand, k=seen), model, draws)
+            seen += 1
+        x, multipliers = by_hand.x.clone(), by_hand.multipliers.clone()
+        state = method.step(state, p, draws)
+        assert torch.allclose(state.x, x, atol=1e-5) and torch.allclose(state.multipliers, multipliers, atol=1e-4)
+    assert multipliers.max() > 0
+
+
+def test_parts_that_are_not_convex_need_the_proximal_term_in_the_bounds_too():
+    """A network's model lies below its bounds at some points; proximal in the bounds too, it lies above them at all of these."""
+    p = problem((4,), text=TEXT.replace("points=5", "points=2"))
+    centre, full = p.start([0]), p.full()
+    away = torch.randn(40, p.n, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    points = [centre + 0.3 * d / d.norm() for d in away]
+    model = Linearised(p, centre)
+    over = IDCA(inner=YNW(), proximal=20.0, room=0.0)._model(p, centre)
+    below = [float((model.values(x, full).g - p.values(x, full).g).min()) for x in points]
+    above = [float((over.values(x, full).g - p.values(x, full).g).min()) for x in points]
+    assert min(below) < -1e-3 and min(above) > 0

@@ -19,12 +19,14 @@ Source: He, Huang, Yao, Lin (2026), Algorithm 1, (31) to (33), Definition 6.2; G
     stochastic method of Yu, Neely, Wei (2017).
 Departs: iterates are moved back until they meet the bounds and the objective does not rise, where the source lets them lie eps_k outside. The default inner method is not the
     source's, which is `IDCA(inner=SSG(tolerance=1e-3), inner_steps=200)`, its preset "paper". With `proximal` > 0 the objective has
-    proximal/2 |v - w_k|^2 added, which stands for the quadratic term that the source adds to both parts of every function.
+    proximal/2 |v - w_k|^2 added, and so have the constraints where the parts are not convex: this is what becomes of the quadratic
+    term that the source adds to both parts of every function. The preset "stochastic" is for networks and G.9: of many short models; the source
+    does not say how long its are. Its steps are short because slopes of constraints on an interval are 2 / |I| times those of shares.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
@@ -35,6 +37,7 @@ from fairbound.methods.full_batch_alm import FullBatchALM
 from fairbound.methods.method import Method, State, check_needs, no_multipliers
 from fairbound.methods.primal import nonnegative, positive
 from fairbound.methods.ssg import SSG
+from fairbound.methods.ynw import YNW
 from fairbound.problems.differences import Linearised
 from fairbound.problems.penalised import Proximal
 from fairbound.problems.problem import Draws, Problem
@@ -68,6 +71,9 @@ class IDCA(Method[IDCAState]):
     room: in the units of g.
     proximal: weight of the proximal term; needed (> 0) where the parts are not convex, as of networks.
     residuals: whether the residual is computed, at one call of the Jacobian a step.
+    descent: whether iterates are moved back until they meet the bounds and the objective does not rise. Without it, as for an inner
+        method of random batches, a model gets `inner_steps` steps, the point that they end at is the next iterate, and the next model
+        begins at their multipliers, which few steps could not find anew.
     """
 
     inner: Any = field(
@@ -78,10 +84,19 @@ class IDCA(Method[IDCAState]):
     room: float = 2e-3
     proximal: float = 0.0
     residuals: bool = True
+    descent: bool = True
 
     name: ClassVar[str] = "idca"
     presets: ClassVar[dict[str, dict]] = {
         "paper": {"inner": SSG(tolerance=1e-3), "inner_steps": 200, "most_steps": 200, "room": 0.0},
+        "stochastic": {
+            "inner": YNW(objective_weight=5e3, proximal=5e4),
+            "inner_steps": 10,
+            "room": 0.0,
+            "proximal": 1.0,
+            "residuals": False,
+            "descent": False,
+        },
     }
     record_every: ClassVar[int] = 1
 
@@ -90,6 +105,10 @@ class IDCA(Method[IDCAState]):
         nonnegative(proximal=self.proximal, room=self.room)
         if not isinstance(self.inner, Method):
             raise OptionError(f"inner must be a method, got {self.inner!r}.")
+
+    @property
+    def _longest(self) -> int:
+        return max(self.inner_steps, self.most_steps) if self.descent else self.inner_steps
 
     @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]
@@ -114,28 +133,36 @@ class IDCA(Method[IDCAState]):
         """One model solved, and the way towards its solution as far as the bounds allow."""
         w = state.x
         model = counted_with(problem, lambda inside: self._model(inside, w))
-        own = _Later(draws, model, state.k * max(self.inner_steps, self.most_steps))
+        own = Draws(model, draws.seeds, draws.batch_size, draws.sampling, draws.first + state.k * self._longest)
         check_needs(self.inner, model)
         inside = self.inner.init(model, w.clone(), own)
+        if state.k and not self.descent:
+            inside = replace(inside, multipliers=state.multipliers.clone())
         everything = draws("all", 0, sampling="full")
-        for done in range(1, max(self.inner_steps, self.most_steps) + 1):
+        for done in range(1, self._longest + 1):
             inside = self.inner.step(inside, model, own)
             if inside.halted is not False and bool(torch.as_tensor(inside.halted).all()):
                 break
-            if done >= self.inner_steps and bool((_worst(problem.values(inside.point, everything).g) <= 0).all()):
+            if (
+                self.descent
+                and done >= self.inner_steps
+                and bool((_worst(problem.values(inside.point, everything).g) <= 0).all())
+            ):
                 break
         v = inside.point.clone()
         residual = state.residual
         if self.residuals:
             residual = self._residual(problem, model, w, v, everything)
-        moved = self._feasible_share(problem, w, v, everything)
+        moved = self._feasible_share(problem, w, v, everything) if self.descent else w.new_ones(w.shape[:-1])
         w.copy_(w + moved.unsqueeze(-1) * (v - w))
         return state.next(multipliers=inside.multipliers.clone(), residual=residual, moved=moved)
 
     def _model(self, problem: Problem, centre: Tensor) -> Problem:
         tighter = problem.bounds + centre.new_zeros(problem.m) - self.room
         model: Problem = Linearised(Rebounded(problem, tighter) if problem.m and self.room else problem, centre)
-        return Proximal(model, centre.clone(), self.proximal) if self.proximal else model
+        if not self.proximal:
+            return model
+        return Proximal(model, centre.clone(), self.proximal, on_constraints=not model.convex)
 
     def _feasible_share(self, problem: Problem, w: Tensor, v: Tensor, batch: Any) -> Tensor:
         """(...,) how far towards v (..., n) the bounds are met and f is no higher than at w: 1, or what bisection finds; where w
@@ -168,17 +195,6 @@ class IDCA(Method[IDCAState]):
             slack = float((y * own.abs()).max()) if len(own) else 0.0
             out.append(max(float((near - at).norm()), stationarity, excess, slack))
         return w.new_tensor(out).reshape(w.shape[:-1])
-
-
-class _Later(Draws):
-    """The draws of a run, of a model of its problem, from step `first` of every stream on."""
-
-    def __init__(self, draws: Draws, problem: Problem, first: int):
-        super().__init__(problem, draws.seeds, draws.batch_size, draws.sampling)
-        self.first = first
-
-    def __call__(self, name: str, k: int, size: int | None = None, sampling: str | None = None) -> Any:
-        return super().__call__(name, k if sampling == "full" else self.first + k, size, sampling)
 
 
 def _worst(g: Tensor) -> Tensor:

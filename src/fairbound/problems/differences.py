@@ -105,23 +105,23 @@ class Linearised(Wrapper):
         """f (...,) and g (..., m) of the model; with `true` the problem's own, whose metric has no model."""
         if true:
             return self.inner.values(x, batch, true)
-        return self._over(self.upper.values(x, batch), x, batch)
+        return self._over(self.upper.values(x, batch), x, batch, self._kept(batch))
 
     def gradient(
         self, x: Tensor, batch: Any, weights: Weights | Callable[[Evaluation], Weights]
     ) -> tuple[Evaluation | None, Tensor]:
         """The evaluation where `weights` is a function of it (else None), and the gradient (..., n) of w0 f + w . g."""
+        tangents = self._kept(batch)
         evaluation: Evaluation | None = None
         chosen: Any = weights
 
         def seen(plus: Evaluation) -> Weights:
             nonlocal evaluation, chosen
-            evaluation = self._over(plus, x, batch)
+            evaluation = self._over(plus, x, batch, tangents)
             chosen = weights(evaluation)  # type: ignore[operator]
             return chosen
 
         slope = self.upper.gradient(x, batch, seen if callable(weights) else weights)[1]
-        tangents = self._kept(batch)
         if tangents is None or x.dim() > 1:
             return evaluation, slope - self.lower.gradient(self._at(x), batch, chosen)[1]
         w0, w = chosen
@@ -139,7 +139,7 @@ class Linearised(Wrapper):
             lower = tangents[1] if which is None else tangents[1][list(which)]
         else:
             lower = self.lower.jacobian(self._at(x), batch, which)[1]
-        return self._over(evaluation, x, batch), rows - lower
+        return self._over(evaluation, x, batch, tangents), rows - lower
 
     def sharpened(self, factor: float) -> Problem:
         """The model of the inner problem with surrogates `factor` times as steep, at the same centre."""
@@ -171,10 +171,9 @@ class Linearised(Wrapper):
     def _at(self, x: Tensor) -> Tensor:
         return self.centre.expand_as(x)
 
-    def _over(self, plus: Evaluation, x: Tensor, batch: Any) -> Evaluation:
+    def _over(self, plus: Evaluation, x: Tensor, batch: Any, tangents: tuple[Evaluation, Tensor] | None) -> Evaluation:
         """The plus part's values less the tangents of the minus part at the centre."""
         at = self._at(x)
-        tangents = self._kept(batch)
         if tangents is not None and x.dim() == 1:
             minus, along = tangents[0], tangents[1] @ (x - at)
         else:

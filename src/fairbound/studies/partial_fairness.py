@@ -22,6 +22,7 @@ from fairbound.fairness.percentiles import Percentiles
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Measured
+from fairbound.studies.digits import coloured_digits, network, trained_layers
 from fairbound.studies.rows import NamedRows, check_shares, missing, shared_out
 from fairbound.studies.spec import Cell
 from fairbound.studies.task import Run, Task
@@ -40,7 +41,8 @@ class Options:
     shares: of the rows, for training, validation (left out) and testing; rows with a stated test split keep it. rows: a random
     part of so many rows, 0 for all. error_share: of the error rate in the objective, 0 for the mean loss.
     areas: "group", "inter" or "intra", areas that the baselines of G.3 bound by the quadratic surrogate, at areas_bound, as the set
-    that weights lie in; "" for none.
+    that weights lie in; "" for none. first_steps: where positive, coloured digits and a small network (`fairbound.studies.digits`) in
+    place of a table and a linear model; its layers begin as so many steps without bounds leave them, the last one at 0.
     """
 
     dataset: str
@@ -54,6 +56,7 @@ class Options:
     error_share: float = 0.0
     areas: str = ""
     areas_bound: float = 0.0
+    first_steps: int = 0
 
     def __post_init__(self) -> None:
         if Percentiles.read(self.interval) is None:
@@ -68,7 +71,10 @@ def absent(given: Mapping[str, Any], data_dir: str | None) -> str:
 
 
 def parts_of(asked: Options, seed: int, data_dir: str | None) -> dict[str, NamedRows]:
-    """Training and test rows of a seed, with group terms."""
+    """Training and test rows of a seed, with group terms where they are rows of a table."""
+    if asked.first_steps:
+        parts = coloured_digits(asked.shares, seed, data_dir, asked.rows)
+        return {name: parts[name] for name in PARTS}
     parts = shared_out(
         asked.dataset, asked.options, asked.group, asked.shares, seed, data_dir, purpose="partial fairness",
         stated_test=asked.stated_test, most=asked.rows, group_terms=True,
@@ -87,9 +93,14 @@ def task(cell: Cell, data_dir: str | None) -> Task:
         text = f"auc_parity[{asked.areas},surrogate=quadratic]"
         within = quadratic_set(text, train.x, train.y, train.group, asked.areas_bound)
     problem = FairProblem(
-        MLP(train.x.shape[1]), train.x, train.y, train.group, stated, domain=within,
-        objective=Accuracy(asked.error_share) if asked.error_share else None,
+        network(cell.seed) if asked.first_steps else MLP(train.x.shape[1]), train.x, train.y, train.group, stated,
+        domain=within, objective=Accuracy(asked.error_share) if asked.error_share else None,
     )  # fmt: skip
+    begun = {}
+    if asked.first_steps:
+        begun["x0"] = problem.start([cell.seed])
+        layers = trained_layers(train, cell.seed, asked.first_steps)
+        begun["x0"][: len(layers)] = layers
 
     def of(x: Tensor) -> dict[str, float]:
         theta = problem.split(x)[0]
@@ -107,7 +118,9 @@ def task(cell: Cell, data_dir: str | None) -> Task:
     def watch(x: Tensor, measured: Measured) -> dict[str, float]:
         return {"objective": float(measured.f), "violation": float(measured.violation), **of(x)}
 
-    return Task(problem, watch, of, about=f"{len(train.y):,} training and {len(parts['test'].y):,} test rows")
+    return Task(
+        problem, watch, of, options=begun, about=f"{len(train.y):,} training and {len(parts['test'].y):,} test rows"
+    )
 
 
 def numbers(run: Run, compare: None) -> dict[str, float | None]:

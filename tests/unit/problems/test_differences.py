@@ -67,3 +67,18 @@ def test_a_problem_without_a_split_is_refused_and_parts_must_agree():
         Linearised(PROBLEMS["active"](), torch.zeros(3))
     with pytest.raises(OptionError, match="both must agree"):
         Difference(PROBLEMS["active"](), PROBLEMS["two_sided"]())
+
+
+def test_tangents_of_a_batch_are_kept_only_where_it_comes_again():
+    """A random batch is seen once by most methods: the Jacobian of the minus part, a row for each constraint, is not for it."""
+    problem = double_well()
+    model, batch = Linearised(problem, POINTS[0]), problem.sample((0,), "a", 1, 1, "uniform")
+    asked = []
+    lower = model.lower.jacobian
+    model.lower.jacobian = lambda *args: asked.append(1) or lower(*args)
+    w = torch.tensor([0.7], dtype=torch.float64)
+    first = model.gradient(POINTS[1], batch, lambda e: (1.0, w))
+    assert not asked
+    again = model.gradient(POINTS[1], batch, lambda e: (1.0, w))
+    assert len(asked) == 1
+    assert torch.allclose(first[1], again[1], atol=1e-12) and torch.allclose(first[0].g, again[0].g, atol=1e-12)

@@ -1,6 +1,7 @@
 """The measures of the study `partial-fairness`."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,8 +9,11 @@ import torch
 
 import fairbound as fb
 from fairbound.base.errors import OptionError
+from fairbound.studies import digits
+from fairbound.studies.digits import network, trained_layers
 from fairbound.studies.library import load_spec
 from fairbound.studies.partial_fairness import Options, parts_of, task
+from fairbound.studies.rows import NamedRows
 
 ASKED = {"dataset": "loanapp", "group": "race", "interval": "0.2:0.7"}
 
@@ -51,3 +55,34 @@ def test_what_is_measured_is_the_metric():
 def test_wrong_options_are_refused(change):
     with pytest.raises(OptionError):
         Options(**{**ASKED, **change})
+
+
+def test_the_first_score_of_every_picture_is_one_and_the_network_is_of_the_seed():
+    rows = NamedRows(
+        np.random.default_rng(0).random((40, 2, 14, 14), dtype=np.float32),
+        np.arange(40) % 2,
+        np.array(["red", "green"] * 20),
+    )
+    layers = trained_layers(rows, 3, 5)
+    model = network(3)
+    scores = model.scores(layers, torch.from_numpy(rows.x))
+    assert torch.equal(scores, torch.zeros(40)) and len(layers) == model.n == 1385
+    assert layers[:-65].abs().max() > 0
+    assert torch.equal(model.start(None), network(3).start(None)) and not torch.equal(
+        model.start(None), network(4).start(None)
+    )
+
+
+def test_digits_are_in_the_colour_of_their_group(monkeypatch):
+    rng = np.random.default_rng(0)
+    given = SimpleNamespace(X=rng.random((400, 784)), y=rng.integers(0, 10, 400))
+    monkeypatch.setattr(digits, "load", lambda name, data_dir: given)
+    parts = digits.coloured_digits((0.6, 0.2, 0.2), 1, None)
+    assert [len(parts[n].y) for n in ("train", "validation", "test")] == [240, 80, 80]
+    every = [np.concatenate([getattr(p, f) for p in parts.values()]) for f in ("x", "y", "group")]
+    x, y, group = every
+    red = group == "red"
+    assert (x[red, 1] == 0).all() and (x[~red, 0] == 0).all() and (x.sum((1, 2, 3)) > 0).all()
+    assert x.sum() == pytest.approx(given.X.reshape(-1, 28, 28).sum() / 4, rel=1e-5)
+    assert y.sum() == (given.y >= 5).sum()
+    assert red[y == 1].mean() > 0.6 and red[y == 0].mean() < 0.4
