@@ -104,6 +104,28 @@ def test_records_say_what_happened(tmp_path):
     assert [r["step"] for r in spaced[:4]] == [0, 50, 100, 150]
     gaps = np.diff([r["step"] for r in spaced[:-1]])
     assert gaps.max() <= 5000 // 20 and len(spaced) < 80
+    spaced = solve(noisy(), SGD(), budget="100 steps", record_every="10%").records
+    assert [r["step"] for r in spaced] == [
+        *range(21),
+        *range(22, 31, 2),
+        33,
+        36,
+        39,
+        42,
+        46,
+        50,
+        55,
+        60,
+        66,
+        72,
+        79,
+        86,
+        94,
+        100,
+    ]
+    for wrong in ("0%", "101%", "-5%", "some%", "5 steps of"):
+        with pytest.raises(OptionError, match=r"above 0%|budget"):
+            solve(noisy(), SGD(), budget="1 step", record_every=wrong)
 
 
 def test_progress_goes_to_standard_error(capsys):

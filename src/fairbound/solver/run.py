@@ -29,18 +29,25 @@ from fairbound.solver.budget import Budget
 AVERAGE_EVERY = 10
 COUNTED_BY = 1000
 FIRST_RECORD = 50
+GROWTH = 0.05
+"""Of the steps done: after so many more is the next record due."""
 
 Stopped = Literal["budget", "interrupted", "halted"]
 
 
 class Spacing:
-    """When the next record is due, in steps, or in data passes where the text says epochs; with None after `least` steps at
-    first, then after 5 % of those done."""
+    """When the next record is due, in steps, or in data passes where the text says epochs; with a share like "5%" after every
+    step at first, then after that share of the steps done; with None the same, but for `least` steps at first."""
 
     def __init__(self, every: int | str | None, least: int = FIRST_RECORD):
+        self.share = GROWTH
+        if isinstance(every, str) and every.endswith("%"):
+            self.share, every, least = _share(every), None, 1
         asked = Budget.of(every) if isinstance(every, str) else None
         if asked is not None and not math.isinf(min(asked.seconds, asked.steps, asked.samples)):
-            raise OptionError(f"record_every is a number of steps, or passes like '0.5 epochs'; got {every!r}.")
+            raise OptionError(
+                f"record_every is a number of steps, passes like '0.5 epochs' or a share like '5%'; got {every!r}."
+            )
         if isinstance(every, int) and every < 1:
             raise OptionError(f"record_every must be at least 1, got {every}.")
         self.steps, self.least = every if isinstance(every, int) else None, least
@@ -54,7 +61,18 @@ class Spacing:
         """Where the record after one at `done` is due."""
         if self.epochs is not None:
             return (math.floor(done / self.epochs) + 1) * self.epochs
-        return done + (self.steps or max(self.least, done // 20))
+        return done + (self.steps or max(self.least, math.floor(done * self.share)))
+
+
+def _share(text: str) -> float:
+    """The share in (0, 1] that a text like "5%" says. Raises: OptionError for another text."""
+    try:
+        share = float(text[:-1]) / 100
+    except ValueError:
+        share = math.nan
+    if not 0 < share <= 1:
+        raise OptionError(f"a share in record_every lies above 0% and is at most 100%; got {text!r}.")
+    return share
 
 
 @dataclass(frozen=True, kw_only=True)

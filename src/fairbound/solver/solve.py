@@ -84,7 +84,8 @@ def solve(
         not counted.
     seed: one, or R of them for a stack of R runs in one set of tensors.
     validation: the same bounds on other rows; an iterate is feasible if it meets them on both, and is ranked there.
-    record_every: steps between evaluations, or data passes as "0.5 epochs"; None spaces them by 50 steps (a method
+    record_every: steps between evaluations, or data passes as "0.5 epochs", or a share of the steps done as "5%", which begins
+        with every step; None spaces them by 50 steps (a method
         may say fewer), then by 5 % of the steps done. A method that counts its outer iterates is evaluated at each of them besides.
     x0: (n,) or (R, n); None for the problem's own start. Counts begin at zero.
     records: JSON-lines file to append to, read by `fairbound.base.records.read_records`. checkpoint: file to write every `checkpoint_every` seconds, on an interrupt
