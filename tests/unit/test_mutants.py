@@ -158,7 +158,7 @@ MUTANTS = {
     "roc: ties as losses": Mutant("audits/roc.py", "(up[1:] + up[:-1]) / 2", "up[:-1]", "unit/report/test_roc.py"),
     "roc: rows without their weights": Mutant("audits/roc.py", "weights=weight[part]", "weights=1.0 * part[part]", "unit/report/test_roc.py"),
     "saddle: a and b begin at 0": Mutant("fairness/saddle_problem.py", "return self.best(torch.cat([x, x.new_zeros(*x.shape[:-1], 2 * self.lifted)], dim=-1))", "return torch.cat([x, x.new_zeros(*x.shape[:-1], 2 * self.lifted)], dim=-1)", "claims/test_row_saddle.py"),
-    "stream: all rows are learnt from": Mutant("cli/areas.py", "for numbers, part in _parts(rows, split.train):", "for numbers, part in _parts(rows, np.arange(len(rows.y))):", "unit/cli/test_areas_command.py"),
+    "stream: all rows are learnt from": Mutant("cli/areas.py", "for numbers, features in _encoded(rows, split.train, encoder):", "for numbers, features in _encoded(rows, np.arange(len(rows.y)), encoder):", "unit/cli/test_areas_command.py"),
     "rows: sets without rows are complete": Mutant("fairness/row_saddle.py", "self._cells_of[one]) > 0 for one", "self._cells_of[one]) >= 0 for one", "unit/estimators/test_streaming_auc.py"),
     "kappa: the lowest area": Mutant("fairness/kappa_path.py", "return max((t for t in tried if t.value <= bound)", "return min((t for t in tried if t.value <= bound)", "unit/estimators/test_streaming_auc.py"),
     "compare: rows drawn twice count once": Mutant("audits/compare.py", '{"weight": each[some].astype(np.float64)}', '{"weight": np.ones(len(some))}', "unit/audits/test_compare.py"),

@@ -16,7 +16,7 @@ from fairbound.base.files import check_writable
 from fairbound.base.seeds import seed_for
 from fairbound.cli.options import StreamOptions
 from fairbound.cli.outcome import Outcome, json_file, say, stated_bounds, written_audit
-from fairbound.cli.rows import InputRows, listed, numbers_of, one_column, read_rows, split_rows
+from fairbound.cli.rows import InputRows, in_file, listed, numbers_of, one_column, read_rows, split_rows
 from fairbound.cli.using import ShiftOptions
 from fairbound.estimators.streaming_auc import StreamingAUC
 from fairbound.fairness.notions.auc import AUCParity
@@ -44,16 +44,15 @@ def run_stream(options: StreamOptions) -> Outcome:
     split = split_rows(rows, options.test_size, options.seed)
     say(f"{rows.name}: {len(split.train):,} rows in chunks under {bound.text}; {len(split.test):,} rows are held out.")
     encoder, labels = TableEncoder(), dict(zip(rows.groups.attributes, map(list, rows.groups.labels), strict=True))
-    learn_chunks(encoder, Chunks(lambda: (part for _, part in _parts(rows, split.train))))
+    with in_file(rows.path, split.train):
+        learn_chunks(encoder, Chunks(lambda: (part for _, part in _parts(rows, split.train))))
     made = StreamingAUC(
         bound, solver=options.solver, kappa="auto" if options.kappa is None else options.kappa, sample=options.sample,
         warm_up=min(2000, max(len(split.train) // 4, 1)), groups=labels, random_state=options.seed,
     )  # fmt: skip
-    for numbers, part in _parts(rows, split.train):
-        made.partial_fit(
-            encoder.transform(part), rows.target[numbers], rows.groups.take(numbers), rows.weight_of(numbers)
-        )
-    scores = np.concatenate([made.decision_function(encoder.transform(part)) for _, part in _parts(rows, split.test)])
+    for numbers, features in _encoded(rows, split.train, encoder):
+        made.partial_fit(features, rows.target[numbers], rows.groups.take(numbers), rows.weight_of(numbers))
+    scores = np.concatenate([made.decision_function(features) for _, features in _encoded(rows, split.test, encoder)])
     seconds = time.perf_counter() - began
     about = f"linear score on {made.n_features_in_} features, solver {options.solver}, kappa {made.kappa_:.4g}"
     notes = [*rows.notes, SCORE_ONLY.format(threshold=0)]
@@ -115,6 +114,14 @@ def _marked(moved: np.ndarray, test: np.ndarray) -> Iterator[tuple[bool, float]]
     held = np.zeros(len(moved), dtype=bool)
     held[test] = True
     return zip(held.tolist(), moved.tolist(), strict=True)
+
+
+def _encoded(rows: InputRows, numbers: np.ndarray, encoder: TableEncoder) -> Iterator[tuple[np.ndarray, Any]]:
+    """The rows `numbers` in order, in parts: their numbers, and their features."""
+    for some, part in _parts(rows, numbers):
+        with in_file(rows.path, some):
+            features = encoder.transform(part)
+        yield some, features
 
 
 def _one_area(texts: list[str]) -> AUCParity:

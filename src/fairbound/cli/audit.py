@@ -11,7 +11,7 @@ import numpy as np
 
 from fairbound.audits.audit import audit
 from fairbound.audits.counts import AuditCounts
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import OptionError
 from fairbound.base.files import check_writable
 from fairbound.cli.fit import TRAINED_ON
 from fairbound.cli.outcome import Outcome, by_class, of_classes_only, stated_bounds, written_audit
@@ -21,7 +21,7 @@ from fairbound.cli.rows import (
     file_columns,
     groups_in,
     in_file,
-    in_lines,
+    in_label,
     listed,
     narrow_columns,
     numbers_of,
@@ -137,22 +137,26 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
     if not attributes and (decides_by_groups or any("groups" in b.needs for b in bounds)):
         one_column(None, columns, "--group")
     positive = options.positive if classifier is None else str(classifier.classes_[1])
-    found = list(narrow_columns(options.data, [label], chunk_rows)[label].unique())
-    _, classes = binary_labels(found, positive)
+    two = _two(narrow_columns(options.data, [label], chunk_rows), label, positive, options)
+    target, classes, at = two["y"], two["classes"], 0
     merged: AuditCounts | None = None
     new: Counter[tuple[str, str]] = Counter()
     for part in Chunks.read(options.data, rows=chunk_rows):
         frame = pandas_part(part)
-        place = {value: i for i, value in enumerate(classes)}
-        y = np.array([place[value] for value in frame[label].tolist()])
+        numbers = np.arange(at, at + len(frame))
+        at += len(frame)
         groups = groups_in(frame, attributes)
         if classifier is not None and groups is not None:
             groups, more = _with_groups_of_training(classifier, groups)
             new.update(more)
-        scores = (
-            _scores(frame, str(score), classes) if classifier is None else classifier.decision_function(frame, groups)
+        with in_file(options.data, numbers):
+            if classifier is None:
+                scores = _scores(frame, str(score), classes)
+            else:
+                scores = classifier.decision_function(frame, groups)
+        counts = AuditCounts.of(
+            scores, target[numbers], groups, threshold=options.threshold if classifier is None else 0.0
         )
-        counts = AuditCounts.of(scores, y, groups, threshold=options.threshold if classifier is None else 0.0)
         merged = counts if merged is None else merged.merge(counts)
     assert merged is not None  # a file without rows has no columns either
     checksum = file_checksum(options.data)
@@ -224,10 +228,8 @@ def _scores(frame: Any, column: str, classes: tuple[Any, Any]) -> np.ndarray:
 
 def _two(frame: Any, label: str, positive: str | None, options: AuditOptions) -> dict[str, Any]:
     """The label column as 0 and 1, and the labels that these mean."""
-    try:
+    with in_label(options.data, label):
         target, classes = binary_labels(frame[label], positive)
-    except DataError as error:
-        raise DataError(f"{options.data}, label column {label!r}: {in_lines(error)}") from None
     return {"y": target, "classes": classes}
 
 

@@ -13,7 +13,7 @@ from fairbound.base.errors import OptionError
 from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.cli.audit import saved_bounds
 from fairbound.cli.outcome import Outcome, json_file, stated_bounds
-from fairbound.cli.rows import groups_in, listed, numbers_of, one_column
+from fairbound.cli.rows import groups_in, in_file, listed, numbers_of, one_column
 from fairbound.cli.using import CompareOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.report.compare import compare_page
@@ -60,8 +60,8 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     if len(set(known)) > 1:
         raise OptionError(f"the two models have different positive labels: {' and '.join(map(repr, known))}.")
     target, _ = binary_labels(frame[label], options.positive or next(iter(known), None))
-    first = _scores(options.first, models[0], frame, columns, groups)
-    second = _scores(options.second, models[1], frame, columns, groups)
+    first = _scores(options.first, models[0], frame, columns, groups, options.data)
+    second = _scores(options.second, models[1], frame, columns, groups, options.data)
     stated = options.constraint or next((saved_bounds(m) for m in reversed(models) if m is not None), [])
     names = (Path(options.first).as_posix(), Path(options.second).as_posix())
     return compare(
@@ -81,12 +81,13 @@ def _model(named: str) -> FairClassifier | None:
 
 
 def _scores(
-    named: str, model: FairClassifier | None, frame: Any, columns: list[str], groups: Groups | None
+    named: str, model: FairClassifier | None, frame: Any, columns: list[str], groups: Groups | None, data: str
 ) -> np.ndarray:
-    """Logits (n,) of a saved model or of a column."""
+    """Logits (n,) of a saved model or of a column. data: the file."""
     if model is not None:
         if len(model.classes_) > 2:
             raise OptionError(f"the model {named!r} has {len(model.classes_)} classes; compare takes models of two.")
-        return model.decision_function(frame, groups)
+        with in_file(data):
+            return model.decision_function(frame, groups)
     column = one_column(named, columns, "A or B (no folder of this name)")
     return as_logits(numbers_of(frame[column], column))[0]

@@ -28,7 +28,7 @@ def run_feasibility(options: FeasibilityOptions) -> Outcome:
     try:
         found = feasibility(bound, rows.X, rows.y, groups, rows.weight, confidence=options.confidence, **taken)
     except DataError:
-        with in_file(rows.name):  # the rows of an error are those of a part; all of them together are the file's
+        with in_file(rows.path):  # the rows of an error are those of a part; all of them together are the file's
             Encoded.of(TableEncoder(), rows.X)
         raise
     lines = [

@@ -121,14 +121,14 @@ def train_certified(options: FitOptions, bounds: list, rows: InputRows) -> tuple
         try:
             classifier.fit(rows.X, rows.y, rows.groups if rows.groups.attributes else None, rows.weight)
         except DataError:
-            with in_file(rows.name):  # the rows of an error are those of a part; all of them together are the file's
+            with in_file(rows.path):  # the rows of an error are those of a part; all of them together are the file's
                 Encoded.of(TableEncoder(), rows.X)
             raise
     held = classifier.certify_rows_
     made = np.setdiff1d(np.arange(len(rows.target)), held)
     assert classifier.encoder_ is not None
     words = f"{len(held) / len(rows.target):.0%} of the rows, kept apart to certify, seed {options.seed}"
-    with in_file(rows.name, held):
+    with in_file(rows.path, held):
         encoded = Encoded.of(classifier.encoder_, taken(rows.X, held))
     return Parts(rows, Split(made, held, words), encoded, encoded), classifier
 

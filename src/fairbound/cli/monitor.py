@@ -11,7 +11,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.cli.audit import saved_bounds
 from fairbound.cli.outcome import Outcome, of_two_classes, stated_bounds, verdict_summary, verdict_text
-from fairbound.cli.rows import file_checksum, listed, numbers_of, one_column
+from fairbound.cli.rows import file_checksum, in_file, listed, numbers_of, one_column
 from fairbound.cli.using import MonitorOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.fairness.notions.groups import LossBound
@@ -73,7 +73,8 @@ def _added(options: MonitorOptions, data: str, monitor: Monitor | None) -> tuple
     if classifier is not None:
         two = len(classifier.classes_) == 2
         known_groups = None if groups is None else Groups.of(groups)
-        given: Any = classifier.decision_function(frame, known_groups) if two else classifier.predict(frame)
+        with in_file(data, np.flatnonzero(known)):
+            given: Any = classifier.decision_function(frame, known_groups) if two else classifier.predict(frame)
     else:
         given = frame[one_column(options.score, columns, "--score")]
     source = {"label": label} | _decides(options)

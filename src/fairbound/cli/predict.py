@@ -9,7 +9,7 @@ import numpy as np
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import atomic_write_text
 from fairbound.cli.outcome import Outcome
-from fairbound.cli.rows import file_columns, in_lines, is_file, listed, pandas_part
+from fairbound.cli.rows import file_columns, in_file, is_file, listed, pandas_part
 from fairbound.cli.using import PredictOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import load_folder
@@ -35,10 +35,8 @@ def run_predict(options: PredictOptions) -> Outcome:
     parts, first = [], 0
     for part in Chunks.read(options.data, rows=ROWS):
         frame = pandas_part(part)
-        try:
+        with in_file(options.data, np.arange(first, first + len(frame))):
             found = _predicted(model, frame)
-        except DataError as error:
-            raise DataError(f"{options.data}, rows from {first + 1} on: {in_lines(error)}") from None
         parts.append(pd.DataFrame({name: frame[name].to_numpy() for name in kept} | found))
         first += len(frame)
     if not parts:

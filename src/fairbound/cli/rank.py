@@ -31,7 +31,7 @@ from fairbound.cli.outcome import (
     verdict_text,
     written_audit,
 )
-from fairbound.cli.rows import TEST_SHARE, file_checksum, groups_in, is_file, listed, numbers_of, one_column
+from fairbound.cli.rows import TEST_SHARE, file_checksum, groups_in, in_file, is_file, listed, numbers_of, one_column
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.ranker import FairRanker
 from fairbound.fairness.rankings.documents import read_relevance
@@ -46,7 +46,7 @@ NOT_FOR_RANKINGS = ("objective", "positive", "use_groups_at_prediction", "chunk_
 
 
 class RankedRows(NamedTuple):
-    """Documents as a command reads them. train, test: row numbers; words: how they were chosen."""
+    """Documents as a command reads them. path: of the file; a named set has none. train, test: row numbers; words: how they were chosen."""
 
     name: str
     X: Any
@@ -55,6 +55,7 @@ class RankedRows(NamedTuple):
     groups: Groups | None
     label: str
     checksum: str | None
+    path: str
     train: np.ndarray
     test: np.ndarray
     words: str
@@ -118,7 +119,8 @@ def audit_ranking(options: AuditOptions) -> Outcome:
         lacking = [c for c in ranker.encoder_.columns if c not in columns]
         if lacking:
             raise DataError(f"{options.data} lacks the column {lacking[0]!r}, which the ranker was trained on.")
-        scores = ranker.predict(frame[list(ranker.encoder_.columns)])
+        with in_file(options.data):
+            scores = ranker.predict(frame[list(ranker.encoder_.columns)])
     found = audit(
         scores,
         _relevance(frame[label], options.data, label),
@@ -151,7 +153,7 @@ def _rows(options: FitOptions, needs_groups: bool) -> RankedRows:
         relevance, of_rows = _relevance(frame[label], options.data, label), frame[query]
         made = RankedRows(
             Path(options.data).name, frame[features], relevance, of_rows, groups, label, file_checksum(options.data),
-            np.zeros(0), np.zeros(0), "",
+            options.data, np.zeros(0), np.zeros(0), "",
         )  # fmt: skip
         published: Any = {}
     else:
@@ -164,7 +166,7 @@ def _rows(options: FitOptions, needs_groups: bool) -> RankedRows:
         sums = " ".join(f"sha256:{file.sha256}" for file in data.info(options.data).files) or None
         made = RankedRows(
             options.data, shown.X, found.y.astype(np.float64), found.qid, groups, "relevance", sums,
-            np.zeros(0), np.zeros(0), "",
+            "", np.zeros(0), np.zeros(0), "",
         )  # fmt: skip
         published = found.splits
     if options.certify:
@@ -216,7 +218,7 @@ def _trained(options: FitOptions, bounds: Any, rows: RankedRows, certify: float 
         progress=shows_progress(),
     )
     take = partial(take_rows, rows.X)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), in_file(rows.path, rows.train):
         warnings.simplefilter("ignore", ConvergenceWarning)  # the audit's warnings say it
         return ranker.fit(
             take(rows.train), rows.relevance[rows.train], _of(rows.qid, rows.train), _groups(rows, rows.train)
@@ -228,9 +230,11 @@ def _judged(
 ) -> dict[str, Any]:
     """The audit on the queries held out, beside the ranker without bounds."""
     facts, held = ranker.fit_report_, take_rows(rows.X, rows.test)
+    with in_file(rows.path, rows.test):
+        scores = ranker.predict(held)
     missed = [facts["message"]] if bounds and not (facts["feasible"] and facts["best_step"] > 0) else []
     found = audit(
-        ranker.predict(held),
+        scores,
         rows.relevance[rows.test],
         _groups(rows, rows.test),
         bounds,

@@ -48,7 +48,7 @@ def fit_reduction(options: FitOptions) -> Outcome:
     )
     began = time.perf_counter()
     fair = Reduction(estimator, bounds or None, positive=rows.classes[1])
-    with warnings.catch_warnings(), in_file(rows.name, train):
+    with warnings.catch_warnings(), in_file(rows.path, train):
         warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
         fair.fit(parts.train.features, rows.y[train], rows.groups.take(train), rows.weight_of(train))
     seconds = time.perf_counter() - began

@@ -27,7 +27,7 @@ from fairbound.rows.reading import take_rows
 from fairbound.rows.split import stratified_split
 from fairbound.tables import Chunks, Encoded, TableEncoder, read_table
 from fairbound.tables.chunks import ROWS
-from fairbound.tables.files import is_parquet
+from fairbound.tables.files import is_parquet, line_of
 
 TEST_SHARE = 0.25
 FEW_ROWS = 5
@@ -38,7 +38,7 @@ class InputRows:
     """n labelled rows. X: pandas frame, CSR matrix or Chunks; y: (n,) labels as the file has them; target: (n,) class numbers.
 
     classes: the labels of the class numbers; of two, the positive one is last. published: row numbers of the publisher's "train" and
-    "test", or empty. weight: (n,) >= 0, or None.
+    "test", or empty. weight: (n,) >= 0, or None. path: of the file; a named set has none.
     """
 
     name: str
@@ -52,6 +52,7 @@ class InputRows:
     published: Mapping[str, np.ndarray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     weight: np.ndarray | None = None
+    path: str = ""
 
     def weight_of(self, rows: np.ndarray) -> np.ndarray | None:
         """The weights of some rows, None where all rows count alike."""
@@ -89,20 +90,21 @@ def read_labels(y: Any, positive: str | None, two_classes: bool) -> tuple[np.nda
     return positive_last(codes, classes, positive)
 
 
-def in_lines(error: Exception, rows: np.ndarray | None = None, source: str = "") -> str:
+def in_lines(error: Exception, source: str, rows: np.ndarray | None = None) -> str:
     """What an error says, with the lines of a file for row numbers that count from 0.
 
-    rows: (k,) the rows of the file that the error numbers, where it was raised for a part of them. source: the file's name; one
-    without lines (Parquet) has its rows counted from 1.
+    source: the file's path, empty for a named data set; where there are no lines (there, and in Parquet), rows are counted from 1. rows: (k,) the rows of the
+    file that the error numbers, where it was raised for a part of them.
     """
     text, begins = str(error), 0
     if part := re.search(r" \(In the part that begins with row (\d+)\.\)", text):
         text, begins = text.replace(part[0], ""), int(part[1])
 
     def place(found: re.Match[str]) -> str:
-        number = begins + int(found[1])
-        row = number if rows is None else int(rows[number])
-        return f"row {row + 1} of the file" if is_parquet(source) else f"line {row + 2} of the file"
+        row = begins + int(found[1])
+        row = row if rows is None else int(rows[row])
+        line = None if not source or is_parquet(source) else line_of(source, row)
+        return f"row {row + 1} of the file" if line is None else f"line {line} of the file"
 
     return re.sub(r"row (\d+) \(counting from 0\)", place, text)
 
@@ -113,10 +115,19 @@ def in_file(source: str, rows: np.ndarray | None = None) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        said = in_lines(error, rows, source)
+        said = in_lines(error, source, rows)
         if said == str(error):
             raise
-        raise DataError(f"{source}: {said}") from None
+        raise DataError(f"{Path(source).name}: {said}" if source else said) from None
+
+
+@contextlib.contextmanager
+def in_label(source: str, label: str) -> Iterator[None]:
+    """Errors of data name the file and its column of labels, and lines as `in_file` does."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{source}, label column {label!r}: {in_lines(error, source)}") from None
 
 
 def listed(text: str | None, columns: Sequence[str], what: str) -> list[str]:
@@ -159,10 +170,8 @@ def _from_file(asked: RowOptions, needs_groups: bool, two_classes: bool) -> Inpu
         raise OptionError(f"column {label!r} is the label and cannot be a group or be dropped too.")
     if frame is None:
         frame = narrow_columns(path, [label, *attributes, *weigh], chunk_rows)
-    try:
+    with in_label(path, label):
         target, classes = read_labels(frame[label], asked.positive, two_classes)
-    except DataError as error:
-        raise DataError(f"{path}, label column {label!r}: {in_lines(error)}") from None
     away = {label, *dropped, *weigh, *(() if asked.keep_sensitive else attributes)}
     features = [column for column in columns if column not in away]
     if not features:
@@ -181,7 +190,7 @@ def _from_file(asked: RowOptions, needs_groups: bool, two_classes: bool) -> Inpu
         X = frame[features]
     else:  # the features of a file that is read in parts are kept in a file too
         X = Chunks.read(path, rows=chunk_rows, columns=features, folder=tempfile.gettempdir())
-    return InputRows(Path(path).name, X, y, target, classes, groups, label, checksum, {}, tuple(notes), weight)
+    return InputRows(Path(path).name, X, y, target, classes, groups, label, checksum, {}, tuple(notes), weight, path)
 
 
 def file_columns(path: str) -> list[str]:
@@ -312,7 +321,7 @@ def encoded_parts(rows: InputRows, split: Split) -> Parts:
     take = rows.X.take if isinstance(rows.X, Chunks) else partial(take_rows, rows.X)
     made = []
     for part in (split.train, split.test):
-        with in_file(rows.name, part):
+        with in_file(rows.path, part):
             made.append(Encoded.of(encoder, take(part)))
     return Parts(rows, split, *made)
 

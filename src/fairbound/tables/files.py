@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
 import os
+import sys
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -198,9 +200,38 @@ def _read_text(path: Path, encoding: str) -> str:
     return text
 
 
-def _records(text: str, separator: str) -> Any:
-    """The non-blank records of a CSV text, as lists of cells with the reader's line number after each."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
+def line_of(path: str | os.PathLike[str], row: int) -> int | None:
+    """The line of a CSV file on which its row number `row` (from 0, the header not counted) begins, blank lines and line breaks in
+    quoted cells counted; None where the file cannot be read so."""
+    try:
+        with open(path, "rb") as raw:
+            zipped = raw.read(2) == _GZIP
+        with gzip.open(path) if zipped else open(path, "rb") as raw, _any_field_size():
+            separator, _ = _sniff(Path(path), raw.readline().decode("utf-8-sig"))
+            raw.seek(0)
+            lines = io.TextIOWrapper(raw, "utf-8-sig", newline="")  # type: ignore[arg-type]
+            for at, (record, line) in enumerate(_records(lines, separator)):
+                if at == row + 1:
+                    return int(line) - sum(cell.count("\n") for cell in record)
+    except (OSError, EOFError, ValueError, zlib.error, csv.Error, DataError):
+        pass
+    return None
+
+
+@contextlib.contextmanager
+def _any_field_size() -> Iterator[None]:
+    """Cells of any length, as pandas reads them."""
+    before = csv.field_size_limit(sys.maxsize)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _records(text: str | Iterable[str], separator: str) -> Any:
+    """The non-blank records of a CSV text or of its lines, as lists of cells with the reader's line number after each."""
+    lines = io.StringIO(text, newline="") if isinstance(text, str) else text
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)
     for record in reader:
         if record and not (len(record) == 1 and not record[0].strip()):
             yield record, reader.line_num
@@ -209,22 +240,12 @@ def _records(text: str, separator: str) -> Any:
 def _sniff(path: Path, text: str) -> tuple[str, list[str]]:
     """The separator under which the header has most fields (the first named wins a tie), and the header's names."""
     headers: dict[str, list[str]] = {}
-    before = csv.field_size_limit(
-        max(len(text), csv.field_size_limit())
-    )  # under a wrong separator it is one long field
-    try:
-        return _widest(path, text, headers)
-    finally:
-        csv.field_size_limit(before)
-
-
-def _widest(path: Path, text: str, headers: dict[str, list[str]]) -> tuple[str, list[str]]:
-    """What `_sniff` returns; headers: to fill, the names under each separator."""
-    for separator in _SEPARATORS:
-        try:
-            headers[separator] = next(_records(text, separator))[0]
-        except (csv.Error, StopIteration) as error:
-            raise DataError(f"{path}: the header line cannot be read ({error}).") from error
+    with _any_field_size():  # under a wrong separator the header is one long field
+        for separator in _SEPARATORS:
+            try:
+                headers[separator] = next(_records(text, separator))[0]
+            except (csv.Error, StopIteration) as error:
+                raise DataError(f"{path}: the header line cannot be read ({error}).") from error
     best = max(_SEPARATORS, key=lambda separator: len(headers[separator]))
     return best, [name.strip() for name in headers[best]]
 

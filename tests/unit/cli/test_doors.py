@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 import os
 import re
@@ -17,7 +18,7 @@ from fairbound.base.locks import locked
 from fairbound.cli.advice import ADVICE
 from fairbound.cli.app import main
 from fairbound.tables import TableEncoder, read_table
-from fairbound.tables.files import csv_parts
+from fairbound.tables.files import csv_parts, line_of
 
 
 def refused(capsys, *arguments):
@@ -50,6 +51,88 @@ def test_rows_of_a_file_are_named_by_their_lines(capsys, tmp_path):
     path = str(tmp_path / "t.csv")
     said = refused(capsys, "fit", "--data", path, "--label", "y", "--group", "g", "--out", str(tmp_path / "o"))
     assert "line 9 of the file" in said and "counting from 0" not in said
+
+
+@pytest.fixture
+def broken_lines(tmp_path):
+    """60 rows, a cell of two lines and a blank line among them, with an infinite x in row 20 (from 0), whose line is returned."""
+    rng = np.random.default_rng(1)
+    head, x = "x,note,g,q,y,w", rng.normal(size=60).round(3).astype(object)
+    x[20] = "inf"
+    lines = [
+        f'{x[k]},"{"two" + chr(10) + "lines" if k % 9 == 4 else "one"}",{"ab"[k % 2]},{k // 6},{k // 2 % 2},1'
+        for k in range(60)
+    ]
+    lines.insert(7, "")
+    (tmp_path / "t.csv").write_text("\n".join([head, *lines]) + "\n")
+    before = "\n".join([head, *lines])
+    return tmp_path / "t.csv", before[: before.index("inf")].count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit"],
+        ["fit", "--chunk-rows", "7"],
+        ["fit", "--qid", "q"],
+        ["stream", "--constraint", "auc_parity[group] <= 0.5", "--chunk-rows", "7"],
+        ["regress", "--constraint", "residual_gap <= 5"],
+    ],
+    ids=" ".join,
+)
+def test_lines_are_counted_with_breaks_in_quotes_and_blank_ones(capsys, tmp_path, broken_lines, arguments):
+    path, line = broken_lines
+    bound = [] if "--constraint" in arguments or "--qid" in arguments else ["--constraint", "demographic_parity <= 0.9"]
+    given = [
+        "--data",
+        str(path),
+        "--label",
+        "y",
+        "--group",
+        "g",
+        "--drop",
+        "note,w",
+        "--out",
+        str(tmp_path / "o"),
+        *bound,
+    ]
+    said = refused(capsys, *arguments, *given)
+    assert f"line {line} of the file" in said and "t.csv" in said and "counting from 0" not in said
+
+
+def test_a_saved_model_names_the_lines_it_cannot_read(capsys, tmp_path, broken_lines, numbers):
+    path, line = broken_lines
+    good = tmp_path / "good.csv"
+    numbers.drop(columns="z").to_csv(good, index=False)
+    base = [
+        "--label",
+        "y",
+        "--group",
+        "g",
+        "--constraint",
+        "demographic_parity <= 0.9",
+        "--quiet",
+        "--budget",
+        "20 steps",
+    ]
+    main(["fit", "--data", str(good), *base, "--no-baseline", "--out", str(tmp_path / "m")])
+    capsys.readouterr()
+    model = ["--model", str(tmp_path / "m" / "model"), "--data", str(path)]
+    judge = ["--label", "y", "--group", "g", "--out", str(tmp_path / "o")]
+    for command in (
+        ["audit", *judge], ["audit", *judge, "--chunk-rows", "7"], ["predict", "--out", str(tmp_path / "p.csv")],
+        ["monitor", "--label", "y", "--group", "g", "--state", str(tmp_path / "s"), "--constraint", "demographic_parity <= 0.9"],
+    ):  # fmt: skip
+        assert f"line {line} of the file" in refused(capsys, *command, *model), command
+
+
+def test_a_line_is_found_in_files_of_every_kind(tmp_path):
+    text = 'a;b\r\n"1\r\n2";3\r\n\r\n"x ""y"" z";5\r\n6;7\r\n'
+    (tmp_path / "t.csv").write_bytes(text.encode("utf-8-sig"))
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode()))
+    for name in ("t.csv", "t.csv.gz"):
+        assert [line_of(tmp_path / name, row) for row in range(4)] == [2, 5, 6, None]
+    assert line_of(tmp_path / "none.csv", 0) is None
 
 
 @pytest.fixture
