@@ -610,3 +610,15 @@ def test_a_named_set_without_groups_is_fitted(data_dir, tmp_path, capsys):
     assert cli.main(["fit", "--data", "pendigits", "--constraint", "demographic_parity <= 0.1", "--out", str(tmp_path),
                      "--data-dir", str(data_dir)]) == 2  # fmt: skip
     assert "no sensitive attribute" in capsys.readouterr().err
+
+
+def test_a_text_without_its_number_takes_the_one_given():
+    for text, number in (("recall of class b", 0.9), ("error[b]", 0.1), ("recall of class a [surrogate=hinge]", 0.5)):
+        stated = fb.constraint(text, bound=number)
+        assert (
+            stated.stated == number
+            and stated == fb.constraint(stated.text)
+            and stated.text.startswith(stated.statement)
+        )
+    assert fb.constraint("recall of class a<b >= 0.3", bound=0.9).stated == 0.3
+    assert fb.constraint("recall of class a<b", bound=0.9).statement == "recall of class a<b"

@@ -15,7 +15,7 @@ from fairbound.base.records import versions
 from fairbound.cli.explored import certifiable, explored, knee
 from fairbound.cli.fit import interrupted, judge, judged_rows, train
 from fairbound.cli.options import FrontierOptions
-from fairbound.cli.outcome import Outcome, json_file, say, stated_bounds
+from fairbound.cli.outcome import Outcome, by_class, json_file, of_classes_only, of_two_classes, say, stated_bounds
 from fairbound.cli.rows import Parts, encoded_parts, read_rows, split_rows
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.feasibility import MORE, more_rows
@@ -48,7 +48,8 @@ def frontier(options: FrontierOptions) -> Outcome:
 
 
 def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
-    out, rows = options.out, read_rows(options)
+    rows = read_rows(options, not of_classes_only(stated), of_two_classes(stated))
+    shows_groups = len(rows.classes) == 2 and bool(rows.groups.attributes) and not by_class(stated)
     points: list[dict[str, Any]] = []
     asked = options.seeds * (1 + len(stated))
     for seed in range(options.seed, options.seed + options.seeds):
@@ -59,7 +60,7 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
         parts = encoded_parts(rows, split)
         free = train(run, [], parts)
         loosest = stated[-1]
-        apart = Shown(parts, free) if seed == options.seed and len(rows.classes) == 2 else None
+        apart = Shown(parts, free) if seed == options.seed and shows_groups else None
         points.append(_point(None, seed, judge(run, [loosest], parts, free, None), free, apart, None))
         for bound in stated:
             if _interrupted(points):
@@ -87,12 +88,12 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
         "library": versions(),
         "seconds": sum(p["seconds"] for p in points),
         "seed": options.seed,
-        "out": str(out),
+        "out": str(options.out),
     }
     files = {"frontier.json": json_file(result), **frontier_chart(result)}
     files["report.html"] = frontier_page(result).encode()
-    atomic_write_many(out, files, removed=list(files))
-    text = f"{frontier_table(result)}\n\n" + "\n".join(str(out / name) for name in files)
+    atomic_write_many(options.out, files, removed=list(files))
+    text = f"{frontier_table(result)}\n\n" + "\n".join(str(options.out / name) for name in files)
     if result["complete"]:
         return Outcome(result, text)
     stopped = f"Interrupted after {len(points)} of {asked} models; the last one was cut short."
@@ -169,7 +170,7 @@ def _point(
         "bound": bound,
         "seed": seed,
         "accuracy": found["metrics"]["accuracy"],
-        "auc": found["metrics"]["auc"],
+        "auc": found["metrics"].get("auc"),
         "value": judged["value"],
         "lower": judged["lower"],
         "upper": judged["upper"],

@@ -275,10 +275,6 @@ class FrontierOptions(TrainOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.constraint.strip().startswith(("recall", "error")):
-            raise OptionError(
-                f"a frontier takes notions between groups, got {self.constraint!r}; for a class, run `fit` once for each bound."
-            )
         if any(sign in self.constraint for sign in "<>≤≥"):
             raise OptionError(
                 f"--constraint of a frontier is a notion without its bound, got {self.constraint!r}; use --bounds."

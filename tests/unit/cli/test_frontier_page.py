@@ -134,3 +134,38 @@ def test_keys_and_clicks_move_the_bound(folder):
         assert all(url.startswith(("file:", "data:")) for url in browser.asked)
     finally:
         browser.close()
+
+
+def test_more_than_two_classes_and_bounds_on_one_class(tmp_path, capsys):
+    """Every point is the model that `fit` with its bound and seed trains."""
+    rng = np.random.default_rng(5)
+    group = rng.choice(["a", "b"], 600)
+    X = rng.normal(size=(600, 3)) + (group == "b")[:, None] * [0.9, 0.0, 0.0]
+    y = np.array(["low", "middle", "high"])[(X + 0.5 * rng.gumbel(size=(600, 3))).argmax(1)]
+    pd.DataFrame({"u": X[:, 0], "v": X[:, 1], "w": X[:, 2], "g": group, "y": y}).to_csv(tmp_path / "t.csv", index=False)
+    usual = ["--data", tmp_path / "t.csv", "--label", "y", "--budget", "100 steps", "--json", "--quiet"]
+
+    def run(*more):
+        code = cli.main([str(a) for a in [*more, *usual]])
+        said = capsys.readouterr()
+        return code, json.loads(said.out)
+
+    classes = ["class_demographic_parity", "--bounds", "0.05,0.3", "--group", "g"]
+    code, found = run("frontier", "--seeds", "1", "--out", tmp_path / "f", "--constraint", *classes)
+    free, tight, _ = found["points"]
+    assert (
+        code == 0 and found["notion"] == "class_demographic_parity" and all(p["auc"] is None for p in found["points"])
+    )
+    page = (tmp_path / "f" / "report.html").read_text()
+    assert "class_demographic_parity" in page and "<script" not in page
+    bound = ["class_demographic_parity <= 0.05", "--group", "g"]
+    _, one = run("fit", "--no-baseline", "--out", tmp_path / "m", "--constraint", *bound)
+    assert (
+        one["metrics"]["accuracy"] == tight["accuracy"]
+        and one["constraints"][0]["value"] == tight["value"] < free["value"]
+    )
+
+    recall = ["recall of class low", "--bounds", "0.95"]
+    _, found = run("frontier", "--seeds", "1", "--out", tmp_path / "r", "--constraint", *recall)
+    free, tight = found["points"]
+    assert (found["notion"], found["sense"]) == ("recall of class low", "at least") and free["value"] < tight["value"]

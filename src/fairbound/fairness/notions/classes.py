@@ -24,7 +24,7 @@ from fairbound.base.errors import DataError, EmptyGroupError, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import Builder, class_number
 from fairbound.fairness.judging import judge_share
-from fairbound.fairness.language import number_text, plain_number
+from fairbound.fairness.language import leading_name, number_text, plain_number
 from fairbound.fairness.notions.registry import NOTIONS
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import RowFunction
@@ -37,6 +37,7 @@ _LONG = re.compile(
 )
 _SHORT = re.compile(r"^\s*(recall|error)\s*\[(.*)\]\s*(<=|>=|≤|≥)\s*(\S+)\s*$")
 _TAIL = re.compile(r"^(.*?)((?:,\s*(?:surrogate|sharpness)=[^,]*)*)$")
+_SIGN = re.compile(r"(<=|>=|≤|≥)\s*\S+\s*$")
 _SENSES = {"recall": ">=", "error": "<="}
 
 
@@ -110,14 +111,22 @@ class ClassRisk(Bound):
     @property
     def text(self) -> str:
         """The bound as a person states it; `constraint(text)` gives this object back."""
+        return f"{self.statement} {_SENSES[self.name]} {number_text(self.stated)}"
+
+    @property
+    def statement(self) -> str:
+        """The text without its bound."""
         options = [] if self.surrogate == "sigmoid" else [f"surrogate={self.surrogate}"]
         options += [] if self.sharpness == 2 else [f"sharpness={self.sharpness}"]
         inside = f" [{','.join(options)}]" if options else ""
-        return f"{self.name} of class {self.class_}{inside} {_SENSES[self.name]} {number_text(self.stated)}"
+        return f"{self.name} of class {self.class_}{inside}"
 
     @classmethod
     def read(cls, text: str, *, bound: float | None = None) -> ClassRisk:
-        """The bound that `text` states on a class. Raises: OptionError where it cannot be read."""
+        """The bound that `text` states on a class; bound: the number, where the text states none. Raises: OptionError where it
+        cannot be read."""
+        if bound is not None and not _SIGN.search(text):
+            text = f"{text} {_SENSES[leading_name(text)]} {number_text(bound)}"
         return read_class_risk(text)
 
     def _function(self) -> RowFunction:
