@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test long check docs picture clean
+.PHONY: demo test long oldest check docs picture clean
 
 $(VENV)/.cli: pyproject.toml constraints.txt
 	@$(PYTHON) -c "import sys; sys.exit('fairbound needs Python 3.11 or newer: make PYTHON=python3.12' if sys.version_info < (3, 11) else 0)"
@@ -30,6 +30,16 @@ test: check
 long: check
 	$(BIN)/python -m pytest --long
 
+# The oldest versions that pyproject.toml allows, in an environment of their own, and what must work with them.
+OLDEST := .venv-oldest
+SMOKE := tests/unit/base tests/unit/rows tests/unit/tables tests/unit/solver tests/unit/optim tests/unit/cli/test_doors.py
+oldest:
+	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	$(PYTHON) tests/oldest.py > $(OLDEST)/oldest.txt
+	$(OLDEST)/bin/python -m pip install --quiet --requirement $(OLDEST)/oldest.txt "pytest>=8" "hypothesis>=6.100"
+	$(OLDEST)/bin/python -m pip install --quiet --no-deps --editable .
+	$(OLDEST)/bin/python -m pytest --override-ini addopts= --override-ini filterwarnings=default -q $(SMOKE)
+
 check: $(VENV)/.dev
 	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/ruff format --check src tests benchmarks examples
@@ -46,4 +56,4 @@ picture: demo
 	  --window-size=1200,1230 --screenshot="$(CURDIR)/docs/img/report.png" "file://$(CURDIR)/demo-out/report.html"
 
 clean:
-	rm -rf $(VENV) demo-out site .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) $(OLDEST) demo-out site .pytest_cache .ruff_cache .mypy_cache

@@ -143,7 +143,7 @@ def test_more_than_two_classes_and_bounds_on_one_class(tmp_path, capsys):
     X = rng.normal(size=(600, 3)) + (group == "b")[:, None] * [0.9, 0.0, 0.0]
     y = np.array(["low", "middle", "high"])[(X + 0.5 * rng.gumbel(size=(600, 3))).argmax(1)]
     pd.DataFrame({"u": X[:, 0], "v": X[:, 1], "w": X[:, 2], "g": group, "y": y}).to_csv(tmp_path / "t.csv", index=False)
-    usual = ["--data", tmp_path / "t.csv", "--label", "y", "--budget", "100 steps", "--json", "--quiet"]
+    usual = ["--data", tmp_path / "t.csv", "--label", "y", "--budget", "40 steps", "--json", "--quiet"]
 
     def run(*more):
         code = cli.main([str(a) for a in [*more, *usual]])
