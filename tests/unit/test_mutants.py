@@ -264,6 +264,8 @@ MUTANTS = {
     "best: the bound on the best-off group": Mutant("fairness/notions/groups.py", "coefficient, words, bound = [self.bound, -1.0]", "coefficient, words, bound = [1.0, -self.bound]", "unit/fairness/test_judging.py"),
     "ratios: spare": Mutant("fairness/notions/groups.py", "(1 - self.bound) * occurring.of_label(1)", "self.bound * occurring.of_label(1)", "unit/fairness/test_compiled.py"),
     "class rates: the share of the others": Mutant("fairness/pointwise.py", "lambda s, y: rate.value(-behind(s)[0], y), slope,", "lambda s, y: rate.value(behind(s)[0], y), slope,", "unit/fairness/test_class_rates.py"),
+    "class rates: one softmax without its mean": Mutant("fairness/pointwise.py", "p, weighted.sum(-1, keepdim=True), value=-1)", "p, weighted.sum(-1, keepdim=True), value=-0.5)", "unit/fairness/test_class_rates.py"),
+    "class rates: another class's weight": Mutant("fairness/pointwise.py", "index_add(-1, at, weights", "index_add(-1, at.flip(0), weights", "unit/fairness/test_class_rates.py"),
     "class rates: slope of the others": Mutant("fairness/pointwise.py", "return -rate.slope(-deficit, y).unsqueeze(-1) * along", "return rate.slope(-deficit, y).unsqueeze(-1) * along", "unit/fairness/test_class_rates.py"),
     "class rates: of the row's own class": Mutant("fairness/notions/class_rates.py", "rows.predicted == predicted", "rows.target == predicted", "unit/fairness/test_class_rates.py"),
     "class rates: macro as a sum": Mutant("fairness/comparing.py", "np.repeat([1.0, -1.0], values) / values", "np.repeat([1.0, -1.0], values)", "unit/fairness/test_class_rates.py"),

@@ -6,8 +6,9 @@ weighted sum of group means is one weighted backward pass through the model. A r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +22,8 @@ class Pointwise:
     """name; value: (scores, targets (..., B)) -> (..., B); slope: the same arguments -> a tensor shaped like scores.
 
     lipschitz: the largest |slope|. per_class: scores are (..., B, c), one for each of c classes; else (..., B).
-    odd: whether value(-s) = 1 - value(s), as of a share of decisions.
+    odd: whether value(-s) = 1 - value(s), as of a share of decisions. softmax: of the probability of a class by the softmax of the
+        scores times a sharpness, these two; the slopes of several such functions are made of one softmax.
     A plan's column may average one as it is, trained and exact.
     """
 
@@ -31,6 +33,7 @@ class Pointwise:
     lipschitz: float = 1.0
     per_class: bool = False
     odd: bool = False
+    softmax: tuple[int, float] | None = None
 
     def sharpened(self, factor: float) -> Pointwise:
         return self
@@ -168,16 +171,50 @@ def class_share(code: int, surrogate: str, sharpness: float, loss: Pointwise) ->
         return Pointwise(
             name, lambda s, y: rate.value(sign * s, y), lambda s, y: sign * rate.slope(sign * s, y), rate.lipschitz
         )
-    smooth = sharpness if surrogate == "sigmoid" else None
+    if surrogate == "sigmoid":
+        return Pointwise(
+            name,
+            lambda s, y: torch.softmax(sharpness * s, -1)[..., code],
+            lambda s, y: softmax_slopes([code], sharpness, s, torch.ones_like(s[..., :1])),
+            rate.lipschitz,
+            per_class=True,
+            softmax=(code, sharpness),
+        )
 
     def behind(s: Tensor) -> tuple[Tensor, Tensor]:
-        return _deficit(s, s.new_full(s.shape[:-1], code), smooth)
+        return _deficit(s, s.new_full(s.shape[:-1], code), None)
 
     def slope(s: Tensor, y: Tensor) -> Tensor:
         deficit, along = behind(s)
         return -rate.slope(-deficit, y).unsqueeze(-1) * along
 
     return Pointwise(name, lambda s, y: rate.value(-behind(s)[0], y), slope, rate.lipschitz, per_class=True)
+
+
+def softmax_slopes(codes: Sequence[int], sharpness: float, s: Tensor, weights: Tensor) -> Tensor:
+    """The gradient in s (..., B, c) of the sum of the probabilities p_k of the classes `codes` weighted by `weights` (..., B, k): with
+    W_j the weight of class j, t p_j (W_j - sum_i W_i p_i) for the sharpness t."""
+    p = torch.softmax(s if sharpness == 1 else sharpness * s, -1)
+    if list(codes) != list(range(s.shape[-1])):
+        at = torch.tensor(codes, device=s.device)
+        weights = torch.zeros_like(p).index_add(-1, at, weights.expand(*p.shape[:-1], -1))
+    weighted = weights * p
+    return sharpness * torch.addcmul(weighted, p, weighted.sum(-1, keepdim=True), value=-1)
+
+
+def summed_slopes(functions: Sequence[Pointwise], s: Tensor, y: Tensor, weights: Tensor, per_class: bool) -> Tensor:
+    """The sum over the P functions of their slopes at s, each weighted row by row: weights (..., P*B) -> like s. Probabilities of
+    classes by one softmax take it once. per_class: whether a row has a score for each class."""
+    shares = [f.softmax for f in functions if f.softmax is not None]
+    if len(shares) == len(functions) and len({sharpness for _, sharpness in shares}) == 1:
+        each = weights.unflatten(-1, (len(functions), -1)).transpose(-1, -2)
+        return softmax_slopes([code for code, _ in shares], shares[0][1], s, each)
+    pieces = weights.split(y.shape[-1], dim=-1) if len(functions) > 1 else (weights,)
+    total: Any = None
+    for function, piece in zip(functions, pieces, strict=True):
+        part = (piece.unsqueeze(-1) if per_class else piece) * function.slope(s, y)
+        total = part if total is None else total + part
+    return total
 
 
 def custom_loss(loss: Callable[[Tensor, Tensor], Tensor], outputs: int = 1) -> Pointwise:

@@ -17,7 +17,7 @@ from torch import Tensor
 from fairbound.fairness import quantities
 from fairbound.fairness.batches import Batch, Batches
 from fairbound.fairness.plan import Plan
-from fairbound.fairness.pointwise import Pointwise
+from fairbound.fairness.pointwise import Pointwise, summed_slopes
 from fairbound.fairness.reduction import IndexedReduction, Reduction, StratifiedReduction
 from fairbound.models.mlp import MLP
 from fairbound.models.model import Model
@@ -337,12 +337,7 @@ class Verbs(Batches):
                 each = (self._per_row(w) * k.slope(s, y) for k, w in zip(self._functions, shares, strict=True))
                 sums.append(sum(each))
             return sums[0] if len(sums) == 1 else torch.cat(sums, -1 if self.model.outputs == 1 else -2)
-        pieces = weights.split(batch.targets.shape[-1], dim=-1) if len(self._functions) > 1 else (weights,)
-        total: Any = None
-        for function, piece in zip(self._functions, pieces, strict=True):
-            part = self._per_row(piece) * function.slope(scores, batch.targets)
-            total = part if total is None else total + part
-        return total
+        return summed_slopes(self._functions, scores, batch.targets, weights, self.model.outputs > 1)
 
     def _row_weights(self, own: float | Tensor, w: Tensor, batch: Batch, memo: Any) -> Tensor:
         """Weight of each row's slopes in the gradient of w . g, with the objective's where all slopes are the loss's; of

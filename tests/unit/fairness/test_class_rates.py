@@ -9,6 +9,7 @@ import torch
 import fairbound as fb
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
 from fairbound.fairness.notions import constraint
+from fairbound.fairness.pointwise import CROSS_ENTROPY, class_share, summed_slopes
 from fairbound.fairness.predictions import read_predictions
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
@@ -161,3 +162,20 @@ def test_bounds_that_need_two_classes_name_those_that_do_not():
         fb.FairClassifier("demographic_parity <= 0.1").fit(X, y, groups)
     with pytest.raises(OptionError, match="audit it by itself"):
         fb.audit(y, y, groups, ["class_error_parity <= 0.1", "demographic_parity <= 0.1"])
+
+
+@pytest.mark.parametrize("codes", [[0], [2, 0], [0, 1, 2]])
+def test_one_softmax_has_the_slopes_of_its_probabilities(codes):
+    """Against autograd, for a stack of two runs, and against the functions one by one."""
+    draws = torch.Generator().manual_seed(0)
+    s = torch.randn(2, 7, 3, generator=draws, dtype=torch.float64).requires_grad_()
+    weights = torch.randn(2, len(codes) * 7, generator=draws, dtype=torch.float64)
+    functions = [class_share(code, "sigmoid", 1.3, CROSS_ENTROPY) for code in codes]
+    pieces = weights.split(7, -1)
+    y = torch.zeros(7, dtype=torch.int64)
+    total = sum((w * f.value(s, y)).sum() for w, f in zip(pieces, functions, strict=True))
+    expected = torch.autograd.grad(total, s)[0]
+    with torch.no_grad():
+        torch.testing.assert_close(summed_slopes(functions, s, y, weights, True), expected)
+        alone = sum(w.unsqueeze(-1) * f.slope(s, y) for w, f in zip(pieces, functions, strict=True))
+    torch.testing.assert_close(alone, expected)
