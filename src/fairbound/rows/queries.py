@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -94,9 +95,14 @@ class Queries:
         if kind == "full":
             return [np.arange(len(self))] * len(seeds)
         block, place = divmod(k, block_length(size))
-        one = Strata(np.arange(len(self)), np.zeros(1, dtype=np.int64), np.array([len(self)]))
-        index = draw_rows(one, seeds, name, block, size, kind).index[place]
-        return [torch.sort(run).values.numpy() for run in index]
+        return list(_drawn(len(self), tuple(seeds), name, block, size, kind)[place])
+
+
+@lru_cache(maxsize=8)
+def _drawn(count: int, seeds: tuple[int, ...], name: str, block: int, size: int, kind: str) -> np.ndarray:
+    """The queries (T, R, B) of a block of batches, of `count` in all. A run asks for one batch after another, of few streams."""
+    one = Strata(np.arange(count), np.zeros(1, dtype=np.int64), np.array([count]))
+    return torch.sort(draw_rows(one, seeds, name, block, size, kind).index, -1).values.numpy()
 
 
 def query_codes(qid: Any) -> tuple[np.ndarray, np.ndarray]:
