@@ -187,7 +187,7 @@ def test_a_loop_reaches_its_bound_on_rates_for_every_seed(optimizer):
     task = GaussianParity()
     best = task.frontier(0.05).accuracy
     assert trained(None, optimizer, 0, task)[0] > 0.2
-    for seed in range(3):
+    for seed in range(2):
         gap, _, accuracy, dual = trained("demographic_parity <= 0.05", optimizer, seed, task, epochs=40)
         assert gap <= 0.05 + 0.02, (seed, gap)
         assert accuracy >= best - 0.025, (seed, accuracy)
@@ -197,7 +197,7 @@ def test_a_loop_reaches_its_bound_on_rates_for_every_seed(optimizer):
 @pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
 def test_a_loop_reaches_its_bound_on_losses_for_every_seed(optimizer):
     assert trained(None, optimizer, 0, UNEQUAL)[1] > 0.35
-    for seed in range(3):
+    for seed in range(2):
         _, gap, _, dual = trained("loss_gap <= 0.1", optimizer, seed, UNEQUAL, penalty=8.0)
         assert gap <= 0.1 + 0.01, (seed, gap)
         assert dual.multipliers[0] == 0.0 < dual.multipliers[1] < 1.5  # only "harder group - easier group" binds

@@ -47,7 +47,7 @@ def kill(process: subprocess.Popen) -> None:
 
 
 def test_a_killed_sweep_restarts_where_it_stopped(tmp_path):
-    spec, out = write_tiny(tmp_path, "1000 steps"), tmp_path / "out"
+    spec, out = write_tiny(tmp_path, "500 steps"), tmp_path / "out"
     process = start(spec, out)
     wait_for(lambda: len(list((out / "cells").glob("*.json"))) >= 2, process)
     kill(process)

@@ -357,7 +357,7 @@ def groups_apart(n, seed):
     return X, (np.where(group == "b", X[:, 1], X[:, 0]) > 0).astype(int), group
 
 
-@pytest.mark.parametrize(("kind", "seed"), [*itertools.product(["mlp", "cnn"], range(3))])
+@pytest.mark.parametrize(("kind", "seed"), [*itertools.product(["mlp", "cnn"], range(2))])
 def test_the_bound_is_met_where_an_unbounded_fit_misses_it(kind, seed):
     X, y, group = groups_apart(400, seed)
     if kind == "mlp":

@@ -23,7 +23,7 @@ from fairbound.tables import encoder as encoder_module
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
-QUICK = ["--budget", "1000 steps"]
+QUICK = ["--budget", "200 steps"]
 PARITY = ["--constraint", "demographic_parity <= 0.2"]
 
 
@@ -34,18 +34,6 @@ def people(n: int = 800, seed: int = 0) -> pd.DataFrame:
     approved = np.where(pay + 2 * skill + 0.5 * rng.normal(size=n) > 0.6, "yes", "no")
     city, age = rng.choice(["Bath", "Ely", "York"], n), rng.integers(18, 70, n)
     return pd.DataFrame({"pay": pay, "skill": skill, "age": age, "city": city, "sex": sex, "approved": approved})
-
-
-@pytest.fixture
-def run(capsys):
-    """(exit code, standard output, standard error) of a command line."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        code = cli.main([str(a) for a in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return call
 
 
 @pytest.fixture
@@ -235,7 +223,8 @@ def test_unseen_categories_in_held_out_rows_are_a_note(run, tmp_path):
 
 def test_an_infeasible_bound_is_said_with_the_smallest_value(run, csv, tmp_path):
     # no network reaches a loss gap of exactly 0 from a random start
-    fit(run, csv, tmp_path / "o", "--constraint", "loss_gap <= 0", "--model", "mlp:3", "--no-baseline")
+    fit(run, csv, tmp_path / "o", "--constraint", "loss_gap <= 0", "--model", "mlp:3", "--no-baseline",
+        "--algorithm", "alm")  # fmt: skip
     said, _ = warnings_of(tmp_path / "o")
     assert "No iterate met every bound" in said and "smallest value reached on the training rows" in said
 
@@ -608,11 +597,7 @@ def test_without_typer_the_message_names_the_extra(capsys, monkeypatch):
     assert "pip install 'fairbound[cli]'" in capsys.readouterr().err
 
 
-def test_the_installed_command_returns_the_exit_code(csv, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "fairbound", "fit", "--data", str(csv), "--label", "nothing", "--group", "sex",
-         "--out", str(tmp_path / "o")],
-        capture_output=True, text=True,
-    )  # fmt: skip
+def test_the_installed_command_returns_the_exit_code():
+    done = subprocess.run([sys.executable, "-m", "fairbound", "fit", "--fast"], capture_output=True, text=True)
     assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith("fairbound: ")
     assert len(done.stderr.splitlines()) == 1

@@ -15,23 +15,12 @@ import pytest
 
 import fairbound as fb
 from fairbound.base.errors import OptionError
-from fairbound.cli import app as cli
 from fairbound.cli.gate import _below, check
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
 TEXT = (Path(__file__).resolve().parents[3] / "docs" / "evidence.md").read_text(encoding="utf-8")
 GATE = re.search(r"^```toml\n(.*?)^```$", TEXT, flags=re.M | re.S)[1]
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*arguments: object) -> tuple[int, str, str]:
-        code = cli.main([str(a) for a in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return call
 
 
 @pytest.fixture(scope="module")

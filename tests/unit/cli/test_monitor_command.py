@@ -9,21 +9,10 @@ import pandas as pd
 import pytest
 
 import fairbound as fb
-from fairbound.cli import app as cli
 from fairbound.report import schema
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*arguments: object) -> tuple[int, str, str]:
-        code = cli.main([str(a) for a in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return call
 
 
 def new_rows(path, n, seed, rates=(0.5, 0.4)):

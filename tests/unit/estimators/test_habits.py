@@ -214,6 +214,11 @@ def test_huge_weights_are_taken_in_units_of_the_largest():
 # -- a loaded model --------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def manifest():
+    return manifest_of(fitted(*rows(60)))
+
+
 def test_a_loaded_model_knows_its_parameters(tmp_path):
     X, y = rows()
     given = {
@@ -239,9 +244,7 @@ def test_a_loaded_model_knows_its_parameters(tmp_path):
         ("parameters", {"options": {"min_count": -1}}), ("rule", []), ("rule", {"attributes": []}),
     ],
 )  # fmt: skip
-def test_a_manifest_with_an_odd_field_is_refused_by_name(tmp_path, field, value):
-    X, y = rows(60)
-    manifest = manifest_of(fitted(X, y))
+def test_a_manifest_with_an_odd_field_is_refused_by_name(manifest, field, value):
     check_manifest(json.loads(json.dumps(manifest)), "here")
     changed = {**manifest, field: value}
     if field == "parameters" and "algorithm" in value:  # code of another module is never imported
@@ -255,12 +258,10 @@ def test_a_manifest_with_an_odd_field_is_refused_by_name(tmp_path, field, value)
 @pytest.mark.parametrize(
     "field", ["model", "classes", "constraints", "groups", "loss", "dropped_columns", "features", "fit"]
 )
-def test_a_manifest_that_lacks_a_field_is_refused_by_name(field):
-    X, y = rows(60)
-    manifest = manifest_of(fitted(X, y))
-    del manifest[field]
+def test_a_manifest_that_lacks_a_field_is_refused_by_name(manifest, field):
+    rest = {name: value for name, value in manifest.items() if name != field}
     with pytest.raises(ModelFolderError, match=f"its '{field}' is not what was saved there \\(it is missing"):
-        check_manifest(manifest, "here")
+        check_manifest(rest, "here")
 
 
 @pytest.mark.parametrize(
