@@ -124,7 +124,7 @@ def _solved(task: Task, cell: Cell, folder: Path) -> tuple[Solution, Any]:
     method, checkpoint = cell.method, checkpoint_of(cell, folder)
     per_epoch = dict.fromkeys(method.per_epoch, math.ceil(task.problem.rows / cell.batch_size))
     config = method.config({**cell.options, **per_epoch})
-    basic = {
+    basic: dict[str, Any] = {
         "budget": cell.budget, "batch_size": cell.batch_size, "sampling": method.sampling, "seed": cell.seed,
     }  # fmt: skip
     if task.trained is not None:
