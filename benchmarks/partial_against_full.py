@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import harness
 import numpy as np
 
-from fairbound.report.study_figures import Drawing, Look, files
+from fairbound.report.study_figures import files
+from fairbound.report.study_scene import Drawing, Look
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairbound.report import plots, words
 from fairbound.report.render import drawing
-from fairbound.report.study_figures import Drawing, Look, inline
+from fairbound.report.study_figures import inline
+from fairbound.report.study_scene import Drawing, Look
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -17,60 +16,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairbound.base import series
-from fairbound.report import plots
+from fairbound.report import plots, study_scores
+from fairbound.report.study_scene import (
+    DOTS,
+    MARKS,
+    ORDER,
+    Drawing,
+    Look,
+    Paint,
+    Runs,
+    Scene,
+    legend,
+    places,
+    plain_numbers,
+    printed,
+    values_of,
+    wrapped,
+)  # fmt: skip
 from fairbound.report.words import clean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ORDER = ("muted", "s5", "s4", "s6", "s3", "s2", "s1", "ink", "s5", "s4", "s1", "s6")  # a colour twice has another dash
-MARKS = "osD^vPX*<>hp"
 POINTS = 201
 MOST_MARKS = 30
 LETTERS = 16  # of a legend, to the inch
-DOTS = (0, (1, 1.6))
-Look = Mapping[str, str]
-"""Names of the page's palette -> colours that matplotlib can draw."""
-Paint = Callable[["Figure", Look], None]
-Runs = Mapping[tuple[str, str], Mapping[int, list[dict[str, Any]]]]
-"""(data, method) -> seed -> rows of records.jsonl."""
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """name: of the files, without ending. title, caption: plain text. size: inches. paint: draws it."""
-
-    name: str
-    title: str
-    caption: str
-    size: tuple[float, float]
-    paint: Paint
-
-
-@dataclass(frozen=True)
-class Scene:
-    """What a figure of a block is drawn from. spec: its declaration. data, methods: key -> title, of those with runs; rows:
-    of results.json; outputs: method -> the model its rows are of; ink, place: of every method."""
-
-    spec: Mapping[str, Any]
-    data: Mapping[str, str]
-    methods: Mapping[str, str]
-    runs: Runs
-    rows: Sequence[Mapping[str, Any]]
-    outputs: Mapping[str, str]
-    ink: Mapping[str, str]
-    place: Mapping[str, int]
-
-    def of(self, data: str, method: str) -> list[list[dict[str, Any]]]:
-        """The evaluations of the runs of a method on a data set, by seed; [] where it has none."""
-        by_seed = self.runs.get((data, method), {})
-        return [[r for r in by_seed[seed] if r["output"] is None] for seed in sorted(by_seed)]
-
-    def option(self, name: str, i: int, default: Any) -> Any:
-        """Entry i of a list of the declaration, or the default where it is shorter."""
-        given = self.spec[name]
-        return given[i] if i < len(given) else default
 
 
 def drawings(study: dict[str, Any], block: dict[str, Any], rows: Sequence[dict], runs: Runs) -> Iterator[Drawing]:
@@ -79,26 +50,22 @@ def drawings(study: dict[str, Any], block: dict[str, Any], rows: Sequence[dict],
     data = {d: clean(study["data"][d]["title"]) for d in block["data"]}
     there = [m for m in item["methods"] if any((d, m) in runs for d in data)]
     methods = {m: clean(study["methods"][m]["title"]) for m in there}
-    place = _places(study, there)
+    place = places(study, there)
     ink = {m: study["methods"][m]["color"] or ORDER[place[m]] for m in there}
     outputs = {m: study["methods"][m]["output"] for m in there}
     where = "-".join(clean(part) for part in block["key"].split("/"))
-    kinds = {"curve": _panels, "profile": _panels, "density": _density, "frontier": _frontier, "radar": _radar}
+    intervals = {d: study["data"][d]["task"].get("interval", "") for d in data}
+    kinds = {
+        "curve": _panels, "profile": _panels, "density": _density, "frontier": _frontier, "radar": _radar,
+        "scores": study_scores.scores, "shares": study_scores.shares, "bars": study_scores.bars,
+    }  # fmt: skip
     for spec in study["figures"]:
         if item["figures"] is not None and spec["key"] not in item["figures"]:
             continue
         spec = spec | {"x": [item["compare"][x.removeprefix("compare.")] if "." in x else x for x in spec["x"]]}
-        size, paint = kinds[spec["kind"]](Scene(spec, data, methods, runs, rows, outputs, ink, place))
+        shown = {m: t for m, t in methods.items() if any(fnmatch(m, p) for p in spec.get("methods") or ("*",))}
+        size, paint = kinds[spec["kind"]](Scene(spec, data, shown, runs, rows, outputs, ink, place, intervals))
         yield Drawing(f"{where}-{spec['key']}", spec["title"], spec["caption"], size, paint)
-
-
-def _places(study: dict[str, Any], methods: Sequence[str]) -> dict[str, int]:
-    """Place in ORDER of every method: that of the study's first item where it is there (or the method it was tuned
-    from), else one that no other method of this block has."""
-    first = study["items"][0]["methods"]
-    known = {m: first.index(base) for m in methods if (base := m.removesuffix("-tuned")) in first}
-    free = iter([i for i in range(len(ORDER) - 1, -1, -1) if i not in known.values()] + list(range(len(methods))))
-    return {m: (known[m] if m in known else next(free)) % len(ORDER) for m in methods}
 
 
 # -- curves and profiles: rows of panels over records ----------------------------------------------------------------
@@ -114,7 +81,7 @@ def _panels(scene: Scene) -> tuple[tuple[float, float], Paint]:
         across = [(spec["x"][0], first, [m], title) for m, title in scene.methods.items()]
     else:
         across = [(spec["x"][0], d, list(scene.methods), title) for d, title in scene.data.items()]
-    legend = profile or spec["panels"] == "data"
+    keyed = profile or spec["panels"] == "data"
 
     def paint(figure: Figure, look: Look) -> None:
         shared: Any = "row" if profile or spec["panels"] == "methods" else False
@@ -129,16 +96,16 @@ def _panels(scene: Scene) -> tuple[tuple[float, float], Paint]:
                     axes[i, j].set_ylabel(y)
             if profile:
                 axes[0, j].set_xscale("log")
-                _plain_numbers(axes[0, j].xaxis)
+                plain_numbers(axes[0, j].xaxis)
             else:
                 axes[0, j].locator_params(axis="x", nbins=5)
             axes[0, j].set_title(wrapped(title, 22))
             axes[-1, j].set_xlabel(x)
-        if legend:
-            _legend(figure, scene, look, list(scene.methods), bool(spec["marks"]))
+        if keyed:
+            legend(figure, scene, look, list(scene.methods), bool(spec["marks"]))
 
     wide = 3.4 if profile else 2.75 if spec["panels"] == "data" else 1.62
-    return (max(5.6, 0.9 + wide * len(across)), (0.8 if legend else 0.3) + 2.0 * len(spec["y"])), paint
+    return (max(5.6, 0.9 + wide * len(across)), (0.8 if keyed else 0.3) + 2.0 * len(spec["y"])), paint
 
 
 def _line(ax: Axes, scene: Scene, look: Look, of: tuple[str, str, int], data: str, method: str) -> None:
@@ -188,7 +155,7 @@ def _levels(ax: Axes, scene: Scene, look: Look, i: int) -> None:
         ax.axhline(level, color=look["bound"], linewidth=0.9, linestyle=DOTS)
     if scale == "log":
         ax.set_yscale("log")
-        _plain_numbers(ax.yaxis)
+        plain_numbers(ax.yaxis)
     elif scale == "symlog":
         sizes = np.abs(drawn[drawn != 0])
         near = 2 * max((abs(v) for v in lines), default=0.0)
@@ -196,39 +163,11 @@ def _levels(ax: Axes, scene: Scene, look: Look, i: int) -> None:
             near = float(np.median(sizes))
         if near:
             ax.set_yscale("symlog", linthresh=near, linscale=0.8)
-            _plain_numbers(ax.yaxis)
+            plain_numbers(ax.yaxis)
     if limits := scene.option("ranges", i, []):
         low, high = limits
         room = 0.05 * (high - low) if scale == "linear" else 0.0
         ax.set_ylim(max(low, min([*lines, *drawn], default=low) - room), high)
-
-
-def _plain_numbers(axis: Any) -> None:
-    axis.set_major_formatter(lambda v, _: f"{v:g}".replace("-", "−").replace("e+0", "e"))
-    axis.set_minor_formatter(lambda v, _: "")
-
-
-def _legend(
-    figure: Figure,
-    scene: Scene,
-    look: Look,
-    methods: Sequence[str],
-    marked: bool,
-    dashed: bool = True,
-    columns: int = 4,
-) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [
-        Line2D(
-            [], [], color=look[scene.ink[m]], linewidth=1.8, markersize=5, markeredgewidth=0,
-            linestyle=plots.dash_of(scene.place[m] % plots.SERIES) if dashed else "",
-            marker=MARKS[scene.place[m]] if marked else "",
-        )
-        for m in methods
-    ]  # fmt: skip
-    titles = [scene.methods[m] for m in methods]
-    figure.legend(handles, titles, loc="outside lower center", ncols=min(columns, len(titles)), frameon=False)
 
 
 # -- what is drawn from the returned models and from results.json ------------------------------------------------------
@@ -264,37 +203,35 @@ def _density(scene: Scene) -> tuple[tuple[float, float], Paint]:
     return (max(5.0, 0.8 + 1.62 * len(scene.methods)), 2.3), paint
 
 
-def _values(scene: Scene, column: str) -> dict[str, tuple[float, float]]:
-    """Method -> mean and standard deviation of a column of results.json, for those that have one."""
-    found = [r for r in scene.rows if r["column"] == column and r["ours"] is not None]
-    return {r["row"]: (r["ours"], r["std"] or 0.0) for r in found}
-
-
 def _frontier(scene: Scene) -> tuple[tuple[float, float], Paint]:
-    """Means with one standard deviation: y over each x."""
+    """Means with their bars: y over each x; hollow, what the paper prints, where it prints both."""
     width = max(5.0, 4.7 * len(scene.spec["x"]))
     longest = max(map(len, scene.methods.values()), default=0)
     columns = max(1, min(4, int(LETTERS * width / (longest + 6))))
-    legend = 0.2 * -(-len(scene.methods) // columns)
+    below = 0.2 * -(-len(scene.methods) // columns)
 
     def paint(figure: Figure, look: Look) -> None:
         axes = figure.subplots(1, len(scene.spec["x"]), sharey=True, squeeze=False)[0]
-        ys = _values(scene, scene.spec["y"][0])
+        ys = values_of(scene, scene.spec["y"][0])
         for ax, name in zip(axes, scene.spec["x"], strict=True):
-            xs = _values(scene, name)
+            xs = values_of(scene, name)
             for m in (m for m in scene.methods if m in xs and m in ys):
                 (x, dx), (y, dy) = xs[m], ys[m]
                 ax.errorbar(
                     [x], [y], xerr=[dx], yerr=[dy], color=look[scene.ink[m]], fmt=MARKS[scene.place[m]],
                     markersize=7.5, markeredgewidth=0, elinewidth=1.0,
                 )  # fmt: skip
+            there, beside = printed(scene, name), printed(scene, scene.spec["y"][0])
+            for m in (m for m in scene.methods if m in there and m in beside):
+                mark, color = MARKS[scene.place[m]], look[scene.ink[m]]
+                ax.plot([there[m]], [beside[m]], mark, markersize=7.5, markerfacecolor="none", markeredgecolor=color)
             ax.set_xlabel(name)
             ax.grid()
             ax.locator_params(nbins=6)
         axes[0].set_ylabel(scene.spec["y"][0])
-        _legend(figure, scene, look, list(scene.methods), True, dashed=False, columns=columns)
+        legend(figure, scene, look, list(scene.methods), True, dashed=False, columns=columns)
 
-    return (width, 3.8 + legend), paint
+    return (width, 3.8 + below), paint
 
 
 def _radar(scene: Scene) -> tuple[tuple[float, float], Paint]:
@@ -308,7 +245,7 @@ def _radar(scene: Scene) -> tuple[tuple[float, float], Paint]:
         for ax, x in zip(axes, xs, strict=True):
             ax.set_theta_offset(np.pi / 2)
             for m in scene.methods:
-                means = np.array([_values(scene, f"{x} {y}").get(m, (np.nan, 0.0))[0] for y in ys])
+                means = np.array([values_of(scene, f"{x} {y}").get(m, (np.nan, 0.0))[0] for y in ys])
                 top = max(top, float(np.nanmax(means, initial=0.0)))
                 ax.plot(
                     np.append(angles, angles[0]), np.append(means, means[0]), color=look[scene.ink[m]], linewidth=1.6,
@@ -323,7 +260,7 @@ def _radar(scene: Scene) -> tuple[tuple[float, float], Paint]:
             ax.set_ylim(0, rings[-1])
             ax.set_yticks(rings, [f"{r:g}" for r in rings])
             ax.set_rlabel_position(45)
-        _legend(figure, scene, look, list(scene.methods), True)
+        legend(figure, scene, look, list(scene.methods), True)
 
     return (4.2 * len(xs), 4.7), paint
 
@@ -382,11 +319,3 @@ def _figure(drawing: Drawing, look: Look) -> Figure:
     figure.patch.set_visible(True)
     figure.patch.set_alpha(0.0)
     return figure
-
-
-def wrapped(title: str, most: int = 15) -> str:
-    """The title on two lines where it is long."""
-    if len(title) <= most or " " not in title:
-        return title
-    cut = min((i for i, c in enumerate(title) if c == " "), key=lambda i: abs(i - len(title) / 2))
-    return f"{title[:cut]}\n{title[cut + 1 :]}"

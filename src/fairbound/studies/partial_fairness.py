@@ -29,6 +29,7 @@ from fairbound.studies.task import Run, Task
 
 FULL, DECISIONS = "partial_statistical_parity", "partial_demographic_parity"
 PARTS = ("train", "test")
+PERCENTILES = 100
 MEASURES = ("accuracy", "interval pSP", "interval fairness", "full fairness", "decision fairness")
 
 
@@ -116,11 +117,21 @@ def task(cell: Cell, data_dir: str | None) -> Task:
         return out
 
     def watch(x: Tensor, measured: Measured) -> dict[str, float]:
-        return {"objective": float(measured.f), "violation": float(measured.violation), **of(x)}
+        found = {"objective": float(measured.f), "violation": float(measured.violation), **of(x)}
+        if problem.m:
+            found["infeasibility"] = float(problem.values(x, problem.full()).g.max().clamp_min(0))
+        return found
 
-    return Task(
-        problem, watch, of, options=begun, about=f"{len(train.y):,} training and {len(parts['test'].y):,} test rows"
-    )
+    def reported(x: Tensor) -> dict[str, Any]:
+        """The measures, and each group's scores on the test rows at every percentile, from the top."""
+        part, theta = parts["test"], problem.split(x)[0]
+        scores = problem.model.scores(theta, torch.from_numpy(part.x)).double().numpy()
+        ranks = np.linspace(1, 0, PERCENTILES + 1)
+        lists = {g: np.quantile(scores[part.group == g], ranks) for g in np.unique(part.group)}
+        return of(x) | {f"test scores {g}": [float(f"{v:.5g}") for v in s] for g, s in lists.items()}
+
+    about = f"{len(train.y):,} training and {len(parts['test'].y):,} test rows"
+    return Task(problem, watch, reported, options=begun, about=about)
 
 
 def numbers(run: Run, compare: None) -> dict[str, float | None]:

@@ -22,7 +22,7 @@ from fairbound.studies.checked import NoOptions, imported, known, made
 
 TUNED = "-tuned"
 OUTPUTS = ("last", "best", "random")
-KINDS = ("curve", "profile", "density", "frontier", "radar")
+KINDS = ("curve", "profile", "density", "frontier", "radar", "scores", "shares", "bars")
 Values = Mapping[str, Any]
 
 
@@ -130,7 +130,10 @@ class FigureSpec:
     kind: "curve" and "profile": columns y of the records over columns x, a row of panels for each y; a curve has quartile
     bands over runs in a panel for each of `panels` ("data" or "methods"), a profile one line a method, the `statistic`
     over runs, in a panel for each x. "density": histograms, columns y of the reported models. "frontier": results y
-    over results x. "radar": results "x y" on axes y in a panel for each x.
+    over results x, the paper's points hollow. "radar": results "x y" on axes y in a panel for each x. "scores": each group's density
+    of scores in a panel for each method, "shares": shares above thresholds, group against group, and the disparity at every
+    percentile, both from columns of the reported models that begin with y. "bars": two results x, mirrored, for every data set.
+    methods: patterns of those that are shown. bars: of a frontier, one standard "deviation" or a 95 % "interval" of the mean.
     scales: of each y, "linear", "log" or "symlog"; lines: levels drawn across each y; ranges: [low, high] of each y, or [].
     marks: a count in the records at whose increases the first run is marked. missing: what a null in the records is,
     "unknown" or "infinite". mean: curves show the mean over runs beside the median.
@@ -150,8 +153,13 @@ class FigureSpec:
     marks: str = ""
     missing: str = "unknown"
     mean: bool = False
+    methods: tuple[str, ...] = ()
+    bars: str = "deviation"
 
     def __post_init__(self) -> None:
+        known(f"figure {self.key!r}", "value of bars", self.bars, ("deviation", "interval"))
+        if self.kind == "bars" and len(self.x) != 2:
+            raise OptionError(f"figure {self.key!r}: bars have two results x, got {len(self.x)}.")
         known(f"figure {self.key!r}", "kind", self.kind, KINDS)
         known(f"figure {self.key!r}", "value of panels", self.panels, ("data", "methods"))
         known(f"figure {self.key!r}", "value of missing", self.missing, ("unknown", "infinite"))
