@@ -104,11 +104,12 @@ class LabelledRows:
     @classmethod
     def of(cls, classifier: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> LabelledRows:
         """The rows that `classifier`, a FairClassifier, is to be fitted on. Raises: DataError as its `fit` does."""
-        compared = [b.text for b in constraints(classifier.constraint) if b.about == "group"]
+        stated = constraints(classifier.constraint)
+        compared = [b.text for b in stated if b.about == "group"]
         if compared and sensitive_features is None:
             raise DataError(f"{compared[0]!r} needs fit(X, y, sensitive_features=...).")
-        labels = checked_labels(X, y)
-        codes, classes = class_codes(labels, classifier.positive, classifier.loss, compared)
+        labels, two = checked_labels(X, y), [b.text for b in stated if "two classes" in b.needs]
+        codes, classes = class_codes(labels, classifier.positive, classifier.loss, two)
         groups = None if sensitive_features is None else Groups.of(sensitive_features)
         weight = None if sample_weight is None else read_weights(sample_weight, len(codes))
         check_lengths(X, len(codes), groups)

@@ -144,10 +144,15 @@ def train(
     held: rows held back, or None. all_rows: makes the problem of the third run; None leaves it out. last_layer: whether
     `finished` follows. part, refined: as in `train_full_batch`. margins: of the runs made again; none keep the method's own.
     rival: whether a method of all rows that meets no bound, or has ratios to bound, is compared with random batches.
-    budget: as in FairClassifier. The other arguments are those of `solve`; x0: where the first run of each kind begins.
+    budget: as in FairClassifier. The other arguments are those of `solve`; x0: where the first run of each kind begins, the model's
+    parameters or all.
     """
     steps = max(LEAST_STEPS, math.ceil(EPOCHS * problem.total_rows / (batch_size * problem.shards.count)))
     limit = Budget.of(budget) if budget is not None else Budget(steps=steps)
+    if (
+        x0 is not None and x0.shape[-1] == problem.model.n < problem.n
+    ):  # what is trained beside the model begins as ever
+        x0 = torch.cat([x0, problem.start((seed,))[problem.model.n :].to(x0)])
     run = partial(
         solve,
         algorithm=method,

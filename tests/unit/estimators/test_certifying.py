@@ -102,7 +102,14 @@ def test_too_few_rows_are_said_or_refused():
         ("demographic_parity[crossed] <= 0.5", {"budget": "10 steps"}),
         ("demographic_parity_ratio >= 0.5", {"budget": "10 steps"}),
         pytest.param("auc_parity[intra] <= 0.3", {"objective": "loss"}, marks=pytest.mark.long),
+        pytest.param("auc_parity[inter] <= 0.4", {"budget": "40 steps"}, marks=pytest.mark.long),
+        pytest.param(["auc_parity[intra] <= 0.3", "f1_parity <= 0.4"], {"budget": "40 steps"}, marks=pytest.mark.long),
+        pytest.param("partial_statistical_parity[0.1:0.6] <= 0.7", {"budget": "40 steps"}, marks=pytest.mark.long),
+        pytest.param("partial_group_auc[0.2:1] <= 0.5", {"budget": "40 steps"}, marks=pytest.mark.long),
+        ("partial_demographic_parity[0:1] <= 0.6", {"budget": "10 steps"}),
         ("loss_gap[largest=3] <= 0.9", {"objective": "loss"}),
+        ("excess_loss[largest=3] <= 0.6", {"budget": "40 steps"}),
+        ("error of class yes <= 0.5", {"budget": "200 steps"}),
         ("recall of class yes >= 0.6", {"budget": "200 steps"}),
         ("demographic_parity <= 0.2", {"use_groups_at_prediction": True}),
         ("demographic_parity <= 0.4", {"model": "mlp:2", "budget": "60 steps", "algorithm": "alm"}),
@@ -121,6 +128,21 @@ def test_every_bound_with_a_valid_interval_is_certified(constraint, options):
         found = fb.constraint(text).judge(rows, 0.05)  # each bound at the whole level
         limit = found["lower" if found["sense"] == "at least" else "upper"]
         assert (fact["value"], fact["upper"]) == pytest.approx((found["value"], limit), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "constraint", ["class_recall_parity <= 0.9", ["class_error_parity <= 0.5", "error of class b <= 0.6"]]
+)
+def test_groups_compared_over_three_classes_are_certified(constraint):
+    rng = np.random.default_rng(1)
+    X, sex = rng.normal(size=(1000, 2)), rng.choice(["F", "M"], 1000)
+    y = np.array(["a", "b", "c"])[np.clip(np.round(X[:, 0] + 0.3 * rng.normal(size=1000)) + 1, 0, 2).astype(int)]
+    fair = fb.FairClassifier(constraint, certify=True, budget="100 steps").fit(X, y, sensitive_features=sex)
+    made, held = fair.fit_report_["certificate"], fair.certify_rows_
+    assert made["verdict"] == "met"
+    for fact in made["constraints"]:
+        found = fb.audit(fair.predict(X[held]), y[held], sex[held], fact["text"])["constraints"][0]
+        assert (fact["value"], fact["upper"]) == pytest.approx((found["value"], found["upper"]))
 
 
 def test_more_classes_modules_lists_and_weights():
