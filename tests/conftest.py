@@ -3,8 +3,11 @@
 import os
 from pathlib import Path
 
-import pytest
-import torch
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):  # tests run two at a time, on two cores
+    os.environ.setdefault(name, "1")
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
 
 torch.set_num_threads(1)
 

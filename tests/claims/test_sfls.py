@@ -202,7 +202,7 @@ def test_exact_batches_give_feasible_outer_iterates_above_the_optimum(name, leve
             seen.append((float(state.level), problem.evaluate(state.output)))
 
     config = SFLS(level=(level + f_star if level else None), restart="last")
-    state = run(config, problem, 1500, sampling="full", after=look)
+    state = run(config, problem, 700 if level else 1500, sampling="full", after=look)
     assert len(seen) > 5
     for r, measured in seen:
         assert float(measured.g.max()) <= 0 and r > f_star and float(measured.f) >= f_star
@@ -219,8 +219,8 @@ def test_runs_of_a_stack_stop_their_calls_each_in_its_time(oracle, restart):
         def noisy(make=make, **options):
             return make(noise=0.5, **options)
 
-        check_stacked(config, noisy, steps=250)
-        state = run(config, noisy, 250, seeds=(0, 1, 2))
+        check_stacked(config, noisy, steps=120)
+        state = run(config, noisy, 120, seeds=(0, 1, 2))
         assert int(state.outer.min()) >= 1 and len(set(state.call.t.tolist())) > 1
 
 

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import fairbound as fb
-from fairbound.cli.app import main
 from fairbound.ranking.wins import auc
 
 BOUND = "auc_parity[group] <= 0.1"
@@ -26,13 +25,7 @@ def folder(tmp_path_factory):
     return where
 
 
-def run(arguments, capsys):
-    code = main([str(a) for a in arguments])
-    said = capsys.readouterr()
-    return code, said
-
-
-def test_a_stream_is_read_in_chunks_and_judged(folder, capsys):
+def test_a_stream_is_read_in_chunks_and_judged(run, folder):
     common = [
         "--data",
         folder / "rows.csv",
@@ -47,8 +40,8 @@ def test_a_stream_is_read_in_chunks_and_judged(folder, capsys):
     ]
     weights = {}
     for rows in (100, 333):
-        code, said = run(["stream", *common, "--chunk-rows", rows, "--out", folder / f"s{rows}", "--json"], capsys)
-        found = json.loads(said.out)
+        code, out, _ = run("stream", *common, "--chunk-rows", rows, "--out", folder / f"s{rows}", "--json")
+        found = json.loads(out)
         assert code in (0, 1, 3) and found["constraints"][0]["text"] == BOUND
         weights[rows] = json.loads((folder / f"s{rows}" / "weights.json").read_text())
         audit = json.loads((folder / f"s{rows}" / "audit.json").read_text())
@@ -57,28 +50,27 @@ def test_a_stream_is_read_in_chunks_and_judged(folder, capsys):
     assert weights[100]["weights"].keys() == weights[333]["weights"].keys()
     for name, value in weights[100]["weights"].items():
         assert value == pytest.approx(weights[333]["weights"][name], rel=1e-6, abs=1e-8)
-    free, _ = run(
-        ["stream", *common[:6], "--constraint", "auc_parity[group] <= 1", "--drop", "score", "--out", folder / "free"],
-        capsys,
+    free, _, _ = run(
+        "stream", *common[:6], "--constraint", "auc_parity[group] <= 1", "--drop", "score", "--out", folder / "free"
     )
     assert free == 0
     area = [json.loads((folder / d / "audit.json").read_text())["constraints"][0]["value"] for d in ("free", "s100")]
     assert area[0] > area[1] + 0.05
 
 
-def test_steps_on_single_rows_and_named_data(folder, capsys):
-    code, said = run(
-        ["stream", "--data", "loanapp", "--constraint", "auc_parity[inter] <= 0.3", "--solver", "rows", "--kappa", "0.3",
-         "--out", folder / "rows", "--json"], capsys,
+def test_steps_on_single_rows_and_named_data(run, folder):
+    code, _, err = run(
+        "stream", "--data", "loanapp", "--constraint", "auc_parity[inter] <= 0.3", "--solver", "rows", "--kappa", "0.3",
+        "--out", folder / "rows", "--json",
     )  # fmt: skip
-    assert code in (0, 1, 3), said.err
+    assert code in (0, 1, 3), err
     assert json.loads((folder / "rows" / "weights.json").read_text())["kappa"] == 0.3
 
 
-def test_scores_are_shifted_and_judged_on_other_rows(folder, capsys):
+def test_scores_are_shifted_and_judged_on_other_rows(run, folder):
     common = ["--data", folder / "rows.csv", "--label", "hired", "--score", "score", "--group", "sex"]
-    code, said = run(["shift", *common, "--constraint", BOUND, "--out", folder / "m", "--json"], capsys)
-    assert code in (0, 1, 3) and json.loads(said.out)["constraints"][0]["value"] < 0.2
+    code, out, _ = run("shift", *common, "--constraint", BOUND, "--out", folder / "m", "--json")
+    assert code in (0, 1, 3) and json.loads(out)["constraints"][0]["value"] < 0.2
     frame, made = pd.read_csv(folder / "rows.csv"), json.loads((folder / "m" / "shift.json").read_text())
     moved = pd.read_csv(folder / "m" / "scores.csv")
     mine = (frame.sex == made["group"]).to_numpy()
@@ -105,7 +97,7 @@ def test_scores_are_shifted_and_judged_on_other_rows(folder, capsys):
         (["shift", "--score", "score", "--constraint", BOUND, "--move", "X"], "no row is in group"),
     ],
 )
-def test_what_is_refused(folder, capsys, arguments, said):
+def test_what_is_refused(run, folder, arguments, said):
     common = ["--data", folder / "rows.csv", "--label", "hired", "--group", "sex", "--out", folder / "no"]
-    code, heard = run([arguments[0], *common, *arguments[1:]], capsys)
-    assert code == 2 and said in heard.err
+    code, _, err = run(arguments[0], *common, *arguments[1:])
+    assert code == 2 and said in err

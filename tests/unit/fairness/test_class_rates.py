@@ -110,7 +110,7 @@ def test_slopes_are_differences_of_values(name, surrogate, outputs):
 
 
 @pytest.mark.parametrize("stated", ["class_demographic_parity <= 0.03", "class_recall_parity <= 0.05"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_a_classifier_of_three_classes_meets_them_on_its_rows(stated, seed):
     X, y, groups = rows(seed, n=3000)
     X[:, 1] += 0.8 * (groups["sex"] == "F") * (y == 1)
