@@ -18,19 +18,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from fairbound.base import series
 from fairbound.base.errors import OptionError
+from fairbound.base.seeds import seed_for
 from fairbound.data import load, threshold_groups
 from fairbound.data.communities import THRESHOLDS
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.problem import FairProblem
+from fairbound.fairness.rankings.problem import RankingProblem
 from fairbound.methods import FullBatchALM
 from fairbound.models.model import model_of
 from fairbound.problems.problem import Measured, Problem
 from fairbound.problems.wrappers import Surrogates
 from fairbound.rows.groups import Groups
+from fairbound.rows.queries import split_by_query
 from fairbound.rows.split import stratified_split
 from fairbound.solver.solve import solve
 from fairbound.studies import compare
@@ -52,7 +56,8 @@ class Options:
     """Options of the task.
 
     model: as in `model_of`. constraint: the bound. loss: of rows. dataset, options, group, groups: see `load_rows`; without a
-    group the data are Communities and Crime, its 535 groups of three census shares, and rows held apart for validation.
+    group the data are Communities and Crime, its 535 groups of three census shares, and rows held apart for validation. ranked: the rows are
+    documents of queries, a fifth of which is held apart.
     """
 
     dataset: str
@@ -62,6 +67,7 @@ class Options:
     group: str = ""
     groups: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    ranked: bool = False
 
     def __post_init__(self) -> None:
         if not self.group and self.dataset != CRIME:
@@ -74,6 +80,8 @@ class Options:
 def task(cell: Cell, data_dir: str | None) -> Task:
     """The problem of the cell's data, judged by its surrogates; of many groups with validation rows beside."""
     asked = Options(**cell.task)
+    if asked.ranked:
+        return _of_queries(asked, cell, data_dir)
     return _of_groups(asked, cell, data_dir) if not asked.group else _of_rates(asked, cell, data_dir)
 
 
@@ -147,6 +155,43 @@ def _of_groups(asked: Options, cell: Cell, data_dir: str | None) -> Task:
         problem, watch, lambda x: watch(x, problem.evaluate(x)),
         about=f"{len(train):,} training and {len(held):,} validation rows; {problem.m} subgroups with training rows bounded, "
               f"{parts['validation'].m} with validation rows; {problem.n:,} parameters",
+    )  # fmt: skip
+
+
+def _of_queries(asked: Options, cell: Cell, data_dir: str | None) -> Task:
+    """A bound on every query, of which a batch sees a few: violations of the surrogate that is trained, and the share of
+    constraints that the stated metric breaks."""
+    data = load(asked.dataset, data_dir, **asked.options)
+    numbers = split_by_query(data.qid, [0.2], seed_for("validation", root=cell.seed))
+    X, group = np.asarray(data.X, dtype=np.float64), data.group(asked.group)
+    mean, scale = np.nanmean(X[numbers[0]], 0), np.nanstd(X[numbers[0]], 0)
+    X = np.nan_to_num((X - mean) / np.where(scale > 0, scale, 1.0)).astype(np.float32)  # what is missing is the mean
+    model = model_of(asked.model, X.shape[1])
+    parts = {
+        part: RankingProblem(
+            model, torch.as_tensor(X[rows]), np.asarray(data.y)[rows], np.asarray(data.qid)[rows],
+            {asked.group: group[rows]}, asked.constraint, loss=asked.loss,
+        )
+        for part, rows in zip(("train", "validation"), numbers, strict=True)
+    }  # fmt: skip
+    problem = parts["train"]
+
+    def watch(x: Tensor, measured: Measured) -> dict[str, float]:
+        out: dict[str, float] = {}
+        for part, its in parts.items():
+            found = measured if its is problem else its.evaluate(x)
+            excess = its.values(x, its.sample((cell.seed,), "watch", 0, its.rows, "full")).g.clamp_min(0)
+            out |= {
+                f"{part} loss": float(found.f), f"{part} mean violation": float(excess.mean()),
+                f"{part} worst violation": float(excess.max()), f"{part} error": float(found.extra["pair_error"]),
+                f"{part} broken": float((found.g > 0).double().mean()),
+            }  # fmt: skip
+        return out
+
+    return Task(
+        problem, watch, lambda x: watch(x, problem.evaluate(x)),
+        about=f"{problem.rows:,} training and {parts['validation'].rows:,} validation queries; {problem.m:,} and "
+              f"{parts['validation'].m:,} constraints; {problem.n:,} parameters",
     )  # fmt: skip
 
 

@@ -1,5 +1,8 @@
 """The study of PLADA: what a cell measures, when a run has arrived, and who is said to be first."""
 
+import itertools
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -43,6 +46,40 @@ def test_loss_and_violation_are_of_the_surrogates_that_are_trained():
     assert made.facts["reference"] <= reached * (1 + 1e-4) and made.facts["reference"] == pytest.approx(
         reached, rel=0.02
     )
+
+
+def test_a_bound_on_every_query_is_measured_on_queries_held_apart(monkeypatch):
+    """Surrogate violations by hand from the sigmoids of all pairs, the metric's from their signs; what is missing is the mean."""
+    rng = np.random.default_rng(0)
+    qid, grade, quality = np.repeat(np.arange(30), 6), rng.integers(0, 3, 180), rng.choice(["high", "low"], 180)
+    X = rng.normal(size=(180, 2))
+    X[0, 0] = np.nan
+    made_up = SimpleNamespace(X=X, y=grade, qid=qid, group=lambda name: quality)
+    monkeypatch.setattr(plada, "load", lambda *given, **options: made_up)
+    made = plada.task(
+        cell({**load_spec("plada").data["mq2007"].task, "constraint": "query_pairwise_parity <= 0.1"}), None
+    )
+    problem = made.problem
+    x = torch.randn(problem.n, generator=torch.Generator().manual_seed(0))
+    seen = made.watch(x, problem.evaluate(x))
+    d = problem.documents
+    s = problem.all_scores(x).double().numpy() if hasattr(problem, "all_scores") else None
+    s = (problem.features @ x[:2] + (x[2] if len(x) > 2 else 0)).double().numpy() if s is None else s
+    code, soft, hard = d.groups.codes[:, 0], [], []
+    for a, b in itertools.pairwise(d.starts):
+        pairs = [(i, j) for i in range(a, b) for j in range(a, b) if d.relevance[i] > d.relevance[j]]
+        sharp = [1 / (1 + np.exp(2 * (s[i] - s[j]))) for i, j in pairs]
+        lost = [(1 - np.sign(s[i] - s[j])) / 2 for i, j in pairs]
+        for g in (0, 1):
+            own = [k for k, (i, _) in enumerate(pairs) if code[i] == g]
+            if own and len(own) < len(pairs):
+                soft.append(np.mean([sharp[k] for k in own]) - np.mean(sharp) - 0.1)
+                hard.append(np.mean([lost[k] for k in own]) - np.mean(lost) - 0.1)
+    assert problem.m == len(soft) and problem.rows == 24
+    assert seen["train mean violation"] == pytest.approx(np.maximum(soft, 0).mean(), abs=1e-5)
+    assert seen["train worst violation"] == pytest.approx(max(0, *soft), abs=1e-5)
+    assert seen["train broken"] == pytest.approx(np.mean(np.array(hard) > 1e-9))
+    assert set(seen) >= {"validation loss", "validation broken", "validation error"}
 
 
 def test_many_groups_are_measured_on_both_parts():
