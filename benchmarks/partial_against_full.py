@@ -3,8 +3,8 @@
 Reads results.json of folders that `fairbound reproduce partial-fairness` wrote (means over the splits, held-out rows) and writes
 partial-against-full.png and .svg: of every table a line for each model that was trained under a bound on the interval, from the
 distance on the interval that a bound on all scores leaves at its accuracy (grey) to its own (blue). Between the models under
-bounds on all scores the distance is interpolated; the lower one counts where a more accurate model has it. Left out are models more accurate than any of those, and
-models more than 0.01 less accurate than all of them, such as constants. Prints one JSON object.
+bounds on all scores the distance is interpolated; the lower one counts where a more accurate model has it. Left out are constant scores, models
+more accurate than any of those, and models more than 0.01 less accurate than all of them. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ Point = tuple[float, float]
 
 
 def measured(folder: Path) -> dict[str, dict[str, Point]]:
-    """Table -> method -> (accuracy, distance on the interval) of the tables in a study's folder."""
+    """Table -> method -> (accuracy, distance on the interval) of the tables in a study's folder, but for constant scores."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for row in json.loads((folder / "results.json").read_text(encoding="utf-8")):
         if row["item"] in ITEMS and row["ours"] is not None:
             found.setdefault(row["item"], {}).setdefault(row["row"], {})[row["column"]] = row["ours"]
     return {
-        item: {m: (v["test accuracy"], v["test interval pSP"]) for m, v in methods.items()}
+        item: {
+            m: (v["test accuracy"], v["test interval pSP"]) for m, v in methods.items() if v["test full fairness"] < 1.0
+        }
         for item, methods in found.items()
     }
 

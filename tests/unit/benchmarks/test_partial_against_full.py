@@ -35,8 +35,10 @@ def test_a_study_s_folder_becomes_a_picture(tmp_path):
     rows = [
         {"item": "bank", "row": m, "column": c, "ours": v}
         for m, (a, d) in MODELS.items()
-        for c, v in (("test accuracy", a), ("test interval pSP", d), ("train accuracy", 1.0))
+        for c, v in (("test accuracy", a), ("test interval pSP", d), ("test full fairness", 0.9))
     ]
+    constant = (("test accuracy", 0.89), ("test interval pSP", 0.0), ("test full fairness", 1.0))
+    rows += [{"item": "bank", "row": "interval-0_02", "column": c, "ours": v} for c, v in constant]
     (tmp_path / "results.json").write_text(
         json.dumps([*rows, {"item": "bank-idca", "row": "x", "column": "y", "ours": 1}])
     )
