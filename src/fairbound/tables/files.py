@@ -49,9 +49,16 @@ def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Any:
     separator, header = _sniff(path, text)
     _check_names(path, header)
     try:
-        frame = pd.read_csv(
-            io.StringIO(text), sep=separator, skipinitialspace=True, na_values=["?"], index_col=False, low_memory=False
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # cells beyond the header would be left out
+            frame = pd.read_csv(
+                io.StringIO(text),
+                sep=separator,
+                skipinitialspace=True,
+                na_values=["?"],
+                index_col=False,
+                low_memory=False,
+            )
     except pd.errors.EmptyDataError:
         raise DataError(f"{path}: the file has no header and no rows.") from None
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import warnings
 
 import numpy as np
 import pytest
@@ -101,3 +102,12 @@ def test_decimal_commas_are_numbers_where_no_comma_separates(tmp_path, separator
     assert whole["thousands"].tolist() == ["1,234,567", "2", "3"]
     path.write_text('a,b\n"0,221",1\n"0,5",2\n')
     assert read_table(path)["a"].tolist() == ["0,221", "0,5"]
+
+
+def test_rows_longer_than_the_header_are_refused_whatever_is_done_with_warnings(tmp_path):
+    """pandas leaves their last cells out with a warning where all rows are too long."""
+    (tmp_path / "t.csv").write_text("a,b\n1,2,3\n4,5,6\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(DataError, match="line 2 has 3 fields, the header 2"):
+            read_table(tmp_path / "t.csv")
