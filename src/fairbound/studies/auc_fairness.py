@@ -43,7 +43,7 @@ KINDS = ("group", "inter", "intra")
 STARTS = ("own", "exact")
 MODELS = ("linear", "network")
 UNITS = 10  # of the network's hidden layer
-SUBJECT = "ours"
+SUBJECT, KNOWING = "ours", "known"
 FAMILIES = {
     "none": "training without a bound", "exact": "the exact solution", "levels": "level sets", "proxy": "proxy-Lagrangian",
     "correlation": "the correlation penalty", "moved": "scaling and shifting",
@@ -60,7 +60,8 @@ class Options:
     "network" with one hidden layer of UNITS sigmoids. bound: on the true difference of areas, 0 for none. kappa: of the quadratic
     loss in min-max form, which is then the problem; 0 for the true bound. reach: of its inner variables. start: "exact" begins at the exact solution under the quadratic loss whose kappa the
     true areas choose, as FairClassifier does. moved: scores are trained without a bound, on all rows at once, then scaled and
-    shifted to meet it on the training rows.
+    shifted to meet it on the training rows. group_terms: whether the model has weights of each group, which must then be known of the
+    rows scored, as for scaling and shifting.
     shares, stated_test, rows: of `shared_out`. No validation rows where their share is 0.
     """
 
@@ -73,6 +74,7 @@ class Options:
     reach: float = 1.5
     start: str = "own"
     moved: bool = False
+    group_terms: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     shares: tuple[float, float, float] = (0.6, 0.2, 0.2)
     stated_test: bool = False
@@ -194,7 +196,7 @@ def task(cell: Cell, data_dir: str | None) -> Task:
     asked = Options(**cell.task)
     parts = shared_out(
         asked.dataset, asked.options, asked.group, asked.shares, cell.seed, data_dir, purpose="auc fairness",
-        stated_test=asked.stated_test, most=asked.rows,
+        stated_test=asked.stated_test, most=asked.rows, group_terms=asked.group_terms,
     )  # fmt: skip
     parts = {name: part for name, part in parts.items() if len(part.y)}
     model = _model(asked, parts["train"].x.shape[1])
@@ -287,13 +289,15 @@ def numbers(run: Run, compare: None) -> dict[str, float | None]:
 
 
 def findings(block: Block) -> list[dict[str, Any]]:
-    """Of every other method: at how many of its points ours has a point of no larger difference and no smaller area."""
+    """Of every other method: at how many of its points ours has a point of no larger difference and no smaller area. Scaling and
+    shifting, which must know the groups of the rows scored, is compared with our models that know them too."""
     points: dict[str, list[tuple[float, float]]] = {}
     for method, found in block.numbers.items():
         difference, area = (float(np.mean(list(found[f"test {name}"].values()))) for name in reversed(MEASURES))
         points.setdefault(method.partition("-")[0], []).append((difference, area))
-    mine = points.pop(SUBJECT, [])
-    return [_compared(block, family, its, mine) for family, its in points.items() if mine]
+    mine, knowing = points.pop(SUBJECT, []), points.pop(KNOWING, [])
+    equal = {"moved": mine + knowing}
+    return [_compared(block, family, its, equal.get(family, mine)) for family, its in points.items() if mine]
 
 
 def _compared(

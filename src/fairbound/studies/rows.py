@@ -90,7 +90,8 @@ def shared_out(
     mean, spread = np.nanmean(X[first], axis=0), np.nanstd(X[first], axis=0)
     X = (np.where(np.isnan(X), mean, X) - mean) / np.where(spread > 0, spread, 1.0)
     if group_terms:
-        X = with_terms(X, (group == np.unique(group)[0]).astype(np.int64), 2)
+        first_label = min(label for label in group if isinstance(label, str))
+        X = with_terms(X, (group == first_label).astype(np.int64), 2)
     X = X.astype(np.float32)
     parts = (("train", first), ("validation", held), ("test", test))
     return {name: NamedRows(X[rows], y[rows], group[rows]) for name, rows in parts}

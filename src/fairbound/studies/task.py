@@ -161,8 +161,9 @@ class _Timed(Watched):
 def _kept(row: Row, problem: _Timed) -> Row:
     """What is kept of a record of `solve`: counters, what was watched, and the method's outer iterates, level and upper
     bound where it has them. A run taken up from its checkpoint counts what went before in seconds of the clock."""
-    if problem.first:
-        problem.first, problem.cpu = False, float(row["seconds"])
+    if problem.first and row["step"]:
+        problem.cpu = float(row["seconds"])
+    problem.first = False
     calls = row["values"] + row["gradients"] + row["jvps"] + (1 + problem.m) * row["jacobians"]
     return {
         "step": row["step"], "seconds": row["seconds"], "cpu": problem.cpu, "samples": row["samples"],

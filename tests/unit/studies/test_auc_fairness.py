@@ -21,7 +21,7 @@ from fairbound.studies.spec import DataSpec
 from fairbound.studies.table import Block
 
 ASKED = {"dataset": "loanapp", "group": "sex", "kind": "inter", "rows": 600}
-METHODS = ("none", "ours-0_05", "exact-0_05", "levels-0_2", "proxy-0_05", "moved-0_05")
+METHODS = ("none", "ours-0_05", "known-0_05", "exact-0_05", "levels-0_2", "proxy-0_05", "moved-0_05")
 NET = ("ours-net-0_05", "levels-net-0_2", "proxy-0_05")
 
 
@@ -58,9 +58,9 @@ def test_the_study_has_every_pair_of_data_and_kind():
             assert its == ({"iqrc"} if "net" in item.key else {"sfls"})
             continue
         expected = {"none", "ours", "levels", "proxy"} | (set() if item.key.endswith("net") else {"exact"})
-        expected |= ({"moved"} if "intra" not in item.key else set()) | (
-            {"correlation"} if "group" in item.key else set()
-        )
+        if "intra" not in item.key:
+            expected |= {"moved"} if item.key.endswith("net") else {"moved", "known"}
+        expected |= {"correlation"} if "group" in item.key else set()
         assert its == expected
 
 
@@ -72,10 +72,10 @@ def test_a_tiny_form_runs(tiny, tmp_path, monkeypatch):
     results = json.loads((tmp_path / "results.json").read_text())
     areas = {r["row"]: r["ours"] for r in results if r["column"] == "test AUC"}
     assert set(areas) == {*METHODS, *NET} and all(0 < area < 1 for area in areas.values())
-    linear = [m for m in METHODS if m.partition("-")[0] in ("none", "ours", "exact", "moved")]
+    linear = [m for m in METHODS if m.partition("-")[0] in ("none", "ours", "known", "exact", "moved")]
     assert all(areas[m] > 0.5 for m in linear)
     met = {r["row"]: r["ours"] for r in results if r["column"] == "train met"}
-    assert met["ours-0_05"] == met["moved-0_05"] == 1
+    assert met["ours-0_05"] == met["known-0_05"] == met["moved-0_05"] == 1
     families = [f["family"] for f in json.loads((tmp_path / "summary.json").read_text())["blocks"][0]["findings"]]
     assert families == ["none", "exact", "levels", "proxy", "moved"]
 
@@ -107,6 +107,12 @@ def test_findings_count_points_that_ours_holds(tiny):
     (found,) = auc_fairness.findings(Block(tiny, tiny.items[0], "loans", None, {}, numbers, []))
     assert (found["held"], found["points"]) == (1, 3)
     assert "by at most 0.0100" in found["text"] and "all of ours: 1" in found["text"]
+    numbers |= {
+        "moved-1": point(0.02, 0.82),
+        "known-1": point(0.02, 0.83),
+    }  # groups known help beside those that know them
+    both = auc_fairness.findings(Block(tiny, tiny.items[0], "loans", None, {}, numbers, []))
+    assert [(f["family"], f["held"]) for f in both] == [("proxy", 1), ("moved", 1)]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,10 @@ import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.problems.problem import Measured
 from fairbound.studies import load_spec, plada
+from fairbound.studies import task as task_module
 from fairbound.studies.spec import Cell, MethodSpec
 from fairbound.studies.task import Run
+from fairbound.testing import PROBLEMS
 
 GENERATED = {
     "dataset": "gaussian-parity", "group": "group", "groups": ["0", "1"], "options": {"n": 400, "seed": 3},
@@ -143,3 +145,13 @@ def test_violation_is_never_negative():
 def test_a_task_without_a_group_is_of_the_communities():
     with pytest.raises(OptionError, match="needs a group"):
         plada.Options(dataset="adult", constraint="demographic_parity <= 0.1")
+
+
+def test_processor_time_begins_at_nothing_and_goes_on_from_the_clock_where_a_run_was_taken_up():
+    row = {name: 0 for name in task_module.COUNTED} | {"seconds": 5.0, "train": {"watched": {}}}
+    for step, cpu in ((0, 0.25), (7, 5.0)):
+        timed = task_module._Timed(PROBLEMS["active"](), lambda x, measured: {})
+        timed.cpu = 0.25
+        assert task_module._kept(row | {"step": step}, timed)["cpu"] == cpu
+        timed.cpu += 1.0
+        assert task_module._kept(row | {"step": step + 1, "seconds": 9.0}, timed)["cpu"] == cpu + 1.0
