@@ -239,6 +239,20 @@ def test_default_steps_are_those_of_the_theory():
     assert config.tau == pytest.approx(0.9 / (3 * config.rho)) and config.rho == pytest.approx(1.1 / 1.11)
 
 
+@pytest.mark.parametrize(("sampling", "asked"), [("balanced", (256, "balanced")), ("full", (2048, "full"))])
+def test_the_constants_of_a_run_on_batches_cost_few_rows(sampling, asked):
+    """256 rows where steps are on batches, all of few rows where they are on all."""
+    (problem, _), seen = fair(), []
+
+    class Spy(Draws):
+        def __call__(self, name, k, size=None, sampling=None):
+            seen.append((size, sampling))
+            return super().__call__(name, k, size, sampling)
+
+    PLADA().beginning(problem, problem.start((0,)), Spy(problem, (0,), 16, sampling))
+    assert seen == [asked]
+
+
 def line(slope, bound=1.0):
     """min (x - 3)^2 / 2 subject to slope (x - bound) <= 0, from near 0: the optimum is x = bound with (3 - bound) / slope as multiplier."""
 

@@ -50,8 +50,9 @@ INSIDE = 0.9
 RISE = 0.1
 """Of F: by how much more the Lagrangian may rise in a step on all rows before the step size is halved. Constants of a network grow."""
 
-CONSTANT_ROWS = 2048
-"""Rows of which the constants are estimated, all of them where there are no more."""
+CONSTANT_ROWS, CONSTANT_ROWS_ON_BATCHES = 2048, 256
+"""Rows of which the constants are estimated, all of them where there are no more. On batches the step size is mostly LONGEST_ON_BATCHES, and more
+rows would take longer than the run does (two seconds for small convolutions)."""
 
 ROOM = 2.0
 """Of the largest |G_i| so far, what u may rise to: a slack that stops at |G_i| itself holds a multiplier below 0, which is no price."""
@@ -115,7 +116,7 @@ class PLADA(Method[PLADAState]):
     alpha > 0, beta > 0: the penalty on z and the proximal term between lambda and mu; rho = alpha / (1 + alpha beta). The
         paper has alpha > 1 and beta < 1.
     step_size: eta; None for the largest that the theory allows, 1 / (L_F + 3 rho M_G^2) and at most LONGEST, with both constants estimated at the
-        start, of at most CONSTANT_ROWS rows. slack_step: tau; None for the largest that the theory allows, 1 / (3 rho).
+        start, of at most CONSTANT_ROWS rows (on batches CONSTANT_ROWS_ON_BATCHES). slack_step: tau; None for the largest that the theory allows, 1 / (3 rho).
     dual_step: gamma_0 in (0, 1]. kappa: of delta_k = kappa / (k + 1); a larger one keeps gamma_0 for longer.
     inner_steps: subgradient steps on the proximal problem of theta.
     dual_values: "true" takes G of the stated metric, "surrogate" of what training differentiates.
@@ -223,8 +224,9 @@ class PLADA(Method[PLADAState]):
         one = x.new_ones((*x.shape[:-1], 1))
         if self.step_size is not None:
             return {"eta": self.step_size * one}
-        small, full = problem.rows <= CONSTANT_ROWS, draws.sampling == "full"
-        batch = draws("constants", 0, CONSTANT_ROWS, "full" if small else "balanced")
+        full = draws.sampling == "full"
+        rows = CONSTANT_ROWS if full else CONSTANT_ROWS_ON_BATCHES
+        batch = draws("constants", 0, rows, "full" if problem.rows <= rows else "balanced")
         curvature, scale, first = gradient_lipschitz(problem, x, batch), self._scale(problem), {}
         if full and self.balance is not None and 0 < problem.m <= FEW and not problem.partial:
             slopes = problem.jacobian(x, batch)[1]
