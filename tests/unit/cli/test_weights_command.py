@@ -40,12 +40,13 @@ def run(tmp_path, capsys):
 
 
 def test_rows_of_no_weight_count_neither_in_training_nor_in_the_verdict(run, half_wrong, tmp_path):
-    path, _ = half_wrong
+    path, frame = half_wrong
     given = ["fit", "--data", path, *COMMON, "--no-baseline", "--constraint", "demographic_parity <= 0.5"]
     weighed = run(*given, "--weights", "w", "--drop", "z", "--budget", "200 steps")
     assert weighed["metrics"]["accuracy"] > 0.95
     model = fb.FairClassifier.load(tmp_path / "out" / "model")
     assert model.encoder_.columns == ("x",)
+    assert (model.predict(frame) == frame["y"])[::2].mean() > 0.95  # the rows that weigh
     found = json.loads((tmp_path / "out" / "audit.json").read_text())
     assert "Every row counts with its weight, column w." in found["notes"]
     assert abs(run(*given, "--drop", "w,z", "--budget", "200 steps")["metrics"]["accuracy"] - 0.5) < 0.1
