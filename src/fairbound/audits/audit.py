@@ -33,8 +33,8 @@ from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups, label_text, no_groups
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.queries import query_codes
-from fairbound.rows.reading import check_rows, column_array, read_weights
-from fairbound.rows.scores import as_logits, refuse_decisions
+from fairbound.rows.reading import check_rows, column_array, read_weights, warn_of_order
+from fairbound.rows.scores import DECISIONS, as_logits, refuse_decisions
 
 
 def audit(
@@ -76,6 +76,7 @@ def audit(
     if isinstance(confidence, bool) or not isinstance(confidence, numbers.Real) or not 0.5 < confidence < 1:
         raise OptionError(f"confidence must lie in (0.5, 1), got {confidence!r}.")
     check_rows(**{"scores": scores, "the labels y": y})
+    warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features)
     if classes is not None:
         classes = class_tuple(classes)
     if compare is not None and not isinstance(compare, Mapping):
@@ -233,6 +234,8 @@ def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
         return Scored(target, (logits > 0).astype(np.int64), labels, logits, groups, w, given.confidence)
 
     found = group_facts(scored(s), {name: scored(other) for name, other in others.items()}, bounds, alpha)
+    if words == DECISIONS:
+        found["metrics"]["log_loss"] = None  # decisions claim no probability
     found["warnings"] += _turned_round(found["metrics"]["auc"], target, labels)
     return {"data": facts_of_data(groups, n, data), "notes": said, **found}
 

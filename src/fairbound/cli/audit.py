@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,14 @@ def run_audit(options: AuditOptions) -> Outcome:
         assert classifier.encoder_ is not None  # a module has none, and `load` refuses one without its code
         with in_file(options.data):
             encoded = Encoded.of(classifier.encoder_, frame)
-        notes = [line for line in encoded.report.lines() if ": dropped, " not in line]
+        used = {label, options.weights, *attributes}
+        report = replace(encoded.report, ignored=tuple(name for name in encoded.report.ignored if name not in used))
+        notes = [line for line in report.lines() if ": dropped, " not in line]
+        warnings += report.strange_lines()
         if groups is not None:
             groups, new = _with_groups_of_training(classifier, groups)
             warnings += _lacked_in_training(new, len(frame))
+            warnings += _not_judged(classifier, groups, bounds)
         warnings += _of_training(folder, checksum)
         measured = _of_model(classifier, encoded, frame, label, options, groups, bounds)
     else:
@@ -247,6 +252,20 @@ def _with_groups_of_training(classifier: FairClassifier, groups: Groups) -> tupl
     found, new = groups.after(known)
     counts = found.counts()
     return found, Counter({(a, label): counts[a][label] for a, labels in new.items() for label in labels})
+
+
+def _not_judged(classifier: FairClassifier, groups: Groups, bounds: list[Any]) -> list[str]:
+    """A warning where the model was trained under bounds on attributes that this audit is not given."""
+    known = classifier.groups_
+    if known is None or not any("groups" in bound.needs for bound in bounds):
+        return []
+    missing = [name for name in known.attributes if name not in groups.attributes]
+    if not missing:
+        return []
+    return [
+        f"The model was trained under bounds on {' and '.join(missing)} too, which this audit does not judge: its verdicts are of "
+        f"{' and '.join(groups.attributes)} alone. Name them all with --group."
+    ]
 
 
 def _lacked_in_training(new: Counter[tuple[str, str]], rows: int) -> list[str]:

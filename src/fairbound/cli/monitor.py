@@ -11,7 +11,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.cli.audit import saved_bounds
 from fairbound.cli.outcome import Outcome, of_two_classes, stated_bounds, verdict_summary, verdict_text
-from fairbound.cli.rows import file_checksum, in_file, listed, numbers_of, one_column
+from fairbound.cli.rows import file_checksum, in_columns, in_file, listed, numbers_of, one_column
 from fairbound.cli.using import MonitorOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.fairness.notions.groups import LossBound
@@ -89,7 +89,8 @@ def _added(options: MonitorOptions, data: str, monitor: Monitor | None) -> tuple
     more = {"sample_weight": frame[options.weights]} if options.weights else {}
     if any(isinstance(bound, LossBound) for bound in monitor.bounds):
         more["losses"] = _losses(options, frame, label, given, monitor)
-    monitor.update(frame[label], decided, groups, **more)
+    with in_columns(data, {"y_true": label, "y_pred": str(options.score or "the model's decisions")}):
+        monitor.update(frame[label], decided, groups, **more)
     monitor.columns = source
     monitor.files.append({"name": Path(data).name, "sha256": checksum, "rows": len(frame)})
     return monitor, left_out

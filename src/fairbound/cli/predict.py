@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from fairbound.estimators.folder import load_folder
 from fairbound.estimators.ranker import FairRanker
 from fairbound.estimators.regressor import FairRegressor
 from fairbound.estimators.saved import kind_of
-from fairbound.tables import Chunks
+from fairbound.tables import Chunks, EncodeReport
 from fairbound.tables.chunks import ROWS
 
 MODELS: dict[str, Any] = {kind.__name__: kind for kind in (FairClassifier, FairRegressor, FairRanker)}
@@ -32,11 +33,12 @@ def run_predict(options: PredictOptions) -> Outcome:
     folder = load_folder(options.model)
     model = MODELS[kind_of(folder)].load(folder)
     kept = listed(options.keep, file_columns(options.data), "--keep")
-    parts, first = [], 0
+    parts, first, unseen = [], 0, Counter[str]()
     for part in Chunks.read(options.data, rows=ROWS):
         frame = pandas_part(part)
         with in_file(options.data, np.arange(first, first + len(frame))):
             found = _predicted(model, frame)
+            unseen.update(model.encoder_.encode(frame)[1].unseen)
         parts.append(pd.DataFrame({name: frame[name].to_numpy() for name in kept} | found))
         first += len(frame)
     if not parts:
@@ -50,6 +52,8 @@ def run_predict(options: PredictOptions) -> Outcome:
         counts = table["prediction"].value_counts(sort=False).sort_index()
         summary["predicted"] = {str(label): int(count) for label, count in counts.items()}
         text += "".join(f"  {label}: {count:,} ({count / len(table):.1%})\n" for label, count in counts.items())
+    summary["warnings"] = EncodeReport(len(table), 0, dict(unseen)).strange_lines()
+    text += "".join(f"warning: {line}\n" for line in summary["warnings"])
     return Outcome(summary, f"{text}written  {path}")
 
 

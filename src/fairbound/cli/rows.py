@@ -130,6 +130,20 @@ def in_label(source: str, label: str) -> Iterator[None]:
         raise DataError(f"{source}, label column {label!r}: {in_lines(error, source)}") from None
 
 
+@contextlib.contextmanager
+def in_columns(source: str, columns: Mapping[str, str]) -> Iterator[None]:
+    """Errors of data name the file, and its columns in place of the arguments that they were passed as. columns: by argument."""
+    try:
+        yield
+    except DataError as error:
+        said = str(error).replace(
+            " (classes=...), or a score with threshold=....", ", the labels that the monitor began with."
+        )
+        for argument, column in columns.items():
+            said = said.replace(argument, f"the column {column!r}")
+        raise DataError(f"{Path(source).name}: {said}") from None
+
+
 def listed(text: str | None, columns: Sequence[str], what: str) -> list[str]:
     """The column names in `text`, separated by commas; each must be one of `columns`."""
     if text is None:

@@ -19,6 +19,7 @@ from fairbound.estimators.conventions import (
     TakesTables,
     linear_parts,
     named_features,
+    on_few_threads,
     seed_of,
     warn_of_fit,
     warn_of_names,
@@ -54,7 +55,7 @@ from fairbound.models.model import model_of
 from fairbound.models.scoring import predicted_scores, refuse_overflow
 from fairbound.postprocessing import GroupRule
 from fairbound.rows.groups import Groups
-from fairbound.rows.reading import read_weights
+from fairbound.rows.reading import read_weights, warn_of_order
 from fairbound.rows.shards import ALONE, Processes, Shards
 from fairbound.rows.sparse import SparseRows
 from fairbound.solver.budget import Budget
@@ -167,9 +168,11 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
             return fit_certified(self, LabelledRows, X, y, sensitive_features, sample_weight)
         return self._fit(X, y, sensitive_features, sample_weight)
 
+    @on_few_threads
     def _fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, x0: Any = None) -> FairClassifier:
         """`fit` without a certificate; x0: parameters to begin at."""
         stated = checked_bounds(self)
+        warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
         shards: Shards = Processes() if self.distributed else ALONE
         check_distributed(shards, self)
         seed = shards.gather(seed_of(self.random_state))[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from fairbound.base.errors import DataError, DataWarning, OptionError
+from fairbound.base.threads import one_thread
 from fairbound.estimators.training_rows import column_names
 from fairbound.fairness.builder import class_number
 from fairbound.fairness.objectives import ClassLosses
@@ -22,6 +24,25 @@ from fairbound.tables.numbers import NumberFeature
 
 LARGEST_SEED = 2**31 - 1
 MOST_NAMED = 5
+
+
+SMALL = 1 << 22
+"""Cells of a table up to which models other than modules are trained on one thread."""
+
+
+def on_few_threads(fit: Any) -> Any:
+    """A method `fit(self, X, ...)` that takes one thread where little is computed at a time: for tables of at most SMALL cells, and for
+    built-in networks, whose batches are small."""
+
+    @wraps(fit)
+    def fitted(self: Any, X: Any, *others: Any, **named: Any) -> Any:
+        model: Any = getattr(self, "model", "linear")
+        shape: Any = getattr(X, "shape", ())
+        small = len(shape) == 2 and shape[0] * shape[1] <= SMALL
+        with one_thread(isinstance(model, str) and (small or model != "linear")):
+            return fit(self, X, *others, **named)
+
+    return fitted
 
 
 class TakesTables:

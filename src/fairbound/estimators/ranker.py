@@ -15,7 +15,7 @@ from torch import nn
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.certifying import fit_certified
-from fairbound.estimators.conventions import TakesTables
+from fairbound.estimators.conventions import TakesTables, on_few_threads
 from fairbound.estimators.folder import Folder, save_folder
 from fairbound.estimators.judged_rows import DocumentRows
 from fairbound.estimators.ranker_training import train_ranker
@@ -119,6 +119,7 @@ class FairRanker(TakesTables, BaseEstimator):
             return fit_certified(self, DocumentRows, X, y, qid, sensitive_features)  # type: ignore[no-any-return]
         return self._fit(X, y, qid, sensitive_features)
 
+    @on_few_threads
     def _fit(self, X: Any, y: Any, qid: Any, sensitive_features: Any, x0: Any = None) -> FairRanker:
         """`fit` without a certificate; x0: parameters to begin at."""
         stated = self._checked(qid)

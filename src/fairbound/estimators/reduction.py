@@ -24,7 +24,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.estimators.conventions import named_features
+from fairbound.estimators.conventions import named_features, on_few_threads
 from fairbound.estimators.training_rows import checked_labels
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import Bound, constraints
@@ -33,7 +33,7 @@ from fairbound.postprocessing.scoring import scores_of
 from fairbound.postprocessing.sweep import Sweep, sweep_of
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import binary_labels
-from fairbound.rows.reading import read_weights
+from fairbound.rows.reading import read_weights, warn_of_order
 
 SCALES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0)
 LARGEST = 100.0
@@ -77,6 +77,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             tags.input_tags = get_tags(self.estimator).input_tags
         return tags
 
+    @on_few_threads
     def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> Reduction:
         """Fit to rows X (n, d) as the estimator takes them, labels y (n,) of two values, and their groups.
 
@@ -84,6 +85,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             cannot be used. Warns: ConvergenceWarning where no model and threshold meets every bound on the training rows.
         """
         stated = self._checked()
+        warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
         sensitive_features = named_features(X, sensitive_features)
         if y is None:
             raise DataError("Reduction requires y to be passed, but the target y is None.")

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.certifying import fit_certified
-from fairbound.estimators.conventions import TakesTables, named_features, seed_of
+from fairbound.estimators.conventions import TakesTables, named_features, on_few_threads, seed_of
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import Folder, save_folder
 from fairbound.estimators.judged_rows import NumberRows
@@ -39,7 +39,7 @@ from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.models.scoring import predicted_scores
 from fairbound.rows.groups import Groups
-from fairbound.rows.reading import plain_array, read_weights
+from fairbound.rows.reading import plain_array, read_weights, warn_of_order
 from fairbound.solver.budget import Budget
 from fairbound.tables import TableOptions
 
@@ -105,8 +105,10 @@ class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
             return fit_certified(self, NumberRows, X, _targets(X, y), sensitive_features, sample_weight)  # type: ignore[no-any-return]
         return self._fit(X, y, sensitive_features, sample_weight)
 
+    @on_few_threads
     def _fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, x0: Any = None) -> FairRegressor:
         """`fit` without a certificate; x0: parameters to begin at."""
+        warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
         targets = _targets(X, y)
         stated = self.settled(self._checked_bounds(), targets)
         if stated and sensitive_features is None:

@@ -199,24 +199,38 @@ def train(
 
 def best_constant(trained: Trained) -> Trained:
     """`trained`; where no model met the bounds but the start did, the constant of the lowest objective that meets them, so that the
-    larger class is predicted and not the one that a score of 0 happens to mean."""
+    largest class is predicted and not the one that scores of 0 happen to mean."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
     if solution.found or not bool(solution.feasible) or solution.x.dim() > 1:
         return trained
-    if not isinstance(model, MLP) or model.outputs > 1 or not model.bias:
+    if not isinstance(model, MLP) or not model.bias:
         return trained
     weight = torch.ones_like(problem.targets) if problem.row_weight is None else problem.row_weight
-    positive = float((weight * problem.targets).sum() / weight.sum())
     best, lowest = solution.x, float(problem.evaluate(solution.x).f)
-    for score in (math.log(positive / (1 - positive)) if 0 < positive < 1 else 0.0, 1.0, -1.0):
+    for scores in _constants(problem.targets, weight, model.outputs):
         x = solution.x.clone()
         last = model.layers.split(problem.split(x)[0])[-2:]
         last[0].zero_()
-        last[1].fill_(score)
+        last[1].copy_(scores)
         measured = [p.evaluate(x) for p in (problem, trained.held) if p is not None]
         if all(float(m.violation) <= 0 for m in measured) and float(measured[0].f) < lowest:
             best, lowest = x, float(measured[0].f)
     return trained._replace(solution=replace(solution, x=best))
+
+
+def _constants(targets: Tensor, weight: Tensor, outputs: int) -> list[Tensor]:
+    """Scores (outputs,) that every row may be given: those of the classes' shares, then each class for certain. One output says how much
+    rather the positive class."""
+    classes = max(outputs, 2)
+    share = (
+        torch.zeros(classes, dtype=weight.dtype, device=weight.device).index_add(0, targets.long(), weight)
+        / weight.sum()
+    )
+    scores = share.clamp_min(torch.finfo(share.dtype).tiny).log()
+    if outputs > 1:
+        return [scores, *torch.eye(classes, dtype=share.dtype, device=share.device)]
+    shared = scores[1] - scores[0] if bool((share > 0).all()) else torch.zeros_like(scores[0])
+    return [score.reshape(1) for score in (shared, torch.ones_like(shared), -torch.ones_like(shared))]
 
 
 def _with_last_layer(problem: FairProblem, held: FairProblem | None, trained: Trained, **options: Any) -> Trained:

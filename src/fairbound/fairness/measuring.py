@@ -15,7 +15,7 @@ from fairbound.fairness.predictions import read_numbers, read_predictions
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import as_decisions, labels_of, read_targets
-from fairbound.rows.reading import read_weights
+from fairbound.rows.reading import read_weights, warn_of_order
 from fairbound.rows.scores import as_logits, refuse_decisions
 
 
@@ -41,6 +41,7 @@ def measure(
     Raises: DataError (also for decisions where losses are measured), EmptyGroupError for a group without a row that the metric needs, OptionError for the text.
     """
     bound = constraint(stated, bound=1.0)
+    warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features)
     if "groups" in bound.needs and sensitive_features is None:
         raise DataError(f"{bound.statement!r} compares groups; pass sensitive_features.")
     if bound.needs & {"classes", "predictions"}:

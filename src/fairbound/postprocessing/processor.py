@@ -23,7 +23,7 @@ from fairbound.postprocessing.rule import GroupRule, draws
 from fairbound.postprocessing.scoring import check_how, is_fitted, scores_of
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import binary_labels
-from fairbound.rows.reading import read_weights
+from fairbound.rows.reading import read_weights, warn_of_order
 
 FORMAT, FORMAT_VERSION = "fairbound-postprocessor", 1
 
@@ -96,6 +96,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         stated = self._checked()
         if y is None:
             raise DataError("PostProcessor requires y to be passed, but the target y is None.")
+        warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
         codes, classes = binary_labels(y, self.positive)
         compared = [b.text for b in stated if "groups" in b.needs]
         if compared and sensitive_features is None:

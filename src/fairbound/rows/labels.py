@@ -37,7 +37,8 @@ def positive_last(
         shown = _shown(classes)
         raise DataError(
             f"Unknown label type: multiclass. Only binary classification is supported. The type of the target is multiclass: "
-            f"it has {len(classes)} values, {shown}. Choose one class against the rest, or a threshold, and pass that."
+            f"it has {len(classes)} values, {shown}. Choose one class against the rest, or a threshold, and pass that; bounds that take "
+            "more classes are class_demographic_parity, class_recall_parity, class_equalized_odds and class_error_parity."
         )
     if positive is not None:
         top = [i for i, v in enumerate(classes) if v == positive and isinstance(v, str) == isinstance(positive, str)]

@@ -5,6 +5,7 @@ Dataframe libraries (pandas, polars, pyarrow, ...) are reached through narwhals;
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from decimal import Decimal
 from typing import Any
@@ -13,7 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from narwhals.exceptions import DuplicateError
 
-from fairbound.base.errors import DataError
+from fairbound.base.errors import DataError, DataWarning
 
 Frame = nw.DataFrame[Any]
 
@@ -128,6 +129,25 @@ def is_missing(value: object) -> bool:
     if isinstance(value, float | np.floating | Decimal):
         return bool(value != value)
     return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def warn_of_order(**columns: Any) -> None:
+    """Warns: DataWarning where two of the columns, by name, have an index of the same labels in another order, as pandas' have: rows
+    are paired by their place, so one of the two was probably shuffled or sorted by itself."""
+    indexed = [
+        (name, column.index)
+        for name, column in columns.items()
+        if hasattr(getattr(column, "index", None), "sort_values") and column.index.is_unique
+    ]
+    for name, index in indexed[1:]:
+        first, known = indexed[0]
+        if len(index) == len(known) and not index.equals(known) and known.isin(index).all():
+            warnings.warn(
+                f"{first} and {name} have the same index labels in another order, and rows are paired by their place. If they should be "
+                f"paired by label, pass {name}.loc[{first}.index]; else reset the index of one of them.",
+                DataWarning,
+                stacklevel=4,
+            )
 
 
 def check_rows(**columns: Any) -> None:

@@ -12,19 +12,18 @@ columns -> statistic over runs), `findings(block)`, `overall(study, findings, re
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from fairbound.base.errors import CheckpointError, FairboundError
 from fairbound.base.records import hardware, versions
+from fairbound.base.threads import one_thread
 from fairbound.problems.problem import Measured, Problem
 from fairbound.problems.wrappers import Watched
 from fairbound.solver.solve import Solution, solve
@@ -176,14 +175,3 @@ def _kept(row: Row, problem: _Timed) -> Row:
 def _models(solution: Solution) -> dict[str, Tensor]:
     models = {"last": solution.last, "best": solution.x}
     return models | ({"random": solution.state.output} if hasattr(solution.state, "output") else {})
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Torch on one thread inside the block."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

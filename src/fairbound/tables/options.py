@@ -47,6 +47,10 @@ class TableOptions:
             raise OptionError(f"{both} are named both categorical and numeric; choose one.")
 
 
+STRANGE = 0.5
+"""Of the rows: how many with an unknown value make a column strange."""
+
+
 @dataclass(frozen=True)
 class EncodeReport:
     """What happened to one table on its way to features; plain data."""
@@ -67,6 +71,15 @@ class EncodeReport:
     def dropped_lines(self) -> list[str]:
         """A sentence for each column that was dropped."""
         return [f"Column {name!r} was dropped: {reason}." for name, reason in self.dropped.items()]
+
+    def strange_lines(self) -> list[str]:
+        """A sentence for each column of which most values were not known in training, as of another table or another spelling."""
+        return [
+            f"{name}: {count:,} of {self.rows:,} rows have a value that training did not know, so the column says little of them. Is it "
+            "written as in the training table?"
+            for name, count in self.unseen.items()
+            if count >= STRANGE * self.rows
+        ]
 
     def lines(self) -> list[str]:
         """One sentence for each thing a reader should know; empty where there is nothing to say."""

@@ -105,3 +105,11 @@ def test_rows_of_no_known_group_are_said_in_a_warning_and_beside_the_verdict():
     assert whole["warnings"] == [] and "on 900 held-out rows," in words.summary(whole)
     counted = fb.AuditCounts.of(s, y, {"sex": [None, *people["sex"][1:]]}).audit("demographic_parity <= 0.3")
     assert any("sex is not known in 1 of 900 rows" in w for w in counted["warnings"])
+
+
+def test_decisions_have_no_log_loss():
+    y = np.array([0, 1, 1, 0, 1, 0])
+    for decisions in (np.array([0, 1, 0, 0, 1, 1]), np.array([-1, 1, -1, -1, 1, 1])):
+        metrics = fb.audit(decisions, y)["metrics"]
+        assert metrics["log_loss"] is None and metrics["accuracy"] == pytest.approx(4 / 6)
+    assert fb.audit(np.array([0.1, 0.9, 0.4, 0.2, 0.8, 0.6]), y)["metrics"]["log_loss"] > 0

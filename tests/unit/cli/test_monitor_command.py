@@ -147,3 +147,15 @@ def test_three_labels_are_watched_under_bounds_on_classes(run, tmp_path):
     assert "class_recall_parity <= 0.2" in out and (tmp_path / "state" / "report.html").exists()
     code, _, err = run(*call, "--state", tmp_path / "other", "--constraint", "demographic_parity <= 0.2")
     assert code == 2
+
+
+def test_a_label_that_is_written_in_another_way_is_named_with_its_file_and_column(run, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"sex": rng.choice(["F", "M"], 100), "deny": rng.choice(["no", "yes"], 100)})
+    frame.assign(said=frame["deny"]).to_csv(tmp_path / "a.csv", index=False)
+    frame.assign(said=frame["deny"], deny=frame["deny"].str.upper()).to_csv(tmp_path / "b.csv", index=False)
+    call = ("monitor", "--state", tmp_path / "state", "--label", "deny", "--group", "sex", "--score", "said")
+    assert run(*call, "--data", tmp_path / "a.csv", "--constraint", "demographic_parity <= 0.5")[0] in (0, 3)
+    code, _, err = run(*call, "--data", tmp_path / "b.csv")
+    assert code == 2 and "b.csv: the column 'deny' holds" in err and "the labels that the monitor began with" in err
+    assert "y_true" not in err and "classes=" not in err

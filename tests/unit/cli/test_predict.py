@@ -73,3 +73,37 @@ def test_what_is_wrong_is_said(rows, capsys):
         assert words in capsys.readouterr().err
     assert cli.main([*start, str(folder / "new.csv"), "--keep", "idd"]) == 2
     assert "'id'" in capsys.readouterr().err and not (folder / "said.csv").exists()
+
+
+def test_a_column_written_in_another_way_is_said_by_predict_and_by_audit(rows, capsys):
+    folder, frame = rows
+    model = fb.FairClassifier("demographic_parity <= 0.5").fit(
+        frame[["x", "city"]], frame.y, sensitive_features=frame[["sex"]]
+    )
+    written(folder, model, "--json")
+    assert json.loads(capsys.readouterr().out)["warnings"] == []
+    upper = frame.assign(city=np.where(np.arange(300) < 149, frame.city, frame.city.str.upper()))
+    upper.to_csv(folder / "new.csv", index=False)
+    written(folder, model)
+    assert "city: 151 of 300 rows have a value that training did not know" in capsys.readouterr().out
+    cli.main(["audit", "--data", str(folder / "new.csv"), "--label", "y", "--group", "sex", "--model", str(folder / "model"),
+              "--out", str(folder / "judged")])  # fmt: skip
+    found = json.loads((folder / "judged" / "audit.json").read_text())
+    assert any("city: 151 of 300" in line for line in found["warnings"])
+    assert not any("sex: not in" in line or "y: not in" in line for line in found["notes"])
+    assert any("id: not in the training table" in line for line in found["notes"])
+
+
+def test_an_audit_of_fewer_attributes_than_were_bound_says_which_it_leaves_out(rows):
+    folder, frame = rows
+    both = frame.assign(other=np.where(np.arange(300) % 2, "p", "q"))
+    both.to_csv(folder / "new.csv", index=False)
+    model = fb.FairClassifier("demographic_parity <= 0.5").fit(
+        frame[["x"]], frame.y, sensitive_features=both[["sex", "other"]]
+    )
+    model.save(folder / "model")
+    for group, said in (("sex", True), ("sex,other", False)):
+        cli.main(["audit", "--data", str(folder / "new.csv"), "--label", "y", "--group", group, "--model", str(folder / "model"),
+                  "--out", str(folder / "judged")])  # fmt: skip
+        found = json.loads((folder / "judged" / "audit.json").read_text())
+        assert any("bounds on other too, which this audit does not judge" in line for line in found["warnings"]) == said

@@ -6,9 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 import fairbound as fb
-from fairbound.estimators import training
+from fairbound.estimators import classifier, conventions, problems, training
 from fairbound.methods import ALM
 from fairbound.rows.shards import ALONE
 from fairbound.solver.solve import Solution
@@ -91,3 +92,33 @@ def test_where_only_constants_meet_a_bound_the_larger_class_is_predicted(positiv
     fair.fit(X, y, sensitive_features=group)
     assert fair.fit_report_["feasible"] and (fair.predict(X) == (positive > 0.5)).all()
     assert np.allclose(fair.predict_proba(X)[:, 1], y.mean(), atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::fairbound.DataWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_where_only_constants_meet_a_bound_of_three_classes_the_largest_is_predicted():
+    rng = np.random.default_rng(0)
+    group, y = rng.integers(0, 2, 600), rng.choice(["a", "b", "c"], 600, p=[0.2, 0.2, 0.6])
+    X = np.column_stack([3.0 * group + rng.normal(size=600), rng.normal(size=600)])
+    y[(group == 1) & (rng.random(600) < 0.5)] = "a"
+    fair = fb.FairClassifier("class_demographic_parity <= 0.0001", budget="5 steps").fit(X, y, sensitive_features=group)
+    assert fair.fit_report_["feasible"]
+    assert (fair.predict(X) == max("abc", key=y.tolist().count)).all()
+
+
+@pytest.mark.parametrize(("model", "rows", "threads"), [("linear", 400, 1), ("mlp:4", 400, 1), ("linear", 5000, 2)])
+def test_little_work_takes_one_thread_and_then_they_are_as_before(monkeypatch, model, rows, threads):
+    seen, before = [], torch.get_num_threads()
+    monkeypatch.setattr(conventions, "SMALL", 2000)
+    build = problems.part_of
+    monkeypatch.setattr(problems, "part_of", lambda *a: seen.append(torch.get_num_threads()) or build(*a))
+    start = classifier.best_constant
+    monkeypatch.setattr(classifier, "best_constant", lambda t: seen.append(torch.get_num_threads()) or start(t))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, 2))
+    torch.set_num_threads(2)
+    try:
+        fb.FairClassifier(model=model, budget="2 steps").fit(X, (X[:, 0] > rng.normal(size=rows)).astype(int))
+        assert set(seen) == {threads} and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
