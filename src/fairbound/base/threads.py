@@ -6,22 +6,36 @@ Threads that wait for each other cost more than small matrices do, and where cor
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from threadpoolctl import threadpool_limits
 
+_LOCK = threading.Lock()
+_inside: list[Any] = []  # the limits of each block that is under way, of any thread of this process
+_usual = 0  # torch's threads before the first of them
+
 
 @contextlib.contextmanager
 def one_thread(when: bool = True) -> Iterator[None]:
-    """Torch, BLAS and OpenMP on one thread inside the block, if `when`; after it as they were."""
+    """Torch, BLAS and OpenMP on one thread inside the block, if `when`; after the last of several blocks at once as before the first."""
+    global _usual
     if not when:
         yield
         return
-    before = torch.get_num_threads()
-    with threadpool_limits(1):
-        torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
+    with _LOCK:
+        if not _inside:
+            _usual = torch.get_num_threads()
+        _inside.append(threadpool_limits(1))
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            first = _inside[0]
+            _inside.pop()
+            if not _inside:
+                first.restore_original_limits()
+        torch.set_num_threads(_usual)
