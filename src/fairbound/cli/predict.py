@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.files import atomic_write_text
 from fairbound.cli.outcome import Outcome
 from fairbound.cli.rows import file_columns, in_file, is_file, listed, pandas_part
@@ -36,7 +37,8 @@ def run_predict(options: PredictOptions) -> Outcome:
     parts, first, unseen = [], 0, Counter[str]()
     for part in Chunks.read(options.data, rows=ROWS):
         frame = pandas_part(part)
-        with in_file(options.data, np.arange(first, first + len(frame))):
+        with in_file(options.data, np.arange(first, first + len(frame))), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # said once, of all parts
             found = _predicted(model, frame)
             unseen.update(model.encoder_.encode(frame)[1].unseen)
         parts.append(pd.DataFrame({name: frame[name].to_numpy() for name in kept} | found))

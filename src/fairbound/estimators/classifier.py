@@ -331,7 +331,10 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
         with np.errstate(over="ignore", invalid="ignore"):
             scores = table_scores(self.model_, self.x_, self.encoder_, X, self.dropped_columns_)
         if scores is None:
-            scores = predicted_scores(self.model_, self.x_, self.encode(X)[0]).numpy()
+            features, report = self.encode(X)
+            if report is not None and not isinstance(X, Encoded):
+                report.warn()
+            scores = predicted_scores(self.model_, self.x_, features).numpy()
         refuse_overflow(scores)
         return scores
 

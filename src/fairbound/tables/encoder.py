@@ -195,7 +195,7 @@ class TableEncoder:
         numbers, categories = self._places(given)
         unseen = {spec.name: spec.add_weighted(out, at, column, weight) for spec, at, column in categories}
         counted = add_weighted(out, [(spec, at, column.values) for spec, at, column in numbers], weight)
-        self._reported(read, positional, numbers, counted, categories, unseen)
+        self._reported(read, positional, numbers, counted, categories, unseen).warn()
         return out
 
     def _read(self, table: Any) -> tuple[Table, bool, Mapping[str, Column]]:

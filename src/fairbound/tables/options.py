@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from fairbound.base.errors import OptionError
+from fairbound.base.errors import DataWarning, OptionError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,8 @@ class TableOptions:
 
 
 STRANGE = 0.5
-"""Of the rows: how many with an unknown value make a column strange."""
+FEWEST = 20
+"""Of the rows the share, and the number, with an unknown value that make a column strange."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,13 @@ class EncodeReport:
             f"{name}: {count:,} of {self.rows:,} rows have a value that training did not know, so the column says little of them. Is it "
             "written as in the training table?"
             for name, count in self.unseen.items()
-            if count >= STRANGE * self.rows
+            if count >= max(STRANGE * self.rows, FEWEST)
         ]
+
+    def warn(self) -> None:
+        """Warns: DataWarning with each of `strange_lines`."""
+        for line in self.strange_lines():
+            warnings.warn(line, DataWarning, stacklevel=6)
 
     def lines(self) -> list[str]:
         """One sentence for each thing a reader should know; empty where there is nothing to say."""

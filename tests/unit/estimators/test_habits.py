@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -276,3 +277,17 @@ def test_scikit_learn_is_told_what_tables_are_taken(estimator):
         "FairClassifier": "classifier",
         "FairRegressor": "regressor",
     }.get(type(estimator).__name__)
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp:3"])
+def test_predicting_rows_that_are_written_in_another_way_warns(model):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.normal(size=200), "city": rng.choice(["a", "b"], 200)})
+    fair = fb.FairClassifier(model=model, budget="5 steps").fit(X, (X.x > 0).astype(int))
+    upper = X.assign(city=X.city.str.upper())
+    with pytest.warns(fb.DataWarning, match="city: 200 of 200 rows have a value that training did not know"):
+        fair.predict(upper)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", fb.DataWarning)
+        fair.predict(X)
+        fair.predict(upper[:19])  # single rows with a rare value are no other table
