@@ -163,8 +163,9 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
             groups that were left out, and of groups too small for a bound.
         """
         sensitive_features = named_features(X, sensitive_features)
+        checked_bounds(self)
+        warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
         if self.certify:
-            checked_bounds(self)
             return fit_certified(self, LabelledRows, X, y, sensitive_features, sample_weight)
         return self._fit(X, y, sensitive_features, sample_weight)
 
@@ -172,7 +173,6 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
     def _fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, x0: Any = None) -> FairClassifier:
         """`fit` without a certificate; x0: parameters to begin at."""
         stated = checked_bounds(self)
-        warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
         shards: Shards = Processes() if self.distributed else ALONE
         check_distributed(shards, self)
         seed = shards.gather(seed_of(self.random_state))[0]

@@ -100,15 +100,15 @@ class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
         Warns: ConvergenceWarning with the smallest excess reached, where not every bound is met on the training rows.
         """
         sensitive_features = named_features(X, sensitive_features)
+        self._checked_bounds()
+        warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
         if self.certify:
-            self._checked_bounds()
             return fit_certified(self, NumberRows, X, _targets(X, y), sensitive_features, sample_weight)  # type: ignore[no-any-return]
         return self._fit(X, y, sensitive_features, sample_weight)
 
     @on_few_threads
     def _fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, x0: Any = None) -> FairRegressor:
         """`fit` without a certificate; x0: parameters to begin at."""
-        warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
         targets = _targets(X, y)
         stated = self.settled(self._checked_bounds(), targets)
         if stated and sensitive_features is None:

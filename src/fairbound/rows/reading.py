@@ -146,7 +146,7 @@ def warn_of_order(**columns: Any) -> None:
                 f"{first} and {name} have the same index labels in another order, and rows are paired by their place. If they should be "
                 f"paired by label, pass {name}.loc[{first}.index]; else reset the index of one of them.",
                 DataWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
 
 

@@ -146,9 +146,8 @@ def _of_groups(asked: Options, cell: Cell, data_dir: str | None) -> Task:
         for part, its in parts.items():
             found = measured if its is problem else its.evaluate(x)
             excess = found.g.clamp_min(0)
-            out |= {f"{part} loss": float(found.f), f"{part} mean violation": float(excess.mean()),
-                    f"{part} worst violation": float(excess.max())}  # fmt: skip
-            out[f"{part} error"] = float(((its.all_scores(x) > 0) != (its.targets > 0.5)).double().mean())
+            error = ((its.all_scores(x) > 0) != (its.targets > 0.5)).double().mean()
+            out |= _part_seen(part, found.f, excess, error)
         return out
 
     return Task(
@@ -156,6 +155,12 @@ def _of_groups(asked: Options, cell: Cell, data_dir: str | None) -> Task:
         about=f"{len(train):,} training and {len(held):,} validation rows; {problem.m} subgroups with training rows bounded, "
               f"{parts['validation'].m} with validation rows; {problem.n:,} parameters",
     )  # fmt: skip
+
+
+def _part_seen(part: str, loss: Tensor, excess: Tensor, error: Tensor) -> dict[str, float]:
+    """What is recorded of a part; excess: (m,) over each bound, 0 where it is met."""
+    violations = {f"{part} mean violation": float(excess.mean()), f"{part} worst violation": float(excess.max())}
+    return {f"{part} loss": float(loss), **violations, f"{part} error": float(error)}
 
 
 def _of_queries(asked: Options, cell: Cell, data_dir: str | None) -> Task:
@@ -181,11 +186,8 @@ def _of_queries(asked: Options, cell: Cell, data_dir: str | None) -> Task:
         for part, its in parts.items():
             found = measured if its is problem else its.evaluate(x)
             excess = its.values(x, its.sample((cell.seed,), "watch", 0, its.rows, "full")).g.clamp_min(0)
-            out |= {
-                f"{part} loss": float(found.f), f"{part} mean violation": float(excess.mean()),
-                f"{part} worst violation": float(excess.max()), f"{part} error": float(found.extra["pair_error"]),
-                f"{part} broken": float((found.g > 0).double().mean()),
-            }  # fmt: skip
+            out |= _part_seen(part, found.f, excess, found.extra["pair_error"])
+            out[f"{part} broken"] = float((found.g > 0).double().mean())
         return out
 
     return Task(

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from fairbound.base.errors import OptionError
+from fairbound.base.threads import one_thread
 
 BACKENDS = ("loky", "threading", "ray", "dask")
 CALIBRATION_STEPS = 3000
@@ -104,17 +105,15 @@ def slowdown(backend: str, jobs: int) -> dict[str, Any]:
 
 def _loop(start: float, steps: int) -> float:
     """Seconds of `steps` small matrix products in one thread, the least of three, begun at time `start`."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    generator = torch.Generator().manual_seed(0)
-    x, w, v = (torch.randn(shape, generator=generator) for shape in ((64, 64), (64, 32), (32, 64)))
-    time.sleep(max(0.0, start - time.time()))
-    taken = []
-    for _ in range(3):
-        began = time.perf_counter()
-        for _ in range(steps):
-            x = torch.relu(x @ w) @ v
-            x = x / (1 + x.abs().amax())
-        taken.append(time.perf_counter() - began)
-    torch.set_num_threads(before)
+    with one_thread():
+        generator = torch.Generator().manual_seed(0)
+        x, w, v = (torch.randn(shape, generator=generator) for shape in ((64, 64), (64, 32), (32, 64)))
+        time.sleep(max(0.0, start - time.time()))
+        taken = []
+        for _ in range(3):
+            began = time.perf_counter()
+            for _ in range(steps):
+                x = torch.relu(x @ w) @ v
+                x = x / (1 + x.abs().amax())
+            taken.append(time.perf_counter() - began)
     return min(taken)
