@@ -45,7 +45,7 @@ class Population:
             return
         data = fb.data.load("acs-income-us-46pct")
         kept = data.without(*attributes)
-        self.X = data.frame[list(kept.feature_columns)].to_numpy(dtype=np.float32)
+        self.X = kept.features.to_numpy(dtype=np.float32)
         self.y = data.y
         self.groups = fb.Groups.of({name: data.group(name) for name in attributes})
 

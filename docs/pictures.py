@@ -25,7 +25,7 @@ matplotlib.rcParams |= {
 def rows():
     data = fb.data.load("loanapp")
     part = data.split(seed=0, test=0.25, stratify="group,label")
-    X, race = data.frame[list(data.without("race").feature_columns)], data.group("race")
+    X, race = data.without("race").features, data.group("race")
     return X, data.y, race, part["train"], part["test"]
 
 

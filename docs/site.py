@@ -15,11 +15,11 @@ ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"\]\((\.\./[^)#\s]+)((?:#[^)\s]*)?)\)")
 
 NAVIGATION = {
-    "Start": ["index.md", "tutorial.md", "which_method.md", "gallery.md"],
+    "Start": ["index.md", "tutorial.md", "bounds.md", "verdicts.md", "which_method.md", "gallery.md"],
     "How to": [
         "training.md", "certificates.md", "postprocessing.md", "any_classifier.md", "many_classes.md", "regression.md",
         "ranking.md", "auc.md", "partial.md", "subgroups.md", "metrics.md", "monitoring.md", "pytorch.md", "any-module.md",
-        "weights.md", "tracking.md", "commands.md",
+        "weights.md", "evidence.md", "commands.md",
     ],
     "Coming from": ["fairlearn.md", "migrate_aif360.md", "migrate_tfco.md"],
     "Understand": ["intervals.md", "level_sets.md", "plada.md", "results.md", "reproduce.md", "audit-schema.md"],

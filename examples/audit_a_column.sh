@@ -8,7 +8,7 @@ from sklearn.model_selection import train_test_split
 import fairbound as fb
 
 data = fb.data.load("loanapp")
-X = fb.TableEncoder().fit_transform(data.frame[list(data.feature_columns)])
+X = fb.TableEncoder().fit_transform(data.features)
 train, held = train_test_split(range(len(data)), test_size=0.5, random_state=0, stratify=data.group("race"))
 model = LogisticRegression(max_iter=1000).fit(X[train], data.y[train])
 scored = data.frame.iloc[held][["approve", "race"]].assign(score=model.predict_proba(X[held])[:, 1])

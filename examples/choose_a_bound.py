@@ -7,7 +7,7 @@ import fairbound as fb
 
 set_config(enable_metadata_routing=True)
 data = fb.data.load("loanapp")
-X, race = data.frame[list(data.without("race").feature_columns)], data.group("race")
+X, race = data.without("race").features, data.group("race")
 
 fair = fb.FairClassifier(random_state=0).set_fit_request(sensitive_features=True)
 bounds = {"constraint": [f"demographic_parity <= {b}" for b in (0.02, 0.05, 0.1)]}

@@ -5,7 +5,7 @@ import fairbound as fb
 data = fb.data.load("loanapp")
 part = data.split(seed=0, test=0.25, stratify="group,label")
 train, held = part["train"], part["test"]
-X = data.frame[list(data.without("race", "sex").feature_columns)]
+X = data.without("race", "sex").features
 minority = ["minority" if r in ("black", "hispanic") else r for r in data.group("race")]
 groups = fb.Groups.of({"race": minority, "sex": data.group("sex")})
 

@@ -252,7 +252,7 @@ def _from_name(asked: RowOptions, needs_groups: bool, two_classes: bool) -> Inpu
     wanted = attributes if not keep_sensitive else []
     extra = listed(asked.drop, list(dict.fromkeys(dataset.feature_sources)), "--drop")
     shown = dataset.without(*wanted, *extra) if wanted or extra else dataset
-    X = shown.X if dataset.frame is None else dataset.frame[list(shown.feature_columns)]
+    X = shown.features
     sources = [s for a in attributes for s in dataset.sensitive_sources.get(a, (a,))]
     notes = []
     if attributes:

@@ -102,6 +102,11 @@ class Dataset:
             raise OptionError(f"data set {self.name!r} has no sensitive attribute {name!r}; it has: {known}.")
         return self.sensitive[name]
 
+    @property
+    def features(self) -> Any:
+        """(n, ...) the feature columns of `frame`, as a person would hand them to an estimator; X where there is no frame."""
+        return self.X if self.frame is None else self.frame[list(self.feature_columns)]
+
     def take(self, rows: Any) -> Dataset:
         """Only `rows` (integer positions or a mask), in that order; published splits are dropped."""
         rows = np.asarray(rows)
