@@ -329,7 +329,8 @@ class StudySpec:
         return replace(self, items=(*self.items, item), methods={**self.methods, **tuned})
 
     def cells(self, chosen: Mapping[str, Mapping[str, Values]] | None = None, seeds: int | None = None) -> list[Cell]:
-        """Every cell once, seed by seed. chosen: data -> method -> options that trials chose. seeds: in place of its own.
+        """Every cell once, seed by seed. chosen: data -> method -> options that trials chose, its own where there are none.
+        seeds: in place of its own.
 
         Raises: OptionError where two items run a method on the same data in different ways.
         """
@@ -339,7 +340,8 @@ class StudySpec:
                 its = self.methods[method]
                 if seed >= min(n or self.seeds for n in (its.seeds, self.data[data].seeds)):
                     continue
-                options = (chosen or {})[data][method.removesuffix(TUNED)] if item.tuned else its.options
+                tuned = (chosen or {}).get(data, {}).get(method.removesuffix(TUNED)) if item.tuned else None
+                options = its.options if tuned is None else tuned
                 cell = self._cell(f"{data}.{method}.s{seed}", item, data, options, seed, method)
                 if cells.setdefault(cell.key, cell).fingerprint != cell.fingerprint:
                     raise OptionError(

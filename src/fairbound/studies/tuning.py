@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError
 from fairbound.studies.spec import Cell, MethodSpec, StudySpec
 from fairbound.studies.store import is_done, read_cell_records
 
@@ -20,7 +19,7 @@ def choose(study: StudySpec, trials: list[Cell], folder: Path) -> dict[str, dict
     """data -> method -> {"options", "loss", "gap", "trials"} of the best setting, by means over the tuning seeds.
 
     A setting is better if its gap exceeds the tolerance by less, then if its loss is lower; for methods that tune by
-    the loss, only the latter. Raises: DataError where no trial of a method finished.
+    the loss, only the latter. A method without a finished trial (it cannot take the bound, say) is left out.
     """
     found: dict[tuple[str, str], dict[int, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for cell in (c for c in trials if is_done(c, folder)):
@@ -30,9 +29,8 @@ def choose(study: StudySpec, trials: list[Cell], folder: Path) -> dict[str, dict
         found[cell.data, cell.method.key][place].append((judged[study.tuning.loss], judged[study.tuning.value]))
     chosen: dict[str, dict[str, dict[str, Any]]] = {}
     for data, method in dict.fromkeys((c.data, c.method.key) for c in trials):
-        if not found[data, method]:
-            raise DataError(f"tuning: every trial of {method!r} on {data!r} failed; see the cells' messages.")
-        chosen.setdefault(data, {})[method] = _best(study, study.methods[method], found[data, method])
+        if found[data, method]:
+            chosen.setdefault(data, {})[method] = _best(study, study.methods[method], found[data, method])
     return chosen
 
 

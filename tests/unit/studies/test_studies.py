@@ -23,6 +23,7 @@ from fairbound.studies.rows import LabelledRows, divided, load_rows
 from fairbound.studies.store import is_done, read_cell_records, read_result
 from fairbound.studies.table import Block, rows_of
 from fairbound.studies.task import one_thread
+from fairbound.studies.tuning import choose
 from fairbound.studies.workers import slowdown, workers
 from study_examples import TINY, changed, write_tiny
 
@@ -377,6 +378,15 @@ def test_tuning_gives_every_method_as_many_trials_and_judges_on_validation_rows(
     assert {r["row"] for r in results if r["item"] == "tuned"} == {"sgd-tuned", "alm-tuned"}
     with pytest.raises(OptionError, match="no method of item 'switching' has a grid"):
         run_study(study, tmp_path, only=["switching"], tune=True)
+
+
+def test_a_method_without_a_finished_trial_keeps_its_own_options(tmp_path):
+    """One that cannot take the bound, for instance; the other methods are tuned all the same."""
+    study = replace(parse(TABLE), seeds=1).only(["main"]).with_tuned()
+    assert choose(study, study.trials(), tmp_path) == {}
+    tuned = {c.method.key: c.options for c in study.cells({"generated": {"alm": {"step_size": 0.3}}})}
+    assert tuned["alm-tuned"] == {"step_size": 0.3}
+    assert tuned["sgd-tuned"] == study.methods["sgd"].options
 
 
 def test_wrong_workers_are_refused(tmp_path):
