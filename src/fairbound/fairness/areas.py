@@ -68,13 +68,13 @@ def comparisons(compared: Compared, kind: str, overall: bool) -> Comparisons:
     none = np.zeros_like(group)
     sets = np.concatenate([np.hstack([none, group]), np.hstack([group, none]), np.hstack([group, group])])
     a, b = compared.pairs("overall" if overall or kind == "bpsn_bnsp" else "pairwise")
-    one, two = _sides(kind, a, b, k), _sides(kind, b, a, k)
+    one, two = sides(kind, a, b, k), sides(kind, b, a, k)
     if kind == "bpsn_bnsp":
         two = one[[2, 3, 0, 1]]
     return Comparisons(compared, sets, np.stack([one, two], axis=1).transpose(2, 1, 0).reshape(-1, 4), a, b, kind)
 
 
-def _sides(kind: str, own: np.ndarray, other: np.ndarray, k: int) -> np.ndarray:
+def sides(kind: str, own: np.ndarray, other: np.ndarray, k: int) -> np.ndarray:
     """(4, p) sets of the comparison of the groups `own` with the groups `other`, k for everyone."""
     everyone = np.full_like(own, k)
     negatives, both = k + 1, 2 * (k + 1)  # of group g the positives are set g, then come the negatives and all rows

@@ -81,7 +81,7 @@ def judge_areas(bound: Any, rows: Scored, alpha: float) -> Finding:
             "verdict": verdict,
             "rows_needed": needed,
             "method": METHOD + ("" if rows.weight is None else WEIGHTED),
-            "groups": _counts(rows, made, bound.conditions()),
+            "groups": rows_compared(rows, made, bound.conditions()),
             "why": why,
         }
     )
@@ -95,7 +95,7 @@ def _areas(rows: Scored, found: Comparisons) -> tuple[Any, Contrasts]:
     return measure_areas(rows.scores, cells, found.sets, pairs, contrasts, rows.weight), contrasts
 
 
-def _counts(
+def rows_compared(
     rows: Scored, made: list[tuple[Comparisons, list[str]]], conditions: tuple[int | None, ...]
 ) -> dict[str, int]:
     """Rows of each group that are compared, by label where it matters."""

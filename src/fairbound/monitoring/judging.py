@@ -26,6 +26,7 @@ from fairbound.confidence.sequences import CountsInTime, anytime_bounds, anytime
 from fairbound.confidence.tilted import difference_bounds, difference_lower, exceeds
 from fairbound.fairness.builder import class_number
 from fairbound.fairness.judging import Sets, compared_sets, contrast_facts, nothing_found, stated_facts
+from fairbound.fairness.notions.auc import AUCParity
 from fairbound.fairness.notions.groups import LossBound
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.monitoring.tally import Moment
@@ -101,7 +102,7 @@ def judge_in_time(
         | contrast_facts(found, sets.name)
         | {
             "verdict": verdict,
-            "rows_needed": _rows_needed(counts, rows.total, contrasts, limit, error, alpha, transform)
+            "rows_needed": rows_needed(counts, rows.total, contrasts, limit, error, alpha, transform)
             if needed and verdict == "insufficient"
             else None,
             "method": METHOD if losses is None else LOSS_METHOD.format(unit),
@@ -138,26 +139,35 @@ def _bounds(bound: Any, counts: CountsInTime, sets: Sets, error: np.ndarray, alp
     if bound.compares == "ratios":
         return _ratios(counts, sets.index[:, ::-1], error, alpha)
     contrasts, transform = Contrasts(sets.index, sets.coefficient), sets.values[0][1].transform
-    pairs = contrasts.pairs() if transform is None else None
-    if pairs is None:
-        lower, upper = anytime_bounds(counts, contrasts, error, transform)
-        singles = anytime_bounds(counts, contrasts, alpha, transform)[1]
-    else:
-        lower, upper = difference_bounds(counts, pairs, error)
-        singles = -difference_lower(counts, pairs[:, ::-1], alpha)
+    lower, upper, singles = limits_in_time(counts, contrasts, transform, error, alpha)
     return largest(contrasts, contrasts.of(sets.joined("estimates")), unit * lower, unit * upper, unit * singles)
 
 
-def _rows_needed(
+def limits_in_time(
+    counts: CountsInTime, contrasts: Contrasts, transform: Transform | None, error: np.ndarray, alpha: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lower and upper limits (m,) of the contrasts with error (m,), and upper ones each with the error alpha."""
+    pairs = contrasts.pairs() if transform is None else None
+    if pairs is None:
+        lower, upper = anytime_bounds(counts, contrasts, error, transform)
+        return lower, upper, anytime_bounds(counts, contrasts, alpha, transform)[1]
+    lower, upper = difference_bounds(counts, pairs, error)
+    return lower, upper, -difference_lower(counts, pairs[:, ::-1], alpha)
+
+
+def rows_needed(
     counts: CountsInTime,
     rows: int,
     contrasts: Contrasts,
-    bound: float,
+    bound: float | np.ndarray,
     error: np.ndarray,
     alpha: float,
-    transform: Transform | None,
+    transform: Transform | None = None,
 ) -> int | None:
-    """About how many rows in all would decide, to 10 %, if rates and shares stayed as observed; None beyond 10^9."""
+    """About how many rows in all would decide, to 10 %, if rates and shares stayed as observed; None beyond 10^9.
+
+    bound: of each contrast, a number or (m,), where differences of two cells have the same.
+    """
     grid = np.unique(np.round(rows * 1.1 ** np.arange(1, 200)))
     grid = grid[grid <= MOST_ROWS]
     if (counts.trials == 0).any() or not len(grid):
@@ -171,8 +181,9 @@ def _rows_needed(
         within = anytime_bounds(in_time, contrasts, alpha, transform)[1] <= bound
         beyond = anytime_bounds(in_time, contrasts, error, transform)[0] > bound
     else:
-        within = exceeds(in_time, pairs[:, ::-1], alpha, -bound)
-        beyond = exceeds(in_time, pairs, error, bound, shared=True)
+        most = float(np.max(bound))
+        within = exceeds(in_time, pairs[:, ::-1], alpha, -most)
+        beyond = exceeds(in_time, pairs, error, most, shared=True)
     decided = within.all(-1) | beyond.any(-1)
     return int(grid[np.argmax(decided)]) if decided.any() else None
 
@@ -223,14 +234,20 @@ def _of_class(
         value, lower, upper = 1 - value, 1 - upper, 1 - lower
     measured = {"value": value, "lower": lower, "upper": upper}
     undecided = needed and verdict == "insufficient"
-    more_rows = _rows_needed(counts, rows.total, alone, bound.bound, error, alpha, None) if undecided else None
+    more_rows = rows_needed(counts, rows.total, alone, bound.bound, error, alpha) if undecided else None
     more = {"verdict": verdict, "rows_needed": more_rows, "worst": None, "method": METHOD, "why": None}
     return measured | more | {"groups": {name: int(counts.trials[0])}, "contrasts": [{"name": name, **measured}]}
 
 
-def check_watched(bound: Any) -> None:
-    """Raises: OptionError for a bound that sums over rows do not tell, and why."""
-    if isinstance(bound, LossBound):
+def check_watched(bound: Any, threshold: float | None) -> None:
+    """Raises: OptionError for a bound that sums over rows or pairs do not tell, and why. threshold: of scores, None for decisions."""
+    if isinstance(bound, AUCParity):
+        if threshold is None:
+            raise OptionError(
+                f"{bound.text!r} ranks rows by their scores; give y_pred as scores, and the threshold of a positive decision "
+                "(Monitor(..., threshold=0.5), --threshold)."
+            )
+    elif isinstance(bound, LossBound):
         if bound.uncertain is not None:
             raise OptionError(f"{bound.text!r} cannot be monitored: {bound.uncertain}")
     elif not bound.of_counts:

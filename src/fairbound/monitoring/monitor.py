@@ -26,9 +26,12 @@ from fairbound.audits.impact import impact_tables
 from fairbound.base.errors import CheckpointError, DataError, OptionError
 from fairbound.base.files import atomic_write_text
 from fairbound.fairness.notions import Bound, constraints
+from fairbound.fairness.notions.auc import AUCParity
 from fairbound.fairness.notions.groups import LossBound
 from fairbound.fairness.scored import Finding, Scored
+from fairbound.monitoring.areas import judge_areas_in_time
 from fairbound.monitoring.judging import Shares, anytime_groups, check_watched, judge_in_time
+from fairbound.monitoring.pairing import AreaTally
 from fairbound.monitoring.tally import Tally
 from fairbound.rows.groups import Groups, label_text
 
@@ -40,8 +43,8 @@ MOST_LOOKS = 400
 class Monitor:
     """Watches stated bounds on labelled decisions as they come; alarms wrongly with probability at most 1 - confidence, for ever.
 
-    constraint: bounds on rates, on classes, or on mean losses with a largest value ("loss_gap[largest=3] <= 0.1"), as text or objects;
-        areas compare rows with each other and are refused.
+    constraint: bounds on rates, on classes, on mean losses with a largest value ("loss_gap[largest=3] <= 0.1"), or on areas under ROC
+        curves (auc_parity; they need scores and a threshold), as text or objects.
     confidence: in (0.5, 1), of all verdicts of all bounds at all looks together. classes: the labels, of two the positive one
         last; more than two for bounds that speak of no positive one.
     threshold: None where y_pred holds labels; else y_pred holds scores, and a positive decision is a score above it.
@@ -70,7 +73,7 @@ class Monitor:
         if not self.bounds:
             raise OptionError("a monitor needs at least one bound, such as 'demographic_parity <= 0.05'.")
         for bound in self.bounds:
-            check_watched(bound)
+            check_watched(bound, threshold)
         if largest_weight is not None and not 0 < largest_weight < math.inf:
             raise OptionError(f"largest_weight must be a positive number, got {largest_weight!r}.")
         if not 0.5 < confidence < 1:
@@ -91,7 +94,10 @@ class Monitor:
         self.files: list[dict[str, Any]] = []
         self.columns: dict[str, str] = {}  # where a file's labels and decisions are: "label", and "score" or "model"
         sums = tuple(dict.fromkeys(float(b.largest) for b in self.bounds if isinstance(b, LossBound)))  # type: ignore[arg-type]
-        self._tally = Tally(labels, threshold, largest=sums, largest_weight=largest_weight, seed=random_state)
+        areas = AreaTally(tuple(b for b in self.bounds if isinstance(b, AUCParity)))
+        self._tally = Tally(
+            labels, threshold, largest=sums, largest_weight=largest_weight, seed=random_state, areas=areas
+        )
         self._shares = {bound.text: Shares() for bound in self.bounds}
         self._alarms: dict[str, dict[str, Any]] = {}
         self._looks: list[list[Any]] = []
@@ -178,6 +184,10 @@ class Monitor:
         rows = replace(scored, confidence=self.confidence, losses=np.zeros(len(scored)))
         alpha, found = (1 - self.confidence) / len(self.bounds), []
         for bound in self.bounds:
+            if isinstance(bound, AUCParity):
+                mine = self._shares[bound.text]
+                found.append(judge_areas_in_time(bound, rows, self._tally.areas, len(before), mine, alpha, needed))
+                continue
             sums = self._tally.largest.index(float(bound.largest)) if isinstance(bound, LossBound) else None  # type: ignore[arg-type]
             found.append(judge_in_time(bound, rows, now, before, self._shares[bound.text], alpha, needed, sums))
         changed = [said for finding in found if (said := self._with_alarm(finding))]

@@ -1,6 +1,7 @@
 """Decisions counted by groups, label and decision as they come, and what the counts were at earlier moments.
 
-Beside the counts stand sums of losses, where bounds on mean losses are watched: they are all that limits of means need.
+Beside the counts stand sums of losses, where bounds on mean losses are watched: they are all that limits of means need; and the
+pairs of rows that areas need (`pairing`).
 
 A row of weight w, where none weighs more than W, is counted with probability w / W, by a random stream of its own. The rows counted are then
 independent draws from the population that the weights speak of, each with weight 1, so that all that holds for counts holds for them
@@ -22,6 +23,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.confidence.sequences import checkpoint_rows
 from fairbound.fairness.predictions import finite_numbers
 from fairbound.fairness.scored import Scored
+from fairbound.monitoring.pairing import AreaTally
 from fairbound.rows.groups import MANY_VALUES, MISSING, Groups, columns_of, has_names, label_text, natural_order
 from fairbound.rows.reading import column_values, is_missing
 
@@ -44,7 +46,7 @@ class Tally:
     """How often each combination has occurred.
 
     largest: (L,) what a loss counts as at most, in each of the sums. largest_weight: None where rows have no weights. seed: of
-    the stream by which rows are counted. losses, losses_before: sums by combination, as counts. offered: rows, counted or not.
+    the stream by which rows are counted. losses, losses_before: sums by combination, as counts. offered: rows, counted or not. areas: the pairs of rows.
     classes: the labels that 0, 1, ... mean. attributes: their names, set by the first rows. counts: rows by combination. before:
     the counts when each checkpoint was passed, None for one that is not known. threshold: where decisions are given as scores.
     """
@@ -61,6 +63,7 @@ class Tally:
     losses: Sums = field(default_factory=dict)
     losses_before: list[Sums | None] = field(default_factory=list)
     offered: int = 0
+    areas: AreaTally = field(default_factory=AreaTally)
 
     def add(
         self, y_true: Any, y_pred: Any, sensitive_features: Any = None, losses: Any = None, sample_weight: Any = None
@@ -68,7 +71,8 @@ class Tally:
         """Count some rows, or one; how many were counted. Raises: DataError where one cannot be used, and then counts none of them."""
         y, decided = _column("y_true", y_true), _column("y_pred", y_pred)
         if self.threshold is not None:
-            decided = _decisions(decided, self.threshold)
+            scores = _scores(decided)
+            decided = (scores > self.threshold).astype(int).tolist()
         given = {} if sensitive_features is None else columns_of(_as_columns(sensitive_features))
         names = tuple(given) if self.attributes is None else self.attributes
         if len(names) == len(given) == 1 and not has_names(sensitive_features):
@@ -94,6 +98,10 @@ class Tally:
         for key, count in (offered if counted is None else Counter(compress(raw, counted))).items():
             found[known[key]] = found.get(known[key], 0) + count
         self._check_values(names, found)
+        if self.areas.bounds:
+            kept = np.full(len(raw), True) if counted is None else counted
+            of_rows = [known[key] for key in compress(raw, kept)]
+            self.areas.add(names, self.counts, self.before, of_rows, scores[kept])
         for key, count in found.items():
             self.counts[key] = self.counts.get(key, 0) + count
         if self.largest:
@@ -155,6 +163,7 @@ class Tally:
         while self.rows >= checkpoint_rows(len(self.before) + 1):
             self.before.append(dict(self.counts))
             self.losses_before.append(dict(self.losses))
+            self.areas.pass_checkpoint()
 
     def _key(self, raw: Key) -> Key:
         *groups, y, decision = raw
@@ -225,6 +234,7 @@ class Tally:
         made = Tally(self.classes, self.threshold, attributes, counts, [*before, *lost], rows, self.largest)
         made.losses, made.losses_before = _sums_of(self.losses, other.losses), [*sums, *lost]
         made.largest_weight, made.offered = self.largest_weight, self.offered + other.offered
+        made.areas = self.areas.merge(other.areas, self.before, other.before)
         made.seed = seed_for("merged", self.seed, other.seed)  # a stream that neither has used
         made.pass_checkpoints()
         return made
@@ -243,11 +253,12 @@ class Tally:
             ],
             "offered": self.offered,
             "seed": self.seed,
+            "areas": self.areas.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any], empty: Tally) -> Tally:
-        """Of what `to_dict` gave; empty: one of the same options without rows. States of older versions have no losses."""
+        """Of what `to_dict` gave; empty: one of the same options without rows. States of older versions have no losses and areas."""
         keys = [tuple(cell) for cell in plain["cells"]]
         counts = dict(zip(keys, plain["counts"], strict=True))
         before = [None if b is None else dict(zip(keys, b, strict=True)) for b in plain["checkpoints"]]
@@ -266,6 +277,7 @@ class Tally:
             losses_before=list(map(sums, plain.get("losses_at_checkpoints", [[()] * len(keys)] * len(before)))),
             offered=plain.get("offered", rows),
             seed=plain.get("seed", 0),
+            areas=AreaTally.from_dict(plain.get("areas", {}), empty.areas.bounds),
         )
 
 
@@ -280,14 +292,14 @@ def _as_columns(features: Any) -> Any:
     return [features] if isinstance(features, str) or np.ndim(features) == 0 else features
 
 
-def _decisions(scores: list[Any], threshold: float) -> list[int]:
+def _scores(scores: list[Any]) -> np.ndarray:
     try:
         s = np.array(scores, dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError("y_pred holds values that are no numbers; with threshold= they must be scores.") from None
     if not np.isfinite(s).all():
         raise DataError(f"the score is missing or infinite in {int((~np.isfinite(s)).sum())} of {len(s)} rows.")
-    return (s > threshold).astype(int).tolist()
+    return s
 
 
 def _sums_of(a: Sums, b: Sums) -> Sums:

@@ -211,7 +211,7 @@ def test_a_missing_group_is_counted_and_compared_with_nobody():
     [
         ({"constraint": []}, "at least one bound"),
         ({"constraint": "loss_gap <= 0.1"}, r"loss_gap\[largest=5\]"),
-        ({"constraint": "auc_parity[intra] <= 0.1"}, "compares rows with each other"),
+        ({"constraint": "auc_parity[intra] <= 0.1"}, "ranks rows by their scores"),
         ({"constraint": PARITY, "largest_weight": 0}, "largest_weight must be"),
         ({"constraint": PARITY, "confidence": 0.4}, "confidence must lie"),
         ({"constraint": PARITY, "classes": ("a", "a")}, "two or more different labels"),

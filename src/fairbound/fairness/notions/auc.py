@@ -88,6 +88,11 @@ class AUCParity(GroupBound):
     def steps_of_rows(self) -> bool:
         return False
 
+    @property
+    def with_everyone(self) -> bool:
+        """Whether a group is compared with everyone, or with itself, rather than with another group."""
+        return self.against == "overall" or self.kind == "bpsn_bnsp"
+
     def conditions(self) -> tuple[int | None, ...]:
         return CONDITIONS[self.kind]
 
