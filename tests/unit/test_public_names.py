@@ -33,10 +33,12 @@ def test_an_unknown_name_is_an_attribute_error():
         fb.fit  # noqa: B018
 
 
-def test_importing_the_package_and_asking_for_help_load_no_heavy_library():
+def test_importing_the_package_and_asking_for_help_load_no_heavy_library_and_listing_data_sets_no_torch():
     code = (
         "import sys, fairbound; from fairbound.cli.app import main; assert main(['--help']) == 0;"
-        "print(sorted({'torch', 'sklearn', 'scipy', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)))"
+        "print(sorted({'torch', 'sklearn', 'scipy', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)));"
+        "assert main(['datasets', 'list']) == 0; print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.stdout.strip().splitlines()[-1] == "[]", done.stdout + done.stderr
+    lines = done.stdout.strip().splitlines()
+    assert "[]" in lines and lines[-1] == "False", done.stdout + done.stderr

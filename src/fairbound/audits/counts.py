@@ -22,8 +22,8 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import MISSING, Groups, natural_order, no_groups
 from fairbound.rows.labels import read_targets
-from fairbound.rows.sampling import Strata
 from fairbound.rows.scores import as_logits
+from fairbound.rows.strata import Strata
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,9 @@ from fairbound.base.errors import OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.seeds import seed_for
 from fairbound.cli.options import StreamOptions
-from fairbound.cli.outcome import Outcome, json_file, say, stated_bounds, written_audit
+from fairbound.cli.outcome import Outcome, json_file, say, written_audit
 from fairbound.cli.rows import InputRows, in_file, listed, numbers_of, one_column, read_rows, split_rows
+from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import ShiftOptions
 from fairbound.estimators.streaming_auc import StreamingAUC
 from fairbound.fairness.notions.auc import AUCParity

@@ -15,7 +15,7 @@ from fairbound.audits.counts import AuditCounts
 from fairbound.base.errors import OptionError
 from fairbound.base.files import check_writable
 from fairbound.cli.fit import TRAINED_ON
-from fairbound.cli.outcome import Outcome, by_class, of_classes_only, stated_bounds, written_audit
+from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.regress import audit_numbers
 from fairbound.cli.rows import (
     file_checksum,
@@ -30,6 +30,7 @@ from fairbound.cli.rows import (
     pandas_part,
     weights_of,
 )
+from fairbound.cli.stated import by_class, of_classes_only, stated_bounds
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder

@@ -12,8 +12,9 @@ from fairbound.audits.compare import compare
 from fairbound.base.errors import OptionError
 from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.cli.audit import saved_bounds
-from fairbound.cli.outcome import Outcome, json_file, stated_bounds
+from fairbound.cli.outcome import Outcome, json_file
 from fairbound.cli.rows import groups_in, in_file, listed, numbers_of, one_column
+from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import CompareOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.report.compare import compare_page

@@ -6,8 +6,9 @@ from fairbound.base.errors import DataError
 from fairbound.base.files import atomic_write_text, check_writable
 from fairbound.cli.fit import of_options
 from fairbound.cli.options import FeasibilityOptions
-from fairbound.cli.outcome import Outcome, json_file, of_classes_only, of_two_classes, say, stated_bounds
+from fairbound.cli.outcome import Outcome, json_file, say
 from fairbound.cli.rows import in_file, read_rows
+from fairbound.cli.stated import of_classes_only, of_two_classes, stated_bounds
 from fairbound.estimators.feasibility import feasibility
 from fairbound.report.terminal import grid
 from fairbound.tables import Encoded, TableEncoder

@@ -18,18 +18,15 @@ from fairbound.base.locks import locked
 from fairbound.cli.options import FitOptions, TrainOptions
 from fairbound.cli.outcome import (
     Outcome,
-    by_class,
     json_lines,
-    of_classes_only,
-    of_two_classes,
     say,
     shows_progress,
-    stated_bounds,
     take_certificate,
     verdict_summary,
     verdict_text,
 )
 from fairbound.cli.rows import InputRows, Parts, Split, encoded_parts, group_warnings, in_file, read_rows, split_rows
+from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import folder_contents
 from fairbound.estimators.judged_rows import taken

@@ -15,8 +15,9 @@ from fairbound.base.records import versions
 from fairbound.cli.explored import certifiable, explored, knee
 from fairbound.cli.fit import interrupted, judge, judged_rows, train
 from fairbound.cli.options import FrontierOptions
-from fairbound.cli.outcome import Outcome, by_class, json_file, of_classes_only, of_two_classes, say, stated_bounds
+from fairbound.cli.outcome import Outcome, json_file, say
 from fairbound.cli.rows import Parts, encoded_parts, read_rows, split_rows
+from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.feasibility import MORE, more_rows
 from fairbound.fairness.notions import Bound

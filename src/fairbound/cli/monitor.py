@@ -10,8 +10,9 @@ import numpy as np
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.cli.audit import saved_bounds
-from fairbound.cli.outcome import Outcome, of_two_classes, stated_bounds, verdict_summary, verdict_text
+from fairbound.cli.outcome import Outcome, verdict_summary, verdict_text
 from fairbound.cli.rows import file_checksum, in_columns, in_file, listed, numbers_of, one_column
+from fairbound.cli.stated import of_two_classes, stated_bounds
 from fairbound.cli.using import MonitorOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.fairness.notions.groups import LossBound

@@ -25,13 +25,13 @@ from fairbound.cli.outcome import (
     json_lines,
     say,
     shows_progress,
-    stated_bounds,
     take_certificate,
     verdict_summary,
     verdict_text,
     written_audit,
 )
 from fairbound.cli.rows import TEST_SHARE, file_checksum, groups_in, in_file, is_file, listed, numbers_of, one_column
+from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.ranker import FairRanker
 from fairbound.fairness.rankings.documents import read_relevance

@@ -19,8 +19,9 @@ from fairbound.base.errors import OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.own import own_module
 from fairbound.cli.options import FitOptions
-from fairbound.cli.outcome import Outcome, say, stated_bounds, written_audit
+from fairbound.cli.outcome import Outcome, say, written_audit
 from fairbound.cli.rows import Parts, encoded_parts, group_warnings, in_file, read_rows, split_rows
+from fairbound.cli.stated import stated_bounds
 from fairbound.estimators.reduction import Reduction, own_threshold
 from fairbound.postprocessing.scoring import scores_of
 

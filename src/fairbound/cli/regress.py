@@ -16,7 +16,7 @@ from fairbound.base.errors import CertificateWarning, OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.seeds import seed_for
 from fairbound.cli.options import RegressOptions
-from fairbound.cli.outcome import Outcome, say, shows_progress, stated_bounds, take_certificate, written_audit
+from fairbound.cli.outcome import Outcome, say, shows_progress, take_certificate, written_audit
 from fairbound.cli.rows import (
     TEST_SHARE,
     file_checksum,
@@ -27,6 +27,7 @@ from fairbound.cli.rows import (
     one_column,
     weights_of,
 )
+from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.regressor import FairRegressor

@@ -15,7 +15,6 @@ from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build, labels
 from fairbound.data.files import require_pandas
 from fairbound.rows.labels import binary_labels
-from fairbound.tables.files import read_table
 
 MOSTLY_NUMBERS = 0.95
 MANY_VALUES = 1000
@@ -41,6 +40,8 @@ def load_csv(
         has 1 or more than 2 values, infinite numbers, a column without any value, text among numbers, or text with more
         than 1,000 different values; OptionError for a column that is not there or has two roles.
     """
+    from fairbound.tables import read_table  # with it comes torch, which a list of the data sets does without
+
     frame = read_table(path)
     groups = [sensitive] if isinstance(sensitive, str) else list(sensitive)
     where = f"file {str(path)!r}"

@@ -22,9 +22,10 @@ from fairbound.fairness.reduction import (
     entry_rows,
     reduction,
 )
-from fairbound.rows.sampling import Rows, Strata, block_length, chunk_length, draw_rows
+from fairbound.rows.sampling import Rows, block_length, chunk_length, draw_rows
 from fairbound.rows.shards import ALONE, Shards
 from fairbound.rows.sparse import SparseRows
+from fairbound.rows.strata import Strata
 
 MANY_COLUMNS = 16
 """Columns of cells, as of overlapping groups, from which on the map of all rows may be a matrix."""

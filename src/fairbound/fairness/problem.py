@@ -36,9 +36,10 @@ from fairbound.problems.problem import Measured, Problem, check_finite
 from fairbound.problems.wrappers import DualRows, Rebounded
 from fairbound.rows.groups import Groups
 from fairbound.rows.occurring import Occurring
-from fairbound.rows.sampling import Strata, reorder
+from fairbound.rows.sampling import reorder
 from fairbound.rows.shards import ALONE, Shards
 from fairbound.rows.sparse import SparseRows
+from fairbound.rows.strata import Strata
 
 CONVEX = (LOGISTIC, HINGE, SQUARED)
 CURVATURE_ROWS = 50_000

@@ -23,9 +23,9 @@ from fairbound.models.mlp import MLP
 from fairbound.models.model import Model
 from fairbound.models.scoring import noise, scores_of_rows
 from fairbound.problems.problem import Evaluation, Weights, check_finite
-from fairbound.rows.sampling import Strata
 from fairbound.rows.shards import ALONE, Shards
 from fairbound.rows.sparse import SparseRows
+from fairbound.rows.strata import Strata
 
 STACKED = 1 << 20  # most slopes of several functions pulled back at once
 MOST_PARTS = 64  # most strata, counted for each row function, that are pulled back apart

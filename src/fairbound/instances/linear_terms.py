@@ -34,8 +34,8 @@ from fairbound.problems.base import BaseProblem, Numbered
 from fairbound.problems.domain import Ball, Domain, Product, Space
 from fairbound.problems.problem import Measured, Ranges
 from fairbound.rows.occurring import Occurring
-from fairbound.rows.sampling import Strata
 from fairbound.rows.sparse import SparseRows
+from fairbound.rows.strata import Strata
 
 
 @dataclass(frozen=True, eq=False)

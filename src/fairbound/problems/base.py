@@ -12,7 +12,7 @@ from torch import Tensor
 from fairbound.problems.domain import Domain, Space
 from fairbound.problems.dual_sets import DualSet, DualSimplex
 from fairbound.problems.problem import Evaluation, Measured, Problem, Ranges, Weights
-from fairbound.rows.sampling import Strata
+from fairbound.rows.strata import Strata
 
 
 class Numbered(Sequence[str]):

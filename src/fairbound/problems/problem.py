@@ -21,7 +21,8 @@ from torch import Tensor
 from fairbound.base.errors import NonFiniteError
 from fairbound.problems.domain import Domain
 from fairbound.problems.dual_sets import DualSet
-from fairbound.rows.sampling import Strata, check_kind
+from fairbound.rows.sampling import check_kind
+from fairbound.rows.strata import Strata
 
 
 class Evaluation(NamedTuple):

@@ -17,8 +17,9 @@ import torch
 
 from fairbound.base.errors import DataError
 from fairbound.rows.reading import column_values, factorised, is_missing, plain_array
-from fairbound.rows.sampling import Strata, block_length, draw_rows
+from fairbound.rows.sampling import block_length, draw_rows
 from fairbound.rows.split import stratified_split
+from fairbound.rows.strata import Strata
 
 
 @dataclass(frozen=True, eq=False)

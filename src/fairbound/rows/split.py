@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fairbound.base.errors import OptionError
-from fairbound.rows.sampling import Strata, ranked
+from fairbound.rows.strata import Strata, ranked
 
 
 def stratified_split(strata: np.ndarray, shares: Sequence[float], seed: int) -> list[np.ndarray]:

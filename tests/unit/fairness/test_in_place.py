@@ -12,7 +12,8 @@ from fairbound.estimators import full_batch
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups
-from fairbound.rows.sampling import ranked, reorder
+from fairbound.rows.sampling import reorder
+from fairbound.rows.strata import ranked
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 1), (500, 3), (300, 50), (40, 3, 5)])

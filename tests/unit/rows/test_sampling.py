@@ -7,7 +7,8 @@ from scipy import stats
 
 from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
-from fairbound.rows.sampling import KINDS, Strata, balanced_layout, block_length, chunk_length, draw_rows
+from fairbound.rows.sampling import KINDS, balanced_layout, block_length, chunk_length, draw_rows
+from fairbound.rows.strata import Strata
 
 CELLS = np.repeat([[0], [1], [2]], [50, 7, 2], axis=0)[np.random.default_rng(0).permutation(59)]
 

@@ -1,0 +1,37 @@
+"""The bounds of `--constraint`, and what they ask of the labels and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairbound.base.errors import OptionError
+from fairbound.fairness.notions import Bound, constraint
+
+
+def of_classes_only(bounds: Sequence[Bound]) -> bool:
+    """Whether bounds are stated and none of them compares groups."""
+    return bool(bounds) and all("groups" not in b.needs for b in bounds)
+
+
+def of_two_classes(bounds: Sequence[Bound]) -> bool:
+    """Whether y must have two classes: where nothing is stated, or a bound speaks of a positive one."""
+    return not bounds or any("two classes" in b.needs for b in bounds)
+
+
+def by_class(bounds: Sequence[Bound]) -> bool:
+    """Whether a bound speaks of the rates of every class."""
+    return any("classes" in b.needs for b in bounds)
+
+
+def stated_bounds(texts: list[str], cross: bool = False, bound: float | None = None) -> list[Bound]:
+    """The bounds of `--constraint`, over the crossed groups where `cross` says so and the text says nothing else.
+
+    bound: the number of texts that state none.
+    """
+    bounds: list[Bound] = [constraint(text, bound=bound) for text in texts]
+    if cross:
+        bounds = [b.over("crossed") for b in bounds]
+    twice = {b.text for b in bounds if sum(b.text == other.text for other in bounds) > 1}
+    if twice:
+        raise OptionError(f"the constraint {min(twice)!r} is stated twice; state it once.")
+    return bounds

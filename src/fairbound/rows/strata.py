@@ -1,0 +1,41 @@
+"""Rows grouped by stratum: those in the same cells of every constraint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Strata:
+    """Rows grouped by stratum: rows starts[s] .. starts[s] + sizes[s] of the sorted data belong to stratum s."""
+
+    order: np.ndarray
+    starts: np.ndarray
+    sizes: np.ndarray
+
+    @classmethod
+    def of(cls, cells: np.ndarray) -> Strata:
+        """cells: (n, C) integers; equal rows are one stratum."""
+        n = len(cells)
+        if cells.shape[1] == 0:
+            return cls(np.arange(n), np.zeros(1, dtype=np.int64), np.array([n]))
+        joint = cells[:, 0] - cells[:, 0].min()
+        for column in cells.T[1:]:
+            joint = joint * (column.max() - column.min() + 1) + (column - column.min())
+            if joint.max() > n:
+                joint = np.unique(joint, return_inverse=True)[1].ravel()
+        stratum, sizes = ranked(joint)
+        order = np.argsort(stratum, kind="stable")
+        return cls(order, np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
+
+
+def ranked(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) rank of each code >= 0 among those that occur, in the smallest integers that hold it, and the rows of each rank."""
+    if codes.max(initial=0) > 4 * len(codes) + 1024:
+        _, rank, sizes = np.unique(codes, return_inverse=True, return_counts=True)
+        return rank.ravel(), sizes
+    counts = np.bincount(codes)
+    place = np.cumsum(counts > 0) - 1
+    return place.astype(np.min_scalar_type(max(len(counts) - 1, 0)))[codes], counts[counts > 0]
