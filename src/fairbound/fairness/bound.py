@@ -104,7 +104,7 @@ class Bound(ABC):
 
     @property
     def fewest_rows(self) -> float:
-        """Rows of a group or class below which a value as small as the bound cannot be told from chance."""
+        """Rows of a group or class (of rankings, queries) below which a value as small as the bound cannot be told from chance."""
         return 0.25 / max(self.bound, 0.01) ** 2
 
     @property

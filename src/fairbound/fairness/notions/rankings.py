@@ -107,17 +107,6 @@ class RankingBound(GroupBound):
             raise DataError(f"{self.text!r} bounds a ranking; say to which query each row belongs (qid=..., --qid).")
         return rows.documents
 
-    @property
-    def fewest_rows(self) -> float:
-        return 0.0
-
-    @property
-    def uncertain(self) -> str | None:
-        return (
-            "a share of pairs is a ratio of two sums over queries, whose interval is asymptotic (docs/ranking.md has how often it "
-            "errs). Certify exposure_parity, a mean over queries, or judge this bound by fb.audit(..., qid=...)."
-        )
-
 
 def both_ways(
     compared: Compared, index: np.ndarray, words: Callable[[int], tuple[str, str]]
@@ -152,6 +141,13 @@ class PairwiseParity(RankingBound):
         super().__post_init__()
         if self.kind not in ("inter", "intra", "marginal"):
             raise OptionError(f"kind must be 'inter', 'intra' or 'marginal', got {self.kind!r}.")
+
+    @property
+    def uncertain(self) -> str | None:
+        return (
+            "a share of pairs is a ratio of two sums over queries, whose interval is asymptotic (docs/ranking.md has how often it "
+            "errs). Certify exposure_parity, a mean over queries, or judge this bound by fb.audit(..., qid=...)."
+        )
 
     def of_groups(self, documents: Documents, compared: Compared, dropped: list[str]) -> RankingSums:
         k = len(compared)
@@ -233,15 +229,6 @@ class ExposureParity(RankingBound):
         super().__post_init__()
         if self.share not in ("size", "merit"):
             raise OptionError(f"share must be 'size' or 'merit', got {self.share!r}.")
-
-    @property
-    def fewest_rows(self) -> float:
-        """Of queries."""
-        return 0.25 / max(self.bound, 0.01) ** 2
-
-    @property
-    def uncertain(self) -> str | None:
-        return None
 
     def of_groups(self, documents: Documents, compared: Compared, dropped: list[str]) -> RankingSums:
         k = len(compared)
