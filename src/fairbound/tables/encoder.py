@@ -31,17 +31,16 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 from fairbound.base.errors import DataError
-from fairbound.tables.columns import Column, Table, as_category, as_number, number_share, read_columns
-from fairbound.tables.features import CategoryFeature, Feature, learn_category, load_feature
-from fairbound.tables.numbers import NumberFeature, Tally, add_weighted, fill_numbers, learn_number, learn_numbers
+from fairbound.tables.columns import Column, Table, as_category, as_number, read_columns
+from fairbound.tables.features import CategoryFeature, Feature, load_feature
+from fairbound.tables.learning import check_options, finite, infinite_error, learn_settled, settle, some_names
+from fairbound.tables.numbers import NumberFeature, Tally, add_weighted, fill_numbers, learn_numbers
 from fairbound.tables.options import EncodeReport, TableOptions
 from fairbound.tables.scaled import learn_scale, scaled
 
 _UNFITTED = "this TableEncoder is not fitted yet. Call fit(table) with the training rows first."
 _FORMAT = "fairbound-table-encoder"
 _VERSION = 1
-_MOSTLY = 0.95
-_FEW_NUMBERS = 10
 
 _Number = tuple[NumberFeature, int, Column]
 _Category = tuple[CategoryFeature, int, Column]
@@ -135,7 +134,7 @@ class TableEncoder:
             self._fit_sparse(table)
             return Table((), self._inputs, table.shape[0], named=False)
         read = read_columns(table)
-        self.check_options(read)
+        check_options(self.options, read)
         missing, infinite, dropped = {}, {}, {}
         learnt: list[Feature] = []
         numbers = [c for c in read.columns if not c.coded and c.name not in self.options.categorical]
@@ -144,13 +143,13 @@ class TableEncoder:
             if raw.name in ordinary:
                 learnt.append(ordinary[raw.name])
                 continue
-            finite, bad = self._finite(raw)
-            column = self._settle(finite)
+            found, bad = finite(raw, self.options)
+            column = settle(found, self.options)
             if bad:
                 infinite[column.name] = bad
             if gone := int(column.missing.sum()):
                 missing[column.name] = gone
-            spec, reason = self._learn(column)
+            spec, reason = learn_settled(column, self.options)
             if spec is not None:
                 learnt.append(spec)
             if reason is not None:
@@ -160,10 +159,6 @@ class TableEncoder:
             read.rows, len(self.feature_names), missing=missing, infinite=infinite, dropped=dict(self.dropped)
         )
         return read
-
-    def learn_column(self, column: Column) -> tuple[Feature | None, str | None]:
-        """What becomes of a training column that has no infinities, and why it is dropped."""
-        return self._learn(self._settle(column))
 
     def adopt(
         self, learnt: Sequence[Feature], dropped: dict[str, str], inputs: tuple[str, ...], named: bool, rows: int
@@ -306,33 +301,6 @@ class TableEncoder:
         if not self.fitted:
             raise NotFittedError(_UNFITTED)
 
-    def check_options(self, read: Table) -> None:
-        """Raises: DataError where the options name a column that the table lacks."""
-        absent = [name for name in (*self.options.categorical, *self.options.numeric) if name not in read.names]
-        if absent:
-            raise DataError(
-                f"the options name columns that the table lacks: {absent}. It has {_some(list(read.names))}."
-            )
-
-    def _settle(self, column: Column) -> Column:
-        """Decide at training whether a column is a number or a category."""
-        opts = self.options
-        if column.name in opts.categorical:
-            return as_category(column)
-        if column.name in opts.numeric:
-            return as_number(column)
-        if column.kind not in ("text", "loose"):
-            return column
-        numbers, share = number_share(column)
-        if column.kind == "loose" and share == 1.0 and numbers > opts.max_categories:
-            return as_number(column)
-        if _MOSTLY <= share < 1.0 and numbers >= _FEW_NUMBERS:
-            try:
-                as_number(column)
-            except DataError as error:
-                raise DataError(f"{error} If the column is a code, name it in TableOptions(categorical=...).") from None
-        return as_category(column)
-
     def _convert(self, column: Column, spec: Feature) -> Column:
         """Bring a column at prediction to the kind that was learnt."""
         if isinstance(spec, CategoryFeature):
@@ -344,24 +312,6 @@ class TableEncoder:
             )
         return as_number(column)
 
-    def _finite(self, column: Column) -> tuple[Column, int]:
-        """A column of numbers as contiguous float64, infinities as missing, and how many there were."""
-        if column.coded:
-            return column, 0
-        values = column.values.astype(np.float64)
-        bad = np.isinf(values)
-        count = int(bad.sum())
-        if count and self.options.infinite == "error":
-            raise infinite_error(column.name, count, int(bad.argmax()))
-        values[bad] = np.nan
-        return Column(column.name, column.kind, values), count
-
-    def _learn(self, column: Column) -> tuple[Feature | None, str | None]:
-        opts = self.options
-        if column.coded:
-            return learn_category(column, opts.min_count, opts.max_categories, opts.unique_share)
-        return learn_number(column)
-
     def _match(self, read: Table) -> tuple[bool, Mapping[str, Column]]:
         """Columns by name, or by place where either table has no names; True in front for the latter."""
         if self._named and read.named:
@@ -369,14 +319,14 @@ class TableEncoder:
             absent = [name for name in self.columns if name not in given]
             if absent:
                 raise DataError(
-                    f"the table lacks the column{'s' * (len(absent) > 1)} {_some(absent)} seen in training; it has "
-                    f"{_some(list(read.names))}. Add or rename."
+                    f"the table lacks the column{'s' * (len(absent) > 1)} {some_names(absent)} seen in training; it has "
+                    f"{some_names(read.names)}. Add or rename."
                 )
             return False, given
         if len(read.columns) != len(self._inputs):
             raise DataError(
                 f"X has {len(read.columns)} features, but TableEncoder is expecting {len(self._inputs)} features as "
-                f"input: {_some(list(self._inputs))}."
+                f"input: {some_names(self._inputs)}."
             )
         paired = zip(self._inputs, read.columns, strict=True)
         return True, {name: Column(name, c.kind, c.values, c.categories) for name, c in paired}
@@ -386,15 +336,3 @@ class TableEncoder:
         self.learnt, self.scale, self.dropped, self._named = None, scale, {}, False
         self._inputs = tuple(f"x{place}" for place in range(len(scale)))
         self.last_report = EncodeReport(table.shape[0], len(scale))
-
-
-def infinite_error(name: str, count: int, first: int) -> DataError:
-    """What is said of a column with infinities, the first of them in row `first`."""
-    return DataError(
-        f"column {name!r} has {count} infinite values, the first in row {first} (counting from 0). Correct them, or pass "
-        'TableOptions(infinite="missing") to treat infinity as missing.'
-    )
-
-
-def _some(names: list[str], most: int = 8) -> str:
-    return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")

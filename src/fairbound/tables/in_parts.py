@@ -18,8 +18,9 @@ from fairbound.base.errors import DataError
 from fairbound.rows.shards import ALONE, Shards
 from fairbound.tables.chunks import Chunks
 from fairbound.tables.columns import as_category, as_number, read_columns
-from fairbound.tables.encoder import TableEncoder, infinite_error
+from fairbound.tables.encoder import TableEncoder
 from fairbound.tables.features import Feature
+from fairbound.tables.learning import check_options, infinite_error, learn_settled, settle
 from fairbound.tables.merging import Seen
 from fairbound.tables.numbers import NumberFeature, median_of, together
 from fairbound.tables.options import EncodeReport
@@ -67,7 +68,7 @@ def _learn(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> None:
     for part in chunks:
         read = read_columns(part)
         if not seen:
-            encoder.check_options(read)
+            check_options(options, read)
             seen, named = [Seen(name) for name in read.names], read.named
         elif read.names != tuple(column.name for column in seen):
             raise DataError(
@@ -95,7 +96,9 @@ def _learn(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> None:
             raise infinite_error(whole.name, whole.infinite, whole.first)
         numbers = whole.kind in ("number", "days")
         try:
-            spec, reason = whole.number_feature() if numbers else encoder.learn_column(whole.as_column())
+            spec, reason = (
+                whole.number_feature() if numbers else learn_settled(settle(whole.as_column(), options), options)
+            )
         except (
             DataError
         ) as error:  # its column has the texts in another order than the table, so its row is not the table's

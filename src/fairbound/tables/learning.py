@@ -1,0 +1,75 @@
+"""What becomes of a column, decided on the training table; the rules are at the head of `fairbound.tables.encoder`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fairbound.base.errors import DataError
+from fairbound.tables.columns import Column, Table, as_category, as_number, number_share
+from fairbound.tables.features import Feature, learn_category
+from fairbound.tables.numbers import learn_number
+from fairbound.tables.options import TableOptions
+
+_MOSTLY = 0.95
+_FEW_NUMBERS = 10
+
+
+def check_options(options: TableOptions, read: Table) -> None:
+    """Raises: DataError where the options name a column that the table lacks."""
+    absent = [name for name in (*options.categorical, *options.numeric) if name not in read.names]
+    if absent:
+        raise DataError(f"the options name columns that the table lacks: {absent}. It has {some_names(read.names)}.")
+
+
+def learn_settled(column: Column, options: TableOptions) -> tuple[Feature | None, str | None]:
+    """What becomes of a training column that is `finite` and `settle`d, and why it is dropped."""
+    if column.coded:
+        return learn_category(column, options.min_count, options.max_categories, options.unique_share)
+    return learn_number(column)
+
+
+def settle(column: Column, options: TableOptions) -> Column:
+    """Decide at training whether a column is a number or a category."""
+    if column.name in options.categorical:
+        return as_category(column)
+    if column.name in options.numeric:
+        return as_number(column)
+    if column.kind not in ("text", "loose"):
+        return column
+    numbers, share = number_share(column)
+    if column.kind == "loose" and share == 1.0 and numbers > options.max_categories:
+        return as_number(column)
+    if _MOSTLY <= share < 1.0 and numbers >= _FEW_NUMBERS:
+        try:
+            as_number(column)
+        except DataError as error:
+            raise DataError(f"{error} If the column is a code, name it in TableOptions(categorical=...).") from None
+    return as_category(column)
+
+
+def finite(column: Column, options: TableOptions) -> tuple[Column, int]:
+    """A column of numbers as contiguous float64, infinities as missing, and how many there were."""
+    if column.coded:
+        return column, 0
+    values = column.values.astype(np.float64)
+    bad = np.isinf(values)
+    count = int(bad.sum())
+    if count and options.infinite == "error":
+        raise infinite_error(column.name, count, int(bad.argmax()))
+    values[bad] = np.nan
+    return Column(column.name, column.kind, values), count
+
+
+def infinite_error(name: str, count: int, first: int) -> DataError:
+    """What is said of a column with infinities, the first of them in row `first`."""
+    return DataError(
+        f"column {name!r} has {count} infinite values, the first in row {first} (counting from 0). Correct them, or pass "
+        'TableOptions(infinite="missing") to treat infinity as missing.'
+    )
+
+
+def some_names(names: Sequence[str], most: int = 8) -> str:
+    """The first names in quotes, and how many more there are."""
+    return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
