@@ -13,7 +13,7 @@ from fairbound.base.files import atomic_write_text
 from fairbound.cli.outcome import Outcome
 from fairbound.cli.rows import file_columns, in_file, is_file, listed, pandas_part
 from fairbound.cli.using import PredictOptions
-from fairbound.estimators.classifier import FairClassifier
+from fairbound.estimators.classifier import FairClassifier, probabilities
 from fairbound.estimators.folder import load_folder
 from fairbound.estimators.ranker import FairRanker
 from fairbound.estimators.regressor import FairRegressor
@@ -40,7 +40,7 @@ def run_predict(options: PredictOptions) -> Outcome:
         with in_file(options.data, np.arange(first, first + len(frame))), warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # said once, of all parts
             found = _predicted(model, frame)
-            unseen.update(model.encoder_.encode(frame)[1].unseen)
+        unseen.update(model.encoder_.last_report.unseen)
         parts.append(pd.DataFrame({name: frame[name].to_numpy() for name in kept} | found))
         first += len(frame)
     if not parts:
@@ -71,9 +71,10 @@ def _predicted(model: Any, frame: Any) -> dict[str, np.ndarray]:
         if lacking:
             raise DataError(f"the model's thresholds are by {', '.join(lacking)}, and the file has no such column.")
         groups = {name: frame[name] for name in model.groups_.attributes}
-    scores, probabilities = model.decision_function(frame, groups), model.predict_proba(frame)
+    scores = model.decision_function(frame, groups)
+    chances = probabilities(scores) if groups is None else model.predict_proba(frame)
     if scores.ndim == 2:
-        each = {f"probability {label}": probabilities[:, k] for k, label in enumerate(model.classes_)}
+        each = {f"probability {label}": chances[:, k] for k, label in enumerate(model.classes_)}
         return {"prediction": model.classes_[scores.argmax(axis=1)], **each}
     decided = model.classes_[(scores > 0).astype(int)]
-    return {"prediction": decided, "probability": probabilities[:, 1], "score": scores}
+    return {"prediction": decided, "probability": chances[:, 1], "score": scores}

@@ -340,11 +340,7 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, k) probabilities of classes_, by the logistic function or the softmax of the scores."""
-        scores = self._logits(X)
-        if scores.ndim == 2:
-            return softmax(scores, axis=1)
-        p = expit(scores)
-        return np.column_stack([1 - p, p])
+        return probabilities(self._logits(X))
 
     def predict(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
         """(n,) predicted labels; the same input gives the same labels every time. sensitive_features: as in `decision_function`."""
@@ -378,3 +374,11 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
 def _loss_of(loss: str, outputs: int) -> str:
     """The logistic loss and cross-entropy are one, of two classes by one score and of more by a score for each."""
     return loss if loss not in ("logistic", "cross_entropy") else "logistic" if outputs == 1 else "cross_entropy"
+
+
+def probabilities(scores: np.ndarray) -> np.ndarray:
+    """(n, k) probabilities of the classes from a model's scores: (n,) of two classes, (n, k) of more."""
+    if scores.ndim == 2:
+        return softmax(scores, axis=1)
+    p = expit(scores)
+    return np.column_stack([1 - p, p])

@@ -11,6 +11,7 @@ import pytest
 import fairbound as fb
 from fairbound.cli import app as cli
 from fairbound.cli import predict as command
+from fairbound.tables import encoder
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 
@@ -75,7 +76,7 @@ def test_what_is_wrong_is_said(rows, capsys):
     assert "'id'" in capsys.readouterr().err and not (folder / "said.csv").exists()
 
 
-def test_a_column_written_in_another_way_is_said_by_predict_and_by_audit(rows, capsys):
+def test_a_column_written_in_another_way_is_said_by_predict_in_its_one_reading_and_by_audit(rows, capsys, monkeypatch):
     folder, frame = rows
     model = fb.FairClassifier("demographic_parity <= 0.5").fit(
         frame[["x", "city"]], frame.y, sensitive_features=frame[["sex"]]
@@ -84,7 +85,11 @@ def test_a_column_written_in_another_way_is_said_by_predict_and_by_audit(rows, c
     assert json.loads(capsys.readouterr().out)["warnings"] == []
     upper = frame.assign(city=np.where(np.arange(300) < 149, frame.city, frame.city.str.upper()))
     upper.to_csv(folder / "new.csv", index=False)
-    written(folder, model)
+    read, whole = [], encoder.read_columns
+    with monkeypatch.context() as patched:
+        patched.setattr(encoder, "read_columns", lambda *a, **k: read.append(len(a[0])) or whole(*a, **k))
+        written(folder, model)
+    assert read == [300], "the features were made more than once"
     assert "city: 151 of 300 rows have a value that training did not know" in capsys.readouterr().out
     cli.main(["audit", "--data", str(folder / "new.csv"), "--label", "y", "--group", "sex", "--model", str(folder / "model"),
               "--out", str(folder / "judged")])  # fmt: skip
