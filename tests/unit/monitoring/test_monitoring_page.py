@@ -13,7 +13,7 @@ from fairbound.cli.app import main
 pytest.importorskip("typer", reason="the page's commands need the extra 'cli'")
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
 TEXT = (Path(__file__).resolve().parents[3] / "docs" / "monitoring.md").read_text(encoding="utf-8")
-PYTHON, LOSSES = re.findall(r"^```python\n(.*?)^```$", TEXT, flags=re.M | re.S)
+PYTHON, LOSSES, AREAS = re.findall(r"^```python\n(.*?)^```$", TEXT, flags=re.M | re.S)
 (BASH,) = re.findall(r"^```bash\n(.*?)^```$", TEXT, flags=re.M | re.S)
 
 
@@ -28,6 +28,11 @@ def test_the_example_of_losses_and_weights_runs(capsys):
     exec(LOSSES, {})
     rows, verdict = capsys.readouterr().out.split()
     assert 0 < int(rows) < 20_000 and verdict == "insufficient"
+
+
+def test_the_example_of_areas_runs(capsys):
+    exec(AREAS, {})
+    assert capsys.readouterr().out.strip() == "{'auc_parity[intra] <= 0.1': 'violated'}"
 
 
 def test_the_commands_run(tmp_path, monkeypatch):
