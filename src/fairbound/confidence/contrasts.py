@@ -172,6 +172,17 @@ def largest(
     return GapBounds(value, lower, float(singles.max()), worst, estimates, lowers, uppers)
 
 
+def joined(each: list[GapBounds]) -> GapBounds:
+    """The bounds of the largest of several largest differences, whose bounds hold together. Of two opposite ones one is at least 0."""
+    worst = int(np.argmax([b.value for b in each]))
+    before = sum(len(b.estimates) for b in each[:worst])
+    estimates, lowers, uppers = (
+        np.concatenate([getattr(b, part) for b in each]) for part in ("estimates", "lowers", "uppers")
+    )
+    lower, upper = max(0.0, *(b.lower for b in each)), max(b.upper for b in each)
+    return GapBounds(each[worst].value, lower, upper, before + each[worst].worst, estimates, lowers, uppers)
+
+
 def pair_level(contrasts: Contrasts, alpha: float) -> float | None:
     """The level of each lower limit under which the largest of them is a lower bound of the largest difference, where it is kept
     only at ROOM times its distance from the estimate or above; None where the contrasts are no differences in both orders.

@@ -146,33 +146,17 @@ def _contrast_estimates(bound: Any, sets: Sets) -> np.ndarray:
 
 def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
     """The verdict on a bound between groups, or on a value of every group."""
-    base = stated_facts(bound, rows)
     try:
         sets, missing = compared_sets(bound, rows)
     except EmptyGroupError as error:
-        return base | nothing_found(str(error))
-    count = sets.joined("rows")
+        return stated_facts(bound, rows) | nothing_found(str(error))
     names = sets.cell_names(bound.tails)
-    bounds, method, needed = _bounds(bound, sets, rows, alpha)
+    found, method, needed = _bounds(bound, sets, rows, alpha)
     if rows.weight is not None and "guaranteed" not in method:
         method += WEIGHTED
-    verdict = bounds.verdict(float(bound.bound))
-    why = None
-    if missing:
-        verdict = "violated" if verdict == "violated" else "insufficient"
-        why = f"No held-out row measures {', '.join(missing[:6])}{' ...' if len(missing) > 6 else ''}."
-    elif verdict == "insufficient":
-        why = _too_few_for_means(sets, names)
-    return (
-        base
-        | contrast_facts(bounds, sets.name)
-        | {
-            "verdict": verdict,
-            "rows_needed": needed() if verdict == "insufficient" and not missing else None,
-            "method": method,
-            "groups": {name: int(n) for name, n in zip(names, count, strict=True)},
-            "why": why,
-        }
+    groups = {name: int(n) for name, n in zip(names, sets.joined("rows"), strict=True)}
+    return finding(
+        bound, rows, found, sets.name, groups, method, needed, missing=missing, why=_too_few_for_means(sets, names)
     )
 
 
@@ -278,17 +262,46 @@ def judge_shares(
     successes, trials = counted.T
     sums = Contrasts(index, coefficient)
     found = rate_bounds(successes, trials, sums, alpha)
-    verdict = found.verdict(float(bound.bound))
-    needed = None
-    if verdict == "insufficient":
-        share = np.divide(successes, trials, out=np.zeros_like(trials), where=trials > 0)
-        needed = rate_rows_needed(share, trials / rows.total, sums, float(bound.bound), alpha)
+    share = np.divide(successes, trials, out=np.zeros_like(trials), where=trials > 0)
     method = "MOVER: Clopper-Pearson limits of the single rates joined for their sums; Bonferroni over sums (lower bound) and stated bounds"
-    weighted = "" if rows.weight is None else WEIGHTED
+    return finding(
+        bound, rows, found, name, base["groups"], method + ("" if rows.weight is None else WEIGHTED),
+        lambda: rate_rows_needed(share, trials / rows.total, sums, float(bound.bound), alpha),
+    )  # fmt: skip
+
+
+def finding(
+    bound: Any,
+    rows: Scored,
+    found: GapBounds,
+    name: Callable[[int], str],
+    groups: dict[str, int],
+    method: str,
+    needed: Callable[[], int | None],
+    *,
+    missing: Sequence[str] = (),
+    unit: str = "row",
+    why: str | None = None,
+) -> Finding:
+    """The verdict that bounds of all contrasts give.
+
+    name: of the i-th contrast. groups: how many rows measure each. needed: how many would decide. missing: what no row measures,
+    without which no bound is met. why: what else may keep the rows from deciding.
+    """
+    verdict = found.verdict(float(bound.bound))
+    if missing:
+        verdict = "violated" if verdict == "violated" else "insufficient"
+        why = f"No held-out {unit} measures {', '.join(missing[:6])}{' ...' if len(missing) > 6 else ''}."
     return (
-        base
+        stated_facts(bound, rows)
         | contrast_facts(found, name)
-        | {"verdict": verdict, "rows_needed": needed, "method": method + weighted, "why": None}
+        | {
+            "verdict": verdict,
+            "rows_needed": needed() if verdict == "insufficient" and not missing else None,
+            "method": method,
+            "groups": groups,
+            "why": why if missing or verdict == "insufficient" else None,
+        }
     )
 
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.auc import area_bounds, area_rows_needed, measure_areas
-from fairbound.confidence.contrasts import Contrasts
+from fairbound.confidence.contrasts import Contrasts, joined
 from fairbound.fairness.areas import Comparisons
 from fairbound.fairness.builder import CONDITION
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.judging import WEIGHTED, absent_groups, contrast_facts, nothing_found, stated_facts
+from fairbound.fairness.judging import WEIGHTED, absent_groups, finding, nothing_found, stated_facts
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.ranking.wins import cell_wins
 from fairbound.rows.groups import cross
@@ -41,50 +41,27 @@ def measured_areas(bound: Any, rows: Scored) -> float:
 
 def judge_areas(bound: Any, rows: Scored, alpha: float) -> Finding:
     """The verdict on the largest difference of areas, of all sets of attributes together."""
-    base = stated_facts(bound, rows)
     try:
         made = bound.differences(rows.occurring, "drop")
     except EmptyGroupError as error:
-        return base | nothing_found(str(error))
+        return stated_facts(bound, rows) | nothing_found(str(error))
     missing = sorted({*absent_groups(bound, rows), *(name for _, dropped in made for name in dropped)})
     parts = [_areas(rows, found) for found, _ in made]
     sizes = np.cumsum([0, *(len(found) for found, _ in made)])
     level = alpha / sizes[-1]
-    bounds = [area_bounds(areas, contrasts, level * len(contrasts), alpha) for areas, contrasts in parts]
-    worst = int(np.argmax([b.value for b in bounds]))
+    found = joined([area_bounds(areas, contrasts, level * len(contrasts), alpha) for areas, contrasts in parts])
 
     def name(i: int) -> str:
         part = int(np.searchsorted(sizes, i, side="right")) - 1
         return made[part][0].name(i - int(sizes[part]))
 
-    join = lambda field: np.concatenate([getattr(b, field) for b in bounds])  # noqa: E731
-    joined = type(bounds[0])(
-        bounds[worst].value,
-        max(0.0, *(b.lower for b in bounds)),  # of two opposite differences one is at least 0
-        max(b.upper for b in bounds),
-        int(sizes[worst]) + bounds[worst].worst,
-        join("estimates"),
-        join("lowers"),
-        join("uppers"),
-    )
-    verdict, needed, why = joined.verdict(float(bound.bound)), None, None
-    if missing:
-        verdict = "violated" if verdict == "violated" else "insufficient"
-        why = f"No held-out row measures {', '.join(missing[:6])}{' ...' if len(missing) > 6 else ''}."
-    elif verdict == "insufficient":
+    def needed() -> int | None:
         each = [area_rows_needed(a, c, len(rows), float(bound.bound), level * len(c), alpha) for a, c in parts]
-        needed = None if any(n is None for n in each) else max(n for n in each if n is not None)
-    return (
-        base
-        | contrast_facts(joined, name)
-        | {
-            "verdict": verdict,
-            "rows_needed": needed,
-            "method": METHOD + ("" if rows.weight is None else WEIGHTED),
-            "groups": rows_compared(rows, made, bound.conditions()),
-            "why": why,
-        }
-    )
+        return None if any(n is None for n in each) else max(n for n in each if n is not None)
+
+    method = METHOD + ("" if rows.weight is None else WEIGHTED)
+    groups = rows_compared(rows, made, bound.conditions())
+    return finding(bound, rows, found, name, groups, method, needed, missing=missing)
 
 
 def _areas(rows: Scored, found: Comparisons) -> tuple[Any, Contrasts]:

@@ -14,9 +14,9 @@ import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.clusters import CLUSTERS, ratio_of_sums_bounds
-from fairbound.confidence.contrasts import Contrasts, GapBounds
+from fairbound.confidence.contrasts import Contrasts, GapBounds, joined
 from fairbound.confidence.means import mean_bounds
-from fairbound.fairness.judging import absent_groups, contrast_facts, nothing_found, stated_facts
+from fairbound.fairness.judging import absent_groups, finding, nothing_found, stated_facts
 from fairbound.fairness.rankings.documents import Documents
 from fairbound.fairness.rankings.statistics import RankingStatistic
 from fairbound.fairness.scored import Finding, Scored
@@ -89,39 +89,33 @@ def measured_ranking(bound: Any, rows: Scored, documents: Documents) -> float:
 
 def judge_ranking(bound: Any, rows: Scored, documents: Documents, alpha: float) -> Finding:
     """The verdict on the largest sum, of all sets of attributes together."""
-    base = stated_facts(bound, rows)
     try:
         made = bound.sums(documents, "drop")
     except EmptyGroupError as error:
-        return base | nothing_found(str(error))
+        return stated_facts(bound, rows) | nothing_found(str(error))
     assert rows.scores is not None
     missing = sorted({*absent_groups(bound, rows), *(name for one in made for name in one.dropped)})
     total = sum(len(one.names) for one in made)
-    found = _joined([one.bounds(rows.scores, alpha * len(one.names) / total, alpha) for one in made])
+    found = joined([one.bounds(rows.scores, alpha * len(one.names) / total, alpha) for one in made])
     names = [name for one in made for name in one.names]
-    verdict, why = found.verdict(float(bound.bound)), None
-    if missing:
-        verdict = "violated" if verdict == "violated" else "insufficient"
-        why = f"No held-out query measures {', '.join(missing[:6])}{' ...' if len(missing) > 6 else ''}."
-    elif not np.isfinite(found.upper):
-        why = f"Fewer than {CLUSTERS} held-out queries measure one of the groups; give more queries."
+    few = f"Fewer than {CLUSTERS} held-out queries measure one of the groups; give more queries."
     groups = {
         one.said(int(c)): int((one.statistic.denominators()[:, c] > 0).sum())
         for one in made
         for c in np.unique(one.index)
     }
-    return (
-        base
-        | contrast_facts(found, names.__getitem__)
-        | {
-            "verdict": verdict,
-            "rows_needed": _rows_needed(found, float(bound.bound), len(rows)) if verdict == "insufficient" else None,
-            "method": MEANS if made[0].is_mean else RATIOS,
-            "groups": groups,
-            "unit": "queries",
-            "why": why,
-        }
-    )
+    return finding(
+        bound,
+        rows,
+        found,
+        names.__getitem__,
+        groups,
+        MEANS if made[0].is_mean else RATIOS,
+        lambda: _rows_needed(found, float(bound.bound), len(rows)),
+        missing=missing,
+        unit="query",
+        why=None if np.isfinite(found.upper) else few,
+    ) | {"unit": "queries"}
 
 
 def judge_every_query(bound: Any, rows: Scored, documents: Documents) -> Finding:
@@ -164,15 +158,3 @@ def _rows_needed(found: GapBounds, bound: float, rows: int) -> int | None:
     if not np.isfinite(far) or room <= 1e-9:
         return None
     return int(np.ceil(rows * max(far / room, 1.0) ** 2))
-
-
-def _joined(each: list[GapBounds]) -> GapBounds:
-    """The bounds of the largest of several largest sums."""
-    worst = int(np.argmax([b.value for b in each]))
-    before = sum(len(b.estimates) for b in each[:worst])
-    join = lambda field: np.concatenate([getattr(b, field) for b in each])  # noqa: E731
-    lower = max(0.0, *(b.lower for b in each))  # of two opposite sums one is at least 0
-    return GapBounds(
-        each[worst].value, lower, max(b.upper for b in each), before + each[worst].worst,
-        join("estimates"), join("lowers"), join("uppers"),
-    )  # fmt: skip
