@@ -14,6 +14,7 @@ from fairbound.audits.audit import audit
 from fairbound.base.errors import OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.seeds import seed_for
+from fairbound.cli.audited import data_facts
 from fairbound.cli.options import StreamOptions
 from fairbound.cli.outcome import Outcome, json_file, say, written_audit
 from fairbound.cli.rows import InputRows, in_file, listed, numbers_of, one_column, read_rows, split_rows
@@ -65,9 +66,8 @@ def run_stream(options: StreamOptions) -> Outcome:
     found = audit(
         scores, rows.target[split.test], rows.groups.take(split.test), bound, threshold=0.0, classes=rows.classes,
         sample_weight=rows.weight_of(split.test),
-        confidence=options.confidence, title=f"{rows.label}: {rows.name}", notes=notes,
-        data={"name": rows.name, "train_rows": len(split.train), "checksum": rows.checksum, "label": rows.label,
-              "positive": str(rows.classes[1]), "split": split.words},
+        confidence=options.confidence, notes=notes,
+        **data_facts(rows.name, rows.label, split.words, rows.checksum, len(split.train), rows.classes),
         model={"kind": "linear", "description": about, "algorithm": "streaming_auc", "seed": options.seed, "budget": None,
                "seconds": seconds, "steps": None},
     )  # fmt: skip

@@ -14,6 +14,7 @@ from fairbound.audits.audit import audit
 from fairbound.audits.counts import AuditCounts
 from fairbound.base.errors import OptionError
 from fairbound.base.files import check_writable
+from fairbound.cli.audited import data_facts, training_facts
 from fairbound.cli.fit import TRAINED_ON
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.regress import audit_numbers
@@ -121,11 +122,10 @@ def model_facts(model: Any, options: AuditOptions) -> dict[str, Any]:
     """What the report says of the saved model, or where `model` is None, of the column of scores."""
     if model is None:
         return {"kind": "scores", "description": f"the column {options.score} of the file"}
-    facts = model.fit_report_
     return {
-        "kind": facts["model"]["kind"],
+        "kind": model.fit_report_["model"]["kind"],
         "description": f"saved in {Path(str(options.model)).name}",
-        **{name: facts[name] for name in ("algorithm", "seed", "budget", "seconds", "steps")},
+        **training_facts(model),
     }
 
 
@@ -180,16 +180,8 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
 
 
 def _file_facts(options: AuditOptions, label: str, checksum: str | None, classes: Sequence[Any]) -> dict[str, Any]:
-    """Title and data of the report on a file, as `audit` takes them; classes: the labels, the positive one last of two."""
-    name = Path(options.data).name
-    data = {
-        "name": name,
-        "checksum": checksum,
-        "label": label,
-        "positive": str(classes[1]) if len(classes) == 2 else None,
-        "split": "all rows of the file, taken as held out",
-    }
-    return {"title": f"{label}: {name}", "data": data}
+    split = "all rows of the file, taken as held out"
+    return data_facts(Path(options.data).name, label, split, checksum, classes=classes)
 
 
 def _explain_missing(found: dict[str, Any], options: AuditOptions) -> None:

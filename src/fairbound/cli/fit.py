@@ -10,21 +10,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
-from fairbound.audits.classes import compared_model
 from fairbound.base.errors import CertificateWarning, DataError, DataWarning, OptionError
 from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.locks import locked
+from fairbound.cli.audited import data_facts, take_own, training_facts
 from fairbound.cli.options import FitOptions, TrainOptions
-from fairbound.cli.outcome import (
-    Outcome,
-    json_lines,
-    say,
-    shows_progress,
-    take_certificate,
-    verdict_summary,
-    verdict_text,
-)
+from fairbound.cli.outcome import Outcome, json_lines, say, shows_progress, verdict_summary, verdict_text
 from fairbound.cli.rows import InputRows, Parts, Split, encoded_parts, group_warnings, in_file, read_rows, split_rows
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.estimators.classifier import FairClassifier
@@ -217,36 +209,20 @@ def judge(
         **judged_rows(classifier, rows, parts.held, split.test, by_class(bounds)),
         constraint=bounds,
         confidence=options.confidence,
-        title=f"{rows.label}: {rows.name}",
         compare=compare,
-        data={
-            "name": rows.name,
-            "train_rows": len(split.train),
-            "checksum": rows.checksum,
-            "label": rows.label,
-            "positive": str(rows.classes[1]) if len(rows.classes) == 2 else None,
-            "split": split.words,
-        },
+        **data_facts(rows.name, rows.label, split.words, rows.checksum, len(split.train), rows.classes),
         model={
             "kind": options.model,
             "description": f"{options.model} model on {classifier.model_.spec()['features']} features",
-            "algorithm": facts["algorithm"],
-            "seed": options.seed,
-            "budget": facts["budget"],
-            "seconds": facts["seconds"],
-            "steps": facts["steps"],
+            **training_facts(classifier),
         },
         trajectory=classifier.trajectory_,
         warnings=reader_warnings(rows, split, classifier),
         notes=notes,
     )
-    if compare:
-        metrics = found["metrics"]
-        own = compared_model("constrained", metrics["accuracy"], metrics.get("auc"), found["constraints"])
-        found["comparison"].insert(0, own)
     if facts.get("advice"):
         found["advice"] = facts["advice"]
-    take_certificate(found, facts)
+    take_own(found, facts)
     return found
 
 

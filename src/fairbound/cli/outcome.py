@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from fairbound.base.locks import locked
-from fairbound.base.verdicts import EXIT_CODES
 from fairbound.report import table, write_audit
 
 
@@ -52,14 +51,6 @@ def verdict_summary(audit: dict[str, Any], *, seconds: float | None, seed: int |
         "out": str(out),
         **({"certificate": audit["certificate"]} if "certificate" in audit else {}),
     }
-
-
-def take_certificate(audit: dict[str, Any], facts: dict[str, Any]) -> None:
-    """The certificate of a model's fit_report_, where it has one, is the audit's, whose verdict and exit code it decides."""
-    if "certificate" in facts:
-        audit["certificate"] = facts["certificate"]
-        audit["verdict"] = facts["certificate"]["verdict"]
-        audit["exit_code"] = EXIT_CODES[audit["verdict"]]
 
 
 def verdict_text(audit: dict[str, Any]) -> str:

@@ -12,24 +12,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound import data
 from fairbound.audits.audit import audit
-from fairbound.audits.classes import compared_model
 from fairbound.base.errors import CertificateWarning, DataError, OptionError
 from fairbound.base.files import atomic_write_text, check_writable
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.seeds import seed_for
 from fairbound.cli.audit import model_facts
+from fairbound.cli.audited import data_facts, take_own, training_facts
 from fairbound.cli.fit import TRAINED_ON
 from fairbound.cli.options import FitOptions
-from fairbound.cli.outcome import (
-    Outcome,
-    json_lines,
-    say,
-    shows_progress,
-    take_certificate,
-    verdict_summary,
-    verdict_text,
-    written_audit,
-)
+from fairbound.cli.outcome import Outcome, json_lines, say, shows_progress, verdict_summary, verdict_text, written_audit
 from fairbound.cli.rows import TEST_SHARE, file_checksum, groups_in, in_file, is_file, listed, numbers_of, one_column
 from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import AuditOptions
@@ -128,11 +119,11 @@ def audit_ranking(options: AuditOptions) -> Outcome:
         bounds,
         qid=frame[query],
         confidence=options.confidence,
-        title=f"{label}: {Path(options.data).name}",
-        data={"name": Path(options.data).name, "checksum": file_checksum(options.data), "label": label,
-              "split": "all queries of the file, taken as held out"},
+        **data_facts(
+            Path(options.data).name, label, "all queries of the file, taken as held out", file_checksum(options.data)
+        ),
         model=model_facts(ranker, options),
-    )  # fmt: skip
+    )
     return written_audit(found, options.out)
 
 
@@ -240,28 +231,14 @@ def _judged(
         bounds,
         qid=_of(rows.qid, rows.test),
         confidence=options.confidence,
-        title=f"{rows.label}: {rows.name}",
         compare={} if free is None else {"unconstrained": free.predict(held)},
-        data={
-            "name": rows.name,
-            "train_rows": len(rows.train),
-            "checksum": rows.checksum,
-            "label": rows.label,
-            "split": rows.words,
-        },
-        model={
-            "kind": options.model,
-            "description": f"{options.model} ranker",
-            **{key: facts[key] for key in ("algorithm", "seed", "budget", "seconds", "steps")},
-        },
+        **data_facts(rows.name, rows.label, rows.words, rows.checksum, len(rows.train)),
+        model={"kind": options.model, "description": f"{options.model} ranker", **training_facts(ranker)},
         trajectory=ranker.trajectory_,
         warnings=[*missed, *facts["warnings"]],
         notes=facts["notes"],
     )
-    if found["comparison"]:
-        own = compared_model("constrained", None, None, found["constraints"]) | {"metrics": found["metrics"]}
-        found["comparison"].insert(0, own)
-    take_certificate(found, facts)
+    take_own(found, facts)
     return found
 
 

@@ -14,10 +14,10 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
-from fairbound.audits.classes import compared_model
 from fairbound.base.errors import OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.own import own_module
+from fairbound.cli.audited import data_facts, take_own
 from fairbound.cli.options import FitOptions
 from fairbound.cli.outcome import Outcome, say, written_audit
 from fairbound.cli.rows import Parts, encoded_parts, group_warnings, in_file, read_rows, split_rows
@@ -119,18 +119,12 @@ def _judged(
         classes=rows.classes,
         confidence=options.confidence,
         sample_weight=rows.weight_of(test),
-        title=f"{rows.label}: {rows.name}",
         compare=compare,
-        data={"name": rows.name, "train_rows": len(train), "checksum": rows.checksum, "label": rows.label,
-              "positive": str(rows.classes[1]), "split": parts.split.words},
+        **data_facts(rows.name, rows.label, parts.split.words, rows.checksum, len(train), rows.classes),
         model={"kind": type(fair.estimator).__name__, "description": f"{options.estimator} under fairbound.Reduction",
                "algorithm": "reduction", "seed": options.seed, "seconds": seconds, "steps": facts["fits"]},
         warnings=[*([] if facts["feasible"] else [facts["message"]]), *group_warnings(rows.groups, train)],
         notes=[*rows.notes, NOT_SAVED],
     )  # fmt: skip
-    if compare:
-        metrics = found["metrics"]
-        found["comparison"].insert(
-            0, compared_model("constrained", metrics["accuracy"], metrics.get("auc"), found["constraints"])
-        )
+    take_own(found, facts)
     return found

@@ -11,12 +11,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
-from fairbound.audits.classes import compared_model
 from fairbound.base.errors import CertificateWarning, OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.seeds import seed_for
+from fairbound.cli.audited import data_facts, take_own, training_facts
 from fairbound.cli.options import RegressOptions
-from fairbound.cli.outcome import Outcome, say, shows_progress, take_certificate, written_audit
+from fairbound.cli.outcome import Outcome, say, shows_progress, written_audit
 from fairbound.cli.rows import (
     TEST_SHARE,
     file_checksum,
@@ -77,14 +77,12 @@ def regress(options: RegressOptions) -> Outcome:
         model={
             "kind": options.model,
             "description": f"{options.model} model of a number",
-            **{key: facts[key] for key in ("algorithm", "seed", "budget", "seconds", "steps")},
+            **training_facts(model),
         },
         warnings=[*([] if facts["feasible"] else [facts["message"]]), *facts["warnings"]],
         notes=facts["notes"],
     )
-    own = compared_model("constrained", None, None, found["constraints"]) | {"metrics": found["metrics"]}
-    found["comparison"].insert(0, own)
-    take_certificate(found, facts)
+    take_own(found, facts)
     model.save(options.out / "model")
     return written_audit(found, options.out, facts["seconds"], options.seed, model=options.out / "model")
 
@@ -172,12 +170,11 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
         bounds,
         confidence=options.confidence,
         sample_weight=weights_of(frame, options.weights, options.data),
-        **_file_facts(options.data, label, "all rows of the file, taken as held out", None),
+        **_file_facts(options.data, label, "all rows of the file, taken as held out"),
         model={"kind": "numbers", "description": said},
     )
     return written_audit(found, options.out)
 
 
-def _file_facts(path: str, label: str, split: str, train_rows: int | None) -> dict[str, Any]:
-    data = {"name": Path(path).name, "checksum": file_checksum(path), "label": label, "split": split}
-    return {"title": f"{label}: {Path(path).name}", "data": {**data, "train_rows": train_rows}}
+def _file_facts(path: str, label: str, split: str, train_rows: int | None = None) -> dict[str, Any]:
+    return data_facts(Path(path).name, label, split, file_checksum(path), train_rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -179,3 +180,21 @@ def test_partitions_of_dask_and_batches_of_a_dataset_are_parts(tmp_path):
     merged = sum(counts[1:], start=counts[0]).audit("demographic_parity <= 0.1")
     expected = fb.audit(scores, y, pd.Series(sex, name="sex"), "demographic_parity <= 0.1", threshold=0)
     assert merged["constraints"] == expected["constraints"]
+
+
+def test_the_page_on_tables_larger_than_memory_runs_and_gives_the_model_of_the_table_in_memory(tmp_path, monkeypatch):
+    text = (Path(__file__).parents[3] / "docs" / "training.md").read_text(encoding="utf-8")
+    code = text.split("## Tables larger than memory")[1].split("```python\n")[1].split("```")[0]
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"skill": rng.normal(size=600), "town": rng.choice(["a", "b"], 600)})
+    people["sex"] = rng.choice(["f", "m"], 600)
+    people["hired"] = np.where(people.skill + (people.sex == "m") > 0.5, "yes", "no")
+    people.to_parquet(tmp_path / "people.parquet")
+    monkeypatch.chdir(tmp_path)
+    names: dict = {"fb": fb}
+    exec(code, names)
+    whole = fb.FairClassifier("demographic_parity <= 0.05").fit(
+        people[["skill", "town"]], people.hired, sensitive_features=people[["sex"]]
+    )
+    assert np.allclose(names["model"].coef_, whole.coef_, atol=1e-4)
+    assert [p.name for p in tmp_path.iterdir()] == ["people.parquet"]

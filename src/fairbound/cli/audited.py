@@ -1,0 +1,42 @@
+"""What the commands tell `audit` of the rows and the model, and what they add to what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fairbound.audits.classes import compared_model
+from fairbound.base.verdicts import EXIT_CODES
+
+
+def data_facts(
+    name: str,
+    label: str,
+    split: str,
+    checksum: str | None,
+    train_rows: int | None = None,
+    classes: Sequence[Any] = (),
+) -> dict[str, Any]:
+    """Title and data of a report, as `audit` takes them. split: how the held-out rows were chosen; classes: the labels, of two the
+    positive one last."""
+    positive = str(classes[1]) if len(classes) == 2 else None
+    data = {"name": name, "train_rows": train_rows, "checksum": checksum, "label": label, "positive": positive}
+    return {"title": f"{label}: {name}", "data": {**data, "split": split}}
+
+
+def training_facts(model: Any) -> dict[str, Any]:
+    """How a fitted model was trained, as `audit` takes it beside the model's kind and description."""
+    return {key: model.fit_report_[key] for key in ("algorithm", "seed", "budget", "seconds", "steps")}
+
+
+def take_own(audit: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Put the model itself before those that it is compared with, and take the certificate of its fit_report_ `facts`, where it has
+    one: it decides the audit's verdict and exit code."""
+    if audit["comparison"]:
+        metrics = audit["metrics"]
+        own = compared_model("constrained", metrics.get("accuracy"), metrics.get("auc"), audit["constraints"])
+        audit["comparison"].insert(0, own if "accuracy" in metrics else own | {"metrics": metrics})
+    if "certificate" in facts:
+        audit["certificate"] = facts["certificate"]
+        audit["verdict"] = facts["certificate"]["verdict"]
+        audit["exit_code"] = EXIT_CODES[audit["verdict"]]
