@@ -2,7 +2,8 @@
 
 What both decide alike cancels. A rate's difference is that of two paired shares, with the score interval of Tango (1998), Statistics
 in Medicine 17, 891-908, equations 4 to 6: solved here by bisection. The value of a bound is a largest difference, for which there is
-no formula: its interval is the bias-corrected percentile interval of a bootstrap of rows, Efron, Tibshirani (1993), section 14.3.
+no formula: its interval is the bias-corrected percentile interval of a bootstrap of rows, Efron, Tibshirani (1993), section 14.3. Rows
+with weights count in a rate as sum(w)^2 / sum(w^2) rows do (Kish 1965), and keep their weight where the bootstrap draws them.
 Departs: no acceleration. All of them hold asymptotically, and each for itself alone.
 """
 
@@ -22,7 +23,8 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
 from fairbound.rows.groups import Groups, no_groups
-from fairbound.rows.labels import read_targets
+from fairbound.rows.labels import as_decisions, two_valued
+from fairbound.rows.reading import column_array, read_weights
 from fairbound.rows.scores import as_logits
 
 COMPARED = ("selection_rate", "true_positive_rate", "false_positive_rate")
@@ -38,26 +40,30 @@ def compare(
     *,
     threshold: float | None = None,
     confidence: float = 0.95,
+    sample_weight: Any = None,
     names: tuple[str, str] = ("first", "second"),
     draws: int = 500,
     seed: int = 0,
 ) -> dict[str, Any]:
     """The second model less the first, as plain data (schema "fairbound.compare/1", docs/evidence.md).
 
-    first, second: (n,) scores or decisions, read as `fairbound.audit` reads them. y: (n,) in {0, 1}. constraint: bounds whose values
-    are compared. confidence: in (0.5, 1), of each interval. draws, seed: of the bootstrap, whose time
+    first, second: (n,) scores or decisions, y: (n,) labels of two values, all read as `fairbound.audit` reads them. constraint: bounds whose values
+    are compared. confidence: in (0.5, 1), of each interval. sample_weight: (n,) >= 0. draws, seed: of the bootstrap, whose time
     grows with draws times rows where a bound on losses or areas is stated.
     Returns "differences": for each `name` the values of the `first` and the `second`, the `difference`, `lower`, `upper` and the `rows`.
     Raises: DataError for unusable input, OptionError for options out of range.
     """
     if not 0.5 < confidence < 1 or draws < 100:
         raise OptionError(f"confidence must lie in (0.5, 1) and draws be at least 100, got {confidence} and {draws}.")
-    scores = [as_logits(given, threshold)[0] for given in (first, second)]
-    target = read_targets(y, len(scores[0]))
-    if target is None or len(scores[1]) != len(scores[0]):
+    if y is None:
+        raise DataError("compare needs the labels y.")
+    target, meant = two_valued(y, len(column_array("y", y)))
+    scores = [as_logits(as_decisions(given, meant), threshold)[0] for given in (first, second)]
+    if {len(s) for s in scores} != {len(target)}:
         raise DataError(
-            f"compare needs the labels y and as many scores of both; got {len(scores[0])} and {len(scores[1])}."
+            f"compare needs as many scores of both as labels, {len(target)}; got {len(scores[0])} and {len(scores[1])}."
         )
+    w = None if sample_weight is None else read_weights(sample_weight, len(target))
     groups = no_groups(len(target)) if sensitive_features is None else Groups.of(sensitive_features)
     if len(groups) != len(target):
         raise DataError(f"{len(target)} scores but {len(groups)} rows of sensitive features.")
@@ -65,7 +71,7 @@ def compare(
     for bound in bounds:
         if "groups" in bound.needs and not groups.attributes:
             raise DataError(f"the bound {bound.text!r} compares groups; pass sensitive_features.")
-    both = [Scored(target, (s > 0).astype(np.int64), scores=s, groups=groups) for s in scores]
+    both = [Scored(target, (s > 0).astype(np.int64), scores=s, groups=groups, weight=w) for s in scores]
     changed = int((both[0].predicted != both[1].predicted).sum())
     return {
         "schema": "fairbound.compare/1",
@@ -74,6 +80,7 @@ def compare(
         "names": list(names),
         "rows": len(target),
         "changed": changed,
+        "weighted": w is not None,
         "confidence": confidence,
         "seed": seed,
         "differences": [*_of_rates(both, confidence), *_of_bounds(both, bounds, confidence, draws, seed)],
@@ -82,8 +89,9 @@ def compare(
 
 def _of_rates(both: list[Scored], confidence: float) -> list[dict[str, Any]]:
     target, groups = both[0].target, both[0].known_groups
+    weight = both[0].mass[1]
     everyone = np.ones(len(target), dtype=bool)
-    found = [_paired("accuracy", everyone, *(~rows.wrong for rows in both), confidence=confidence)]
+    found = [_paired("accuracy", everyone, weight, *(~rows.wrong for rows in both), confidence=confidence)]
     for a, name in enumerate(groups.attributes):
         for g, group in enumerate(groups.labels[a]):
             mine = groups.codes[:, a] == g
@@ -91,34 +99,38 @@ def _of_rates(both: list[Scored], confidence: float) -> list[dict[str, Any]]:
                 label = RATES[rate].condition
                 among = mine if label is None else mine & (target == label)
                 hits = (rows.predicted == 1 for rows in both)
-                found.append(_paired(f"{rate}, {name} = {group}", among, *hits, confidence=confidence))
+                found.append(_paired(f"{rate}, {name} = {group}", among, weight, *hits, confidence=confidence))
     return found
 
 
 def _paired(
-    name: str, among: np.ndarray, first: np.ndarray, second: np.ndarray, *, confidence: float
+    name: str, among: np.ndarray, weight: np.ndarray, first: np.ndarray, second: np.ndarray, *, confidence: float
 ) -> dict[str, Any]:
-    n = int(among.sum())
-    if not n:
-        return {"name": name, **dict.fromkeys(("first", "second", "difference", "lower", "upper")), "rows": 0}
-    gained, lost = int((among & second & ~first).sum()), int((among & first & ~second).sum())
-    lower, upper = paired_interval(gained, lost, n, 1 - confidence)
+    """All (n,): the rows that are meant, the weights, and the hits of both models."""
+    w, first, second = weight[among], first[among], second[among]
+    total = float(w.sum())
+    if not total:
+        return {"name": name, **dict.fromkeys(("first", "second", "difference", "lower", "upper")), "rows": len(w)}
+    rows = total**2 / float((w**2).sum())
+    gained, lost = (float(w[hit].sum()) / total for hit in (second & ~first, first & ~second))
+    lower, upper = paired_interval(gained * rows, lost * rows, rows, 1 - confidence)
     return {
         "name": name,
-        "first": float(first[among].mean()),
-        "second": float(second[among].mean()),
-        "difference": (gained - lost) / n,
+        "first": float(w[first].sum()) / total,
+        "second": float(w[second].sum()) / total,
+        "difference": gained - lost,
         "lower": lower,
         "upper": upper,
-        "rows": n,
+        "rows": len(w),
     }
 
 
-def paired_interval(gained: int, lost: int, n: int, alpha: float) -> tuple[float, float]:
-    """Score limits of the difference of two paired shares: `gained` of n rows are hits of the second alone, `lost` of the first alone."""
+def paired_interval(gained: float, lost: float, n: float, alpha: float) -> tuple[float, float]:
+    """Score limits of the difference of two paired shares: `gained` of n (effective) rows are hits of the second alone, `lost` of the
+    first alone."""
     z = stats.norm.ppf(1 - alpha / 2)
 
-    def upper(b: int, c: int) -> float:
+    def upper(b: float, c: float) -> float:
         low, high = (b - c) / n, 1.0
         for _ in range(BISECTIONS):
             middle = (low + high) / 2
@@ -128,7 +140,7 @@ def paired_interval(gained: int, lost: int, n: int, alpha: float) -> tuple[float
     return -upper(lost, gained), upper(gained, lost)
 
 
-def _score(b: int, c: int, n: int, delta: float) -> float:
+def _score(b: float, c: float, n: float, delta: float) -> float:
     """Tango's statistic that the share of b less that of c is delta."""
     B = -b - c + (2 * n - b + c) * delta
     q = (np.sqrt(max(B * B + 8 * n * c * delta * (1 - delta), 0.0)) - B) / (4 * n)
@@ -149,7 +161,7 @@ def _of_bounds(
         difference = values[1] - values[0]
         found = {"name": bound.text, "first": values[0], "second": values[1], "difference": difference}
         found |= {"lower": None, "upper": None, "rows": len(place)}
-        if bound.of_counts:
+        if _counted(bound, both):
             drawn = [_difference(bound, cells, each) for each in resampled]
         else:
             rng = np.random.default_rng(seed)
@@ -174,15 +186,20 @@ def _cells(both: list[Scored]) -> tuple[list[Scored], np.ndarray, np.ndarray]:
 
 
 def _difference(bound: Bound, both: list[Scored], each: np.ndarray) -> float:
-    """The second's value less the first's where entry i stands for each[i] (n,) rows: as counts where the bound is one of counts,
-    else as weights."""
+    """The second's value less the first's where entry i stands for each[i] (n,) rows: as counts, else in their weights."""
     some = np.flatnonzero(each)
-    standing: dict[str, Any] = {"each": each[some]} if bound.of_counts else {"weight": each[some].astype(np.float64)}
+    counted = _counted(bound, both)
+    standing: dict[str, Any] = {"each": each[some]} if counted else {"weight": (each * both[0].mass[1])[some]}
     try:
         first, second = (bound.measure(replace(rows.take(some), **standing)) for rows in both)
     except EmptyGroupError:
         return float("nan")
     return float(second - first)
+
+
+def _counted(bound: Bound, both: list[Scored]) -> bool:
+    """Whether counts of equal rows are all that the bound's value needs."""
+    return bound.of_counts and both[0].weight is None
 
 
 def _bias_corrected(drawn: np.ndarray, value: float, confidence: float) -> dict[str, float]:

@@ -9,6 +9,12 @@ EXIT_CODES = {"met": 0, "violated": 1, "insufficient": 3}
 WORST_FIRST = ("violated", "insufficient", "met")
 
 
+def about(rows: int) -> str:
+    """An estimated number of rows to three significant digits, rounded up: ``3458373`` as ``3,460,000``."""
+    step = 10 ** max(len(str(rows)) - 3, 0)
+    return f"{-(-rows // step) * step:,}"
+
+
 def worst_verdict(verdicts: Iterable[str]) -> str | None:
     """The verdict on all stated bounds together; None where none was stated."""
     return min(verdicts, key=WORST_FIRST.index, default=None)

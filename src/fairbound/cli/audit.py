@@ -19,6 +19,7 @@ from fairbound.cli.fit import TRAINED_ON
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.regress import audit_numbers
 from fairbound.cli.rows import (
+    decided_or_scored,
     file_checksum,
     file_columns,
     groups_in,
@@ -26,7 +27,6 @@ from fairbound.cli.rows import (
     in_label,
     listed,
     narrow_columns,
-    numbers_of,
     one_column,
     pandas_part,
     weights_of,
@@ -37,7 +37,7 @@ from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder
 from fairbound.estimators.saved import kind_of
 from fairbound.rows.groups import Groups, texts_of
-from fairbound.rows.labels import as_decisions, binary_labels
+from fairbound.rows.labels import binary_labels
 from fairbound.rows.scores import as_logits
 from fairbound.tables import Chunks, Encoded, read_table
 from fairbound.tables.files import is_parquet
@@ -89,7 +89,7 @@ def run_audit(options: AuditOptions) -> Outcome:
             measured, notes = {"scores": frame[column], "y": frame[label]}, [f"The predictions are labels of {label}."]
         else:
             two = _two(frame, label, options.positive, options)
-            scores = _scores(frame, column, two["classes"])
+            scores = decided_or_scored(frame, column, two["classes"])
             notes = [as_logits(scores, options.threshold)[1]]
             measured = {"scores": scores, "threshold": options.threshold, **two}
     classes = measured.get("classes", ())
@@ -157,7 +157,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
             new.update(more)
         with in_file(options.data, numbers):
             if classifier is None:
-                scores = _scores(frame, str(score), classes)
+                scores = decided_or_scored(frame, str(score), classes)
             else:
                 scores = classifier.decision_function(frame, groups)
         counts = AuditCounts.of(
@@ -216,12 +216,6 @@ def _of_model(
         )
     two = _two(frame, label, positive, options)
     return {"scores": classifier.decision_function(encoded, groups), "threshold": 0.0, **two}
-
-
-def _scores(frame: Any, column: str, classes: tuple[Any, Any]) -> np.ndarray:
-    """(n,) the scores of a column: numbers, or predicted labels as 0 and 1. classes: the labels that 0 and 1 mean."""
-    given = as_decisions(frame[column], classes)
-    return given if isinstance(given, np.ndarray) else numbers_of(frame[column], column)
 
 
 def _two(frame: Any, label: str, positive: str | None, options: AuditOptions) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from fairbound.base.errors import OptionError
 from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.cli.audit import saved_bounds
 from fairbound.cli.outcome import Outcome, json_file
-from fairbound.cli.rows import groups_in, in_file, listed, numbers_of, one_column
+from fairbound.cli.rows import decided_or_scored, groups_in, in_file, listed, one_column, weights_of
 from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import CompareOptions
 from fairbound.estimators.classifier import FairClassifier
@@ -39,6 +39,7 @@ def run_compare(options: CompareOptions) -> Outcome:
     ]
     first, second = found["names"]
     title = f"{second} less {first} on {found['rows']:,} rows; {found['changed']:,} decisions differ"
+    title += "; every row counts with its weight" if found["weighted"] else ""
     text = grid(title, ("measured", first, second, "difference", "at least", "at most"), lines)
     if options.out is not None:
         files = {"compare.json": json_file(found)}
@@ -60,9 +61,11 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     known = [str(m.classes_[1]) for m in models if m is not None]
     if len(set(known)) > 1:
         raise OptionError(f"the two models have different positive labels: {' and '.join(map(repr, known))}.")
-    target, _ = binary_labels(frame[label], options.positive or next(iter(known), None))
-    first = _scores(options.first, models[0], frame, columns, groups, options.data)
-    second = _scores(options.second, models[1], frame, columns, groups, options.data)
+    target, classes = binary_labels(frame[label], options.positive or next(iter(known), None))
+    first, second = (
+        _scores(named, model, frame, classes, groups, options.data)
+        for named, model in zip((options.first, options.second), models, strict=True)
+    )
     stated = options.constraint or next((saved_bounds(m) for m in reversed(models) if m is not None), [])
     names = (Path(options.first).as_posix(), Path(options.second).as_posix())
     return compare(
@@ -73,6 +76,7 @@ def compared(options: CompareOptions) -> dict[str, Any]:
         stated_bounds(stated, options.cross),
         threshold=0.0,
         confidence=options.confidence,
+        sample_weight=weights_of(frame, options.weights, options.data),
         names=names,
     )
 
@@ -82,13 +86,13 @@ def _model(named: str) -> FairClassifier | None:
 
 
 def _scores(
-    named: str, model: FairClassifier | None, frame: Any, columns: list[str], groups: Groups | None, data: str
+    named: str, model: FairClassifier | None, frame: Any, classes: tuple[Any, Any], groups: Groups | None, data: str
 ) -> np.ndarray:
-    """Logits (n,) of a saved model or of a column. data: the file."""
+    """Logits (n,) of a saved model or of a column of scores or labels. classes: the labels of the file; data: the file."""
     if model is not None:
         if len(model.classes_) > 2:
             raise OptionError(f"the model {named!r} has {len(model.classes_)} classes; compare takes models of two.")
         with in_file(data):
             return model.decision_function(frame, groups)
-    column = one_column(named, columns, "A or B (no folder of this name)")
-    return as_logits(numbers_of(frame[column], column))[0]
+    column = one_column(named, list(frame.columns), "A or B (no folder of this name)")
+    return as_logits(decided_or_scored(frame, column, classes))[0]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbound.base.errors import OptionError
+from fairbound.base.verdicts import about
 from fairbound.cli.audit import run_audit
 from fairbound.cli.compare import compared
 from fairbound.cli.outcome import Outcome
@@ -107,7 +108,7 @@ def _verdicts(summary: dict[str, Any], accept: list[str]) -> tuple[list[str], li
     for c in summary["constraints"]:
         if c["verdict"] not in accept and c["verdict"] != "met":
             ends = ", ".join(f"{k} {c[k]:.4g}" for k in ("value", "lower", "upper") if c[k] is not None)
-            needed = "" if c.get("rows_needed") is None else f"; about {c['rows_needed']:,} rows would decide"
+            needed = "" if c.get("rows_needed") is None else f"; about {about(c['rows_needed'])} rows would decide"
             by[c["verdict"]].append(f"{c['text']}: {c['verdict']} ({ends}){needed}")
     return by["violated"], by["insufficient"]
 

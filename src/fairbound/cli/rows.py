@@ -22,7 +22,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.cli.options import RowOptions
 from fairbound.data.registry import is_own
 from fairbound.rows.groups import Groups, no_groups
-from fairbound.rows.labels import class_labels, positive_last
+from fairbound.rows.labels import as_decisions, class_labels, positive_last
 from fairbound.rows.reading import take_rows
 from fairbound.rows.split import stratified_split
 from fairbound.tables import Chunks, Encoded, TableEncoder, read_table
@@ -381,3 +381,9 @@ def numbers_of(values: Any, column: str) -> np.ndarray:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"the column {column!r} holds values that are no numbers ({error}).") from None
+
+
+def decided_or_scored(frame: Any, column: str, classes: tuple[Any, Any]) -> np.ndarray:
+    """(n,) the scores of a column: numbers, or predicted labels as 0 and 1. classes: the labels that 0 and 1 mean."""
+    given = as_decisions(frame[column], classes)
+    return given if isinstance(given, np.ndarray) else numbers_of(frame[column], column)

@@ -132,13 +132,14 @@ class CompareOptions:
     """The second of two models less the first on the same rows: accuracy, rates and bounds, with paired intervals."""
 
     run: ClassVar[str] = "compare:run_compare"
-    first: Annotated[str, argument("Folder of a saved model, or a column of scores.")]
+    first: Annotated[str, argument("Folder of a saved model, or a column of scores or decisions.")]
     second: Annotated[str, argument("The other one.")]
     data: HeldOut
     label: TrueLabel
     group: Group = None
     positive: Positive = None
     constraint: Constraints = field(default_factory=list)
+    weights: Weights = None
     cross: Cross = False
     confidence: Confidence = 0.95
     out: OutIfAny = None

@@ -31,6 +31,7 @@ import numpy as np
 
 from fairbound.base.errors import CertificateError, CertificateWarning, EmptyGroupError, OptionError
 from fairbound.base.seeds import seed_for
+from fairbound.base.verdicts import about
 from fairbound.estimators.conventions import seed_of
 from fairbound.estimators.frontier import frontier
 from fairbound.estimators.judged_rows import JudgedRows
@@ -295,7 +296,7 @@ def _said(
         return (
             f"{text} is violated on {rows} by the most cautious model found. Loosen the bound, or take another model."
         )
-    more = "" if rows_needed is None else f" About {rows_needed:,} rows in all would decide."
+    more = "" if rows_needed is None else f" About {about(rows_needed)} rows in all would decide."
     return f"{text} cannot be certified: {rows} leave the confidence bound at {limits}.{more}"
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
+from fairbound.base.verdicts import about
 from fairbound.estimators.certifying import Judged, excess, judged
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.frontier import frontier
@@ -147,7 +148,7 @@ def _said(out: dict[str, Any]) -> str:
         f"The smallest value reached is {small['value']:.4f} ({small['lower']:.4f} to {small['upper']:.4f}) on {rows}."
     ]
     if cheap is None:
-        needed = "" if out["rows_needed"] is None else f" About {out['rows_needed']:,} held-out rows would."
+        needed = "" if out["rows_needed"] is None else f" About {about(out['rows_needed'])} held-out rows would."
         said.append(f"No model's interval lies within {out['bound']}: these rows would not confirm it.{needed}")
     else:
         under = "without a bound" if cheap["trained_under"] is None else f"under {cheap['trained_under']:g}"

@@ -44,6 +44,7 @@ def said(found: dict[str, Any]) -> str:
     """The comparison in a sentence or two."""
     clear = [f"{d['name']} ({tells(d)})" for d in found["differences"] if tells(d) in ("higher", "lower")]
     part = f"{found['changed']:,} of {found['rows']:,} decisions differ."
+    part += " Every row counts with its weight." if found.get("weighted") else ""
     level = words.percent(found["confidence"])
     if not clear:
         return f"{part} No difference is clear at {level} confidence."

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from fairbound.base.verdicts import about
+
 UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 VERDICTS = {
     "met": "Bound met",
@@ -131,11 +133,11 @@ def explain(constraint: dict[str, Any], rows: int) -> str:
         needed = constraint["rows_needed"]
         if needed is not None and needed > FAR * max(rows, 1):
             text += (
-                f" The measured value lies so near the bound that about {needed:,} held-out rows would be needed to decide; "
+                f" The measured value lies so near the bound that about {about(needed)} held-out rows would be needed to decide; "
                 f"this audit had {rows:,}. Train under a tighter bound, or audit against a looser one."
             )
         elif needed is not None:
-            text += f" About {needed:,} held-out rows of this kind would decide it; this audit had {rows:,}."
+            text += f" About {about(needed)} held-out rows of this kind would decide it; this audit had {rows:,}."
         elif not constraint["why"]:
             text += " No number of rows was found that would decide it."
     if why:

@@ -122,6 +122,44 @@ def test_areas_have_intervals_that_pairing_narrows():
     assert 0 < d["upper"] - d["lower"] < audit["upper"] - audit["lower"]
 
 
+def test_weights_count_as_repeated_rows_do_but_for_the_rows_they_are_worth():
+    first, second, y, groups = made(400)
+    times = np.random.default_rng(1).integers(0, 4, 400)
+    bounds = ["demographic_parity <= 0.05", "loss_gap <= 0.1"]
+    repeated = [np.repeat(v, times, axis=0) for v in (first, second, y)]
+    codes = {name: np.repeat(np.asarray(v), times) for name, v in groups.items()}
+    plain = fb.compare(*repeated, codes, bounds, threshold=0.0, draws=100)["differences"]
+    weighted = fb.compare(first, second, y, groups, bounds, threshold=0.0, draws=100, sample_weight=times)[
+        "differences"
+    ]
+    for mine, theirs in zip(weighted, plain, strict=True):
+        assert [mine[k] for k in ("first", "second", "difference")] == pytest.approx(
+            [theirs[k] for k in ("first", "second", "difference")], abs=1e-12
+        )
+        assert mine["lower"] <= mine["difference"] <= mine["upper"]
+        assert mine["upper"] - mine["lower"] > theirs["upper"] - theirs["lower"]
+    rows = times.sum() ** 2 / (times**2).sum()
+    right = [(s > 0) == (y == 1) for s in (first, second)]
+    gained, lost = (np.average(hit, weights=times) * rows for hit in (right[1] & ~right[0], right[0] & ~right[1]))
+    assert [weighted[0]["lower"], weighted[0]["upper"]] == pytest.approx(paired_interval(gained, lost, rows, 0.05))
+    alike = fb.compare(first, second, y, groups, bounds, threshold=0.0, draws=100, sample_weight=np.full(400, 7.0))
+    once = fb.compare(first, second, y, groups, bounds, threshold=0.0, draws=100)
+    rates = range(len(once["differences"]) - len(bounds))
+    assert alike["weighted"] and not once["weighted"]
+    for i in rates:
+        assert alike["differences"][i]["upper"] == pytest.approx(once["differences"][i]["upper"], abs=1e-9)
+
+
+def test_labels_in_words_are_decisions():
+    first, second, y, groups = made(300)
+    words = np.array(["no", "yes"])
+    found = fb.compare(
+        words[(first > 0) * 1], words[(second > 0) * 1], words[y], groups, "demographic_parity <= 0.05", draws=100
+    )
+    same = fb.compare((first > 0) * 1, (second > 0) * 1, y, groups, "demographic_parity <= 0.05", draws=100)
+    assert found["differences"] == same["differences"]
+
+
 def test_the_same_model_twice_differs_in_nothing():
     first, _, y, groups = made(300)
     found = fb.compare(first, first, y, groups, "equalized_odds <= 0.1", draws=100)
@@ -135,7 +173,9 @@ def test_the_same_model_twice_differs_in_nothing():
         ({"second": np.ones(3)}, DataError, "as many scores"),
         ({"confidence": 0.3}, OptionError, "confidence"),
         ({"sensitive_features": None}, DataError, "pass sensitive_features"),
-        ({"y": np.full(300, 2)}, DataError, "0 and 1"),
+        ({"y": np.full(300, 2)}, DataError, "one class"),
+        ({"y": None}, DataError, "needs the labels"),
+        ({"sample_weight": np.full(300, -1.0)}, DataError, "weight"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(change, error, message):

@@ -130,3 +130,14 @@ def test_the_weights_of_the_census(run, data_dir, tmp_path):
     found, plain = run(*usual, "--weights", "survey"), run(*usual)
     assert found["metrics"]["accuracy"] != plain["metrics"]["accuracy"]
     assert found["constraints"][0]["groups"] == plain["constraints"][0]["groups"]
+
+
+def test_two_columns_of_decisions_in_words_are_compared_by_weight(run, half_wrong, tmp_path):
+    path, frame = half_wrong
+    words = np.array(["no", "yes"])
+    frame = frame.assign(y=words[frame["y"]], one=words[(frame["x"] > 0) * 1], two=words[(frame["x"] > 0.5) * 1])
+    frame.to_csv(path, index=False)
+    given = ["compare", "one", "two", "--data", path, *COMMON]
+    plain, weighed = run(*given)["differences"][0], run(*given, "--weights", "w")["differences"][0]
+    assert plain["first"] == pytest.approx(0.5, abs=0.05) and weighed["first"] == 1.0
+    assert weighed["second"] == pytest.approx((frame["two"] == frame["y"])[::2].mean())
