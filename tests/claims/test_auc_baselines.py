@@ -123,6 +123,32 @@ def test_scale_and_shift_meets_the_bound_and_is_the_best_of_the_grid():
             if fb.measure("auc_parity[group]", tried, y, group, threshold=0) <= 0.05:
                 best = max(best, auc(tried, y == 1, y == 0))
     assert auc(moved, y == 1, y == 0) == pytest.approx(best, abs=1e-12)
+    assert made.auc_ == pytest.approx(best, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["group", "inter", "bpsn"])
+@pytest.mark.parametrize("scale", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize("which", ["a", "b"])
+def test_areas_of_moved_scores_are_those_of_the_scores_moved(kind, scale, which):
+    """Counted in scores sorted once against scores that are moved and sorted, with ties."""
+    X, y, group = rows(200, seed=3)
+    scores = (X[:, 0] + X[:, 1]).round(1)
+    made = fb.ScaleAndShift(f"auc_parity[{kind}] <= 0.001", group=which, scales=(scale,), shifts=(0.2,))
+    moved = made.fit(scores, y, group).transform(scores, group)
+    assert made.value_ == pytest.approx(fb.measure(f"auc_parity[{kind}]", moved, y, group, threshold=0), abs=1e-12)
+    assert made.auc_ == pytest.approx(auc(moved, y == 1, y == 0), abs=1e-12)
+
+
+@pytest.mark.parametrize("sampling", ["full", "balanced"])
+def test_the_slope_of_the_objective_alone_is_its_row_of_the_jacobian(sampling):
+    """Statistics that only bounds look at are left out of it."""
+    made = problem(rows(), bound=["auc_parity[inter] <= 0.05", "demographic_parity <= 0.1"])
+    x = torch.tensor([0.4, 0.6, -0.1, 0.2], dtype=torch.float64)
+    batch = made.sample((0,), "any", 0, 60, sampling)
+    assert torch.allclose(made.gradient(x, batch, (1.0, None))[1], made.jacobian(x, batch)[1][0], atol=1e-14)
+    bounds = made.plan.statistics[0]
+    object.__setattr__(bounds, "value", None)  # not asked
+    made.gradient(x, batch, (1.0, None))
 
 
 def test_what_is_refused():

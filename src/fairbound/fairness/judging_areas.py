@@ -14,7 +14,7 @@ from fairbound.fairness.builder import CONDITION
 from fairbound.fairness.comparing import Compared
 from fairbound.fairness.judging import WEIGHTED, absent_groups, finding, nothing_found, stated_facts
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.ranking.wins import cell_wins
+from fairbound.ranking.wins import Wins, cell_wins
 from fairbound.rows.groups import cross
 
 METHOD = "DeLong variances with Clopper-Pearson limits of the single areas, joined by MOVER; Bonferroni over contrasts (lower bound) and stated bounds"
@@ -33,10 +33,15 @@ def measured_areas(bound: Any, rows: Scored) -> float:
     values = []
     for found, _ in bound.differences(rows.occurring):
         cells = cells_of_rows(rows, found.compared)
-        areas = cell_wins(rows.scores, cells, found.sets.shape[1], rows.weight).between(found.sets)
-        first, second, third, fourth = found.sides.T
-        values.append(float((areas[first, second] - areas[third, fourth]).max()))
+        values.append(largest_difference(cell_wins(rows.scores, cells, found.sets.shape[1], rows.weight), found))
     return max(values)
+
+
+def largest_difference(wins: Wins, found: Comparisons) -> float:
+    """Of the areas compared, from the wins between their cells."""
+    areas = wins.between(found.sets)
+    first, second, third, fourth = found.sides.T
+    return float((areas[first, second] - areas[third, fourth]).max())
 
 
 def judge_areas(bound: Any, rows: Scored, alpha: float) -> Finding:

@@ -18,7 +18,7 @@ Source: Yao, Lin, Yang (2023), (3) to (6); Vogel, Bellet, Clemencon (2021) for s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -223,6 +223,7 @@ class PairLosses:
     pairs: np.ndarray
     loss: Loss
     constant: float = 0.0
+    _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def size(self) -> int:
@@ -255,8 +256,15 @@ class PairLosses:
         return W.expand(*scores.shape[:-1], *W.shape[-2:]), there.expand(*scores.shape[:-1], there.shape[-1])
 
     def _of_pairs(self, table: Tensor) -> Tensor:
-        first, second = torch.as_tensor(self.pairs, device=table.device).unbind(-1)
-        return table[..., first, second].sum(-1) + self.constant
+        index = self._places(table.device)
+        return table.flatten(-2).index_select(-1, index).unflatten(-1, self.pairs.shape[:-1]).sum(-1) + self.constant
+
+    def _places(self, device: torch.device) -> Tensor:
+        """(m t,) where the pairs are found in a table (S S,)."""
+        if self._kept.get("device") != device:
+            at = (self.pairs[..., 0] * len(self.sets) + self.pairs[..., 1]).ravel()
+            self._kept.update(device=device, places=torch.as_tensor(at, device=device))
+        return self._kept["places"]
 
     def _exact(self, scores: Tensor, cells: Tensor, weight: Tensor) -> Tensor:
         """(..., S, S) Pr(h < h') + 1/2 Pr(h = h'), 1/2 where a set is empty; float64 on the CPU."""
@@ -272,8 +280,7 @@ class PairLosses:
         if memo is None:
             raise RuntimeError("the exact areas have no slopes; ask for those of the surrogate.")
         scores, W, both = memo
-        S = W.shape[-2]
-        flat = torch.as_tensor((self.pairs[..., 0] * S + self.pairs[..., 1]).ravel(), device=dq.device)
+        S, flat = W.shape[-2], self._places(dq.device)
         spread = dq.unsqueeze(-1).expand(*dq.shape, self.pairs.shape[1]).flatten(-2)
         C = dq.new_zeros(*dq.shape[:-1], S * S).index_add(-1, flat, spread).unflatten(-1, (S, S))
         return self.loss.slope(scores, W, torch.where(both, C, 0.0)), None

@@ -4,8 +4,10 @@ variables, combinations, or another objective than the mean loss."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,8 +16,12 @@ from fairbound.fairness.contrasts import Contrasts, Memo
 from fairbound.fairness.plan import Plan
 
 
+UNREAD = object()
+
+
 class State(NamedTuple):
-    """What `value` hands to `vjp`: q (..., Q) all quantities, and the memos of contrasts, statistics and combinations."""
+    """What `value` hands to `vjp`: q (..., Q) all quantities, and the memos of contrasts, statistics (UNREAD for those left out)
+    and combinations."""
 
     q: Tensor
     contrasts: Memo | None
@@ -34,17 +40,33 @@ class Slopes(NamedTuple):
 
 
 def value(
-    plan: Plan, contrasts: Contrasts, batch: Batch, means: Tensor, loss: Tensor, scores: Tensor, z: Tensor, true: bool
+    plan: Plan, contrasts: Contrasts, batch: Batch, means: Tensor, loss: Tensor, scores: Tensor, z: Tensor, true: bool,
+    bounds: bool = True,
 ) -> tuple[Tensor, Tensor, State]:
-    """f (...,), g (..., m) and the memo, from cell means (..., K), mean loss (...,), scores and auxiliaries z (..., aux)."""
-    computed = [statistic.value(scores, z, batch, true) for statistic in plan.statistics]
+    """f (...,), g (..., m) and the memo, from cell means (..., K), mean loss (...,), scores and auxiliaries z (..., aux).
+
+    bounds: whether g is asked for; else statistics that the objective does not read are left out, and g means nothing.
+    """
+    unread = loss.new_zeros(loss.shape)
+    computed = [
+        s.value(scores, z, batch, true) if bounds or read else (unread.unsqueeze(-1).expand(*loss.shape, s.size), UNREAD)
+        for s, read in zip(plan.statistics, _read(plan), strict=True)
+    ]
     q = torch.cat([means, loss.unsqueeze(-1), *(v for v, _ in computed), z], dim=-1)
     g, memo = contrasts.values(q)
     q = contrasts.extended(q)[0]
-    combined = [combination.value(q) for combination in plan.combinations]
+    combined = [combination.value(q) for combination in plan.combinations] if bounds else []
     g = torch.cat([g, *(v for v, _ in combined)], dim=-1)
     state = State(q, memo, [m for _, m in computed], [m for _, m in combined])
     return _objective(plan, q, loss), g, state
+
+
+def _read(plan: Plan) -> list[bool]:
+    """Which statistics the objective may read."""
+    index = () if plan.objective is None else plan.objective.index
+    ends = plan.n_cells + 1 + np.cumsum([0, *(s.size for s in plan.statistics)])
+    ratios = any(i >= plan.quantities - len(plan.ratios) for i in index)
+    return [ratios or any(a <= i < b for i in index) for a, b in pairwise(ends.tolist())]
 
 
 def _objective(plan: Plan, q: Tensor, loss: Tensor) -> Tensor:
@@ -78,6 +100,8 @@ def vjp(plan: Plan, contrasts: Contrasts, batch: Batch, w0: float | Tensor, w: T
     of_cells, of_loss, *rest = dq.split([plan.n_cells, 1, *sizes, dq.shape[-1] - plan.n_cells - 1 - sum(sizes)], dim=-1)
     of_auxiliaries, of_scores = rest.pop(), None
     for statistic, part, memo in zip(plan.statistics, rest, state.statistics, strict=True):
+        if memo is UNREAD:
+            continue
         ds, dz = statistic.vjp(part, memo)
         of_scores = ds if of_scores is None else of_scores + ds
         of_auxiliaries = of_auxiliaries if dz is None else of_auxiliaries + dz

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,17 @@ def set_shares(batch: Any, offset: int, sets: np.ndarray) -> tuple[Tensor, Tenso
     key = ("set_shares", offset, sets.shape, sets.tobytes())
     if key not in kept:
         cells = cells_within(batch, offset, sets.shape[1])
-        inside = torch.as_tensor(np.pad(sets, ((0, 0), (0, 1))), device=cells.device)
-        share = inside[:, cells].movedim(0, -2) * batch.objective.unsqueeze(-2)
+        inside = _columns(sets.tobytes(), sets.shape, cells.device)
+        share = inside[cells].transpose(-1, -2) * batch.objective.unsqueeze(-2)
         total = share.sum(-1, keepdim=True)
         tiny = 1e-300 if share.dtype == torch.float64 else 1e-30
         W = torch.where(total > 0, share / total.clamp_min(tiny), 0.0)
         kept[key] = (W, (total > 0).squeeze(-1))
     return kept[key]
+
+
+@lru_cache(maxsize=64)
+def _columns(sets: bytes, shape: tuple[int, int], device: torch.device) -> Tensor:
+    """(k + 1, S) bool, which sets have each cell; a last row for no cell."""
+    inside = np.frombuffer(sets, dtype=bool).reshape(shape)
+    return torch.as_tensor(np.pad(inside, ((0, 0), (0, 1))).T.copy(), device=device)

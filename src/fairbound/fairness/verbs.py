@@ -90,7 +90,7 @@ class Verbs(Batches):
         else:
             w0, w = weights
             if self._always and (w is not None or self.plan.beyond_means):
-                memo = self._evaluate(scores, z, batch)[1]
+                memo = self._evaluate(scores, z, batch, bounds=w is not None)[1]
         gradient = self._gradient(tape, scores, batch, w0, w, memo)
         check_finite(gradient, lambda: self._explain(scores, batch))
         return evaluation, gradient
@@ -234,8 +234,10 @@ class Verbs(Batches):
                 out[i] = negative
         return out
 
-    def _evaluate(self, scores: Tensor, z: Tensor, batch: Batch, true: bool = False) -> tuple[Evaluation, Any]:
-        """f and g of the rows' scores, and what `_gradient` needs of the values."""
+    def _evaluate(
+        self, scores: Tensor, z: Tensor, batch: Batch, true: bool = False, bounds: bool = True
+    ) -> tuple[Evaluation, Any]:
+        """f and g of the rows' scores, and what `_gradient` needs of the values; bounds: see `quantities.value`."""
         y = self._per_run(scores, batch.targets)
         functions = self._true if true else self._functions
         memo: Any
@@ -250,7 +252,7 @@ class Verbs(Batches):
             means = f.new_zeros(*f.shape, 0)
             if batch.reduction is not None:
                 means = batch.reduction.means(self._phi(functions, scores, batch, of))  # type: ignore[union-attr]
-            f, g, memo = quantities.value(self.plan, self.contrasts, batch, means, f, scores, z, true)
+            f, g, memo = quantities.value(self.plan, self.contrasts, batch, means, f, scores, z, true, bounds)
         elif batch.reduction is None:
             return Evaluation(f, f.new_zeros(*f.shape, 0)), None
         else:

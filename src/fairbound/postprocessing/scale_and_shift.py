@@ -8,6 +8,7 @@ Departs: scores are first scaled to unit standard deviation, so that the grids m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.judging_areas import cells_of_rows, largest_difference
 from fairbound.fairness.notions import constraint as bound_of
 from fairbound.fairness.notions.auc import AUCParity
 from fairbound.fairness.scored import Scored
-from fairbound.ranking.wins import auc
+from fairbound.ranking.wins import Wins, cell_wins
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import read_targets
 
@@ -77,25 +79,26 @@ class ScaleAndShift(BaseEstimator):
         if self.group_ not in labels:
             raise DataError(f"no row is in group {self.group_!r}; there are {', '.join(labels)}.")
         mine = (groups.codes[:, 0] == labels.index(self.group_))[part]
-        s, target, member = s[part], target[part], groups.take(part)
+        rows = Scored(target[part], target[part], scores=s[part], groups=groups.take(part))
+        target = rows.target
         if target.min() == target.max():
             raise DataError(f"all rows tried have label {target[0]}; rows of both labels are needed.")
         pairs = [(float(scale), float(shift)) for scale in self.scales for shift in self.shifts]
         if not pairs or not all(0 <= scale < np.inf and abs(shift) < np.inf for scale, shift in pairs):
             raise OptionError("scales (at least 0) and shifts must be finite numbers, one or more of each.")
-
-        def moved(pair: tuple[float, float]) -> np.ndarray:
-            return np.where(mine, pair[0] * s + pair[1] * self.spread_, s)
-
-        areas = np.array([auc(moved(pair), target == 1, target == 0) for pair in pairs])
-        nearest = (np.inf, 0)
-        for i in np.argsort(-areas, kind="stable").tolist():
-            m = moved(pairs[i])
-            nearest = min(nearest, (stated.measure(Scored(target, (m > 0).astype(int), scores=m, groups=member)), i))
-            if nearest[0] <= stated.bound:
-                break  # the first, in falling order of areas, that meets the bound
-        self.value_, i = nearest
-        self.met_, self.auc_, (self.scale_, self.shift_) = self.value_ <= stated.bound, float(areas[i]), pairs[i]
+        compared = [found for found, _ in stated.differences(rows.occurring)]
+        wins = _moved_wins(s[part], cells_of_rows(rows, compared[0].compared), mine)
+        positive = np.arange(4) >= 2  # of the cells, label * 2 + group
+        tried = []
+        for scale, shift in pairs:
+            found = wins(scale, shift * self.spread_)
+            value = max(largest_difference(found, c) for c in compared)
+            tried.append((value, float(found.areas(positive, ~positive))))
+        values, areas = np.array(tried).T
+        met = values <= stated.bound
+        i = int(np.argmax(np.where(met, areas, -np.inf)) if met.any() else values.argmin())
+        self.value_, self.auc_, (self.scale_, self.shift_) = float(values[i]), float(areas[i]), pairs[i]
+        self.met_ = bool(met[i])
         return self
 
     def transform(self, scores: Any, sensitive_features: Any) -> np.ndarray:
@@ -118,3 +121,27 @@ class ScaleAndShift(BaseEstimator):
         if len(groups.attributes) != 1 or len(groups.labels[0]) != 2 or (groups.codes < 0).any():
             raise DataError("ScaleAndShift takes one attribute of two groups, known for every row.")
         return groups, s, np.asarray(target, dtype=np.int64)
+
+
+def _moved_wins(s: np.ndarray, cells: np.ndarray, mine: np.ndarray) -> Callable[[float, float], Wins]:
+    """w1, w2 -> the wins between the 4 cells of the rows where the scores s (n,) of the rows `mine` are w1 s + w2, w1 >= 0.
+
+    Within a group the order stays (all are ties at w1 = 0), so only rows of different groups are compared, in scores sorted once.
+    """
+    own, others = np.unique(cells[mine]).tolist(), np.unique(cells[~mine]).tolist()
+    ordered = {c: np.sort(s[cells == c]) for c in (*own, *others)}
+    first = cell_wins(s, cells, 4)
+
+    def wins(scale: float, shift: float) -> Wins:
+        above = first.above.copy()
+        if scale == 0:
+            above[np.ix_(own, own)] = np.outer(first.totals[own], first.totals[own]) / 2
+        for a in own:
+            moved = scale * ordered[a] + shift
+            for b in others:
+                sides = [np.searchsorted(ordered[b], moved, side).sum() for side in ("left", "right")]
+                above[a, b] = sum(sides) / 2
+                above[b, a] = first.totals[a] * first.totals[b] - above[a, b]
+        return Wins(above, first.totals)
+
+    return wins

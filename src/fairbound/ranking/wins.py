@@ -22,6 +22,7 @@ from fairbound.ranking.packed import CHUNK, cell_bits, sorted_keys, tied_pairs, 
 
 TABLE_NUMBERS = 1 << 17  # numbers of a table of scores by cells that is held at a time
 MOST_PACKED = 64  # most cells that are sorted with the scores
+MOST_COMPARED = 256  # most rows that are compared pair by pair
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ def cell_wins(scores: Any, cells: Any, k: int, weight: Any = None) -> Wins:
     if len(c) and int(c.min()) < 0:
         known = c >= 0
         s, c, w = s[known], c[known], None if w is None else w[known]
+    if len(s) <= MOST_COMPARED:
+        return _compared_wins(s, c, k, w)
     made = _packed_wins(s, c, k) if w is None and k <= MOST_PACKED else None
     if made is not None:
         return made
@@ -83,6 +86,16 @@ def cell_wins(scores: Any, cells: Any, k: int, weight: Any = None) -> Wins:
         above += won + table.T @ table / 2 + np.outer(total, before)
         before += total
     return Wins(above, before)
+
+
+def _compared_wins(s: np.ndarray, c: np.ndarray, k: int, w: np.ndarray | None) -> Wins:
+    """The same of few rows, each against each."""
+    member = (c[:, None] == np.arange(k)).astype(np.float64)
+    if w is not None:
+        member *= w[:, None]
+    above = s[:, None] > s
+    won = above + 0.5 * ~(above | above.T)
+    return Wins(member.T @ won @ member, member.sum(0))
 
 
 @cache
