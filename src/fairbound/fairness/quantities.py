@@ -15,7 +15,6 @@ from fairbound.fairness.batches import Batch
 from fairbound.fairness.contrasts import Contrasts, Memo
 from fairbound.fairness.plan import Plan
 
-
 UNREAD = object()
 
 
@@ -40,7 +39,14 @@ class Slopes(NamedTuple):
 
 
 def value(
-    plan: Plan, contrasts: Contrasts, batch: Batch, means: Tensor, loss: Tensor, scores: Tensor, z: Tensor, true: bool,
+    plan: Plan,
+    contrasts: Contrasts,
+    batch: Batch,
+    means: Tensor,
+    loss: Tensor,
+    scores: Tensor,
+    z: Tensor,
+    true: bool,
     bounds: bool = True,
 ) -> tuple[Tensor, Tensor, State]:
     """f (...,), g (..., m) and the memo, from cell means (..., K), mean loss (...,), scores and auxiliaries z (..., aux).
@@ -49,7 +55,9 @@ def value(
     """
     unread = loss.new_zeros(loss.shape)
     computed = [
-        s.value(scores, z, batch, true) if bounds or read else (unread.unsqueeze(-1).expand(*loss.shape, s.size), UNREAD)
+        s.value(scores, z, batch, true)
+        if bounds or read
+        else (unread.unsqueeze(-1).expand(*loss.shape, s.size), UNREAD)
         for s, read in zip(plan.statistics, _read(plan), strict=True)
     ]
     q = torch.cat([means, loss.unsqueeze(-1), *(v for v, _ in computed), z], dim=-1)

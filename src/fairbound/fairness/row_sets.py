@@ -26,7 +26,7 @@ def set_shares(batch: Any, offset: int, sets: np.ndarray) -> tuple[Tensor, Tenso
     if key not in kept:
         cells = cells_within(batch, offset, sets.shape[1])
         inside = _columns(sets.tobytes(), sets.shape, cells.device)
-        share = inside[cells].transpose(-1, -2) * batch.objective.unsqueeze(-2)
+        share = inside[:, cells].movedim(0, -2) * batch.objective.unsqueeze(-2)
         total = share.sum(-1, keepdim=True)
         tiny = 1e-300 if share.dtype == torch.float64 else 1e-30
         W = torch.where(total > 0, share / total.clamp_min(tiny), 0.0)
@@ -36,6 +36,6 @@ def set_shares(batch: Any, offset: int, sets: np.ndarray) -> tuple[Tensor, Tenso
 
 @lru_cache(maxsize=64)
 def _columns(sets: bytes, shape: tuple[int, int], device: torch.device) -> Tensor:
-    """(k + 1, S) bool, which sets have each cell; a last row for no cell."""
+    """(S, k + 1) bool, the sets with a last column for no cell."""
     inside = np.frombuffer(sets, dtype=bool).reshape(shape)
-    return torch.as_tensor(np.pad(inside, ((0, 0), (0, 1))).T.copy(), device=device)
+    return torch.as_tensor(np.pad(inside, ((0, 0), (0, 1))), device=device)
