@@ -1,6 +1,7 @@
 """A linear score of largest area under the ROC curve under bounds on areas, on all rows: from the quadratic loss to the areas.
 
-1. The exact solutions under the quadratic loss along kappa (`fairness/kappa_path.py`), of which the true areas choose one.
+1. The exact solutions under the quadratic loss along kappa (`fairness/kappa_path.py`), of which the true areas choose one, on the
+   validation rows too where there are some.
 2. From there, or from the solution without a bound where none meets the stated one, all rows at once under the stated surrogate,
    steered by the true areas and sharpened (`fb.FullBatchALM`).
 3. The better of the two by the true areas. A positive decision then begins where most training rows are decided rightly.
@@ -53,8 +54,11 @@ def ranks_only(problem: FairProblem) -> bool:
     )
 
 
-def auc_start(problem: FairProblem) -> Start | None:
-    """Where to begin; None where there is no single bound between the groups of one attribute, or too many features."""
+def auc_start(problem: FairProblem, held: FairProblem | None = None) -> Start | None:
+    """Where to begin; None where there is no single bound between the groups of one attribute, or too many features.
+
+    held: the same bound on validation rows. As in `solve` the bound is then to be met on both, and areas count there.
+    """
     bounds = problem.plan.notions
     if (
         len(bounds) != 1
@@ -80,8 +84,8 @@ def auc_start(problem: FairProblem) -> Start | None:
         return x.to(problem.device)
 
     def measure(weights: np.ndarray) -> tuple[float, float]:
-        found = problem.evaluate(point(weights))
-        return 1 - float(found.f), float(found.g.max()) + bounds[0].bound
+        found = [part.evaluate(point(weights)) for part in (problem, held) if part is not None]
+        return 1 - float(found[-1].f), max(float(f.g.max()) for f in found) + bounds[0].bound
 
     path = along_kappa(program, measure, bounds[0].bound)
     chosen = path.chosen if path.met else path.tried[0]

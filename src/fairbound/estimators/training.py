@@ -167,7 +167,7 @@ def train(
     if isinstance(method, FullBatchALM):
         rounds = AT_ONCE if budget is None else limit
         areas = ranks_only(problem)
-        start = auc_start(problem) if areas and x0 is None else None
+        start = auc_start(problem, held) if areas and x0 is None else None
         x0 = x0 if start is None else start.x
         options: dict[str, Any] = {"budget": rounds, "sampling": sampling, "seed": seed, "progress": progress, "x0": x0}
         solution, optimality = train_full_batch(problem, part, method, refined=refined, validation=held, **options)

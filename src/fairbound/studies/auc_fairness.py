@@ -59,7 +59,7 @@ class Options:
     dataset, options: of `fairbound.data.load`. group: the sensitive attribute, of two groups. kind: of `auc_parity`. model: "linear", or
     "network" with one hidden layer of UNITS sigmoids. bound: on the true difference of areas, 0 for none. kappa: of the quadratic
     loss in min-max form, which is then the problem; 0 for the true bound. reach: of its inner variables. start: "exact" begins at the exact solution under the quadratic loss whose kappa the
-    true areas choose, as FairClassifier does. moved: scores are trained without a bound, on all rows at once, then scaled and
+    true areas choose, as FairClassifier does, and where none meets the bound at the constant score, as other methods do. moved: scores are trained without a bound, on all rows at once, then scaled and
     shifted to meet it on the training rows. group_terms: whether the model has weights of each group, which must then be known of the
     rows scored, as for scaling and shifting.
     shares, stated_test, rows: of `shared_out`. No validation rows where their share is 0.
@@ -205,10 +205,10 @@ def task(cell: Cell, data_dir: str | None) -> Task:
     if "validation" in parts:
         options["validation"] = _problem(asked, model, parts["validation"])
     if asked.start == "exact":
-        start = auc_start(problem)
+        start = auc_start(problem, options.get("validation"))
         if start is None:
             raise DataError(f"{asked.dataset!r} has no exact start: it has too many features, or groups without rows.")
-        options["x0"] = start.x
+        options["x0"] = start.x if start.met else torch.zeros_like(start.x)
 
     def scores(x: Tensor) -> dict[str, np.ndarray]:
         theta = x[..., : model.n]

@@ -42,6 +42,19 @@ def test_the_true_bound_is_met_and_the_report_says_by_what(kind):
         assert found >= 1 - float(problem.evaluate(start.x).f) - 1e-6
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("strict", [0, 1])
+def test_the_start_meets_the_bound_on_validation_rows_too(seed, strict):
+    """The groups of one of the two parts lie further apart, so that the bound is harder to meet there."""
+    X, y, group = rows(600, seed=seed)
+    parts = [(X, y, group), (X, y, group)]
+    parts[strict] = X, y, np.where(X[:, 1] > 0, "a", "b")
+    made, held = (FairProblem(MLP(4), *part, "auc_parity[group] <= 0.1", objective="auc") for part in parts)
+    alone, both = auc_start((made, held)[1 - strict]), auc_start(made, held)
+    assert both.met and all(float(part.evaluate(both.x).violation) == 0 for part in (made, held))
+    assert float((made, held)[strict].evaluate(alone.x).violation) > 0  # chosen by the other part alone
+
+
 def test_where_positive_begins_decides_most_rows_rightly():
     X, y, group = rows()
     made = fb.FairClassifier("auc_parity[group] <= 0.1", objective="auc").fit(X, y, sensitive_features=group)

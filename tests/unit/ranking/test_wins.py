@@ -42,7 +42,13 @@ def test_the_table_is_the_double_sum(kind, seed, weighted, monkeypatch):
     n, k = int(rng.integers(1, 90)), int(rng.integers(1, 6))
     s, cells = SCORES[kind](rng, n), rng.integers(-1, k, n)
     w = rng.integers(0, 4, n) / 2 if weighted else np.ones(n)
-    for numbers, packed, few in ((1, 0, 0), (20, 64, 0), (1 << 17, 64, 0), (1 << 17, 0, 0), (1, 0, 256)):  # ways to one answer
+    for numbers, packed, few in (
+        (1, 0, 0),
+        (20, 64, 0),
+        (1 << 17, 64, 0),
+        (1 << 17, 0, 0),
+        (1, 0, 256),
+    ):  # ways to one answer
         monkeypatch.setattr(wins, "MOST_COMPARED", few)
         monkeypatch.setattr(wins, "TABLE_NUMBERS", numbers)
         monkeypatch.setattr(wins, "MOST_PACKED", packed)
