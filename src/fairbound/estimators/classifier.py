@@ -35,15 +35,13 @@ from fairbound.estimators.saved import arguments_of, opened, parts_of, restored
 from fairbound.estimators.sharded import same_groups, with_labels_of_all
 from fairbound.estimators.training import MARGINS, Chosen, best_constant, chosen, train
 from fairbound.estimators.training_rows import (
+    check_lengths,
     checked_labels,
     class_codes,
-    column_names,
-    columns_to_drop,
     compares_groups,
-    encoded_rows,
     features_of,
-    module_features,
-    table_scores,
+    fit_features,
+    model_scores,
     without,
 )
 from fairbound.estimators.trajectory import trajectory
@@ -52,7 +50,7 @@ from fairbound.fairness.notions import Bound
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
-from fairbound.models.scoring import predicted_scores, refuse_overflow
+from fairbound.models.scoring import refuse_overflow
 from fairbound.postprocessing import GroupRule
 from fairbound.rows.groups import Groups
 from fairbound.rows.reading import read_weights, warn_of_order
@@ -186,17 +184,10 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
         trained_under = without_rule(stated, classes) if self.use_groups_at_prediction else stated
         groups = None if sensitive_features is None else same_groups(Groups.of(sensitive_features), shards)
         notes: list[str] = []
-        self.dropped_columns_ = columns_to_drop(X, groups, self.sensitive_columns, notes)
-        table = without(X, self.dropped_columns_)
-        features = self._fit_features(table, shards)
-        if features.shape[0] != n or (groups is not None and len(groups) != n):
-            raise DataError(
-                f"X has {features.shape[0]} rows, y {n}" + (f", sensitive_features {len(groups)}." if groups else ".")
-            )
+        features = fit_features(self, X, groups, notes, shards)
+        check_lengths(features.shape[0], n, groups)
         self.classes_ = np.array(classes)
         self.groups_ = groups
-        if names := column_names(table):
-            self.feature_names_in_ = np.array(names, dtype=object)
         self.model_ = model_of(self.model, features.shape[1], 1 if len(classes) == 2 else len(classes))
         weight = None if sample_weight is None else read_weights(sample_weight, n)
         objective = weighed(self.objective, self.objective_class, self.class_weight, classes, codes, weight)
@@ -243,17 +234,6 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
             self.rule_, self.fit_report_ = fit_group_rule(self, features, codes, groups, stated, weight)
         warn_of_fit(self.fit_report_, trained_under)
         return self
-
-    def _fit_features(self, X: Any, shards: Shards) -> Any:
-        if isinstance(self.model, nn.Module):
-            self.encoder_, self.encoder_report_ = None, None
-            array = module_features(X)
-            self.n_features_in_ = array.shape[1]
-            return array
-        rows = encoded_rows(X, self.options, shards)
-        self.encoder_, self.encoder_report_ = rows.encoder, rows.report
-        self.n_features_in_ = len(self.encoder_.columns)
-        return rows.features
 
     def _builder(
         self,
@@ -329,12 +309,7 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         warn_of_names(getattr(self, "feature_names_in_", None), X, type(self).__name__)
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = table_scores(self.model_, self.x_, self.encoder_, X, self.dropped_columns_)
-        if scores is None:
-            features, report = self.encode(X)
-            if report is not None and not isinstance(X, Encoded):
-                report.warn()
-            scores = predicted_scores(self.model_, self.x_, features).numpy()
+            scores = model_scores(self, X)
         refuse_overflow(scores)
         return scores
 

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.conventions import TakesTables, on_few_threads
@@ -20,22 +21,13 @@ from fairbound.estimators.folder import Folder, save_folder
 from fairbound.estimators.judged_rows import DocumentRows
 from fairbound.estimators.ranker_training import train_ranker
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments, shared_facts
-from fairbound.estimators.training_rows import (
-    column_names,
-    columns_to_drop,
-    encoded_rows,
-    features_of,
-    module_features,
-    table_scores,
-    without,
-)
+from fairbound.estimators.training_rows import fit_features, model_scores
 from fairbound.estimators.trajectory import trajectory
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.rankings.documents import read_relevance
 from fairbound.fairness.rankings.problem import RankingProblem, checked_bounds
 from fairbound.models.model import model_of
-from fairbound.models.scoring import predicted_scores
 from fairbound.ranking import by_query
 from fairbound.rows.groups import Groups
 from fairbound.rows.queries import Queries, query_codes
@@ -127,8 +119,7 @@ class FairRanker(TakesTables, BaseEstimator):
         groups = None if sensitive_features is None else Groups.of(sensitive_features)
         codes, labels = query_codes(qid)
         notes: list[str] = []
-        self.dropped_columns_ = columns_to_drop(X, groups, self.sensitive_columns, notes)
-        features = self._fit_features(without(X, self.dropped_columns_))
+        features = fit_features(self, X, groups, notes)
         lengths = {"X": features.shape[0], "y": len(relevance), "qid": len(codes)}
         lengths |= {} if groups is None else {"sensitive_features": len(groups)}
         if len(set(lengths.values())) > 1:
@@ -176,35 +167,17 @@ class FairRanker(TakesTables, BaseEstimator):
         """The stated bounds, where options that no other room checks are sound."""
         if qid is None:
             raise DataError("a ranking needs queries: call fit(X, y, qid=...), the query of each row.")
-        if self.sensitive_columns not in ("keep", "drop"):
-            raise OptionError(f"sensitive_columns must be 'keep' or 'drop', got {self.sensitive_columns!r}.")
+        check_choice("sensitive_columns", self.sensitive_columns, ("keep", "drop"))
         if self.batch_size < 1:
             raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
         if self.validation != "auto" and not (isinstance(self.validation, (int, float)) and 0 <= self.validation < 1):
             raise OptionError(f"validation must be 'auto' or a share in [0, 1), got {self.validation!r}.")
         return checked_bounds(self.constraint)
 
-    def _fit_features(self, X: Any) -> Any:
-        if isinstance(self.model, nn.Module):
-            self.encoder_, self.encoder_report_ = None, None
-            array = module_features(X)
-            self.n_features_in_ = array.shape[1]
-            return array
-        rows = encoded_rows(X, self.options)
-        self.encoder_, self.encoder_report_ = rows.encoder, rows.report
-        self.n_features_in_ = len(self.encoder_.columns)
-        if names := column_names(X):
-            self.feature_names_in_ = np.array(names, dtype=object)
-        return rows.features
-
     def predict(self, X: Any) -> np.ndarray:
         """(n,) scores; within a query the document with the highest comes first. Scores of different queries are not comparable."""
         check_is_fitted(self)
-        scores = table_scores(self.model_, self.x_, self.encoder_, X, self.dropped_columns_)
-        if scores is not None:
-            return scores
-        features, _ = features_of(without(X, self.dropped_columns_), self.encoder_, self.n_features_in_)
-        return predicted_scores(self.model_, self.x_, features).numpy()
+        return model_scores(self, X)
 
     def score(self, X: Any, y: Any, qid: Any = None) -> float:
         """The mean NDCG over the queries that have a relevant document. Raises: DataError where none has."""

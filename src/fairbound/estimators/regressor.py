@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.checks import check_choice
@@ -24,22 +24,14 @@ from fairbound.estimators.judged_rows import NumberRows
 from fairbound.estimators.problems import problems_of
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments, shared_facts
 from fairbound.estimators.training import MARGINS, chosen, train
-from fairbound.estimators.training_rows import (
-    column_names,
-    columns_to_drop,
-    encoded_rows,
-    features_of,
-    table_scores,
-    without,
-)
+from fairbound.estimators.training_rows import check_lengths, checked_labels, fit_features, model_scores
 from fairbound.estimators.validation import held_share
 from fairbound.fairness.notions import Bound, PredictionParity, constraints
 from fairbound.fairness.predictions import finite_numbers, read_numbers
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
-from fairbound.models.scoring import predicted_scores
 from fairbound.rows.groups import Groups
-from fairbound.rows.reading import plain_array, read_weights, warn_of_order
+from fairbound.rows.reading import read_weights, warn_of_order
 from fairbound.solver.budget import Budget
 from fairbound.tables import TableOptions
 
@@ -115,17 +107,8 @@ class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
             raise DataError(f"{stated[0].text!r} needs fit(X, y, sensitive_features=...).")
         groups = None if sensitive_features is None else Groups.of(sensitive_features)
         notes: list[str] = []
-        self.dropped_columns_ = columns_to_drop(X, groups, self.sensitive_columns, notes)
-        rows = encoded_rows(without(X, self.dropped_columns_), self.options)
-        features, n = rows.features, len(targets)
-        self.encoder_, self.encoder_report_ = rows.encoder, rows.report
-        self.n_features_in_ = len(self.encoder_.columns)
-        if names := column_names(X):
-            self.feature_names_in_ = np.array(names, dtype=object)
-        if features.shape[0] != n or (groups is not None and len(groups) != n):
-            raise DataError(
-                f"X has {features.shape[0]} rows, y {n}" + (f", sensitive_features {len(groups)}." if groups else ".")
-            )
+        features, n = fit_features(self, X, groups, notes), len(targets)
+        check_lengths(features.shape[0], n, groups)
         weights = None if sample_weight is None else read_weights(sample_weight, n)
         self.groups_ = groups
         self.shift_ = float(np.average(targets, weights=weights))
@@ -240,11 +223,7 @@ class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """(n,) predicted numbers, in the units of y; the same input gives the same numbers every time."""
         check_is_fitted(self)
-        scores = table_scores(self.model_, self.x_, self.encoder_, X, self.dropped_columns_)
-        if scores is None:
-            features, _ = features_of(without(X, self.dropped_columns_), self.encoder_, self.n_features_in_)
-            scores = predicted_scores(self.model_, self.x_, features).numpy()
-        return self.shift_ + self.scale_ * scores
+        return self.shift_ + self.scale_ * model_scores(self, X)
 
     # -- the model folder ---------------------------------------------------------------------------------------
 
@@ -273,15 +252,4 @@ class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
 
 def _targets(X: Any, y: Any) -> np.ndarray:
     """y as (n,) float64. Raises: DataError for what is no column of finite numbers."""
-    if y is None:
-        raise DataError("FairRegressor requires y to be passed, but the target y is None.")
-    if any(getattr(getattr(part, "dtype", None), "kind", None) == "c" for part in (X, y)):
-        raise DataError("Complex data not supported: X and y must be real.")
-    column = plain_array(y)
-    if column.ndim == 2 and column.shape[1] == 1:
-        warnings.warn(
-            "A column-vector y was passed when a 1d array was expected; it is taken as one column of numbers.",
-            DataConversionWarning,
-            stacklevel=4,
-        )
-    return finite_numbers("the labels y", y)
+    return finite_numbers("the labels y", checked_labels(X, y, "FairRegressor", "numbers"))

@@ -1,4 +1,4 @@
-"""What `FairClassifier` is given, made rows to train on or to score: labels as numbers, columns as features."""
+"""What the estimators are given, made rows to train on or to score: labels as numbers, columns as features."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import numpy as np
 import torch
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
+from torch import nn
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.objectives import objective_of
 from fairbound.models.mlp import MLP
 from fairbound.models.model import Model
+from fairbound.models.scoring import predicted_scores
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import class_labels, positive_last
 from fairbound.rows.reading import frame_of, plain_array
@@ -24,20 +26,27 @@ from fairbound.rows.sparse import SparseRows
 from fairbound.tables import Chunks, Encoded, EncodeReport, TableEncoder, TableOptions
 
 
-def checked_labels(X: Any, y: Any) -> Any:
-    """y as one column of real labels, in scikit-learn's words where it is something else."""
+def checked_labels(X: Any, y: Any, name: str = "FairClassifier", what: str = "labels") -> Any:
+    """y as one column of real labels, in scikit-learn's words where it is something else. name: of the estimator."""
     if y is None:
-        raise DataError("FairClassifier requires y to be passed, but the target y is None.")
+        raise DataError(f"{name} requires y to be passed, but the target y is None.")
     if any(getattr(getattr(part, "dtype", None), "kind", None) == "c" for part in (X, y)):
         raise DataError("Complex data not supported: X and y must be real.")
     shape: tuple[int, ...] = getattr(y, "shape", ())
     if len(shape) == 2 and shape[1] == 1:
         warnings.warn(
-            "A column-vector y was passed when a 1d array was expected; it is taken as one column of labels.",
+            f"A column-vector y was passed when a 1d array was expected; it is taken as one column of {what}.",
             DataConversionWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return y
+
+
+def check_lengths(features: int, y: int, groups: Groups | None) -> None:
+    """Raises: DataError unless the rows of X, y and the sensitive features are as many."""
+    if features != y or (groups is not None and len(groups) != y):
+        of_groups = "" if groups is None else f", sensitive_features {len(groups)}"
+        raise DataError(f"X has {features} rows, y {y}{of_groups}.")
 
 
 def class_codes(y: Any, positive: Any, loss: str, compared: Sequence[str]) -> tuple[np.ndarray, tuple[Any, ...]]:
@@ -111,6 +120,22 @@ def encoded_rows(X: Any, options: TableOptions | None, shards: Shards = ALONE) -
     return X
 
 
+def fit_features(estimator: Any, X: Any, groups: Groups | None, notes: list[str], shards: Shards = ALONE) -> Any:
+    """The features (n, d) to train on, after which the estimator knows its encoder and the columns that it takes."""
+    estimator.dropped_columns_ = columns_to_drop(X, groups, estimator.sensitive_columns, notes)
+    table = without(X, estimator.dropped_columns_)
+    if isinstance(estimator.model, nn.Module):
+        features = module_features(table)
+        estimator.encoder_, estimator.encoder_report_, estimator.n_features_in_ = None, None, features.shape[1]
+    else:
+        rows = encoded_rows(table, estimator.options, shards)
+        features, estimator.encoder_, estimator.encoder_report_ = rows.features, rows.encoder, rows.report
+        estimator.n_features_in_ = len(rows.encoder.columns)
+    if names := column_names(table):
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    return features
+
+
 def features_of(
     X: Any, encoder: TableEncoder | None, width: int
 ) -> tuple[torch.Tensor | SparseRows, EncodeReport | None]:
@@ -134,6 +159,20 @@ def seen_by_model(features: Any) -> torch.Tensor | SparseRows:
     if sparse.issparse(features):
         return SparseRows.of(features, torch.float32)
     return torch.as_tensor(features, dtype=torch.float32)
+
+
+def model_scores(estimator: Any, X: Any) -> np.ndarray:
+    """(n,) scores of a fitted estimator's model, (n, k) with several outputs.
+
+    Warns: DataWarning of columns of which most values were not known in training."""
+    scores = table_scores(estimator.model_, estimator.x_, estimator.encoder_, X, estimator.dropped_columns_)
+    if scores is not None:
+        return scores
+    table = without(X, estimator.dropped_columns_)
+    features, report = features_of(table, estimator.encoder_, estimator.n_features_in_)
+    if report is not None and not isinstance(X, Encoded):
+        report.warn()
+    return predicted_scores(estimator.model_, estimator.x_, features).numpy()
 
 
 def table_scores(
