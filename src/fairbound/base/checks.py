@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fairbound.base.errors import OptionError
@@ -11,3 +12,25 @@ def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Raises OptionError, which lists what is allowed, where ``value`` is not one of it."""
     if value not in allowed:
         raise OptionError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
+
+
+def positive(options: Any, *names: str) -> None:
+    """Raises OptionError naming the first of these fields of ``options`` that is not > 0; None, where nothing is stated, passes."""
+    _check(options, names, lambda value: value > 0, "must be positive")
+
+
+def nonnegative(options: Any, *names: str) -> None:
+    """As `positive`, of fields that are < 0."""
+    _check(options, names, lambda value: value >= 0, "must not be negative")
+
+
+def share(options: Any, *names: str) -> None:
+    """As `positive`, of fields that are not in [0, 1)."""
+    _check(options, names, lambda value: 0 <= value < 1, "must lie in [0, 1)")
+
+
+def _check(options: Any, names: Sequence[str], good: Callable[[Any], bool], what: str) -> None:
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and not good(value):
+            raise OptionError(f"{name} {what}, got {value!r}.")

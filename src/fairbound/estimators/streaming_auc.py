@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.kappa_path import along_kappa
 from fairbound.fairness.linear_auc import LinearAUC, attributes_of, cells_of, pair_sums
@@ -115,8 +116,7 @@ class StreamingAUC(BaseEstimator):
         stated = constraint(self.constraint)
         if not isinstance(stated, AUCParity):
             raise OptionError(f"StreamingAUC takes one auc_parity, got {stated.text!r}.")
-        if self.solver not in ("exact", "rows"):
-            raise OptionError(f"solver must be 'exact' or 'rows', got {self.solver!r}.")
+        check_choice("solver", self.solver, ("exact", "rows"))
         if self.kappa == "auto" and self.solver == "rows":
             raise OptionError("solver='rows' needs a number as kappa, the bound on the surrogate: try 0.2.")
         if self.kappa != "auto" and not (isinstance(self.kappa, (int, float)) and 0 <= self.kappa < np.inf):

@@ -22,19 +22,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from fairbound.base.errors import OptionError
+from fairbound.base.checks import check_choice, nonnegative, positive, share
 from fairbound.methods.method import Method, State, no_multipliers
-from fairbound.methods.primal import (
-    OptimizerFactory,
-    check_optimizer,
-    clipped,
-    decayed,
-    make_optimizer,
-    move,
-    nonnegative,
-    positive,
-    share,
-)
+from fairbound.methods.primal import OptimizerFactory, check_optimizer, clipped, decayed, make_optimizer, move
 from fairbound.problems.problem import Draws, Problem
 
 
@@ -82,24 +72,11 @@ class ALM(Method[ALMState]):
     presets: ClassVar[dict[str, dict]] = {}
 
     def __post_init__(self) -> None:
-        positive(
-            step_size=self.step_size,
-            dual_step_size=self.dual_step_size,
-            dual_every=self.dual_every,
-            multiplier_bound=self.multiplier_bound,
-            clip=self.clip,
-            decay_steps=self.decay_steps,
-        )
-        nonnegative(
-            penalty=self.penalty,
-            dual_rows=self.dual_rows or 0,
-            decay=self.decay,
-            weight_decay=self.weight_decay,
-        )
+        positive(self, "step_size", "dual_step_size", "dual_every", "multiplier_bound", "clip", "decay_steps")
+        nonnegative(self, "penalty", "dual_rows", "decay", "weight_decay")
         check_optimizer(self.optimizer)
-        share(margin=self.margin)
-        if self.dual_values not in ("true", "surrogate"):
-            raise OptionError(f"dual_values must be 'true' or 'surrogate', got {self.dual_values!r}.")
+        share(self, "margin")
+        check_choice("dual_values", self.dual_values, ("true", "surrogate"))
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> ALMState:
         """At x (..., n), which is moved in place, with y = w = 0."""

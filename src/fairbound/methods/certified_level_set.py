@@ -46,11 +46,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from fairbound.base.checks import check_choice, nonnegative, positive
 from fairbound.base.errors import OptionError
 from fairbound.methods import certificates
 from fairbound.methods.certificates import Bounds
 from fairbound.methods.method import Method, State
-from fairbound.methods.primal import nonnegative, positive
 from fairbound.problems.problem import Draws, Evaluation, Problem
 
 LEAST_ORACLE_ROWS, MOST_ORACLE_ROWS = 8, 32
@@ -139,24 +139,14 @@ class CertifiedLevelSet(Method[CertifiedState]):
     presets: ClassVar[dict[str, dict]] = {}
 
     def __post_init__(self) -> None:
-        positive(
-            delta=self.delta,
-            first_call=self.first_call,
-            first_move=self.first_move,
-            dual_step=self.dual_step,
-            start_weight=self.start_weight,
-        )
-        nonnegative(growth=self.growth, margin=self.margin, averaging=self.averaging)
-        if self.oracle_rows is not None:
-            positive(oracle_rows=self.oracle_rows)
+        positive(self, "delta", "first_call", "first_move", "dual_step", "start_weight", "oracle_rows")
+        nonnegative(self, "growth", "margin", "averaging")
         if not (self.delta < 1 and self.start_weight < 1):
             raise OptionError(f"delta and start_weight must be below 1, got {self.delta} and {self.start_weight}.")
         if self.most_margin < self.margin:
             raise OptionError(f"most_margin must be at least margin, got {self.most_margin} < {self.margin}.")
-        if self.certify not in ("metric", "surrogate"):
-            raise OptionError(f"certify must be 'metric' or 'surrogate', got {self.certify!r}.")
-        if self.certificate not in ("exact", "sampled", "both"):
-            raise OptionError(f"certificate must be 'exact', 'sampled' or 'both', got {self.certificate!r}.")
+        check_choice("certify", self.certify, ("metric", "surrogate"))
+        check_choice("certificate", self.certificate, ("exact", "sampled", "both"))
 
     @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]

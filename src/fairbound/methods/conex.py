@@ -28,8 +28,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from fairbound.base.checks import nonnegative, positive
 from fairbound.methods.method import Method, State, no_multipliers
-from fairbound.methods.primal import nonnegative, positive
 from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
 
@@ -67,8 +67,8 @@ class ConEx(Method[ConExState]):
     presets: ClassVar[dict[str, dict]] = {"strongly-convex": {"modulus": 0.1, "average": True}}
 
     def __post_init__(self) -> None:
-        positive(step_size=self.step_size, dual_step=self.dual_step, multiplier_bound=self.multiplier_bound)
-        nonnegative(modulus=self.modulus)
+        positive(self, "step_size", "dual_step", "multiplier_bound")
+        nonnegative(self, "modulus")
 
     def weight(self, t: int) -> float:
         """gamma_t."""

@@ -29,9 +29,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from fairbound.base.checks import positive
 from fairbound.base.errors import OptionError
 from fairbound.methods.method import Method, State, no_multipliers
-from fairbound.methods.primal import positive
 from fairbound.problems.problem import Draws, Evaluation, Problem
 
 
@@ -84,7 +84,7 @@ class DFLS(Method[DFLSState]):
     }
 
     def __post_init__(self) -> None:
-        positive(step_size=self.step_size, relative_error=self.relative_error)
+        positive(self, "step_size", "relative_error")
         if self.level is not None and not math.isfinite(self.level):
             raise OptionError(f"level must be a finite number above the optimal value, or None, got {self.level!r}.")
 

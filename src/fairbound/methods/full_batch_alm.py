@@ -30,9 +30,9 @@ from scipy.optimize import minimize
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from fairbound.base.checks import check_choice, positive, share
 from fairbound.base.errors import OptionError
 from fairbound.methods.method import Method, State, no_multipliers
-from fairbound.methods.primal import positive, share
 from fairbound.problems.problem import Draws, Evaluation, Problem
 from fairbound.subproblems.multipliers import least_squares_multipliers, nearly_active
 
@@ -89,18 +89,9 @@ class FullBatchALM(Method[FullBatchALMState]):
     searches: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        positive(
-            rounds_each=self.rounds_each,
-            iterations=self.iterations,
-            penalty=self.penalty,
-            multiplier_bound=self.multiplier_bound,
-            patience=self.patience,
-            tolerance=self.tolerance,
-            rounds=self.rounds,
-        )
-        share(margin=self.margin)
-        if self.dual_values not in ("true", "surrogate"):
-            raise OptionError(f"dual_values must be 'true' or 'surrogate', got {self.dual_values!r}.")
+        positive(self, "rounds_each", "iterations", "penalty", "multiplier_bound", "patience", "tolerance", "rounds")
+        share(self, "margin")
+        check_choice("dual_values", self.dual_values, ("true", "surrogate"))
         if not self.sharpness or not all(s > 0 for s in self.sharpness):
             raise OptionError(f"sharpness must be one or more positive numbers, got {self.sharpness!r}.")
 

@@ -32,10 +32,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from fairbound.base.checks import nonnegative, positive
 from fairbound.base.errors import OptionError
 from fairbound.methods.full_batch_alm import FullBatchALM
 from fairbound.methods.method import Method, State, check_needs, no_multipliers
-from fairbound.methods.primal import nonnegative, positive
 from fairbound.methods.ssg import SSG
 from fairbound.methods.ynw import YNW
 from fairbound.problems.differences import Linearised
@@ -101,8 +101,8 @@ class IDCA(Method[IDCAState]):
     record_every: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        positive(inner_steps=self.inner_steps, most_steps=self.most_steps)
-        nonnegative(proximal=self.proximal, room=self.room)
+        positive(self, "inner_steps", "most_steps")
+        nonnegative(self, "proximal", "room")
         if not isinstance(self.inner, Method):
             raise OptionError(f"inner must be a method, got {self.inner!r}.")
 

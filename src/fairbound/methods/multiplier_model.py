@@ -18,19 +18,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from fairbound.base.checks import check_choice, nonnegative, positive, share
 from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.methods.method import Method, State
-from fairbound.methods.primal import (
-    check_optimizer,
-    clipped,
-    decayed,
-    make_optimizer,
-    move,
-    nonnegative,
-    positive,
-    share,
-)
+from fairbound.methods.primal import check_optimizer, clipped, decayed, make_optimizer, move
 from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Draws, Problem
 
@@ -82,14 +74,13 @@ class MultiplierModel(Method[MultiplierModelState]):
     presets: ClassVar[dict[str, dict]] = {}
 
     def __post_init__(self) -> None:
-        positive(step_size=self.step_size, dual_step=self.dual_step, clip=self.clip, decay_steps=self.decay_steps)
-        nonnegative(decay=self.decay)
-        share(margin=self.margin)
+        positive(self, "step_size", "dual_step", "clip", "decay_steps")
+        nonnegative(self, "decay")
+        share(self, "margin")
         for name in (self.optimizer, self.dual_optimizer):
             check_optimizer(name)
         object.__setattr__(self, "hidden", tuple(self.hidden))
-        if self.dual_values not in ("true", "surrogate"):
-            raise OptionError(f"dual_values must be 'true' or 'surrogate', got {self.dual_values!r}.")
+        check_choice("dual_values", self.dual_values, ("true", "surrogate"))
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> MultiplierModelState:
         """At x (..., n), with the network at a start of its own for every seed."""

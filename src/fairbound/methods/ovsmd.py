@@ -33,8 +33,8 @@ import torch
 from scipy.special import stdtrit
 from torch import Tensor
 
+from fairbound.base.checks import nonnegative, positive
 from fairbound.base.errors import OptionError
-from fairbound.methods.primal import nonnegative, positive
 from fairbound.problems.domain import Domain
 from fairbound.problems.dual_sets import DualSet
 from fairbound.problems.problem import Evaluation, Problem, Weights, check_finite
@@ -257,8 +257,8 @@ class LightTails:
     Q: float
 
     def __post_init__(self) -> None:
-        positive(M_x=self.M_x, M_y=self.M_y)
-        nonnegative(Q=self.Q)
+        positive(self, "M_x", "M_y")
+        nonnegative(self, "Q")
 
     def M(self, problem: Problem, diameter: float | None = None) -> float:
         """(9), with `diameter` for D_x where given. Raises: OptionError for an unbounded domain without one."""

@@ -38,10 +38,11 @@ import torch
 from scipy.optimize import nnls
 from torch import Tensor
 
+from fairbound.base.checks import check_choice, nonnegative, positive, share
 from fairbound.base.errors import OptionError
 from fairbound.methods.constants import constraint_slope, gradient_lipschitz, squared_norm
 from fairbound.methods.method import Method, State, no_multipliers
-from fairbound.methods.primal import clipped, decayed, nonnegative, positive, share
+from fairbound.methods.primal import clipped, decayed
 from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
 INSIDE = 0.9
@@ -152,25 +153,13 @@ class PLADA(Method[PLADAState]):
     }
 
     def __post_init__(self) -> None:
-        positive(
-            alpha=self.alpha,
-            beta=self.beta,
-            step_size=1.0 if self.step_size is None else self.step_size,
-            slack_step=1.0 if self.slack_step is None else self.slack_step,
-            dual_step=self.dual_step,
-            kappa=self.kappa,
-            inner_steps=self.inner_steps,
-            balance=1.0 if self.balance is None else self.balance,
-            clip=self.clip,
-            decay_steps=self.decay_steps,
-            constraint_rows=1 if self.constraint_rows is None else self.constraint_rows,
-        )
-        nonnegative(decay=self.decay)
-        share(margin=self.margin)
+        positive(self, "alpha", "beta", "step_size", "slack_step", "dual_step", "kappa", "inner_steps")
+        positive(self, "balance", "clip", "decay_steps", "constraint_rows")
+        nonnegative(self, "decay")
+        share(self, "margin")
         if self.dual_step > 1:
             raise OptionError(f"dual_step is gamma_0 and must lie in (0, 1], got {self.dual_step!r}.")
-        if self.dual_values not in ("true", "surrogate"):
-            raise OptionError(f"dual_values must be 'true' or 'surrogate', got {self.dual_values!r}.")
+        check_choice("dual_values", self.dual_values, ("true", "surrogate"))
 
     @property
     def rho(self) -> float:

@@ -27,27 +27,6 @@ def check_optimizer(optimizer: str | OptimizerFactory) -> None:
         )
 
 
-def positive(**options: float) -> None:
-    """Raises: OptionError naming the first option that is not > 0."""
-    for name, value in options.items():
-        if not value > 0:
-            raise OptionError(f"{name} must be positive, got {value!r}.")
-
-
-def nonnegative(**options: float) -> None:
-    """Raises: OptionError naming the first option that is < 0."""
-    for name, value in options.items():
-        if not value >= 0:
-            raise OptionError(f"{name} must not be negative, got {value!r}.")
-
-
-def share(**options: float) -> None:
-    """Raises: OptionError naming the first option that is not in [0, 1)."""
-    for name, value in options.items():
-        if not 0 <= value < 1:
-            raise OptionError(f"{name} must lie in [0, 1), got {value!r}.")
-
-
 def make_optimizer(optimizer: str | OptimizerFactory, x: Tensor, step_size: float) -> torch.optim.Optimizer | None:
     """The torch optimiser that moves x in place; None for plain steps."""
     if optimizer == "sgd":

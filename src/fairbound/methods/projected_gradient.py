@@ -17,8 +17,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from fairbound.base.checks import nonnegative, positive
 from fairbound.methods.method import Method, State, no_multipliers
-from fairbound.methods.primal import nonnegative, positive
 from fairbound.problems.problem import Draws, Problem
 
 PATIENCE = 10
@@ -44,8 +44,8 @@ class ProjectedGradient(Method[ProjectedGradientState]):
     presets: ClassVar[dict[str, dict]] = {}
 
     def __post_init__(self) -> None:
-        positive(step_size=self.step_size)
-        nonnegative(tolerance=self.tolerance)
+        positive(self, "step_size")
+        nonnegative(self, "tolerance")
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> ProjectedGradientState:
         """At the point of the domain nearest to x (..., n)."""

@@ -22,9 +22,9 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from fairbound.base.checks import positive
 from fairbound.methods.conex import ConEx
 from fairbound.methods.method import Method, State
-from fairbound.methods.primal import positive
 from fairbound.methods.sfls import SFLS
 from fairbound.methods.switching_subgradient import SwitchingSubgradient
 from fairbound.problems.penalised import Proximal
@@ -74,7 +74,7 @@ class ProximalPoint(Method[ProximalPointState]):
     }
 
     def __post_init__(self) -> None:
-        positive(rho=self.rho, inner_steps=self.inner_steps)
+        positive(self, "rho", "inner_steps")
 
     @property
     def lifts(self) -> bool:  # type: ignore[override]

@@ -24,9 +24,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from fairbound.base.checks import positive
 from fairbound.base.errors import OptionError
 from fairbound.methods.method import Method, State
-from fairbound.methods.primal import positive
 from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
 MOST = 300
@@ -53,7 +53,7 @@ class ProxyLagrangian(Method[ProxyLagrangianState]):
     needs: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
-        positive(step_size=self.step_size, dual_step_size=self.dual_step_size)
+        positive(self, "step_size", "dual_step_size")
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> ProxyLagrangianState:
         """At x (..., n), all multipliers alike. Raises: OptionError for more than MOST constraints: M has (1 + m)^2 entries."""

@@ -27,11 +27,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from fairbound.base.checks import check_choice, nonnegative, positive
 from fairbound.base.errors import OptionError
 from fairbound.methods import ovsmd
 from fairbound.methods.method import Method, State
 from fairbound.methods.ovsmd import Call, LightTails
-from fairbound.methods.primal import nonnegative, positive
 from fairbound.problems.problem import Draws, Problem
 
 CENTRE = 0.01
@@ -123,12 +123,10 @@ class SFLS(Method[SFLSState]):
             "margin": ("student", "none"),
         }
         for option, allowed in choices.items():
-            if getattr(self, option) not in allowed:
-                raise OptionError(f"{option} must be one of {', '.join(allowed)}, got {getattr(self, option)!r}.")
+            check_choice(option, getattr(self, option), allowed)
         ovsmd.check_scaling(self.scaling)
-        given = {"step_size": self.step_size, "diameter": self.diameter, "oracle_error": self.oracle_error}
-        positive(min_steps=self.min_steps, **{k: v for k, v in given.items() if v is not None})
-        nonnegative(optimality_tolerance=self.optimality_tolerance)
+        positive(self, "min_steps", "step_size", "diameter", "oracle_error")
+        nonnegative(self, "optimality_tolerance")
         if not self.theta > 1:
             raise OptionError(f"theta must be greater than 1, got {self.theta!r}.")
         if not 0 < self.delta < 1:

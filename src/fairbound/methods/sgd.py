@@ -13,16 +13,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from fairbound.base.checks import nonnegative, positive
 from fairbound.methods.method import Method, State, no_multipliers
-from fairbound.methods.primal import (
-    OptimizerFactory,
-    check_optimizer,
-    decayed,
-    make_optimizer,
-    move,
-    nonnegative,
-    positive,
-)
+from fairbound.methods.primal import OptimizerFactory, check_optimizer, decayed, make_optimizer, move
 from fairbound.problems.problem import Draws, Problem
 
 
@@ -50,8 +43,8 @@ class SGD(Method[SGDState]):
     presets: ClassVar[dict[str, dict]] = {}
 
     def __post_init__(self) -> None:
-        positive(step_size=self.step_size, decay_steps=self.decay_steps)
-        nonnegative(decay=self.decay)
+        positive(self, "step_size", "decay_steps")
+        nonnegative(self, "decay")
         check_optimizer(self.optimizer)
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> SGDState:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fairbound.base.checks import nonnegative
 from fairbound.fairness.correlation import Correlation
 from fairbound.fairness.fairret import Attributes
-from fairbound.methods.primal import nonnegative
 from fairbound.methods.sgd import SGD, SGDState
 from fairbound.problems.penalised import Penalised
 from fairbound.problems.problem import Draws, Problem
@@ -35,7 +35,7 @@ class SGDCorrelation(SGD):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        nonnegative(strength=self.strength)
+        nonnegative(self, "strength")
 
     def step(self, state: SGDState, problem: Problem, draws: Draws) -> SGDState:
         """A step of SGD on the penalised problem."""

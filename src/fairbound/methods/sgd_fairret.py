@@ -14,9 +14,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from fairbound.base.checks import nonnegative
 from fairbound.base.errors import OptionError
 from fairbound.fairness.fairret import Attributes, GroupPenalty, Penalty, penalty_of
-from fairbound.methods.primal import nonnegative
 from fairbound.methods.sgd import SGD, SGDState
 from fairbound.problems.penalised import Penalised
 from fairbound.problems.problem import Draws, Problem
@@ -54,7 +54,7 @@ class SGDFairret(SGD):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        nonnegative(strength=self.strength)
+        nonnegative(self, "strength")
         penalty_of(self.statistic, self.norm, self.penalty)
         if isinstance(self.attributes, str) and self.attributes not in ("each", "crossed"):
             object.__setattr__(self, "attributes", (self.attributes,))

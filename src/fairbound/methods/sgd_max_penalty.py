@@ -16,7 +16,8 @@ from typing import ClassVar
 
 import torch
 
-from fairbound.methods.primal import decayed, move, nonnegative
+from fairbound.base.checks import nonnegative
+from fairbound.methods.primal import decayed, move
 from fairbound.methods.sgd import SGD, SGDState
 from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
@@ -36,7 +37,7 @@ class SGDMaxPenalty(SGD):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        nonnegative(strength=self.strength)
+        nonnegative(self, "strength")
 
     def step(self, state: SGDState, problem: Problem, draws: Draws) -> SGDState:
         """One step along a subgradient of f + strength * max(0, g), projected."""

@@ -23,11 +23,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from fairbound.base.checks import positive
 from fairbound.base.errors import OptionError
 from fairbound.methods import ovsmd
 from fairbound.methods.method import Method, State
 from fairbound.methods.ovsmd import Call
-from fairbound.methods.primal import positive
 from fairbound.problems.problem import Draws, Problem
 
 
@@ -68,7 +68,7 @@ class SMD(Method[SMDState]):
     needs: ClassVar[frozenset[str]] = frozenset({"unbiased"})
 
     def __post_init__(self) -> None:
-        positive(step_size=self.step_size)
+        positive(self, "step_size")
         if self.level is not None and not abs(self.level) < float("inf"):
             raise OptionError(f"level must be finite, got {self.level!r}; None leaves the objective out.")
         ovsmd.check_scaling(self.scaling)

@@ -15,8 +15,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from fairbound.base.checks import nonnegative, positive
 from fairbound.methods.method import Method, State, no_multipliers
-from fairbound.methods.primal import nonnegative, positive
 from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
 
@@ -48,8 +48,8 @@ class SSG(Method[SSGState]):
     presets: ClassVar[dict[str, dict]] = {"fading": {"fading": 0.5}}
 
     def __post_init__(self) -> None:
-        positive(tolerance=self.tolerance)
-        nonnegative(fading=self.fading)
+        positive(self, "tolerance")
+        nonnegative(self, "fading")
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> SSGState:
         """At x (..., n)."""

@@ -24,8 +24,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from fairbound.base.checks import nonnegative, positive, share
 from fairbound.methods.method import Method, State, no_multipliers
-from fairbound.methods.primal import decayed, nonnegative, positive, share
+from fairbound.methods.primal import decayed
 from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
 PAPER: dict[str, Any] = {
@@ -72,20 +73,9 @@ class SSLALM(Method[SSLALMState]):
     presets: ClassVar[dict[str, dict]] = {"paper": PAPER, "paper-alm": {**PAPER, "smoothing": 0.0}}
 
     def __post_init__(self) -> None:
-        positive(
-            step_size=self.step_size,
-            dual_step_size=self.dual_step_size,
-            multiplier_bound=self.multiplier_bound,
-            decay_steps=self.decay_steps,
-        )
-        nonnegative(
-            smoothing=self.smoothing,
-            penalty=self.penalty,
-            centre_step=self.centre_step,
-            decay=self.decay,
-            constraint_batch_size=self.constraint_batch_size or 0,
-        )
-        share(margin=self.margin)
+        positive(self, "step_size", "dual_step_size", "multiplier_bound", "decay_steps")
+        nonnegative(self, "smoothing", "penalty", "centre_step", "decay", "constraint_batch_size")
+        share(self, "margin")
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> SSLALMState:
         """At x = z (..., n), with y = s = 0."""

@@ -37,10 +37,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairbound.base.checks import check_choice, nonnegative, positive
 from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.methods.method import Method, State, no_multipliers
-from fairbound.methods.primal import nonnegative, positive
 from fairbound.problems.problem import Draws, Problem
 from fairbound.subproblems import direction_qp, least_violation, row_factor
 
@@ -91,14 +91,13 @@ class StochasticGhost(Method[GhostState]):
     needs: ClassVar[frozenset[str]] = frozenset({"space", "unbiased"})
 
     def __post_init__(self) -> None:
-        positive(step_size=self.step_size, proximal=self.proximal, box=self.box, radius=self.radius)
+        positive(self, "step_size", "proximal", "box", "radius")
         for option in ("max_level", "element_rows"):
             if int(getattr(self, option)) != getattr(self, option):
                 raise OptionError(f"{option} must be a whole number, got {getattr(self, option)!r}.")
-        positive(element_rows=self.element_rows)
-        nonnegative(step_decay=self.step_decay, max_level=self.max_level)
-        if self.kappa not in ("paper", "swapped"):
-            raise OptionError(f"kappa must be 'paper' or 'swapped', got {self.kappa!r}.")
+        positive(self, "element_rows")
+        nonnegative(self, "step_decay", "max_level")
+        check_choice("kappa", self.kappa, ("paper", "swapped"))
         if not 0 < self.level_probability < 1:
             raise OptionError(f"level_probability must lie in (0, 1), got {self.level_probability!r}.")
         if self.step_size * self.step_decay >= 1:

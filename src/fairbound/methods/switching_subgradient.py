@@ -21,10 +21,10 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from fairbound.base.checks import check_choice, nonnegative, positive
 from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.methods.method import Method, State, no_multipliers
-from fairbound.methods.primal import nonnegative, positive
 from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
 RULES = ("constant", "diminishing", "adaptive", "strongly-convex")
@@ -85,22 +85,9 @@ class SwitchingSubgradient(Method[SwitchingState]):
     }
 
     def __post_init__(self) -> None:
-        positive(
-            objective_step=self.objective_step,
-            constraint_step=self.constraint_step,
-            tolerance_every=self.tolerance_every,
-            tolerance_factor=self.tolerance_factor,
-            modulus=self.modulus,
-        )
-        nonnegative(
-            tolerance_power=self.tolerance_power,
-            tolerance=self.tolerance,
-            tolerance_from=self.tolerance_from,
-            record_from=self.record_from,
-            constraint_batch_size=self.constraint_batch_size,
-        )
-        if self.rule not in RULES:
-            raise OptionError(f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}.")
+        positive(self, "objective_step", "constraint_step", "tolerance_every", "tolerance_factor", "modulus")
+        nonnegative(self, "tolerance_power", "tolerance", "tolerance_from", "record_from", "constraint_batch_size")
+        check_choice("rule", self.rule, RULES)
         if self.rule == "adaptive" and not self.tolerance > 0:
             raise OptionError("the adaptive rule takes steps of length tolerance / |s|, so tolerance must be positive.")
 

@@ -21,9 +21,8 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from fairbound.base.errors import OptionError
+from fairbound.base.checks import check_choice, positive
 from fairbound.methods.method import Method, State, no_multipliers
-from fairbound.methods.primal import positive
 from fairbound.problems.problem import Draws, Problem
 
 JACOBIAN_UP_TO = 16
@@ -60,9 +59,8 @@ class YNW(Method[YNWState]):
     presets: ClassVar[dict[str, dict]] = {"paper": {}}
 
     def __post_init__(self) -> None:
-        positive(horizon=self.horizon, objective_weight=self.V, proximal=self.alpha)
-        if self.output not in ("last", "average"):
-            raise OptionError(f"output must be 'last' or 'average', got {self.output!r}.")
+        positive(self, "horizon", "objective_weight", "proximal")
+        check_choice("output", self.output, ("last", "average"))
 
     @property
     def V(self) -> float:

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, distributed
 from torch.nn import functional
 
+from fairbound.base.checks import positive
 from fairbound.base.errors import FairboundError, OptionError
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import Contrasts, Memo, dual_scale, seen_contrasts
@@ -34,7 +35,7 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import LOSSES, Pointwise, loss_named
 from fairbound.methods.alm import ALM
-from fairbound.methods.primal import decayed, positive
+from fairbound.methods.primal import decayed
 from fairbound.optim.batch import Batch, Keys, class_names, refuse_probabilities
 from fairbound.optim.means import Queue, RunningMeans, better, cells_behind, report_of, stated_values
 from fairbound.optim.rows import training_rows
@@ -128,7 +129,7 @@ class Dual:
             )
         self.nonfinite, self.distributed = nonfinite, distributed
         self.memory = max(MEMORY, MEMORY_PER_CELL * self.plan.n_cells) if memory is None else memory
-        positive(memory=self.memory)
+        positive(self, "memory")
         outputs = 1 if classes is None else len(self.classes)
         self._loss = loss_named("cross_entropy" if loss == "logistic" and outputs > 1 else loss, outputs)
         if self._loss.per_class != (outputs > 1):

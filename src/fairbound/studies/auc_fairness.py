@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fairbound.base.checks import positive
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.auc_training import auc_start
 from fairbound.fairness.linear_auc import LinearAUC
@@ -24,7 +25,6 @@ from fairbound.fairness.saddle_problem import PairSaddleProblem
 from fairbound.methods import algorithm
 from fairbound.methods.full_batch_alm import FullBatchALM
 from fairbound.methods.method import Method, State, no_multipliers
-from fairbound.methods.primal import positive
 from fairbound.models.mlp import MLP
 from fairbound.models.model import Model, ModuleModel
 from fairbound.postprocessing.scale_and_shift import ScaleAndShift
@@ -147,7 +147,7 @@ class Tried(Method[TriedState]):
     name: ClassVar[str] = "tried"
 
     def __post_init__(self) -> None:
-        positive(passes=self.passes, steps_per_epoch=self.steps_per_epoch)
+        positive(self, "passes", "steps_per_epoch")
         object.__setattr__(self, "candidates", tuple(dict(table) for table in self.candidates))
         if not self.candidates:
             raise OptionError("candidates must name at least one method.")

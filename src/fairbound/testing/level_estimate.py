@@ -22,7 +22,6 @@ from torch import Tensor
 
 from fairbound.base.errors import FairboundError, OptionError
 from fairbound.methods import ovsmd
-from fairbound.methods.primal import positive
 from fairbound.methods.sfls import SFLS
 from fairbound.problems.problem import Draws, Problem
 
@@ -80,9 +79,10 @@ def halve(
     oracle: Callable[[float, float], Tensor], accuracy: float, delta: float, theta: float, most_calls: int = 30
 ) -> LevelEstimate:
     """The loop of Algorithm 4 around any oracle (delta_h, alpha_h) -> u (...,) with |u - H| <= alpha_h, w.p. 1 - delta_h."""
-    positive(accuracy=accuracy, delta=delta, most_calls=most_calls)
-    if not theta > 1:
-        raise OptionError(f"theta must be greater than 1, got {theta!r}.")
+    if not (min(accuracy, delta, most_calls) > 0 and theta > 1):
+        raise OptionError(
+            f"accuracy, delta and most_calls must be positive and theta above 1, got {accuracy}, {delta}, {most_calls}, {theta}."
+        )
     bound = error = calls = torch.zeros(())
     done = torch.zeros((), dtype=torch.bool)
     for h in range(most_calls):

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared
@@ -169,8 +170,7 @@ class ClassRecallParity(ClassRateBound):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.over_classes not in ("worst", "macro"):
-            raise OptionError(f"over_classes must be 'worst' or 'macro', got {self.over_classes!r}.")
+        check_choice("over_classes", self.over_classes, ("worst", "macro"))
         if self.against == "best" and self.averaged:
             raise OptionError(
                 f"against='best' needs one best-off group for each class; {self.name}[macro] averages them."

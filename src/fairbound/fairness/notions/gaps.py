@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from fairbound.base.checks import check_choice
 from fairbound.base.errors import OptionError
 from fairbound.fairness.language import Key, Word
 from fairbound.fairness.notions.groups import RateBound
@@ -104,8 +105,7 @@ def check_uncompared(bound: Any) -> None:
 
 def check_aggregated(bound: Any) -> None:
     """Raises OptionError where a bound on two values joins them in an unknown way, or by a sum against the best."""
-    if bound.aggregated not in ("max", "sum"):
-        raise OptionError(f"aggregated must be 'max' or 'sum', got {bound.aggregated!r}.")
+    check_choice("aggregated", bound.aggregated, ("max", "sum"))
     if bound.against == "best" and bound.aggregated == "sum":
         raise OptionError(f"against='best' needs one best-off group; {bound.name}[sum] has none. Use 'pairwise'.")
 

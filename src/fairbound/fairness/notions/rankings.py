@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared
@@ -139,8 +140,7 @@ class PairwiseParity(RankingBound):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.kind not in ("inter", "intra", "marginal"):
-            raise OptionError(f"kind must be 'inter', 'intra' or 'marginal', got {self.kind!r}.")
+        check_choice("kind", self.kind, ("inter", "intra", "marginal"))
 
     @property
     def uncertain(self) -> str | None:
@@ -227,8 +227,7 @@ class ExposureParity(RankingBound):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.share not in ("size", "merit"):
-            raise OptionError(f"share must be 'size' or 'merit', got {self.share!r}.")
+        check_choice("share", self.share, ("size", "merit"))
 
     def of_groups(self, documents: Documents, compared: Compared, dropped: list[str]) -> RankingSums:
         k = len(compared)
