@@ -27,7 +27,6 @@ import torch
 from torch import Tensor, distributed
 from torch.nn import functional
 
-from fairbound.base.checks import positive
 from fairbound.base.errors import FairboundError, OptionError
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import Contrasts, Memo, dual_scale, seen_contrasts
@@ -107,7 +106,7 @@ class Dual:
             decay=decay,
             decay_steps=decay_steps,
         )
-        check_options(dual_every, nonfinite, distributed)
+        check_options(dual_every, nonfinite, distributed, memory)
         notions = constraints(stated)
         if not notions:
             raise OptionError(
@@ -129,7 +128,6 @@ class Dual:
             )
         self.nonfinite, self.distributed = nonfinite, distributed
         self.memory = max(MEMORY, MEMORY_PER_CELL * self.plan.n_cells) if memory is None else memory
-        positive(self, "memory")
         outputs = 1 if classes is None else len(self.classes)
         self._loss = loss_named("cross_entropy" if loss == "logistic" and outputs > 1 else loss, outputs)
         if self._loss.per_class != (outputs > 1):
