@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.locks import locked
 from fairbound.cli.audited import data_facts, take_own, training_facts
 from fairbound.cli.options import FitOptions, TrainOptions
-from fairbound.cli.outcome import Outcome, json_lines, say, shows_progress, verdict_summary, verdict_text
+from fairbound.cli.outcome import LOG, Outcome, json_lines, say, shows_progress, verdict_summary, verdict_text
 from fairbound.cli.rows import InputRows, Parts, Split, encoded_parts, group_warnings, in_file, read_rows, split_rows
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.estimators.classifier import FairClassifier
@@ -25,21 +26,30 @@ from fairbound.estimators.judged_rows import taken
 from fairbound.estimators.saved import parts_of
 from fairbound.fairness.objectives import objective_of
 from fairbound.report import audit_files, audit_page
+from fairbound.rows.shards import ALONE, Processes, Shards
 from fairbound.tables import Encoded, TableEncoder
 
 TRAINED_ON = "data.txt"
 
 
 def fit(options: FitOptions) -> Outcome:
-    """Train, judge and write; the outcome's exit code is the verdict's, or 130 where an interrupt cut training short."""
+    """Train, judge and write; the outcome's exit code is the verdict's, or 130 where an interrupt cut training short.
+
+    Of several processes that train together the first one alone judges and writes; the exit code is 0 then, as torchrun takes another
+    for a crash.
+    """
     if options.use_groups_at_prediction and not options.constraint:
         raise OptionError("--use-groups-at-prediction needs a bound: state one with --constraint.")
     bounds = stated_bounds(options.constraint, options.cross)
+    shards = Processes() if options.distributed else ALONE
+    if shards.place:
+        LOG.setLevel(logging.WARNING)  # the first process says what happens
+        return _fit(options, bounds, shards)
     with locked(check_writable(options.out)):
-        return _fit(options, bounds)
+        return _fit(options, bounds, shards)
 
 
-def _fit(options: FitOptions, bounds: list) -> Outcome:
+def _fit(options: FitOptions, bounds: list, shards: Shards) -> Outcome:
     minimised = objective_of(options.objective)
     grouped = minimised is not None and "groups" in minimised.needs
     rows = read_rows(
@@ -54,11 +64,13 @@ def _fit(options: FitOptions, bounds: list) -> Outcome:
         split = split_rows(rows, options.test_size, options.seed)
         parts = encoded_parts(rows, split)
         say(f"{rows.name}: training on {len(split.train):,} rows under {under}; {len(split.test):,} rows are held out.")
-        classifier = train(options, bounds, parts)
+        classifier = train(options, bounds, parts, shards)
         stopped = interrupted(classifier)
-        baseline = train(options, [], parts) if bounds and options.baseline and not stopped else None
+        baseline = train(options, [], parts, shards) if bounds and options.baseline and not stopped else None
         if baseline is not None and interrupted(baseline):
             stopped, baseline = True, None
+    if shards.place:
+        return Outcome({}, "", 0)
     found = judge(options, bounds, parts, classifier, baseline)
     out = options.out
     write_results(out, found, classifier, rows.checksum)
@@ -80,7 +92,7 @@ def _fit(options: FitOptions, bounds: list) -> Outcome:
         text = f"{verdict_text(found)}{trained}\n\n{written}"
     if stopped:
         return Outcome(summary, f"Interrupted; the best model so far was judged and saved.\n\n{text}", INTERRUPTED)
-    return Outcome(summary, text, found["exit_code"])
+    return Outcome(summary, text, found["exit_code"] if shards.alone else 0)
 
 
 def write_results(out: Path, found: dict[str, Any], classifier: FairClassifier, checksum: str | None) -> None:
@@ -144,17 +156,22 @@ def _in_training(bounds: list, parts: Parts, classifier: FairClassifier, baselin
     return out
 
 
-def train(options: TrainOptions, bounds: list, parts: Parts) -> FairClassifier:
-    """The classifier of these options on the training rows; without bounds, the unconstrained one."""
-    rows, numbers = parts.rows, parts.split.train
+def train(options: TrainOptions, bounds: list, parts: Parts, shards: Shards = ALONE) -> FairClassifier:
+    """The classifier of these options on the training rows; without bounds, the unconstrained one. shards: of these rows, which
+    every process has read, each trains on its own."""
+    rows, numbers, table = parts.rows, parts.split.train, parts.train
     classifier = of_options(options, bounds, rows)
+    if not shards.alone:
+        mine = np.arange(shards.place, len(numbers), shards.count)
+        numbers, table = numbers[mine], taken(table, mine)
+        classifier.set_params(distributed=True)
     minimised = objective_of(options.objective)
     compares = bounds or (minimised is not None and "groups" in minimised.needs)
     groups = rows.groups.take(numbers) if compares and rows.groups.attributes else None
     with warnings.catch_warnings():
         for said_by_reader_warnings in (ConvergenceWarning, DataWarning):
             warnings.simplefilter("ignore", said_by_reader_warnings)
-        return classifier.fit(parts.train, rows.y[numbers], groups, rows.weight_of(numbers))
+        return classifier.fit(table, rows.y[numbers], groups, rows.weight_of(numbers))
 
 
 def of_options(options: TrainOptions, bounds: list, rows: InputRows) -> FairClassifier:

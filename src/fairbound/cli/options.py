@@ -38,7 +38,8 @@ def add(app: Any, command: str, options: type) -> None:
         asked = options(**given)
         module, name = asked.run.split(":")
         outcome = getattr(import_module(f"fairbound.cli.{module}"), name)(asked)
-        print(json.dumps(outcome.summary, ensure_ascii=False, allow_nan=False) if as_json else outcome.text)
+        if outcome.text:  # of several processes one alone speaks
+            print(json.dumps(outcome.summary, ensure_ascii=False, allow_nan=False) if as_json else outcome.text)
         return int(outcome.exit_code)
 
     hints = get_type_hints(options, include_extras=True)
@@ -219,6 +220,9 @@ def check_share(share: float | None) -> None:
         raise OptionError(f"--test-size must be a share of the rows between 0 and 1, got {share}.")
 
 
+NOT_DISTRIBUTED = ("estimator", "qid", "chunk_rows", "certify", "use_groups_at_prediction")
+
+
 @dataclass(frozen=True, kw_only=True)
 class FitOptions(TrainOptions):
     """Train a model under fairness bounds and judge it on rows it has not seen."""
@@ -240,6 +244,13 @@ class FitOptions(TrainOptions):
     ] = True
     certify: Certify = False
     on_insufficient: OnInsufficient = "warn"
+    distributed: Annotated[
+        bool,
+        option(
+            "--distributed",
+            help="Train on the processes of torchrun: 'torchrun --nproc-per-node 2 -m fairbound fit ... --distributed'.",
+        ),
+    ] = False
 
     @property
     def run(self) -> str:
@@ -258,6 +269,8 @@ class FitOptions(TrainOptions):
         super().__post_init__()
         if self.certify and not self.constraint:
             raise OptionError("--certify needs a bound: state one with --constraint.")
+        if self.distributed:
+            self.refuse("several processes", "--distributed", *NOT_DISTRIBUTED)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,9 +16,10 @@ from fairbound.base.errors import OptionError
 
 
 class Shards(Protocol):
-    """The parts of a table. count: how many there are; alone: whether there is only one."""
+    """The parts of a table. count: how many there are; place: which of them this is, from 0; alone: whether there is only one."""
 
     count: int
+    place: int
     alone: bool
 
     def sum(self, value: Tensor) -> Tensor:
@@ -34,6 +35,7 @@ class Alone:
     """One part: the whole table."""
 
     count: int = 1
+    place: int = 0
     alone: bool = True
 
     def sum(self, value: Tensor) -> Tensor:
@@ -56,11 +58,11 @@ class Processes:
         if not torch.distributed.is_initialized():
             if "WORLD_SIZE" not in os.environ:
                 raise OptionError(
-                    "distributed=True trains on several processes. Start them with 'torchrun --nproc-per-node 2 FILE.py', or "
-                    "call torch.distributed.init_process_group first."
+                    "distributed=True trains on several processes. Start them with 'torchrun --nproc-per-node 2 FILE.py' (or '-m fairbound fit "
+                    "... --distributed'), or call torch.distributed.init_process_group first."
                 )
             torch.distributed.init_process_group("gloo")
-        self.count = torch.distributed.get_world_size()
+        self.count, self.place = torch.distributed.get_world_size(), torch.distributed.get_rank()
         self.alone = self.count == 1
 
     def sum(self, value: Tensor) -> Tensor:
