@@ -78,6 +78,17 @@ def test_it_is_the_cone_solver_s_optimum(kind, c1):
         np.testing.assert_allclose(found.weights, w, atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["group", "inter", "intra"])
+@pytest.mark.parametrize("c1", [0.6, 1.0])
+def test_no_score_meets_a_kappa_below_twice_c1_less_1(kind, c1):
+    """l(t) + l(-t) = 2 c1 (t^2 + 1), so the two sides of a difference add to 4 c1 - 2 or more: constant scores have the least."""
+    X, y, g = rows(0)
+    program = LinearAUC.of(text(kind, c1), X, y, g)
+    with pytest.raises(SubproblemError):
+        program.solve(2 * c1 - 1 - 0.02)
+    assert program.solve(2 * c1 - 1 + 0.02).differences.max() <= 2 * c1 - 1 + 0.02 + 1e-9
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_its_numbers_are_those_of_training_on_all_rows(kind):
     X, y, g = rows(3, groups="abc")
