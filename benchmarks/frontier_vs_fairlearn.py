@@ -1,6 +1,6 @@
 """Accuracy at equal difference: FairClassifier(linear) under stated bounds beside fairlearn's reduction, swept.
 
-For each data set, split and notion, `FairClassifier` with its defaults and with objective="accuracy" is fitted under every bound,
+For each data set, split and notion, `FairClassifier` with its defaults and with objective="accuracy" and "loss" is fitted under every bound,
 and fairlearn's ExponentiatedGradient(LogisticRegression) under every value of SWEEP. All see the same arrays: the training rows
 of one random 80/20 split per seed, float64, one-hot encoded and standardised, the sensitive attribute not among them. Accuracy
 and difference (the largest over the notion's rates) are of hard decisions; those of fairlearn are drawn at random by its
@@ -8,7 +8,8 @@ and difference (the largest over the notion's rates) are of hard decisions; thos
 
 Printed: for each (data, notion, bound) and part, our mean accuracy over the splits less that of fairlearn's frontier at the same
 mean difference (means over splits joined by lines; below its smallest difference, its accuracy there), with a standard error
-by the jackknife over splits; and processor time. `--results` keeps every fit as a line of JSON and takes up where it stopped.
+by the jackknife over splits; processor time; and the area under the ROC curve of held-out rows, ours and that of fairlearn's
+frontier there (of its probabilities of a positive decision). `--results` keeps every fit as a line of JSON and takes up where it stopped.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import harness
 harness.single_thread()
 
 import numpy as np  # noqa: E402
+from sklearn.metrics import roc_auc_score  # noqa: E402
 
 from fairbound.data import Prepared, load, prepare  # noqa: E402
 
@@ -44,7 +46,7 @@ NOTIONS = {
 }
 DRAWS = 10
 SWEEP = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04)
-OURS = {"fairbound": "auto", "fairbound accuracy": "accuracy"}
+OURS = {"fairbound": "auto", "fairbound accuracy": "accuracy", "fairbound loss": "loss"}
 PEER = "fairlearn"
 
 
@@ -59,20 +61,20 @@ def measures(positive: np.ndarray, y: np.ndarray, group: np.ndarray, labels: tup
 
 
 def fitted(method: str, notion: str, value: float, data: Prepared) -> Any:
-    """A function (X, draw) -> (n,) decisions."""
+    """A function (X, draw) -> (n,) decisions, and one X -> (n,) scores."""
     if method in OURS:
         from fairbound import FairClassifier
 
         model = FairClassifier(f"{notion} <= {value}", objective=OURS[method])
         model.fit(data.X_train, data.y_train, sensitive_features=data.group_train)
-        return lambda X, draw: model.predict(X)
+        return lambda X, draw: model.predict(X), model.decision_function
     import fairlearn.reductions as reductions
     from sklearn.linear_model import LogisticRegression
 
     moment = getattr(reductions, NOTIONS[notion][0])(difference_bound=value)
     peer = reductions.ExponentiatedGradient(LogisticRegression(max_iter=1000), moment, eps=value)
     peer.fit(data.X_train, data.y_train, sensitive_features=data.group_train)
-    return lambda X, draw: peer.predict(X, random_state=draw)
+    return lambda X, draw: peer.predict(X, random_state=draw), lambda X: peer._pmf_predict(X)[:, 1]
 
 
 def runs(
@@ -93,7 +95,7 @@ def runs(
                     start = time.process_time()
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
-                        predict = fitted(method, notion, value, data)
+                        predict, scores = fitted(method, notion, value, data)
                     row: dict[str, Any] = {
                         "data": table,
                         "seed": seed,
@@ -107,6 +109,7 @@ def runs(
                         draws = range(DRAWS if method == PEER else 1)
                         found = [measures(predict(X, draw), y, group, NOTIONS[notion][1]) for draw in draws]
                         row |= {f"{name}_{part}": float(np.mean([f[name] for f in found])) for name in found[0]}
+                        row[f"auc_{part}"] = float(roc_auc_score(y, scores(X)))
                     rows.append(row)
                     if results:
                         with results.open("a") as file:
@@ -132,6 +135,12 @@ def jackknife(ours: np.ndarray, peer: np.ndarray) -> float:
     return float(np.sqrt((n - 1) / n * ((left_out - left_out.mean()) ** 2).sum()))
 
 
+def _by_difference(pick: dict[Any, dict[str, Any]], seeds: list[int]) -> np.ndarray:
+    """(2, sweep) mean held-out difference of the peer's fits, ascending, and their mean area under the ROC curve."""
+    points = [[np.mean([pick[PEER, v, s][f"{of}_test"] for s in seeds]) for of in ("difference", "auc")] for v in SWEEP]
+    return np.array(sorted(points)).T
+
+
 def table_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     out = []
     keys = sorted({(r["data"], r["notion"]) for r in rows})
@@ -151,6 +160,10 @@ def table_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                     line[f"{part}_difference"], line[f"{part}_accuracy"] = (round(float(v), 4) for v in ours.mean(0))
                     line[f"{part}_ahead"] = round(ahead(ours, peer), 4)
                     line[f"{part}_error"] = round(jackknife(ours, peer), 4)
+                line["test_auc"] = round(float(np.mean([r["auc_test"] for r in own])), 4)
+                line["fairlearn_auc"] = round(
+                    float(np.interp(line["test_difference"], *_by_difference(pick, seeds))), 4
+                )
                 line["met"] = sum(r["difference_train"] <= bound + 1e-12 for r in own)
                 line["seconds"] = round(float(np.median([r["seconds"] for r in own])), 2)
                 line["times_fairlearn"] = round(line["seconds"] / seconds, 3)

@@ -1,14 +1,15 @@
 """A linear model trained on all rows at once: the lowest loss first, from there towards accuracy, both under the bounds.
 
-The share of the error rate in the objective rises in steps, each begun at the point before. With objective "auto" it rises
-only where the area under the ROC curve stays near that of the lowest loss, so that scores keep their order.
+The share of the error rate in the objective rises in steps, each begun at the point before, as long as accuracy on the
+training rows does not fall. With objective "auto" it rises only where the area under the ROC curve stays near that of the lowest
+loss seen, so that scores keep their order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -70,11 +71,14 @@ def train_full_batch(
 
     begin = method if refined == "no" else replace(quick, sharpness=method.sharpness)
     solution, share = run(None, under(first, 0.0), begin), 0.0
-    least = area(first, solution.x) - AUC_LOSS if refined == "auto" else 0.0
-    tried = None if refined == "no" else MIDDLE
-    while tried is not None and solution.feasible and solution.stopped != "interrupted":
+    tried = None if refined == "no" or not solution.feasible else MIDDLE
+    seen = [] if tried is None else [_quality(first, solution.x)]
+    while tried is not None and solution.stopped != "interrupted":
         after = run(solution, under(first, tried), quick)
-        kept = bool(after.feasible) and not area(first, after.x) < least
+        now, before = _quality(first, after.x), seen[0]
+        least = min(now, *seen).area - AUC_LOSS if refined == "auto" else 0.0
+        kept = bool(after.feasible) and now.accuracy >= before.accuracy and not now.area < least
+        seen = [now, *seen] if kept else [*seen, now]
         solution, share = (after, tried) if kept else (replace(solution, stopped=after.stopped), share)
         tried = (MORE if kept else LESS) if tried == MIDDLE else None
     first = problem
@@ -83,6 +87,20 @@ def train_full_batch(
     near = kkt(under(problem, share).sharpened(method.sharpness[-1]), solution.x)
     prices = {problem.names[i]: float(near.multipliers[i]) for i in near.multipliers.nonzero().flatten().tolist()}
     return solution, {**near._asdict(), "multipliers": prices, "error_share": share}
+
+
+class _Quality(NamedTuple):
+    """The mean loss, the accuracy (0 where the loss leaves it open) and the area under the ROC curve; the lowest loss sorts first."""
+
+    loss: float
+    accuracy: float
+    area: float
+
+
+def _quality(problem: FairProblem, x: Tensor) -> _Quality:
+    """At x (n,) of a problem whose objective is an `Accuracy`."""
+    found = problem.evaluate(x).extra
+    return _Quality(float(found["loss"]), float(found.get("accuracy", 0.0)), area(problem, x))
 
 
 def area(problem: FairProblem, x: Tensor) -> float:

@@ -1,0 +1,64 @@
+"""How far the objective goes from the loss towards the error rate: the most accurate candidate that keeps the order of scores."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from fairbound import FullBatchALM
+from fairbound.base.records import Counts
+from fairbound.estimators import full_batch
+from fairbound.solver.solve import Solution
+from fairbound.subproblems.multipliers import KKT
+
+START, MIDDLE, LESS, MORE = 0.0, full_batch.MIDDLE, full_batch.LESS, full_batch.MORE
+
+
+def share_of(seen, refined, monkeypatch):
+    """The share taken where the candidate of share s has the (loss, accuracy, area) seen[s]."""
+
+    def solve(on, by, **options):
+        made = torch.tensor([on.share])
+        true, state = torch.tensor(True), SimpleNamespace(k=1)
+        return Solution(made, made, true, 0 * made[0], torch.tensor(1), state, [], 1, 0.0, Counts(), "halted", "")
+
+    def problem(share):
+        def sharpened(factor):
+            return made
+
+        made = SimpleNamespace(share=share, names=[], with_objective=lambda o: problem(o.share), sharpened=sharpened)
+        return made
+
+    monkeypatch.setattr(full_batch, "solve", solve)
+    monkeypatch.setattr(full_batch, "_quality", lambda on, x: full_batch._Quality(*seen[round(float(x[0]), 6)]))
+    monkeypatch.setattr(full_batch, "kkt", lambda on, x: KKT(0.0, 0.0, 0.0, torch.zeros(0), None))
+    solution, facts = full_batch.train_full_batch(problem(None), None, FullBatchALM(), refined=refined)
+    assert float(solution.x[0]) == pytest.approx(facts["error_share"])
+    return facts["error_share"]
+
+
+GOOD = (0.60, 0.70, 0.700)
+
+
+@pytest.mark.parametrize(
+    ("middle", "beside", "auto", "yes"),
+    [
+        ((0.61, 0.71, 0.699), (0.62, 0.72, 0.6985), MORE, MORE),
+        ((0.61, 0.71, 0.699), (0.62, 0.72, 0.697), MIDDLE, MORE),  # the order of scores would be lost
+        ((0.61, 0.71, 0.699), (0.62, 0.705, 0.699), MIDDLE, MIDDLE),  # accuracy would fall
+        ((0.61, 0.71, 0.690), (0.62, 0.705, 0.699), LESS, MIDDLE),
+        ((0.61, 0.71, 0.690), (0.62, 0.705, 0.690), START, MIDDLE),
+        ((0.61, 0.69, 0.700), (0.62, 0.70, 0.700), LESS, LESS),  # as accurate as at the start
+        ((0.61, 0.69, 0.700), (0.62, 0.69, 0.700), START, START),
+        ((0.59, 0.71, 0.710), (0.62, 0.72, 0.699), MIDDLE, MORE),  # the start was not yet the lowest loss: its area is no measure
+        ((0.59, 0.69, 0.710), (0.62, 0.72, 0.699), START, LESS),
+    ],
+)
+def test_the_share_rises_while_accuracy_does_not_fall_and_the_order_is_that_of_the_lowest_loss(
+    middle, beside, auto, yes, monkeypatch
+):
+    seen = {START: GOOD, MIDDLE: middle, LESS: beside, MORE: beside}
+    assert share_of(seen, "auto", monkeypatch) == auto
+    assert share_of(seen, "yes", monkeypatch) == yes
