@@ -1,10 +1,11 @@
-"""Accuracy at equal difference: FairClassifier(linear) under stated bounds beside fairlearn's reduction, swept.
+"""Accuracy at equal difference: FairClassifier under stated bounds beside fairlearn's reduction, swept.
 
-For each data set, split and notion, `FairClassifier` with its defaults and with objective="accuracy" and "loss" is fitted under every bound,
-and fairlearn's ExponentiatedGradient(LogisticRegression) under every value of SWEEP. All see the same arrays: the training rows
-of one random 80/20 split per seed, float64, one-hot encoded and standardised, the sensitive attribute not among them. Accuracy
-and difference (the largest over the notion's rates) are of hard decisions; those of fairlearn are drawn at random by its
-`predict`, and its numbers are means over DRAWS draws.
+For each data set, split and notion, `FairClassifier` with its defaults and with objective="accuracy" and "loss" is fitted under
+every bound, and fairlearn's ExponentiatedGradient(LogisticRegression) under every value of SWEEP. With `--model mlp:64,32` both
+train networks: MLPClassifier with early stopping stands inside ExponentiatedGradient, of 20 rounds. All see the same arrays: the
+training rows of one random 80/20 split per seed, float64, one-hot encoded and standardised, the sensitive attribute not among
+them. Accuracy and difference (the largest over the notion's rates) are of hard decisions; those of fairlearn are drawn at random
+by its `predict`, and its numbers are means over DRAWS draws.
 
 Printed: for each (data, notion, bound) and part, our mean accuracy over the splits less that of fairlearn's frontier at the same
 mean difference (means over splits joined by lines; below its smallest difference, its accuracy there), with a standard error
@@ -60,28 +61,32 @@ def measures(positive: np.ndarray, y: np.ndarray, group: np.ndarray, labels: tup
     return {"accuracy": float((positive == y).mean()), "difference": float(max(gaps))}
 
 
-def fitted(method: str, notion: str, value: float, data: Prepared) -> Any:
+def fitted(method: str, notion: str, value: float, data: Prepared, model: str = "linear") -> Any:
     """A function (X, draw) -> (n,) decisions, and one X -> (n,) scores."""
     if method in OURS:
         from fairbound import FairClassifier
 
-        model = FairClassifier(f"{notion} <= {value}", objective=OURS[method])
-        model.fit(data.X_train, data.y_train, sensitive_features=data.group_train)
-        return lambda X, draw: model.predict(X), model.decision_function
+        ours = FairClassifier(f"{notion} <= {value}", model=model, objective=OURS[method])
+        ours.fit(data.X_train, data.y_train, sensitive_features=data.group_train)
+        return lambda X, draw: ours.predict(X), ours.decision_function
     import fairlearn.reductions as reductions
     from sklearn.linear_model import LogisticRegression
+    from sklearn.neural_network import MLPClassifier
 
     moment = getattr(reductions, NOTIONS[notion][0])(difference_bound=value)
-    peer = reductions.ExponentiatedGradient(LogisticRegression(max_iter=1000), moment, eps=value)
+    hidden = tuple(int(width) for width in model.partition(":")[2].split(",") if width)
+    inside = MLPClassifier(hidden, early_stopping=True, random_state=0) if hidden else LogisticRegression(max_iter=1000)
+    peer = reductions.ExponentiatedGradient(inside, moment, eps=value, max_iter=20 if hidden else 50)
     peer.fit(data.X_train, data.y_train, sensitive_features=data.group_train)
     return lambda X, draw: peer.predict(X, random_state=draw), lambda X: peer._pmf_predict(X)[:, 1]
 
 
 def runs(
-    tables: list[str], seeds: int, notions: list[str], methods: list[str], results: Path | None
+    tables: list[str], seeds: int, notions: list[str], methods: list[str], results: Path | None, model: str = "linear"
 ) -> list[dict[str, Any]]:
     """Every fit asked for that `results` does not hold yet, and those that it holds, as rows of numbers."""
     rows = [json.loads(line) for line in results.read_text().splitlines()] if results and results.exists() else []
+    rows = [r for r in rows if r.get("model") == model]
     done = {(r["data"], r["seed"], r["notion"], r["method"], r["value"]) for r in rows}
     for table in tables:
         source = load(table)
@@ -95,13 +100,14 @@ def runs(
                     start = time.process_time()
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
-                        predict, scores = fitted(method, notion, value, data)
+                        predict, scores = fitted(method, notion, value, data, model)
                     row: dict[str, Any] = {
                         "data": table,
                         "seed": seed,
                         "notion": notion,
                         "method": method,
                         "value": value,
+                        "model": model,
                     }
                     row["seconds"] = time.process_time() - start
                     for part in ("train", "test"):
@@ -181,9 +187,12 @@ def main() -> None:
     parser.add_argument(
         "--methods", default=",".join([*OURS, PEER]), help="the fits to make; a table needs all of them"
     )
+    parser.add_argument("--model", default="linear", help='of both: "linear", or a network as "mlp:64,32"')
     parser.add_argument("--results", type=Path, default=None)
     args = parser.parse_args()
-    rows = runs(args.data.split(","), args.seeds, args.notions.split(","), args.methods.split(","), args.results)
+    rows = runs(
+        args.data.split(","), args.seeds, args.notions.split(","), args.methods.split(","), args.results, args.model
+    )
     if {r["method"] for r in rows} != {*OURS, PEER}:
         print(f"{len(rows)} fits are kept; a table needs those of every method.")
         return
