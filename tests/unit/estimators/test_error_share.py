@@ -52,7 +52,7 @@ GOOD = (0.60, 0.70, 0.700)
         ((0.61, 0.71, 0.690), (0.62, 0.705, 0.690), START, MIDDLE),
         ((0.61, 0.69, 0.700), (0.62, 0.70, 0.700), LESS, LESS),  # as accurate as at the start
         ((0.61, 0.69, 0.700), (0.62, 0.69, 0.700), START, START),
-        ((0.59, 0.71, 0.710), (0.62, 0.72, 0.699), MIDDLE, MORE),  # the start was not yet the lowest loss: its area is no measure
+        ((0.59, 0.71, 0.710), (0.62, 0.72, 0.699), MIDDLE, MORE),  # the start is not the lowest loss
         ((0.59, 0.69, 0.710), (0.62, 0.72, 0.699), START, LESS),
     ],
 )
