@@ -185,7 +185,7 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
         groups = None if sensitive_features is None else same_groups(Groups.of(sensitive_features), shards)
         notes: list[str] = []
         features = fit_features(self, X, groups, notes, shards)
-        check_lengths(features.shape[0], n, groups)
+        check_lengths(features, n, groups)
         self.classes_ = np.array(classes)
         self.groups_ = groups
         self.model_ = model_of(self.model, features.shape[1], 1 if len(classes) == 2 else len(classes))

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 
 from fairbound.base.errors import DataError
-from fairbound.estimators.training_rows import checked_labels, class_codes
+from fairbound.estimators.training_rows import check_lengths, checked_labels, class_codes
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import constraints
@@ -84,8 +84,23 @@ class JudgedRows(Protocol):
         ...
 
 
+class GroupedRows:
+    """What rows have in common whose unit of evidence is the row."""
+
+    y: np.ndarray
+    groups: Groups | None
+    weight: np.ndarray | None
+
+    def split(self, shares: Sequence[float], seed: int) -> list[np.ndarray]:
+        """Labels are not balanced: what the parts had in common would be a look at the rows to certify."""
+        return stratified_split(_known(self).codes, shares, seed)
+
+    def train(self, model: Any, table: Any, x0: Any) -> None:
+        model._fit(table, self.y, self.groups, self.weight, x0=x0)
+
+
 @dataclass(frozen=True, eq=False)
-class LabelledRows:
+class LabelledRows(GroupedRows):
     """n rows: their table, labels (n,) as given and as class numbers, groups or None, and weights (n,) or None.
 
     classes: the labels of the class numbers, of two the positive one last.
@@ -127,10 +142,6 @@ class LabelledRows:
     def smallest(self, bound: Bound) -> int:
         return smallest_cell(bound, self.groups, self.codes, list(self.classes))
 
-    def split(self, shares: Sequence[float], seed: int) -> list[np.ndarray]:
-        """Labels are not balanced: what the parts had in common would be a look at the rows to certify."""
-        return stratified_split(_known(self).codes, shares, seed)
-
     def check(self, train: LabelledRows) -> None:
         sizes, seen = (np.bincount(part.codes, minlength=len(self.classes)) for part in (self, train))
         if not seen.all():
@@ -142,9 +153,6 @@ class LabelledRows:
 
     def settled(self, stated: tuple[Bound, ...]) -> tuple[Bound, ...]:
         return stated
-
-    def train(self, model: Any, table: Any, x0: Any) -> None:
-        model._fit(table, self.y, self.groups, self.weight, x0=x0)
 
     def scored(self, model: Any, confidence: float) -> Scored:
         labels = tuple(str(label_text(v)) for v in self.classes)
@@ -170,7 +178,7 @@ class LabelledRows:
 
 
 @dataclass(frozen=True, eq=False)
-class NumberRows:
+class NumberRows(GroupedRows):
     """n rows: their table, the numbers to predict (n,), groups or None, and weights (n,) or None.
 
     settle: bounds and numbers -> the bounds with the thresholds that they leave to the rows to train on.
@@ -207,17 +215,11 @@ class NumberRows:
     def smallest(self, bound: Bound) -> int:
         return smallest_cell(self.settled((bound,))[0], self.groups, np.zeros(len(self), dtype=np.int64), [0])
 
-    def split(self, shares: Sequence[float], seed: int) -> list[np.ndarray]:
-        return stratified_split(_known(self).codes, shares, seed)
-
     def check(self, train: NumberRows) -> None:
         """Numbers lack nothing."""
 
     def settled(self, stated: tuple[Bound, ...]) -> tuple[Bound, ...]:
         return self.settle(stated, self.y)
-
-    def train(self, model: Any, table: Any, x0: Any) -> None:
-        model._fit(table, self.y, self.groups, self.weight, x0=x0)
 
     def scored(self, model: Any, confidence: float) -> Scored:
         made = read_numbers(model.predict(self.X), self.y)
@@ -296,13 +298,6 @@ class DocumentRows:
         assert rows.documents is not None and rows.scores is not None
         gained = by_query.ndcg(rows.scores, rows.documents.relevance, rows.documents.starts)
         return float(np.nanmean(gained))
-
-
-def check_lengths(X: Any, n: int, groups: Groups | None) -> None:
-    """Raises: DataError where the table X, n labels and the groups differ in number."""
-    rows = len(X) if not hasattr(X, "shape") else X.shape[0]
-    if rows != n or (groups is not None and len(groups) != rows):
-        raise DataError(f"X has {rows} rows, y {n}" + (f", sensitive_features {len(groups)}." if groups else "."))
 
 
 def smallest_cell(bound: Bound, groups: Groups | None, codes: np.ndarray, classes: list[Any]) -> int:

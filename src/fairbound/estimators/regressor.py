@@ -108,7 +108,7 @@ class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
         groups = None if sensitive_features is None else Groups.of(sensitive_features)
         notes: list[str] = []
         features, n = fit_features(self, X, groups, notes), len(targets)
-        check_lengths(features.shape[0], n, groups)
+        check_lengths(features, n, groups)
         weights = None if sample_weight is None else read_weights(sample_weight, n)
         self.groups_ = groups
         self.shift_ = float(np.average(targets, weights=weights))

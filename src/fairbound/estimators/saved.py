@@ -240,13 +240,13 @@ def _model(value: Any) -> bool:
 
 
 def _classes(value: Any) -> bool:
-    if not isinstance(value, list) or len(value) < 2 or len({(type(v), v) for v in value if _is_label(v)}) < len(value):
+    if (
+        not isinstance(value, list)
+        or len(value) < 2
+        or len({(type(v), v) for v in value if isinstance(v, str | bool | int | float)}) < len(value)
+    ):
         return False
     return len({isinstance(v, str) for v in value}) == 1
-
-
-def _is_label(value: Any) -> bool:
-    return isinstance(value, str | bool | int | float)
 
 
 def _groups(value: Any) -> bool:

@@ -42,11 +42,12 @@ def checked_labels(X: Any, y: Any, name: str = "FairClassifier", what: str = "la
     return y
 
 
-def check_lengths(features: int, y: int, groups: Groups | None) -> None:
-    """Raises: DataError unless the rows of X, y and the sensitive features are as many."""
-    if features != y or (groups is not None and len(groups) != y):
+def check_lengths(X: Any, n: int, groups: Groups | None) -> None:
+    """Raises: DataError where the rows of X, n labels and the groups differ in number."""
+    rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if rows != n or (groups is not None and len(groups) != n):
         of_groups = "" if groups is None else f", sensitive_features {len(groups)}"
-        raise DataError(f"X has {features} rows, y {y}{of_groups}.")
+        raise DataError(f"X has {rows} rows, y {n}{of_groups}.")
 
 
 def class_codes(y: Any, positive: Any, loss: str, compared: Sequence[str]) -> tuple[np.ndarray, tuple[Any, ...]]:

@@ -112,11 +112,9 @@ def _clipped(sharpness: float) -> Pointwise:
 SURROGATES = {"sigmoid": _sigmoid, "hinge": _hinge_rate, "clipped": _clipped}
 
 
-def _wrong_class(s: Tensor, y: Tensor) -> Tensor:
-    return (s.argmax(-1) != y.long()).to(s.dtype)
-
-
-WRONG_CLASS = Pointwise("wrong", _wrong_class, lambda s, y: torch.zeros_like(s), per_class=True)
+WRONG_CLASS = Pointwise(
+    "wrong", lambda s, y: (s.argmax(-1) != y.long()).to(s.dtype), lambda s, y: torch.zeros_like(s), per_class=True
+)
 
 
 def _deficit(s: Tensor, y: Tensor, smooth: float | None) -> tuple[Tensor, Tensor]:

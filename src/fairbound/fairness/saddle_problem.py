@@ -48,7 +48,8 @@ class PairSaddleProblem(BaseProblem):
         found, kappas = _losses(problem)
         self._inside = _membership(problem, found)
         totals = problem.totals().double()
-        self._share = (self._inside.double() @ totals / totals[:-1].new_tensor(_all_weight(problem))).to(problem.dtype)
+        weight = float(problem.rows if problem.row_weight is None else problem.row_weight.double().sum())
+        self._share = (self._inside.double() @ totals / weight).to(problem.dtype)
         curvatures = {statistic.loss.c1 for statistic, _, _ in found}  # type: ignore[attr-defined]
         if len(curvatures) > 1:
             raise OptionError(f"the min-max form needs one c1 for objective and bounds, got {sorted(curvatures)}.")
@@ -195,10 +196,6 @@ def _membership(problem: FairProblem, found: list[Found]) -> Tensor:
         rows, cells = statistic.sets.shape
         inside[first : first + rows, statistic.offset : statistic.offset + cells] = statistic.sets
     return torch.as_tensor(inside, device=problem.device)
-
-
-def _all_weight(problem: FairProblem) -> float:
-    return float(problem.rows if problem.row_weight is None else problem.row_weight.double().sum())
 
 
 def _mean_row(rows: Any, share: Tensor) -> Tensor:

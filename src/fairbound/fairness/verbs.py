@@ -275,7 +275,8 @@ class Verbs(Batches):
         """
         reduce, y = batch.reduction, self._per_run(scores, batch.targets)
         if not isinstance(reduce, StratifiedReduction):
-            return _joined([of(k, scores, y, *along) for k in functions])
+            parts = [of(k, scores, y, *along) for k in functions]
+            return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
         def values(rows: slice) -> list[Tensor]:
             some, *more = (self._some(t, rows) for t in (scores, *along))
@@ -390,8 +391,3 @@ class Verbs(Batches):
             + ". Look for NaN or huge values in these rows, or lower the step size; solve(..., nonfinite='skip') skips and "
             "counts such batches."
         )
-
-
-def _joined(parts: Sequence[Tensor]) -> Tensor:
-    """phi (..., P*B) of the values (..., B) of P row functions."""
-    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=-1)

@@ -32,7 +32,7 @@ from torch import Tensor
 from fairbound.base.checks import positive
 from fairbound.base.errors import OptionError
 from fairbound.methods.method import Method, State, no_multipliers
-from fairbound.problems.problem import Draws, Evaluation, Problem
+from fairbound.problems.problem import Draws, Evaluation, Problem, largest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +126,7 @@ class DFLS(Method[DFLSState]):
     def _judged(self, state: DFLSState, e: Evaluation) -> tuple[DFLSState, Tensor]:
         """The state after a look at x, where the call may end, and (...,) True where x is to go back to the point of the call
         that ended."""
-        x, worst, free = state.x, _largest(e.g), state.level == torch.inf
+        x, worst, free = state.x, largest(e.g), state.level == torch.inf
         here = torch.maximum(e.f - state.level, worst) < state.upper
         best = torch.where(here.unsqueeze(-1), x, state.best)
         upper = torch.where(here, torch.maximum(e.f - state.level, worst), state.upper)
@@ -157,7 +157,3 @@ def _worst(state: DFLSState, e: Evaluation) -> tuple[Tensor, Tensor]:
     terms = torch.cat([(e.f - state.level).unsqueeze(-1), e.g], dim=-1)
     one = torch.zeros_like(terms).scatter_(-1, terms.argmax(-1, keepdim=True), 1.0)
     return one[..., :1], one[..., 1:]
-
-
-def _largest(g: Tensor) -> Tensor:
-    return g.amax(-1) if g.shape[-1] else g.new_full(g.shape[:-1], -torch.inf)

@@ -40,7 +40,7 @@ from fairbound.methods.ssg import SSG
 from fairbound.methods.ynw import YNW
 from fairbound.problems.differences import Linearised
 from fairbound.problems.penalised import Proximal
-from fairbound.problems.problem import Draws, Problem
+from fairbound.problems.problem import Draws, Problem, largest
 from fairbound.problems.wrappers import Rebounded, counted_with
 from fairbound.subproblems.multipliers import least_squares_multipliers
 
@@ -146,7 +146,7 @@ class IDCA(Method[IDCAState]):
             if (
                 self.descent
                 and done >= self.inner_steps
-                and bool((_worst(problem.values(inside.point, everything).g) <= 0).all())
+                and bool((largest(problem.values(inside.point, everything).g) <= 0).all())
             ):
                 break
         v = inside.point.clone()
@@ -168,7 +168,7 @@ class IDCA(Method[IDCAState]):
         """(...,) how far towards v (..., n) the bounds are met and f is no higher than at w: 1, or what bisection finds; where w
         itself misses a bound, 1 if v misses it by less."""
         here, there = problem.values(w, batch), problem.values(v, batch)
-        before, after = _worst(here.g), _worst(there.g)
+        before, after = largest(here.g), largest(there.g)
         outside = before > 0
         good = torch.where(outside, after < before, (after <= 0) & (there.f <= here.f))
         low, high = good.to(w.dtype), torch.ones_like(before)
@@ -177,7 +177,7 @@ class IDCA(Method[IDCAState]):
                 break
             middle = (low + high) / 2
             e = problem.values(w + middle.unsqueeze(-1) * (v - w), batch)
-            met = (_worst(e.g) <= 0) & (e.f <= here.f)
+            met = (largest(e.g) <= 0) & (e.f <= here.f)
             low, high = torch.where(met, middle, low), torch.where(met, high, middle)
             low = torch.where(good, 1.0, torch.where(outside, 0.0, low))
         return low
@@ -195,7 +195,3 @@ class IDCA(Method[IDCAState]):
             slack = float((y * own.abs()).max()) if len(own) else 0.0
             out.append(max(float((near - at).norm()), stationarity, excess, slack))
         return w.new_tensor(out).reshape(w.shape[:-1])
-
-
-def _worst(g: Tensor) -> Tensor:
-    return g.amax(-1) if g.shape[-1] else g.new_full(g.shape[:-1], -torch.inf)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from fairbound.base.checks import nonnegative, positive
 from fairbound.methods.method import Method, State, no_multipliers
-from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
+from fairbound.problems.problem import Draws, Evaluation, Problem, Weights, largest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class SSG(Method[SSGState]):
 
         def side(e: Evaluation) -> Weights:
             nonlocal taken
-            near = _largest(e.g) <= eps
+            near = largest(e.g) <= eps
             taken = torch.zeros_like(e.g)
             if problem.m:
                 taken.scatter_(-1, e.g.argmax(-1, keepdim=True), 1.0)
@@ -77,7 +77,7 @@ class SSG(Method[SSGState]):
 
         e, s = problem.gradient(x, draws("all", 0, sampling="full"), side)
         assert e is not None
-        worst = _largest(e.g)
+        worst = largest(e.g)
         near = worst <= eps
         better = near & (e.f < state.lowest)
         output = torch.where(better.unsqueeze(-1), x, state.output)
@@ -87,7 +87,3 @@ class SSG(Method[SSGState]):
         size = torch.where(square > 0, length / square.clamp_min(torch.finfo(x.dtype).tiny), 0.0)
         x.copy_(problem.domain.project(x - size.unsqueeze(-1) * s))
         return state.next(multipliers=taken, output=output, lowest=lowest)
-
-
-def _largest(g: Tensor) -> Tensor:
-    return g.amax(-1) if g.shape[-1] else g.new_full(g.shape[:-1], -torch.inf)

@@ -50,6 +50,11 @@ class Evaluation(NamedTuple):
         return new if self.subset is None else numbers.index_copy_(0, self.subset, new)
 
 
+def largest(g: Tensor) -> Tensor:
+    """(...,) the largest of the constraints (..., m); -inf where there are none."""
+    return g.amax(-1) if g.shape[-1] else g.new_full(g.shape[:-1], -torch.inf)
+
+
 class Ranges(NamedTuple):
     """low, high: (..., 1 + m, K), between which one row of each of K blocks puts its part of f and g_i, bounds not
     subtracted, so that their sums over the blocks bound what a balanced batch gives."""

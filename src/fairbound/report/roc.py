@@ -25,7 +25,10 @@ def roc_charts(audit: Mapping[str, Any], uids: Iterator[str]) -> list[dict[str, 
         for picture in one["pictures"]:
             curves = picture["curves"]
             series = [
-                (_name(c), f": area {words.number(c['area'], 3)} ({c['rows'][0]:,} and {c['rows'][1]:,} rows)")
+                (
+                    f"{c['above']} above {c['below']}",
+                    f": area {words.number(c['area'], 3)} ({c['rows'][0]:,} and {c['rows'][1]:,} rows)",
+                )
                 for c in curves
             ]
             caption = "; ".join(f"{name}{note}" for name, note in series)
@@ -49,10 +52,6 @@ def roc_charts(audit: Mapping[str, Any], uids: Iterator[str]) -> list[dict[str, 
 def surrogate_said(audit: Mapping[str, Any]) -> str:
     """What training said of the surrogate that met the bound; "" where it said nothing."""
     return next((note for note in audit["notes"] if note.startswith(MET)), "")
-
-
-def _name(curve: Mapping[str, Any]) -> str:
-    return f"{curve['above']} above {curve['below']}"
 
 
 def _paint(picture: Mapping[str, Any]) -> Any:

@@ -16,7 +16,6 @@ from fairbound.report import plots
 from fairbound.report.study_scene import Look, Paint, Scene, legend, values_of, wrapped
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 ACROSS = 4
@@ -100,7 +99,10 @@ def bars(scene: Scene) -> tuple[tuple[float, float], Paint]:
                 found = values_of(scene, column, data)
                 for i, method in enumerate(m for m in scene.methods if m in found):
                     value, spread = found[method]
-                    _bar(ax, -(j + height * i), value, spread, look[scene.ink[method]], look["ink"], height)
+                    ax.barh(
+                        [-(j + height * i)], [value], height=0.9 * height, color=look[scene.ink[method]], xerr=[spread],
+                        ecolor=look["ink"], error_kw={"elinewidth": 0.8},
+                    )  # fmt: skip
             ax.set_xlabel(column)
             ax.grid(axis="x")
         axes[0].invert_xaxis()
@@ -109,10 +111,6 @@ def bars(scene: Scene) -> tuple[tuple[float, float], Paint]:
 
     rows = len(scene.data) * len(scene.methods)
     return (8.4, 1.4 + 0.16 * rows + 0.2 * -(-len(scene.methods) // 2)), paint
-
-
-def _bar(ax: Axes, at: float, value: float, spread: float, color: str, ink: str, height: float) -> None:
-    ax.barh([at], [value], height=0.9 * height, color=color, xerr=[spread], ecolor=ink, error_kw={"elinewidth": 0.8})
 
 
 def density_of(curve: np.ndarray, edges: np.ndarray) -> np.ndarray:

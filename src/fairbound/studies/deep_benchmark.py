@@ -201,7 +201,8 @@ def findings(block: Block) -> list[dict[str, Any]]:
     """Which method wins where: {"question", "winner", "value", "tied": methods not told apart, "text"} for each question."""
     titles, numbers = block.titles, block.numbers
     bound = constraint(block.study.task["constraint"]).bound
-    share = {m: [int(sum(compare.values(by, c).values())) for c in _withins()] for m, by in numbers.items()}
+    columns = (WITHIN, *(f"{WITHIN} ({words})" for words in RULES.values()))
+    share = {m: [int(sum(compare.values(by, c).values())) for c in columns] for m, by in numbers.items()}
     of = {m: len(by[WITHIN]) for m, by in numbers.items()}
     always = [m for m in numbers if share[m][0] == of[m]]
     out: list[dict[str, Any] | None] = []
@@ -220,10 +221,6 @@ def findings(block: Block) -> list[dict[str, Any]]:
     out += [_noise(numbers, titles), _fastest(numbers, titles, bound)]
     out += [compare.dominance(numbers, titles, pair) for pair in (("test Ind", "test Ina"), ("test Sp", "test Ina"))]
     return [f for f in out if f is not None]
-
-
-def _withins() -> tuple[str, ...]:
-    return (WITHIN, *(f"{WITHIN} ({words})" for words in RULES.values()))
 
 
 def _noise(numbers: Mapping[str, Any], titles: Mapping[str, str]) -> dict[str, Any] | None:

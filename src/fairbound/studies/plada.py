@@ -94,7 +94,11 @@ def _of_rates(asked: Options, cell: Cell, data_dir: str | None) -> Task:
     best = _reference(json.dumps(dict(cell.task), sort_keys=True), cell.seed, problem)
 
     def watch(x: Tensor, measured: Measured) -> dict[str, float]:
-        return {"loss": float(measured.f), "violation": _worst(measured), "stationarity": kkt(problem, x).stationarity}
+        return {
+            "loss": float(measured.f),
+            "violation": float(measured.g.clamp_min(0).max()),
+            "stationarity": kkt(problem, x).stationarity,
+        }
 
     return Task(
         problem, watch, lambda x: {**watch(x, problem.evaluate(x)), "seed": cell.seed},
@@ -195,10 +199,6 @@ def _of_queries(asked: Options, cell: Cell, data_dir: str | None) -> Task:
         about=f"{problem.rows:,} training and {parts['validation'].rows:,} validation queries; {problem.m:,} and "
               f"{parts['validation'].m:,} constraints; {problem.n:,} parameters",
     )  # fmt: skip
-
-
-def _worst(measured: Measured) -> float:
-    return float(measured.g.clamp_min(0).max())
 
 
 def derive(records: list[Row], best: float) -> None:

@@ -79,7 +79,7 @@ def task(cell: Cell, data_dir: str | None) -> Task:
     problem, test = (_problem(asked, model, part) for part in (rows.train, rows.test))
 
     def watch(x: Tensor, measured: Measured) -> dict[str, float]:
-        return {"loss": float(measured.f), "excess": _excess(measured)}
+        return {"loss": float(measured.f), "excess": float(measured.g.clamp_min(0).max())}
 
     def measure(x: Tensor) -> dict[str, Any]:
         seen = {"train": problem.evaluate(x), "test": test.evaluate(x)}
@@ -153,10 +153,6 @@ def _images(seed: int, data_dir: str | None, held: float) -> SplitRows:
     if held:
         train, test = divided(train, held, seed, "tuning")
     return SplitRows(train, test, "")
-
-
-def _excess(measured: Measured) -> float:
-    return float(measured.g.clamp_min(0).max())
 
 
 def numbers(run: Run, compare: None) -> dict[str, float | None]:
