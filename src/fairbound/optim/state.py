@@ -136,7 +136,7 @@ def some(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(map(str, names[:most])) + (f" and {rest} more" if rest > 0 else "")
 
 
-def check_options(dual_every: object, nonfinite: str, distributed: bool, memory: int | None) -> None:
+def check_options(dual_every: object, nonfinite: str, distributed: bool, memory: float | None) -> None:
     """Raises OptionError for options of Dual that cannot be meant."""
     if memory is not None and not memory > 0:
         raise OptionError(f"memory must be positive, got {memory!r}.")
