@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from double_well import double_well
 from fairbound.base.errors import OptionError
 from fairbound.methods import SGD
 from fairbound.problems.differences import Difference, Linearised
 from fairbound.testing import PROBLEMS, check_gradient, check_subgradient, run
-from fairbound.testing.double_well import double_well
 
 POINTS = torch.tensor([[0.3, -0.8], [1.4, 0.1], [-1.0, 0.0], [0.0, 0.0]], dtype=torch.float64)
 
