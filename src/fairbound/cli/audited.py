@@ -10,12 +10,7 @@ from fairbound.base.verdicts import EXIT_CODES
 
 
 def data_facts(
-    name: str,
-    label: str,
-    split: str,
-    checksum: str | None,
-    train_rows: int | None = None,
-    classes: Sequence[Any] = (),
+    name: str, label: str, split: str, checksum: str | None, train_rows: int | None = None, classes: Sequence[Any] = ()
 ) -> dict[str, Any]:
     """Title and data of a report, as `audit` takes them. split: how the held-out rows were chosen; classes: the labels, of two the
     positive one last."""

@@ -364,8 +364,7 @@ class ReproduceOptions:
 
     run: ClassVar[str] = "reproduce:reproduce"
     study: Annotated[
-        str,
-        argument("auc-fairness, deep-benchmark, level-set, partial-fairness, plada, which-method, or a TOML file."),
+        str, argument("auc-fairness, deep-benchmark, level-set, partial-fairness, plada, which-method, or a TOML file.")
     ]
     out: Out
     quick: Annotated[bool, option("--quick", help="The study's short form: minutes on two cores.")] = False

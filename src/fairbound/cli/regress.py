@@ -17,16 +17,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.cli.audited import data_facts, take_own, training_facts
 from fairbound.cli.options import RegressOptions
 from fairbound.cli.outcome import Outcome, say, shows_progress, written_audit
-from fairbound.cli.rows import (
-    TEST_SHARE,
-    file_checksum,
-    groups_in,
-    in_file,
-    listed,
-    numbers_of,
-    one_column,
-    weights_of,
-)
+from fairbound.cli.rows import TEST_SHARE, file_checksum, groups_in, in_file, listed, numbers_of, one_column, weights_of
 from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.folder import Folder
@@ -74,11 +65,7 @@ def regress(options: RegressOptions) -> Outcome:
         sample_weight=None if weight is None else weight[held],
         compare={"unconstrained": free},
         **_file_facts(options.data, label, f"{trained.words}, seed {options.seed}", len(y) - len(held)),
-        model={
-            "kind": options.model,
-            "description": f"{options.model} model of a number",
-            **training_facts(model),
-        },
+        model={"kind": options.model, "description": f"{options.model} model of a number", **training_facts(model)},
         warnings=[*([] if facts["feasible"] else [facts["message"]]), *facts["warnings"]],
         notes=facts["notes"],
     )

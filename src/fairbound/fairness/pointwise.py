@@ -49,11 +49,7 @@ def _signs(targets: Tensor) -> Tensor:
     return 2 * targets - 1
 
 
-LOGISTIC = Pointwise(
-    "logistic",
-    lambda s, y: functional.softplus(s) - y * s,
-    lambda s, y: torch.sigmoid(s) - y,
-)
+LOGISTIC = Pointwise("logistic", lambda s, y: functional.softplus(s) - y * s, lambda s, y: torch.sigmoid(s) - y)
 HINGE = Pointwise(
     "hinge",
     lambda s, y: (1 - _signs(y) * s).clamp_min(0),
@@ -74,13 +70,7 @@ def _cross_entropy_slope(s: Tensor, y: Tensor) -> Tensor:
 
 CROSS_ENTROPY = Pointwise("cross_entropy", _cross_entropy, _cross_entropy_slope, per_class=True)
 
-LOSSES = {
-    "logistic": LOGISTIC,
-    "bce": LOGISTIC,
-    "hinge": HINGE,
-    "squared": SQUARED,
-    "cross_entropy": CROSS_ENTROPY,
-}
+LOSSES = {"logistic": LOGISTIC, "bce": LOGISTIC, "hinge": HINGE, "squared": SQUARED, "cross_entropy": CROSS_ENTROPY}
 
 
 def _sigmoid(sharpness: float) -> Pointwise:

@@ -152,9 +152,7 @@ class PairSaddleProblem(BaseProblem):
         beyond = torch.maximum(means.abs().amax(-1), means.amax(-1) - means.amin(-1)) - self.reach
         kappa = self.problem.bounds
         return Measured(
-            found.f,
-            found.g,
-            {"auc": 1 - true.f, "differences": true.g + kappa, "beyond": beyond.clamp_min(0)},
+            found.f, found.g, {"auc": 1 - true.f, "differences": true.g + kappa, "beyond": beyond.clamp_min(0)}
         )
 
     def best(self, x: Tensor) -> Tensor:

@@ -37,10 +37,7 @@ def _margin_loss(
 
 MARGIN_HINGE = _margin_loss("margin_hinge", lambda z: (1 - z).clamp_min(0), lambda z: -(z < 1).to(z.dtype), 1.0)
 MARGIN_LOGISTIC = _margin_loss(
-    "margin_logistic",
-    lambda z: functional.softplus(-z),
-    lambda z: torch.sigmoid(-z).neg(),
-    0.6931471805599453,
+    "margin_logistic", lambda z: functional.softplus(-z), lambda z: torch.sigmoid(-z).neg(), 0.6931471805599453
 )
 
 LOSSES = {p.name: p for p in (HINGE, LOGISTIC, RAMP, RAMP_DOWN, MARGIN_HINGE, MARGIN_LOGISTIC)}

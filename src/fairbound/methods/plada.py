@@ -103,11 +103,7 @@ class PLADAState(State):
         lam, mu = self.multipliers, self.mu
         if not lam.shape[-1]:
             return {}
-        return {
-            "apart": (lam - mu).norm(dim=-1),
-            "largest_lambda": lam.abs().amax(-1),
-            "largest_mu": mu.abs().amax(-1),
-        }
+        return {"apart": (lam - mu).norm(dim=-1), "largest_lambda": lam.abs().amax(-1), "largest_mu": mu.abs().amax(-1)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -135,13 +135,7 @@ def _single(program: Program, relaxation: Relaxation, root: Mixture, bounds: Seq
 
 
 def _report(
-    plan: Plan,
-    program: Program,
-    rule: GroupRule,
-    mixture: Mixture,
-    root: Mixture,
-    proved: bool,
-    rows: np.ndarray,
+    plan: Plan, program: Program, rule: GroupRule, mixture: Mixture, root: Mixture, proved: bool, rows: np.ndarray
 ) -> dict[str, Any]:
     selected = mixture.selected(program)
     cost, least = program.cost(selected), lower_bound(program, root.multipliers)

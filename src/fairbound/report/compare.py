@@ -22,10 +22,7 @@ def compare_page(found: dict[str, Any]) -> str:
         said=said(found),
         lines=[
             d
-            | {
-                "tells": tells(d),
-                "glyph": drawing(glyph(d["difference"], d["lower"], d["upper"], (-most, most), 0.0)),
-            }
+            | {"tells": tells(d), "glyph": drawing(glyph(d["difference"], d["lower"], d["upper"], (-most, most), 0.0))}
             for d in lines
         ],
     )

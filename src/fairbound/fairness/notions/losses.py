@@ -77,10 +77,7 @@ class ExcessLoss(LossBound):
     skip: str | None = None
 
     name = "excess_loss"
-    OPTIONS: ClassVar[Any] = {
-        "skip": Key("skip"),
-        **options_without(LossBound.OPTIONS, "against"),
-    }
+    OPTIONS: ClassVar[Any] = {"skip": Key("skip"), **options_without(LossBound.OPTIONS, "against")}
 
     def __post_init__(self) -> None:
         if self.against != "overall":

@@ -219,11 +219,7 @@ class ExposureParity(RankingBound):
     name = "exposure_parity"
     example = "0.05"
     measures = "a difference of shares of attention"
-    OPTIONS: ClassVar[Any] = {
-        "size": Word("share", "size"),
-        "merit": Word("share", "merit"),
-        **RankingBound.OPTIONS,
-    }
+    OPTIONS: ClassVar[Any] = {"size": Word("share", "size"), "merit": Word("share", "merit"), **RankingBound.OPTIONS}
 
     def __post_init__(self) -> None:
         super().__post_init__()
