@@ -272,7 +272,7 @@ MUTANTS = {
     "row functions: slope of the negative decision": Mutant("fairness/statistics.py", "- of(negative, y, s) * rate.slope(-s, y)", "+ of(negative, y, s) * rate.slope(-s, y)", "claims/test_notions_exact.py::test_verbs_agree_with_central_differences"),
     "row functions: a score of 0 is two decisions": Mutant("fairness/statistics.py", "return of(negative, y, s) + of(positive - negative, y, s) * yes", "return of(positive, y, s) * yes + of(negative, y, s) * rate.value(-s, y)", "claims/test_notions_exact.py::test_a_score_of_zero_is_one_decision"),
     "losses: not cut off": Mutant("fairness/statistics.py", "loss.value(s, y).clamp_max(largest)", "loss.value(s, y)", "claims/test_notions_exact.py"),
-    "logistic: slope": Mutant("fairness/pointwise.py", "torch.sigmoid(s) - y,", "torch.sigmoid(s) + y,", "claims/test_problem.py"),
+    "logistic: slope": Mutant("fairness/pointwise.py", "torch.sigmoid(s) - y)", "torch.sigmoid(s) + y)", "claims/test_problem.py"),
     "sigmoid: sharpness left out of the slope": Mutant("fairness/pointwise.py", "return (p - p * p) * sharpness", "return p - p * p", "claims/test_problem.py"),
     # fairness: comparisons and contrasts
     "differences: both directions alike": Mutant("fairness/comparing.py", "index = np.stack([np.stack([one, two], -1), np.stack([two, one], -1)]", "index = np.stack([np.stack([one, two], -1), np.stack([one, two], -1)]", "claims/test_notions_exact.py"),
