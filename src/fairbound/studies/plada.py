@@ -96,7 +96,7 @@ def _of_rates(asked: Options, cell: Cell, data_dir: str | None) -> Task:
     def watch(x: Tensor, measured: Measured) -> dict[str, float]:
         return {
             "loss": float(measured.f),
-            "violation": float(measured.g.clamp_min(0).max()),
+            "violation": _worst(measured),
             "stationarity": kkt(problem, x).stationarity,
         }
 
@@ -199,6 +199,10 @@ def _of_queries(asked: Options, cell: Cell, data_dir: str | None) -> Task:
         about=f"{problem.rows:,} training and {parts['validation'].rows:,} validation queries; {problem.m:,} and "
               f"{parts['validation'].m:,} constraints; {problem.n:,} parameters",
     )  # fmt: skip
+
+
+def _worst(measured: Measured) -> float:
+    return float(measured.g.clamp_min(0).max())
 
 
 def derive(records: list[Row], best: float) -> None:
