@@ -149,6 +149,7 @@ MUTANTS = {
     "wins of few rows: ties lose": Mutant("ranking/wins.py", "above + 0.5 * ~(above | above.T)", "above + 0.0 * ~(above | above.T)", "unit/ranking/test_wins.py"),
     "objective alone: all statistics": Mutant("fairness/quantities.py", "if bounds or read", "if True", "claims/test_auc_baselines.py"),
     "objective alone: none of its own": Mutant("fairness/quantities.py", "if bounds or read", "if bounds", "claims/test_auc_baselines.py"),
+    "the AUC study: a constant counts against ours": Mutant("studies/auc_fairness.py", "if area > 0.5 else", "if area > 0.4 else", "unit/studies/test_auc_fairness.py"),
     "the AUC study: points less fair count as ours": Mutant("studies/auc_fairness.py", "if d <= difference", "if d >= difference", "unit/studies/test_auc_fairness.py"),
     "proximal: the term on inner maximisations too": Mutant("problems/penalised.py", "w[..., : self._stated].sum(", "w.sum(", "claims/test_row_saddle.py"),
     "stream: a sample without weights": Mutant("estimators/streaming_auc.py", "keys[i], float(weight[i]))", "keys[i], 1.0)", "unit/estimators/test_streaming_auc.py"),

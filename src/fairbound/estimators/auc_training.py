@@ -2,7 +2,7 @@
 
 1. The exact solutions under the quadratic loss along kappa (`fairness/kappa_path.py`), of which the true areas choose one, on the
    validation rows too where there are some.
-2. From there, or from the solution without a bound where none meets the stated one, all rows at once under the stated surrogate,
+2. From there, or from the nearest to the stated bound where none meets it, all rows at once under the stated surrogate,
    steered by the true areas and sharpened (`fb.FullBatchALM`).
 3. The better of the two by the true areas. A positive decision then begins where most training rows are decided rightly.
 """
@@ -88,8 +88,7 @@ def auc_start(problem: FairProblem, held: FairProblem | None = None) -> Start | 
         return 1 - float(found[-1].f), max(float(f.g.max()) for f in found) + bounds[0].bound
 
     path = along_kappa(program, measure, bounds[0].bound)
-    chosen = path.chosen if path.met else path.tried[0]
-    return Start(point(chosen.scores.weights), chosen.scores.kappa, path.met)
+    return Start(point(path.chosen.scores.weights), path.chosen.scores.kappa, path.met)
 
 
 def decided(problem: FairProblem, solution: Solution, start: Start | None) -> tuple[Solution, list[str]]:

@@ -59,7 +59,7 @@ class Options:
     dataset, options: of `fairbound.data.load`. group: the sensitive attribute, of two groups. kind: of `auc_parity`. model: "linear", or
     "network" with one hidden layer of UNITS sigmoids. bound: on the true difference of areas, 0 for none. kappa: of the quadratic
     loss in min-max form, which is then the problem; 0 for the true bound. reach: of its inner variables. start: "exact" begins at the exact solution under the quadratic loss whose kappa the
-    true areas choose, as FairClassifier does, and where none meets the bound at the constant score, as other methods do. moved: scores are trained without a bound, on all rows at once, then scaled and
+    true areas choose, as FairClassifier does. moved: scores are trained without a bound, on all rows at once, then scaled and
     shifted to meet it on the training rows. group_terms: whether the model has weights of each group, which must then be known of the
     rows scored, as for scaling and shifting.
     shares, stated_test, rows: of `shared_out`. No validation rows where their share is 0.
@@ -208,7 +208,7 @@ def task(cell: Cell, data_dir: str | None) -> Task:
         start = auc_start(problem, options.get("validation"))
         if start is None:
             raise DataError(f"{asked.dataset!r} has no exact start: it has too many features, or groups without rows.")
-        options["x0"] = start.x if start.met else torch.zeros_like(start.x)
+        options["x0"] = start.x
 
     def scores(x: Tensor) -> dict[str, np.ndarray]:
         theta = x[..., : model.n]
@@ -289,8 +289,9 @@ def numbers(run: Run, compare: None) -> dict[str, float | None]:
 
 
 def findings(block: Block) -> list[dict[str, Any]]:
-    """Of every other method: at how many of its points ours has a point of no larger difference and no smaller area. Scaling and
-    shifting, which must know the groups of the rows scored, is compared with our models that know them too."""
+    """Of every other method: at how many of its points ours has a point of no larger difference and no smaller area, where constant
+    scores (area 1/2) are everybody's. Scaling and shifting, which must know the groups of the rows scored, is compared with our
+    models that know them too."""
     points: dict[str, list[tuple[float, float]]] = {}
     for method, found in block.numbers.items():
         difference, area = (float(np.mean(list(found[f"test {name}"].values()))) for name in reversed(MEASURES))
@@ -303,7 +304,10 @@ def findings(block: Block) -> list[dict[str, Any]]:
 def _compared(
     block: Block, family: str, its: list[tuple[float, float]], mine: list[tuple[float, float]]
 ) -> dict[str, Any]:
-    behind = [area - max((a for d, a in mine if d <= difference), default=-np.inf) for difference, area in its]
+    behind = [
+        area - max((a for d, a in mine if d <= difference), default=-np.inf) if area > 0.5 else 0.0
+        for difference, area in its
+    ]
     held, fairer = sum(short <= 0 for short in behind), sum(short == np.inf for short in behind)
     some = [short for short in behind if 0 < short < np.inf]
     text = (

@@ -103,16 +103,17 @@ def test_findings_count_points_that_ours_holds(tiny):
     numbers = {
         "ours-1": point(0.02, 0.80), "ours-2": point(0.05, 0.85),
         "proxy-1": point(0.02, 0.80), "proxy-2": point(0.04, 0.81), "proxy-3": point(0.01, 0.7),
+        "levels-1": point(0.0, 0.5),
     }  # fmt: skip
-    (found,) = auc_fairness.findings(Block(tiny, tiny.items[0], "loans", None, {}, numbers, []))
-    assert (found["held"], found["points"]) == (1, 3)
+    found, constant = auc_fairness.findings(Block(tiny, tiny.items[0], "loans", None, {}, numbers, []))
+    assert (found["held"], found["points"], constant["held"]) == (1, 3, 1)  # a constant score is everybody's
     assert "by at most 0.0100" in found["text"] and "all of ours: 1" in found["text"]
     numbers |= {
         "moved-1": point(0.02, 0.82),
         "known-1": point(0.02, 0.83),
     }  # groups known help beside those that know them
     both = auc_fairness.findings(Block(tiny, tiny.items[0], "loans", None, {}, numbers, []))
-    assert [(f["family"], f["held"]) for f in both] == [("proxy", 1), ("moved", 1)]
+    assert [(f["family"], f["held"]) for f in both] == [("proxy", 1), ("levels", 1), ("moved", 1)]
 
 
 @pytest.mark.parametrize(
