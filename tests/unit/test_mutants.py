@@ -138,6 +138,7 @@ MUTANTS = {
     "stream: a sample of the first rows": Mutant("estimators/streaming_auc.py", "places[i] < len(self._kept):", "False:", "unit/estimators/test_streaming_auc.py"),
     "areas: the threshold of fewest": Mutant("estimators/auc_training.py", "np.where(ends, right, -np.inf).argmax()", "np.where(ends, -right, -np.inf).argmax()", "unit/estimators/test_auc_training.py"),
     "areas: a loose kappa counts as met": Mutant("estimators/auc_training.py", "for f in found) + bounds[0].bound", "for f in found)", "unit/estimators/test_auc_training.py"),
+    "areas: the start without a bound": Mutant("estimators/auc_training.py", "point(path.chosen.scores.weights)", "point(path.tried[0].scores.weights)", "unit/estimators/test_auc_training.py"),
     "areas: a start for the training rows": Mutant("estimators/auc_training.py", "(problem, held) if part is not None]", "(problem, None) if part is not None]", "unit/estimators/test_auc_training.py"),
     "areas: a start for the validation rows": Mutant("estimators/auc_training.py", "(problem, held) if part is not None]", "(held or problem, None) if part is not None]", "unit/estimators/test_auc_training.py"),
     "proxy: multipliers descend": Mutant("methods/proxy_lagrangian.py", "(self.dual_step_size * gain", "(-self.dual_step_size * gain", "claims/test_auc_baselines.py"),

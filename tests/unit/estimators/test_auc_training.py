@@ -55,6 +55,13 @@ def test_the_start_meets_the_bound_on_validation_rows_too(seed, strict):
     assert float((made, held)[strict].evaluate(alone.x).violation) > 0  # chosen by the other part alone
 
 
+def test_the_start_nearest_to_a_bound_that_none_meets():
+    made, loose = (FairProblem(MLP(4), *rows(), f"auc_parity[group] <= {b}", objective="auc") for b in ("0.0000001", 1))
+    near, free = auc_start(made), auc_start(loose)
+    missed = [float(made.evaluate(start.x).violation) for start in (near, free)]
+    assert not near.met and free.met and missed[0] < 0.2 * missed[1]
+
+
 def test_where_positive_begins_decides_most_rows_rightly():
     X, y, group = rows()
     made = fb.FairClassifier("auc_parity[group] <= 0.1", objective="auc").fit(X, y, sensitive_features=group)
