@@ -99,7 +99,7 @@ def decided(problem: FairProblem, solution: Solution, start: Start | None) -> tu
         x[-1] = 0.0
         x[-1] = -_threshold(problem, problem.all_scores(x).double().cpu().numpy())
     if start is not None:
-        first = start.met and int(solution.best_step) == 0
+        first = int(solution.best_step) == 0
         surrogate = (
             f"the quadratic loss with kappa {start.kappa:.3g}"
             if first
