@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import random
 import resource
 import time
@@ -161,8 +162,36 @@ def audit_arguments(rng: random.Random, _: Path) -> None:
     json.dumps(found, allow_nan=False)
 
 
-DOORS = [constraint_text, table_file, checkpoint_file, model_folder, audit_arguments]
-LONG_SHARE = {table_file: 0.2, checkpoint_file: 0.1, model_folder: 0.1}
+def places(plain, at=()):
+    """Where plain data can be changed, the first few of each list."""
+    for key in plain if isinstance(plain, dict) else range(min(len(plain), 3)) if isinstance(plain, list) else ():
+        yield (*at, key)
+        yield from places(plain[key], (*at, key))
+
+
+def monitor_state(rng: random.Random, folder: Path) -> None:
+    if not (path := folder / "state.json").exists():
+        made = np.random.default_rng(0)
+        watched = ["auc_parity[intra] <= 0.1", "demographic_parity <= 0.1", "loss_gap[largest=2] <= 0.5"]
+        monitor = fb.Monitor(watched, threshold=0.5)
+        score, groups = made.normal(size=300), {"sex": made.choice(["F", "M"], 300)}
+        monitor.update(made.integers(0, 2, 300), score, groups, losses=np.abs(score)).verdicts()
+        path.write_text(json.dumps(monitor.to_dict()))
+    state = json.loads(path.read_text())
+    *at, last = rng.choice(list(places(state)))
+    inside = state
+    for key in at:
+        inside = inside[key]
+    inside[last] = rng.choice(
+        [None, -1, 3, "x", [], {}, math.inf, math.nan, True, [None], [[1]], 1.5, "", 10**30, {"a": 1}]
+    )
+    if rng.random() < 0.2:
+        del inside[last]
+    fb.Monitor.from_dict(state).update([1], [0.2], {"sex": ["F"]}, losses=[0.1])
+
+
+DOORS = [constraint_text, table_file, checkpoint_file, model_folder, audit_arguments, monitor_state]
+LONG_SHARE = {table_file: 0.2, checkpoint_file: 0.1, model_folder: 0.1, monitor_state: 0.1}
 """Of LONG, at doors of files, which are slower."""
 
 

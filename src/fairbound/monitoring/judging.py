@@ -48,6 +48,12 @@ class Shares:
     first: list[str] = field(default_factory=list)
     late: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        names = [*self.first, *self.late]
+        if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+            raise ValueError(f"the shares are not of different sets: {names}")
+        self.first, self.late = list(self.first), list(self.late)
+
     def of(self, names: list[str]) -> np.ndarray:
         """(m,) the share of each name, which it keeps."""
         known = dict.fromkeys(names)

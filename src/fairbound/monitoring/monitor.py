@@ -74,6 +74,8 @@ class Monitor:
             raise OptionError("a monitor needs at least one bound, such as 'demographic_parity <= 0.05'.")
         for bound in self.bounds:
             check_watched(bound, threshold)
+        if threshold is not None and not math.isfinite(threshold):
+            raise OptionError(f"the threshold must be a finite number, got {threshold!r}.")
         if largest_weight is not None and not 0 < largest_weight < math.inf:
             raise OptionError(f"largest_weight must be a positive number, got {largest_weight!r}.")
         if not 0.5 < confidence < 1:
@@ -167,9 +169,8 @@ class Monitor:
             },
         }
         now = datetime.datetime.now(datetime.UTC)
-        title = "Fairness monitor" if title is None else title
         notes = ["Every interval holds at all looks together; that of a group's rate holds for this rate alone."]
-        return assembled(facts, title, now, model=None, trajectory=None, warnings=[], notes=notes)
+        return assembled(facts, title or "Fairness monitor", now, model=None, trajectory=None, warnings=[], notes=notes)
 
     def verdicts(self) -> dict[str, str]:
         """The verdict on each bound now: what `look` says, without the rest of the audit, which takes longer."""
@@ -185,8 +186,8 @@ class Monitor:
         alpha, found = (1 - self.confidence) / len(self.bounds), []
         for bound in self.bounds:
             if isinstance(bound, AUCParity):
-                mine = self._shares[bound.text]
-                found.append(judge_areas_in_time(bound, rows, self._tally.areas, len(before), mine, alpha, needed))
+                about = self._tally.areas, len(before), self._shares[bound.text]
+                found.append(judge_areas_in_time(bound, rows, *about, alpha, needed))
                 continue
             sums = self._tally.largest.index(float(bound.largest)) if isinstance(bound, LossBound) else None  # type: ignore[arg-type]
             found.append(judge_in_time(bound, rows, now, before, self._shares[bound.text], alpha, needed, sums))
@@ -322,14 +323,13 @@ class Monitor:
             made = cls(state["constraint"], state["confidence"], classes=state["classes"], **options)
             made._tally = Tally.from_dict(state, made._tally)
             made._shares = {b.text: Shares(**state["shares"][b.text]) for b in made.bounds}
-            made._alarms, made._looks, made.files = state["alarms"], state["looks"], state["files"]
+            made._alarms, made._looks, made.files = dict(state["alarms"]), list(state["looks"]), list(state["files"])
             made.columns = dict(state.get("columns", {}))  # states of older versions have none
-        except (KeyError, TypeError, ValueError) as error:
+            made._over_time(""), made.alarms, [f["sha256"] for f in made.files]  # can be read
+            if made.rows != state["rows"]:
+                raise ValueError(f"it says {state['rows']} rows, but its counts add up to {made.rows}")
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise CheckpointError(f"the state of the monitor does not fit together: {error!r}.") from error
-        if made.rows != state["rows"]:
-            raise CheckpointError(
-                f"the state of the monitor says {state['rows']} rows, but its counts add up to {made.rows}."
-            )
         return made
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -14,6 +14,7 @@ Source: the kernel of a U-statistic on disjoint blocks, Hoeffding (1963), JASA 5
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -110,6 +111,16 @@ class Pairing:
             self.pairs[area] += n
             self.waiting[2 * area : 2 * area + 2] = [first[n:][:MOST_WAITING], second[n:][:MOST_WAITING]]
 
+    def check(self, areas: int, checkpoints: int) -> None:
+        """Raises: TypeError, ValueError where these are no pairs of so many areas after so many checkpoints."""
+        sizes = [len(self.wins), len(self.pairs), len(self.waiting), len(self.before)]
+        numbers = [*self.wins, *(s for role in self.waiting for s in role)]
+        counts = [(self.wins, self.pairs), *(b for b in self.before if b is not None)]
+        fits = sizes == [areas, areas, 2 * areas, checkpoints] and all(map(math.isfinite, numbers))
+        fits = fits and all(type(n) is int and 0 <= n < 2**53 for n in (self.seen, *self.pairs))
+        if not fits or not all(0 <= w <= n for wins, pairs in counts for w, n in zip(wins, pairs, strict=True)):
+            raise ValueError("the pairs of rows do not fit together")
+
     def merge(self, other: Pairing) -> Pairing:
         """The pairs of both, and what waits of both."""
         shorter, longer = sorted((self.before, other.before), key=len)
@@ -203,18 +214,18 @@ class AreaTally:
         }
 
     @classmethod
-    def from_dict(cls, plain: dict[str, list[dict[str, Any]]], bounds: tuple[AUCParity, ...]) -> AreaTally:
-        """Of what `to_dict` gave. Raises: KeyError, TypeError, ValueError for other data."""
+    def from_dict(
+        cls, plain: dict[str, list[dict[str, Any]]], bounds: tuple[AUCParity, ...], checkpoints: int
+    ) -> AreaTally:
+        """Of what `to_dict` gave after so many checkpoints. Raises: KeyError, TypeError, ValueError for other data."""
         made = cls(bounds)
         for bound in bounds:
             mine = made.pairings[bound.text] = {}
             for entry in plain.get(bound.text, []):
                 who = [None if entry[of] is None else tuple(entry[of]) for of in Who._fields]
                 pairing = Pairing(**{name: v for name, v in entry.items() if name not in Who._fields})
-                areas = _areas(bound)
-                if [len(pairing.wins), len(pairing.pairs), len(pairing.waiting)] != [areas, areas, 2 * areas]:
-                    raise ValueError(f"the pairs of {bound.text!r} are not those of {areas} areas")
                 pairing.before = [None if b is None else (b[0], b[1]) for b in pairing.before]
+                pairing.check(_areas(bound), checkpoints)
                 mine[Who(*who)] = pairing  # type: ignore[arg-type]
         return made
 

@@ -10,6 +10,8 @@ independent draws from the population that the weights speak of, each with weigh
 
 from __future__ import annotations
 
+import math
+import operator
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -258,14 +260,33 @@ class Tally:
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any], empty: Tally) -> Tally:
-        """Of what `to_dict` gave; empty: one of the same options without rows. States of older versions have no losses and areas."""
+        """Of what `to_dict` gave; empty: one of the same options without rows. States of older versions have no losses and areas.
+
+        Raises: KeyError, TypeError, ValueError, AttributeError, IndexError for other data.
+        """
         keys = [tuple(cell) for cell in plain["cells"]]
         counts = dict(zip(keys, plain["counts"], strict=True))
         before = [None if b is None else dict(zip(keys, b, strict=True)) for b in plain["checkpoints"]]
         names, rows = plain["attributes"], sum(counts.values())
+        many = len(empty.classes)
+        if not all(isinstance(name, str) for name in names or ()):
+            raise ValueError(f"the sensitive features have no names: {names}")
+        for key in keys:
+            *groups, y, decision = key
+            if len(groups) != len(names or ()) or not all(v is None or isinstance(v, str) for v in groups):
+                raise ValueError(f"the combination {key} does not name the groups of {names}")
+            if not (_whole(y) and _whole(decision) and max(y, decision) < many):
+                raise ValueError(f"the combination {key} has no label and decision of {many} classes")
+        for of in (counts, *(b for b in before if b is not None)):
+            if not all(map(_whole, of.values())) or any(n > counts[key] for key, n in of.items()):
+                raise ValueError("the counts are not whole numbers that grow")
 
         def sums(of: Any) -> Sums | None:
-            return None if of is None else {key: tuple(v) for key, v in zip(keys, of, strict=True) if v}
+            found = None if of is None else {key: tuple(v) for key, v in zip(keys, of, strict=True) if v}
+            for v in (found or {}).values():
+                if len(v) != len(empty.largest) or not all(map(math.isfinite, v)):
+                    raise ValueError("the sums of losses do not fit together")
+            return found
 
         return replace(
             empty,
@@ -275,10 +296,14 @@ class Tally:
             rows=rows,
             losses=sums(plain.get("losses", [()] * len(keys))) or {},
             losses_before=list(map(sums, plain.get("losses_at_checkpoints", [[()] * len(keys)] * len(before)))),
-            offered=plain.get("offered", rows),
-            seed=plain.get("seed", 0),
-            areas=AreaTally.from_dict(plain.get("areas", {}), empty.areas.bounds),
+            offered=operator.index(plain.get("offered", rows)),
+            seed=operator.index(plain.get("seed", 0)),
+            areas=AreaTally.from_dict(plain.get("areas", {}), empty.areas.bounds, len(before)),
         )
+
+
+def _whole(n: Any) -> bool:
+    return isinstance(n, int) and not isinstance(n, bool) and n >= 0
 
 
 def _column(name: str, values: Any) -> list[Any]:
