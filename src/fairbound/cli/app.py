@@ -67,7 +67,8 @@ def _said(error: Exception) -> str:
     """One line for people; of an error that is not the user's, its type too."""
     if hasattr(error, "format_message"):  # the option parser's own errors
         said = error.format_message().strip()
-        return f"{said}{'' if said.endswith(('.', '?')) else '.'} See fairbound --help."
+        where = error.ctx.command_path if getattr(error, "ctx", None) else "fairbound"
+        return f"{said}{'' if said.endswith(('.', '?')) else '.'} See {where} --help."
     if isinstance(error, OSError) and error.strerror and error.filename is None:
         return error.strerror
     if isinstance(error, (FairboundError, OSError, ImportError)):

@@ -18,7 +18,17 @@ from fairbound.base.locks import locked
 from fairbound.cli.audited import data_facts, take_own, training_facts
 from fairbound.cli.options import FitOptions, TrainOptions
 from fairbound.cli.outcome import LOG, Outcome, json_lines, say, shows_progress, verdict_summary, verdict_text
-from fairbound.cli.rows import InputRows, Parts, Split, encoded_parts, group_warnings, in_file, read_rows, split_rows
+from fairbound.cli.rows import (
+    InputRows,
+    Parts,
+    Split,
+    encoded_parts,
+    group_warnings,
+    in_file,
+    read_rows,
+    row_numbers,
+    split_rows,
+)
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import folder_contents
@@ -259,14 +269,13 @@ def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier) -
                     else (f"smallest value reached on the training rows was {min(curve):.4g}")
                 )
                 out.append(f"{stated['text']}: the {best}.")
-    elif facts["constraints"] and facts["best_step"] == 0:
-        out.append(
-            "The start of training is the only model found that meets every bound, and it has learnt nothing. Train "
-            "longer (--budget), or loosen the bound."
-        )
     out += facts["warnings"]
     if interrupted(classifier):
         out.append(f"Training was interrupted after {facts['steps']:,} steps; the best model so far is judged.")
     if facts["dropped_groups"]:
         out.append(f"Groups left out of the bounds for want of rows: {', '.join(facts['dropped_groups'])}.")
+    if numbering := row_numbers(rows.X):
+        out.append(
+            f"Among the features, these columns seem to number the rows: {', '.join(numbering)}. --drop leaves them out."
+        )
     return out + group_warnings(rows.groups, split.train)

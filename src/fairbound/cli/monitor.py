@@ -15,6 +15,7 @@ from fairbound.cli.rows import file_checksum, in_columns, in_file, listed, numbe
 from fairbound.cli.stated import of_two_classes, stated_bounds
 from fairbound.cli.using import MonitorOptions
 from fairbound.estimators.classifier import FairClassifier
+from fairbound.estimators.folder import model_folder
 from fairbound.fairness.notions.groups import LossBound
 from fairbound.monitoring import Monitor
 from fairbound.report import write_audit
@@ -132,7 +133,7 @@ def _losses(options: MonitorOptions, frame: Any, label: str, given: Any, monitor
 def _decides(options: MonitorOptions) -> dict[str, str]:
     """What decides, as the state remembers it: the column of scores, or the checksum of the saved model."""
     if options.model is not None:
-        return {"model": file_checksum(str(options.model / "model.json"))}
+        return {"model": file_checksum(str(model_folder(options.model) / "model.json"))}
     return {"score": str(options.score)}
 
 

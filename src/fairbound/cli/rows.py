@@ -160,7 +160,8 @@ def one_column(name: str | None, columns: Sequence[str], what: str) -> str:
     if name is None:
         raise OptionError(f"name the column with {what}; there are: {_some(columns)}.")
     if name not in columns:
-        near = difflib.get_close_matches(name, columns, n=1)
+        near = [c for c in columns if c.strip().casefold() == name.strip().casefold()]
+        near = near or difflib.get_close_matches(name, columns, n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"There are: {_some(columns)}."
         raise OptionError(f"{what}: there is no column {name!r}. {hint}")
     return name
@@ -380,7 +381,16 @@ def numbers_of(values: Any, column: str) -> np.ndarray:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"the column {column!r} holds values that are no numbers ({error}).") from None
+        raise DataError(f"the column {column!r} holds values that are no numbers: {error}.") from None
+
+
+def row_numbers(X: Any) -> list[str]:
+    """The columns of a frame that seem to number its rows: whole numbers, no two alike, that leave out fewer than half of those
+    between the least and the greatest. None of a table of fewer than 100 rows, or of another kind."""
+    if not hasattr(X, "columns") or len(X) < 100:
+        return []
+    whole = [name for name in X.columns if getattr(X[name].dtype, "kind", "") in "iu"]
+    return [str(c) for c in whole if int(X[c].max()) - int(X[c].min()) < 2 * len(X) and X[c].is_unique]
 
 
 def decided_or_scored(frame: Any, column: str, classes: tuple[Any, Any]) -> np.ndarray:

@@ -132,9 +132,9 @@ def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
         said.append(f"groups left out of the bounds for want of rows: {', '.join(facts['dropped_groups'])}.")
     for text in [*said, *facts["small_groups"], *missing_group_words(facts["missing_group_rows"])]:
         warnings.warn(text, DataWarning, stacklevel=4)
-    if trained_under and not (facts["feasible"] and facts["best_step"] > 0):
+    if trained_under and not facts["feasible"]:
         warnings.warn(facts["message"], ConvergenceWarning, stacklevel=4)
-    elif trained_under and facts["no_better_than_constant"]:
+    elif trained_under and (facts["best_step"] == 0 or facts["no_better_than_constant"]):
         warnings.warn(facts["warnings"][-1], ConvergenceWarning, stacklevel=4)
 
 

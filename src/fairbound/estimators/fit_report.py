@@ -33,7 +33,12 @@ def fit_report(
     dropped = [] if encoding is None else encoding.dropped_lines()
     cautions = [*dropped, *trained.warnings, *small, *missing_group_words(missing)]
     constant = _no_better_than_constant(problem, measured)
-    if constant:
+    if problem.plan.notions and bool(solution.feasible) and int(solution.best_step) == 0:
+        cautions.append(
+            "The start of training is the only model found that meets every bound, and it has learnt nothing. Train "
+            "longer (budget), loosen the bound, or merge small groups."
+        )
+    elif constant:
         cautions.append(
             "On the training rows the model is no more accurate than one that gives every row the same answer. "
             "Train longer (budget), loosen the bound, or merge small groups."
@@ -104,8 +109,9 @@ def _coarse_groups(plan: Plan, rows: np.ndarray) -> list[str]:
                 )
                 continue
             out.append(
-                f"{bound.text}: too few training rows for a difference this small in {named}; a rate over n rows moves in "
-                "steps of 1/n. Merge the group with another, mark it missing, or loosen the bound."
+                f"{bound.text}: too few training rows for a difference this small in {named}. A rate over n rows moves in "
+                "steps of 1/n, and the rates of all other groups must lie near such a step (near 0 or 1 for one row), which can "
+                "cost most of the accuracy. Merge the group with another, mark it missing, or loosen the bound."
             )
     return out
 

@@ -125,8 +125,15 @@ def folder_contents(
     return {**contents, _MANIFEST: _manifest_bytes(whole)}
 
 
+def model_folder(path: str | os.PathLike[str]) -> Path:
+    """The folder of a saved model: `path`, or its part "model" where a command wrote a model among other things."""
+    folder, inner = Path(path), Path(path) / "model"
+    return inner if not (folder / _MANIFEST).exists() and (inner / _MANIFEST).exists() else folder
+
+
 def load_folder(path: str | os.PathLike[str]) -> Folder:
-    """Read a model folder, checking every file against the manifest. No code from the folder is executed.
+    """Read a model folder, or the one named "model" in a folder that a command wrote, checking every file against the
+    manifest. No code from the folder is executed.
 
     Raises: FileNotFoundError where there is no such folder; ModelFolderError where a file is missing, empty, cut off or
     changed, where a weight is NaN, where the folder is no model, or where a newer version wrote it.
@@ -136,6 +143,7 @@ def load_folder(path: str | os.PathLike[str]) -> Folder:
         raise FileNotFoundError(
             f"there is no model folder {str(folder)!r}; check the path (it is a folder, not a file)."
         )
+    folder = model_folder(folder)
     manifest = _read_manifest(folder)
     manifest.pop("checksum", None)
     _check_sizes(folder, manifest["files"])
@@ -211,7 +219,9 @@ def _check_keys(value: Any) -> None:
 def _read_manifest(folder: Path) -> dict[str, Any]:
     where = folder / _MANIFEST
     if not where.is_file():
-        raise ModelFolderError(f"{str(folder)!r} is no model folder: it has no {_MANIFEST}. Was saving it interrupted?")
+        raise ModelFolderError(
+            f"{str(folder)!r} is no model folder: it has no {_MANIFEST}. Name the folder that a model was saved to; if it is that, saving was interrupted."
+        )
     if where.stat().st_size > _MOST_TEXT:
         raise ModelFolderError(
             f"{str(where)!r} has {where.stat().st_size:,} bytes, more than a model of this library has."

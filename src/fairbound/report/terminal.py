@@ -12,8 +12,10 @@ from typing import Any
 from fairbound.report import words
 from fairbound.report.schema import validate
 from fairbound.report.tables import compared, metric_of, model_metrics
+from fairbound.report.tables import groups as group_tables
 
 WIDEST = 1000  # columns of a table that is not printed on a terminal
+MOST_GROUPS = 12  # rows of a printed table of groups, the largest groups
 
 
 def printable(text: str) -> str:
@@ -81,9 +83,26 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
                 "Models", ("model", *map(_short_label, model_metrics(audit)), *texts), _models(audit, texts), (), width
             )
         )
+    parts += [_groups(t, facts, width) for facts in [group_tables(audit)] for t in facts["tables"]]
     parts += [f"{printable(c['text'])}: {printable(words.explain(c, rows))}" for c in audit["constraints"]]
     parts += [f"warning: {printable(w)}" for w in audit["warnings"]]
     return "\n\n".join(part for part in parts if part)
+
+
+def _groups(made: dict[str, Any], facts: dict[str, Any], width: int) -> str:
+    """The rates of the largest groups of one attribute."""
+    shown = sorted(made["groups"], key=lambda g: -g["n"])[:MOST_GROUPS]
+    left = len(made["groups"]) - len(shown)
+    title = f"Groups of {made['attribute']}" + (
+        f", the {MOST_GROUPS} largest; {left:,} more on the page" if left else ""
+    )
+    rows = [[g["group"], f"{g['n']:,}", *(_rate(g, name) for name in facts["rates"])] for g in shown]
+    return grid(title, ("group", "rows", *(label.lower() for label in facts["labels"])), rows, (), width)
+
+
+def _rate(group: dict[str, Any], name: str) -> str:
+    found = group["rates"].get(name)
+    return "–" if found is None else words.number(found["value"], 3)
 
 
 def _numbers(c: dict[str, Any]) -> list[str]:

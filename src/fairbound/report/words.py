@@ -165,8 +165,8 @@ def certified_price(made: dict[str, Any]) -> str:
     measure = made.get("measure", "accuracy")
     said, lost = MEASURES[measure], made["price"]
     if measure == "accuracy":
-        price = f"{round(100 * lost, 2):g} percentage points" if round(100 * lost, 2) > 0 else "no"
-        price += " of accuracy"
+        lost = round(100 * lost, 2)
+        price = f"{lost:g} percentage points of accuracy" if lost > 0 else "no accuracy"
     else:
         price = f"{number(lost)} in {said}" if round(lost, 4) > 0 else f"nothing in {said}"
     return f"It measures {values} at {_an(said)} of {number(free[measure])}. The bound costs {price}."
@@ -185,7 +185,7 @@ def summary(audit: dict[str, Any]) -> str:
 def _what_holds(audit: dict[str, Any]) -> str:
     constraints = audit["constraints"]
     if not constraints:
-        return "No constraint was given, so this page reports what was measured and judges nothing."
+        return "No constraint was given, so nothing is judged; what was measured follows."
     m = len(constraints)
     rows = f"{audit['data']['rows']:,} held-out rows{_known(audit['data'])}"
     if audit["verdict"] == "met":

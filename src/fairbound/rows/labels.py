@@ -35,6 +35,10 @@ def positive_last(
     """
     if len(classes) > 2:
         shown = _shown(classes)
+        if len({str(c).strip().casefold() for c in classes}) == 2:
+            raise DataError(
+                f"the labels have {len(classes)} values, {shown}, which differ only in capitals or blanks. Make them two."
+            )
         raise DataError(
             f"Unknown label type: multiclass. Only binary classification is supported. The type of the target is multiclass: "
             f"it has {len(classes)} values, {shown}. Choose one class against the rest, or a threshold, and pass that; bounds that take "

@@ -65,7 +65,7 @@ def finite(column: Column, options: TableOptions) -> tuple[Column, int]:
 def infinite_error(name: str, count: int, first: int) -> DataError:
     """What is said of a column with infinities, the first of them in row `first`."""
     return DataError(
-        f"column {name!r} has {count} infinite values, the first in row {first} (counting from 0). Correct them, or pass "
+        f"column {name!r} has {count} infinite value{'s' * (count > 1)}, the first in row {first} (counting from 0). Correct them, or pass "
         'TableOptions(infinite="missing") to treat infinity as missing.'
     )
 

@@ -17,6 +17,7 @@ import pytest
 
 import fairbound as fb
 from fairbound.cli import app as cli
+from fairbound.cli.rows import row_numbers
 from fairbound.report import schema
 from fairbound.tables import Encoded
 from fairbound.tables import encoder as encoder_module
@@ -341,8 +342,8 @@ def test_an_interrupt_ends_a_frontier_after_the_model_it_cut_short(run, csv, tmp
 
     whole = frontier.train
 
-    def cut_short(options, bounds, parts):
-        classifier = whole(options, bounds, parts)
+    def cut_short(options, bounds, parts, shards):
+        classifier = whole(options, bounds, parts, shards)
         if bounds:
             classifier.solution_ = replace(classifier.solution_, stopped="interrupted")
         return classifier
@@ -362,8 +363,8 @@ def test_an_interrupted_fit_saves_its_model_trains_no_more_and_exits_130(run, cs
 
     whole, made = module.train, []
 
-    def cut_short(options, bounds, parts):
-        classifier = whole(options, bounds, parts)
+    def cut_short(options, bounds, parts, shards):
+        classifier = whole(options, bounds, parts, shards)
         made.append("model" if bounds else "baseline")
         if made[-1] == which:
             classifier.solution_ = replace(classifier.solution_, stopped="interrupted")
@@ -601,3 +602,16 @@ def test_the_installed_command_returns_the_exit_code():
     done = subprocess.run([sys.executable, "-m", "fairbound", "fit", "--fast"], capture_output=True, text=True)
     assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith("fairbound: ")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_columns_that_number_the_rows_are_named():
+    n = 200
+    mixed = np.random.default_rng(0).permutation(n)
+    frame = pd.DataFrame({"case": mixed + 5000, "age": np.arange(n) // 2, "pay": 2 * np.arange(n) ** 2, "x": mixed / 2})
+    assert row_numbers(frame) == ["case"]
+    assert row_numbers(frame.iloc[:99]) == [] and row_numbers(frame.to_numpy()) == []
+
+
+def test_wrong_use_points_at_the_help_of_its_command(run):
+    code, _, said = run("fit", "--postive", "yes")
+    assert code == 2 and "See fairbound fit --help." in said

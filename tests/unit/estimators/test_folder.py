@@ -77,6 +77,7 @@ def edit_manifest(folder, change):
 def test_what_is_saved_comes_back_bit_for_bit(tmp_path):
     folder = load_folder(save(tmp_path / "deep" / "model"))
     assert {key: folder.manifest[key] for key in MANIFEST} == MANIFEST
+    assert load_folder(tmp_path / "deep").manifest == folder.manifest  # as a command leaves it, among other things
     assert folder.manifest["format_version"] == FORMAT_VERSION and folder.manifest["library_version"]
     assert set(folder.tensors) == {"0.weight", "0.bias"}
     assert all(same(folder.tensors[name], t) for name, t in tensors().items())

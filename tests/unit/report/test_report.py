@@ -465,3 +465,10 @@ def test_the_verdict_s_line_says_that_a_model_is_constant(score, said):
     assert found["verdict"] == "met"
     assert ("The model is constant" in words.summary(found)) == said
     assert ("The model is constant" in fb.report.table(found)) == said
+
+
+def test_a_price_of_nothing_is_no_accuracy():
+    free = {"values": [0.1], "accuracy": 0.8, "verdict": "violated"}
+    assert words.certified_price({"unconstrained": free, "price": -0.01}).endswith("The bound costs no accuracy.")
+    dear = words.certified_price({"unconstrained": free, "price": 0.0123})
+    assert dear.endswith("The bound costs 1.23 percentage points of accuracy.")

@@ -90,3 +90,8 @@ def test_targets_are_zero_and_one_already():
         read_targets([-1, 1, -1], 3)
     with pytest.raises(DataError, match=r"shape \(2,\), got \(3,\)"):
         read_targets([0, 1, 1], 2)
+
+
+def test_labels_that_differ_in_capitals_or_blanks_alone_are_said_to():
+    with pytest.raises(DataError, match="3 values, 'No', 'Yes', 'yes ', which differ only in capitals or blanks"):
+        binary_labels(["No", "Yes", "yes ", "No"])

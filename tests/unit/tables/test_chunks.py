@@ -119,11 +119,11 @@ def test_what_does_not_fit_together_is_refused(tmp_path):
     with pytest.raises(DataError, match="no rows"):
         Encoded.of(TableEncoder(), Chunks(lambda: []))
     infinite = table.assign(pay=np.where(np.arange(300) == 40, np.inf, 1.0 * np.arange(300)))
-    with pytest.raises(DataError, match=r"'pay' has 1 infinite values, the first in row 340"):
+    with pytest.raises(DataError, match=r"'pay' has 1 infinite value, the first in row 340"):
         Encoded.of(TableEncoder(), Chunks(lambda: [table, infinite]))
     tolerant = Encoded.of(TableEncoder(TableOptions(infinite="missing")), Chunks(lambda: [table, infinite]))
     assert tolerant.report.infinite == {"pay": 1}
-    with pytest.raises(DataError, match=r"1 infinite values.*In the part that begins with row 300"):
+    with pytest.raises(DataError, match=r"1 infinite value.*In the part that begins with row 300"):
         Encoded.of(Encoded.of(TableEncoder(), table).encoder, Chunks(lambda: [table, infinite]))
     with pytest.raises(DataError, match="no column is left"):
         Encoded.of(TableEncoder(), Chunks(lambda: [table[["same"]], table[["same"]]]))

@@ -532,3 +532,12 @@ def test_damaged_json_is_refused_wherever_it_is_cut():
     state["learnt"][0]["kind"] = "magic"
     with pytest.raises(DataError, match="unknown kind 'magic'"):
         TableEncoder.from_json(json.dumps(state))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("1,{}.5", True), ("$ 12,{}", True), ("{} %", True), ("AB{}", False), ("x {}", False)]
+)
+def test_texts_that_look_like_numbers_are_said_to(text, number):
+    values = [text.format(100 + i) for i in range(300)]
+    encoder = TableEncoder().fit(pd.DataFrame({"pay": values, "x": range(300)}))
+    assert ("look like numbers" in encoder.dropped["pay"]) == number

@@ -99,7 +99,7 @@ def test_a_gap_that_training_did_not_have_does_not_move_the_rows_beside_it():
     others = np.setdiff1d(np.arange(3000), [10, 2500, 77])
     scale = np.abs(encoder.transform(x)) @ np.abs(weight)
     assert (np.abs(found - plain)[others] <= 10 * np.finfo(float).eps * scale[others]).all()  # the mean is 50,000 sd
-    with pytest.raises(DataError, match=r"'x3' has 1 infinite values, the first in row 2100"):
+    with pytest.raises(DataError, match=r"'x3' has 1 infinite value, the first in row 2100"):
         TableEncoder().fit(x).weighted(np.where(np.arange(12000).reshape(3000, 4) == 8403, np.inf, x), weight)
 
 
