@@ -45,6 +45,22 @@ def points(p, count=4, seed=0):
     ]
 
 
+@pytest.mark.parametrize("text", ["partial_statistical_parity[0.05:0.6] <= 0.2", "partial_demographic_parity[0.1:0.4] <= 0.1"])
+def test_cell_means_that_no_bound_uses_are_left_out(text, monkeypatch):
+    """The same values and slopes as with them, of bounds and of the loss."""
+    p = problem(text)
+    assert not p.plan.uses_means
+    assert problem([text, "demographic_parity <= 0.1"]).plan.uses_means
+    assert problem([text, "group_loss <= 0.6"]).plan.uses_means
+    w = torch.linspace(-1, 1, p.m, dtype=torch.float64)
+    seen = [p.gradient(x, p.full(), lambda e: (w0, w)) for x in points(p) for w0 in (0.0, 1.0)]
+    monkeypatch.setitem(p.plan.__dict__, "uses_means", True)
+    also = [p.gradient(x, p.full(), lambda e: (w0, w)) for x in points(p) for w0 in (0.0, 1.0)]
+    for (e, slope), (e2, slope2) in zip(seen, also, strict=True):
+        assert (float(e.f), e.g.tolist()) == (float(e2.f), e2.g.tolist())
+        torch.testing.assert_close(slope, slope2, rtol=1e-12, atol=1e-12)
+
+
 # -- what is measured -----------------------------------------------------------------------------------------------------
 
 

@@ -157,6 +157,7 @@ class GridParity(RowShares):
     places: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     levels: np.ndarray = field(default_factory=lambda: np.zeros(0))
     kappa: float = 0.0
+    _kept: dict = field(default_factory=dict, init=False, repr=False)
     unbiased: ClassVar[bool] = True
     turn: ClassVar[float] = 2.0
 
@@ -177,13 +178,12 @@ class GridParity(RowShares):
 
     def _sides(self, means: list[Tensor], there: Tensor) -> Tensor:
         """[u | l] of means (..., S, P), or their parts [u+ | l+ | u- | l-]; below the bound for sets without a row."""
-        low, high, half = (means[0].new_tensor(v) for v in self._ranks)
-        half, middle = half.unsqueeze(-1) / 2, (low + high) / 2
+        low, high, half = self._ranks_as(means[0].dtype, means[0].device)
         if self.whole:
-            q = torch.where(there, means[0], middle)
+            q = torch.where(there, means[0], (low + high) / 2)
             made = [(q - high) / half + self.kappa, (low - q) / half + self.kappa]
         else:
-            plus, minus = torch.where(there, means[0], middle), torch.where(there, means[1], 0.0)
+            plus, minus = torch.where(there, means[0], (low + high) / 2), torch.where(there, means[1], 0.0)
             made = [(plus - high) / half + self.kappa, (low + minus) / half + self.kappa, minus / half, plus / half]
         return torch.cat([v.flatten(-2) for v in made], -1)
 
@@ -191,7 +191,7 @@ class GridParity(RowShares):
         rows, there, shape = memo
         of = [d.unflatten(-1, (len(self.sets), -1)) for d in dq.split(len(self.sets) * len(self.levels), dim=-1)]
         of_means = [of[0] - of[1]] if self.whole else [of[0] + of[3], of[1] + of[2]]
-        half = dq.new_tensor(self._ranks[2]).unsqueeze(-1) / 2
+        half = self._ranks_as(dq.dtype, dq.device)[2]
         ds, dt = self._pulled([torch.where(there, d / half, 0.0) for d in of_means], rows)
         dz = dq.new_zeros(*dq.shape[:-1], shape[-1])
         return ds, dz.index_copy(-1, torch.as_tensor(self.places, device=dz.device), dt)
@@ -204,17 +204,23 @@ class GridParity(RowShares):
         dz = rows.new_zeros(len(rows), shape[-1])
         at = torch.as_tensor(self.places, device=rows.device).repeat(len(rows) // P)
         dz[torch.arange(len(rows)), at] = -sums
-        size = torch.where(there, 2 / rows.new_tensor(self._ranks[2]).unsqueeze(-1), 0.0).expand(-1, P).flatten()
+        size = torch.where(there, 1 / self._ranks_as(rows.dtype, rows.device)[2], 0.0).expand(-1, P).flatten()
         one, none = torch.diag(size), torch.diag(torch.zeros_like(size))
         turns = [[one], [-one]] if self.whole else [[one, none], [none, one], [none, one], [one, none]]
         return rows, dz, torch.cat([torch.cat(turn, -1) for turn in turns])
 
     @cached_property
     def _ranks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """low and high (S, P), the ranks between which q is to lie, and |I| (S,)."""
+        """low and high (S, P), the ranks between which q is to lie, and |I| / 2 (S, 1)."""
         low = np.stack([i.rank(self.levels) for i in self.intervals])
         high = np.stack([i.rank(np.minimum(self.levels + self.kappa, 1.0)) for i in self.intervals])
-        return low, high, np.array([i.length for i in self.intervals])
+        return low, high, np.array([[i.length / 2] for i in self.intervals])
+
+    def _ranks_as(self, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
+        """`_ranks` as tensors, kept."""
+        if (dtype, device) not in self._kept:
+            self._kept[dtype, device] = [torch.tensor(v, dtype=dtype, device=device) for v in self._ranks]
+        return self._kept[dtype, device]
 
     def _distance(self, scores: Tensor, batch: Any) -> Tensor:
         """(...,) the largest distance of two curves; float64 on the CPU."""

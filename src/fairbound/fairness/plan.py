@@ -150,6 +150,13 @@ class Plan:
         return bool(self.statistics or self.auxiliaries or self.combinations or (self.objective and not self.joint))
 
     @cached_property
+    def uses_means(self) -> bool:
+        """Whether cell means matter: a bound on scores alone names cells, to know the rows of each group, but needs no mean."""
+        named = [self.index[self.coefficient != 0], *([self.objective.index] if self.objective else [])]
+        parts = (self.best, self.combinations, len(self.ratios))
+        return any(map(bool, parts)) or any((np.asarray(n) < self.n_cells).any() for n in named)
+
+    @cached_property
     def joint(self) -> Plan | None:
         """A plan of 1 + m contrasts, the objective before the m; None where it is no sum of cell means beside contrasts."""
         f = self.objective

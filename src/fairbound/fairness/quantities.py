@@ -29,7 +29,7 @@ class State(NamedTuple):
 
 
 class Slopes(NamedTuple):
-    """of_rows: (..., P*B) weights of the row functions' slopes, None without cells; of_loss: (..., 1) of the mean loss;
+    """of_rows: (..., P*B) weights of the row functions' slopes, None where no cell mean matters; of_loss: (..., 1) of the mean loss;
     of_scores: like the scores, from statistics, None without; of_auxiliaries: (..., aux)."""
 
     of_rows: Tensor | None
@@ -113,5 +113,5 @@ def vjp(plan: Plan, contrasts: Contrasts, batch: Batch, w0: float | Tensor, w: T
         ds, dz = statistic.vjp(part, memo)
         of_scores = ds if of_scores is None else of_scores + ds
         of_auxiliaries = of_auxiliaries if dz is None else of_auxiliaries + dz
-    of_rows = batch.reduction.spread(of_cells) if batch.reduction is not None else None  # type: ignore[union-attr]
+    of_rows = batch.reduction.spread(of_cells) if plan.uses_means else None  # type: ignore[union-attr]
     return Slopes(of_rows, of_loss, of_scores, of_auxiliaries)

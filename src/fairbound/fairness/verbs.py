@@ -249,8 +249,8 @@ class Verbs(Batches):
         f = self.shards.sum((batch.objective * loss).sum(-1))
         of = lambda k, s, y: loss if k is self.loss and s is scores else k.value(s, y)  # noqa: E731
         if self.plan.beyond_means:
-            means = f.new_zeros(*f.shape, 0)
-            if batch.reduction is not None:
+            means = f.new_zeros(*f.shape, self.plan.n_cells)
+            if self.plan.uses_means:
                 means = batch.reduction.means(self._phi(functions, scores, batch, of))  # type: ignore[union-attr]
             f, g, memo = quantities.value(self.plan, self.contrasts, batch, means, f, scores, z, true, bounds)
         elif batch.reduction is None:
@@ -305,12 +305,12 @@ class Verbs(Batches):
         """Of a plan beyond means the gradient of w0 f + w . g in the scores, and in the auxiliary variables."""
         w = w if w is None or batch.seen is None else w * batch.seen
         made = quantities.vjp(self.plan, self.contrasts, batch, w0, w, memo)
-        slopes = self._per_row(batch.objective * made.of_loss) * self.loss.slope(scores, batch.targets)
+        parts = [] if made.of_scores is None else [made.of_scores]
         if made.of_rows is not None:
-            slopes = slopes + self._function_slopes(scores, batch, made.of_rows)
-        if made.of_scores is not None:
-            slopes = slopes + made.of_scores
-        return slopes, made.of_auxiliaries
+            parts.append(self._function_slopes(scores, batch, made.of_rows))
+        if not parts or made.of_loss.any():
+            parts.append(self._per_row(batch.objective * made.of_loss) * self.loss.slope(scores, batch.targets))
+        return sum(parts[1:], parts[0]), made.of_auxiliaries
 
     def _row_slopes(self, scores: Tensor, batch: Batch, w0: float | Tensor, w: Tensor | None, memo: Any) -> Tensor:
         """The gradient of w0 f + w . g in the scores."""

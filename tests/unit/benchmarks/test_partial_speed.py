@@ -57,6 +57,11 @@ def test_its_slopes_are_subgradients(both):
                 assert away >= at + plain.slope(x, side, 1, place) @ (other - x) - 1e-12
 
 
+def test_an_evaluation_is_measured_beside_the_scores(both):
+    seen = bench.evaluation(both[1], repeats=3)
+    assert seen["ratio"] == seen["evaluation"] / seen["scores"] > 1
+
+
 def test_its_iterates_stay_near_the_bounds_and_lower_the_loss(both):
     plain, ours = both
     start = ours.start([0]).numpy().reshape(-1)
