@@ -1,6 +1,8 @@
 """Fairness on percentile intervals: exact values against brute force and the source's identities, the parts that training is made
 of, and verdicts against the truth of simulated groups."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ import torch
 import fairbound as fb
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.confidence.bands import band_widths
+from fairbound.estimators.validation import coarse_groups
 from fairbound.fairness.percentiles import Percentiles
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.steps import STEPS
@@ -45,7 +48,9 @@ def points(p, count=4, seed=0):
     ]
 
 
-@pytest.mark.parametrize("text", ["partial_statistical_parity[0.05:0.6] <= 0.2", "partial_demographic_parity[0.1:0.4] <= 0.1"])
+@pytest.mark.parametrize(
+    "text", ["partial_statistical_parity[0.05:0.6] <= 0.2", "partial_demographic_parity[0.1:0.4] <= 0.1"]
+)
 def test_cell_means_that_no_bound_uses_are_left_out(text, monkeypatch):
     """The same values and slopes as with them, of bounds and of the loss."""
     p = problem(text)
@@ -53,9 +58,9 @@ def test_cell_means_that_no_bound_uses_are_left_out(text, monkeypatch):
     assert problem([text, "demographic_parity <= 0.1"]).plan.uses_means
     assert problem([text, "group_loss <= 0.6"]).plan.uses_means
     w = torch.linspace(-1, 1, p.m, dtype=torch.float64)
-    seen = [p.gradient(x, p.full(), lambda e: (w0, w)) for x in points(p) for w0 in (0.0, 1.0)]
+    seen = [p.gradient(x, p.full(), lambda e, w0=w0: (w0, w)) for x in points(p) for w0 in (0.0, 1.0)]
     monkeypatch.setitem(p.plan.__dict__, "uses_means", True)
-    also = [p.gradient(x, p.full(), lambda e: (w0, w)) for x in points(p) for w0 in (0.0, 1.0)]
+    also = [p.gradient(x, p.full(), lambda e, w0=w0: (w0, w)) for x in points(p) for w0 in (0.0, 1.0)]
     for (e, slope), (e2, slope2) in zip(seen, also, strict=True):
         assert (float(e.f), e.g.tolist()) == (float(e2.f), e2.g.tolist())
         torch.testing.assert_close(slope, slope2, rtol=1e-12, atol=1e-12)
@@ -406,3 +411,47 @@ def test_verdicts_say_what_rows_show():
     unsure = judge(s, 0.02)
     assert unsure["verdict"] == "insufficient" and unsure["rows_needed"] > 40_000
     assert unsure["worst"] in ("a above b", "b above a")
+
+
+# -- groups with few rows ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("interval", ["0.05:0.3", "0:1", "0.1:0.2+0.6:0.9"])
+@pytest.mark.parametrize("few", [1, 3, 7, 20])
+def test_few_scores_of_their_own_are_so_far_from_any_other_group(interval, few):
+    """No score of one group tied with one of the other: half the largest jump, but for the other group's own steps."""
+    bound = fb.constraint(f"partial_statistical_parity[{interval}] <= 0.1")
+    least = bound.step_of(few) - 0.5 / 4000 / bound.interval.length
+    group = np.repeat(["a", "b"], [4000, few])
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        many = np.sort(rng.normal(size=4000))
+        spread = many[(4000 * (1 - (np.arange(few) + rng.random(few)) / few)).astype(int)] + 1e-9
+        for s in (spread, rng.normal(size=few)):
+            scores = np.concatenate([many, s])
+            assert fb.measure(bound, scores, np.arange(len(group)) % 2, group, threshold=0) >= least - 1e-12
+
+
+def test_a_bound_that_few_rows_cannot_meet_is_said_and_ends_soon():
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(204, 2)), np.repeat(["a", "b"], [200, 4])
+    y = (X[:, 0] > 0).astype(int)
+    text = "partial_statistical_parity[0.05:0.3] <= 0.1"
+    model = fb.FairClassifier(text, random_state=0)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model.fit(X, y, sensitive_features=group)
+    assert any("4 scores are 0.4 from another group's at least" in str(w.message) for w in said)
+    assert model.fit_report_["steps"] == 10
+    assert "10 steps" in model.fit_report_["notes"][-1]
+    found = [
+        said
+        for _, said in coarse_groups(
+            FairProblem(
+                MLP(2), X, y, group, ["partial_demographic_parity[0:0.5] <= 0.3", "demographic_parity <= 0.3", text]
+            )
+        )
+    ]
+    assert [said.split(":")[0] for said in found] == ["partial_demographic_parity[0", "partial_statistical_parity[0.05"]
+    assert "moves in steps of 0.5" in found[0]
+    assert not coarse_groups(FairProblem(MLP(2), X, y, np.repeat(["a", "b"], 102), text))

@@ -10,7 +10,7 @@ import torch
 
 from fairbound.estimators.conventions import missing_group_words
 from fairbound.estimators.training import Trained
-from fairbound.fairness.plan import Plan
+from fairbound.estimators.validation import coarse_groups
 from fairbound.fairness.problem import FairProblem
 from fairbound.problems.problem import Measured
 from fairbound.rows.groups import Groups
@@ -28,7 +28,7 @@ def fit_report(
     problem, held, solution = trained.problem, trained.held, trained.solution
     measured = problem.evaluate(solution.x)
     values = problem.stated_values(measured)
-    small = _coarse_groups(problem.plan, problem.counts_of_cells())
+    small = [said for _, said in coarse_groups(problem)]
     missing = _missing_groups(groups, problem.shards)
     dropped = [] if encoding is None else encoding.dropped_lines()
     cautions = [*dropped, *trained.warnings, *small, *missing_group_words(missing)]
@@ -88,32 +88,6 @@ def _no_better_than_constant(problem: FairProblem, measured: Measured) -> bool:
     classes = problem.shards.sum(problem.targets.long().bincount(minlength=max(2, problem.model.outputs)))
     largest = float(classes.max()) / problem.total_rows
     return bool(float(measured.extra["accuracy"]) <= largest + 1e-9)
-
-
-def _coarse_groups(plan: Plan, rows: np.ndarray) -> list[str]:
-    """For each bound on rates, the groups (or the class) whose rates move in steps larger than the bound. rows: (K,) rows of each cell."""
-    out = []
-    for number, bound in enumerate(plan.notions):
-        if not bound.steps_of_rows or bound.bound == 0:
-            continue
-        used = plan.used_cells(plan.rows_of(number))
-        few = [c for c in used[np.argsort(rows[used], kind="stable")] if rows[c] * bound.bound < 1]
-        if few:
-            named = ", ".join(f"{plan.cell_names[c]!r} ({rows[c]})" for c in few[:3]) + (
-                ", ..." if len(few) > 3 else ""
-            )
-            if bound.about == "class":
-                out.append(
-                    f"{bound.text}: with only {rows[few[0]]} training rows of the class, one error already breaks the bound. "
-                    "Give more rows of it, or loosen the bound."
-                )
-                continue
-            out.append(
-                f"{bound.text}: too few training rows for a difference this small in {named}. A rate over n rows moves in "
-                "steps of 1/n, and the rates of all other groups must lie near such a step (near 0 or 1 for one row), which can "
-                "cost most of the accuracy. Merge the group with another, mark it missing, or loosen the bound."
-            )
-    return out
 
 
 def _number(value: Any) -> float | None:

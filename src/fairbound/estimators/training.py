@@ -30,7 +30,7 @@ from torch import Tensor
 from fairbound.estimators.auc_training import auc_start, decided, ranks_only
 from fairbound.estimators.full_batch import train_full_batch
 from fairbound.estimators.last_layer import finished
-from fairbound.estimators.validation import missed_beyond_chance
+from fairbound.estimators.validation import coarse_groups, missed_beyond_chance
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.objectives import AUCLoss, objective_of
 from fairbound.fairness.problem import FairProblem
@@ -47,6 +47,9 @@ SMOOTH = ("logistic", "squared")
 
 AT_ONCE = Budget(steps=FullBatchALM().rounds)
 """More than the rounds after which a method of all rows ends by itself."""
+
+FEW = Budget(steps=10)
+"""Rounds where a group has too few rows for its scores to meet a bound on distributions."""
 
 LEAST_STEPS = 1500
 MARGINS = (0.2, 0.5)
@@ -166,14 +169,21 @@ def train(
     )
     if isinstance(method, FullBatchALM):
         rounds = AT_ONCE if budget is None else limit
+        notes: list[str] = []
+        if budget is None and any(bound.free_thresholds for bound, _ in coarse_groups(problem)):
+            rounds, rival, refined = FEW, False, "no"
+            notes.append(
+                f"Only {rounds.text} were tried, as a group has too few rows for its scores to meet the bound; "
+                "a stated budget is used in full."
+            )
         areas = ranks_only(problem)
         start = auc_start(problem, held) if areas and x0 is None else None
         x0 = x0 if start is None else start.x
         options: dict[str, Any] = {"budget": rounds, "sampling": sampling, "seed": seed, "progress": progress, "x0": x0}
         solution, optimality = train_full_batch(problem, part, method, refined=refined, validation=held, **options)
-        notes: list[str] = []
         if areas:
-            solution, notes = decided(problem, solution, start)
+            solution, said = decided(problem, solution, start)
+            notes += said
         trained = Trained(problem, held, solution, method, rounds, notes, [], optimality)
         if not rival or (solution.found and not len(problem.plan.ratios)) or solution.stopped == "interrupted":
             return trained

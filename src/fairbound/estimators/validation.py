@@ -1,4 +1,5 @@
-"""The rows held back from training to choose the model on: how many, which, and when they say that a bound is missed."""
+"""The rows held back from training to choose the model on: how many, which, and when they say that a bound is missed; and groups
+that have too few rows for a bound."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from fairbound.base.errors import OptionError
 from fairbound.confidence.single import clopper_pearson
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import Bound
+from fairbound.fairness.plan import Plan
 from fairbound.fairness.problem import FairProblem
 from fairbound.rows.groups import Groups, no_groups
 
@@ -67,4 +69,41 @@ def missed_beyond_chance(problem: FairProblem, held: FairProblem, x: Tensor) -> 
             wrong = min(max(float(g[at]) + notion.bound, 0.0), 1.0) * n
             if met[at] and clopper_pearson(wrong, n, 0.05, "lower")[0] > notion.bound:
                 out.append(notion.text)
+    return out
+
+
+def _cells_behind(plan: Plan, rows: np.ndarray) -> np.ndarray:
+    """The cells of the contrasts `rows`, those of the sets of a statistic among them."""
+    index, first, out = plan.index[rows[rows < len(plan.index)]], plan.n_cells + 1, [plan.used_cells(rows)]
+    for statistic in plan.statistics:
+        if ((index >= first) & (index < first + statistic.size)).any() and hasattr(statistic, "sets"):
+            out.append(statistic.offset + np.flatnonzero(statistic.sets.any(0)))  # type: ignore[attr-defined]
+        first += statistic.size
+    return np.unique(np.concatenate(out))
+
+
+def coarse_groups(problem: FairProblem) -> list[tuple[Bound, str]]:
+    """The bounds smaller than the steps in which the value of a group (or the class) moves, and what is said of each."""
+    out = []
+    plan, rows = problem.plan, problem.counts_of_cells()
+    for number, bound in enumerate(plan.notions):
+        if bound.bound == 0:
+            continue
+        used = _cells_behind(plan, plan.rows_of(number))
+        step = {c: bound.step_of(max(int(rows[c]), 1)) for c in used.tolist()}
+        few = sorted((c for c in step if step[c] > bound.bound), key=lambda c: rows[c])
+        if not few:
+            continue
+        if bound.about == "class":
+            why = f"with only {rows[few[0]]} training rows of the class, one error already breaks the bound."
+            out.append((bound, f"{bound.text}: {why} Give more rows of it, or loosen the bound."))
+            continue
+        named = ", ".join(f"{plan.cell_names[c]!r} ({rows[c]})" for c in few[:3]) + (", ..." if len(few) > 3 else "")
+        why = "a rate over n rows moves in steps of 1/n"
+        if abs(step[few[0]] * rows[few[0]] - 1) > 1e-9:
+            why = f"what is measured of {rows[few[0]]} rows moves in steps of {step[few[0]]:.2g}"
+        if bound.free_thresholds:
+            why = f"{rows[few[0]]} scores are {step[few[0]]:.2g} from another group's at least, unless they are tied"
+        said = f"{bound.text}: too few training rows for a difference this small in {named}; {why}."
+        out.append((bound, f"{said} Merge the group with another, mark it missing, or loosen the bound."))
     return out

@@ -112,10 +112,9 @@ class Bound(ABC):
         """Why no interval of its value holds well enough for a certificate, and what to state instead; None where one does."""
         return None
 
-    @property
-    def steps_of_rows(self) -> bool:
-        """Whether the measured value moves in steps of 1 / rows, as shares of rows do."""
-        return True
+    def step_of(self, rows: int) -> float:
+        """The largest step in which the measured value moves where a group has so many rows; 0 where it moves in none."""
+        return 1 / rows
 
     # -- measuring ----------------------------------------------------------------------------------------------
 

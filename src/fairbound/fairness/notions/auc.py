@@ -84,9 +84,8 @@ class AUCParity(GroupBound):
         pair_loss(self.surrogate, self.sharpness, self.c1)
         super().__post_init__()
 
-    @property
-    def steps_of_rows(self) -> bool:
-        return False
+    def step_of(self, rows: int) -> float:
+        return 0.0
 
     @property
     def with_everyone(self) -> bool:

@@ -336,9 +336,8 @@ class LossBound(GroupBound):
     def uncertain(self) -> str | None:
         return without_largest(self, "5") if self.largest is None else None
 
-    @property
-    def steps_of_rows(self) -> bool:
-        return False
+    def step_of(self, rows: int) -> float:
+        return 0.0
 
     @property
     def tails(self) -> tuple[str, ...]:

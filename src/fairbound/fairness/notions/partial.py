@@ -75,9 +75,13 @@ class PartialBound(GroupBound):
         if len({name for name, _ in self.own}) < len(self.own):
             raise OptionError(f"{self.text!r} gives a group two intervals; keep one, or join them by +.")
 
-    @property
-    def steps_of_rows(self) -> bool:
-        return False
+    def step_of(self, rows: int) -> float:
+        return 0.0
+
+    def jump(self, rows: int) -> float:
+        """The largest jump of the curve T of so many rows with scores of their own, on the interval where it is smallest."""
+        ranks = np.arange(rows + 1) / rows
+        return min(float(np.diff(i.through(ranks)).max()) for i in (self.interval, *(own for _, own in self.own)))
 
     def conditions(self) -> tuple[int | None, ...]:
         return (None,)
@@ -115,6 +119,10 @@ class PartialStatisticalParity(PartialBound):
         super().__post_init__()
         if not isinstance(self.points, int) or self.points < 1:
             raise OptionError(f"points must be a whole number of at least 1, got {self.points!r}.")
+
+    def step_of(self, rows: int) -> float:
+        """Half a jump: so far is a curve that jumps from any that does not jump there."""
+        return self.jump(rows) / 2
 
     def gap(self, a: np.ndarray, b: np.ndarray) -> float:
         """The largest difference of two curves (t,)."""
@@ -196,9 +204,8 @@ class PartialRateBound(PartialBound):
     needs = frozenset({"groups", "two classes"})
     of_counts = True
 
-    @property
-    def steps_of_rows(self) -> bool:
-        return True
+    def step_of(self, rows: int) -> float:
+        return self.jump(rows)
 
     @property
     def tails(self) -> tuple[str, ...]:

@@ -58,9 +58,8 @@ class PredictionBound(GroupBound):
         """The same bound on (numbers - shift) / scale."""
         raise NotImplementedError
 
-    @property
-    def steps_of_rows(self) -> bool:
-        return False
+    def step_of(self, rows: int) -> float:
+        return 0.0
 
     @property
     def tails(self) -> tuple[str, ...]:
@@ -110,9 +109,8 @@ class PredictionParity(PredictionBound):
         if not 0 < self.sharpness < math.inf:
             raise OptionError(f"sharpness must be positive and finite, got {self.sharpness}.")
 
-    @property
-    def steps_of_rows(self) -> bool:
-        return True
+    def step_of(self, rows: int) -> float:
+        return 1 / rows
 
     @property
     def tails(self) -> tuple[str, ...]:
