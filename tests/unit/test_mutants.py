@@ -72,6 +72,8 @@ MUTANTS = {
     "steps: a concave half": Mutant("fairness/steps.py", "plus = torch.where(t < 0, p, 0.5 + t / 4)", "plus = torch.where(t < 0, p, p)", "claims/test_partial.py"),
     "bands: half as wide": Mutant("confidence/bands.py", "/ (2 * n))", "/ (8 * n))", "claims/test_partial.py"),
     "parts: both in the plus": Mutant("fairness/parts.py", "place = np.where(up == own,", "place = np.where(up == up,", "claims/test_partial.py"),
+    "few rows: two jumps for half of one": Mutant("fairness/notions/partial.py", "self.jump(rows) / 2", "self.jump(rows) * 2", "claims/test_partial.py"),
+    "cell means: never needed": Mutant("fairness/plan.py", "(np.asarray(n) < self.n_cells).any() for n in named", "(np.asarray(n) < 0).any() for n in named", "claims/test_partial.py"),
     "max penalty: rewards the violation": Mutant("methods/sgd_max_penalty.py", "worst, self.strength *", "worst, -self.strength *", "claims/test_partial_baselines.py"),
     "max penalty: on bounds that are met": Mutant("methods/sgd_max_penalty.py", "worst) > 0)", "worst) < 0)", "claims/test_partial_baselines.py"),
     "projected gradient: steps of any length": Mutant("methods/projected_gradient.py", "good = after <= model + rounding", "good = after <= model + 1e6", "claims/test_partial_baselines.py"),
