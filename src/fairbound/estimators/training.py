@@ -169,13 +169,9 @@ def train(
     )
     if isinstance(method, FullBatchALM):
         rounds = AT_ONCE if budget is None else limit
-        notes: list[str] = []
-        if budget is None and any(bound.free_thresholds for bound, _ in coarse_groups(problem)):
+        notes = _beyond_few_rows(problem) if budget is None else []
+        if notes:
             rounds, rival, refined = FEW, False, "no"
-            notes.append(
-                f"Only {rounds.text} were tried, as a group has too few rows for its scores to meet the bound; "
-                "a stated budget is used in full."
-            )
         areas = ranks_only(problem)
         start = auc_start(problem, held) if areas and x0 is None else None
         x0 = x0 if start is None else start.x
@@ -205,6 +201,14 @@ def train(
     unbound = finish(Trained(problem, held, free, plain, limit, [], []))
     note = "Layers trained without bounds (sgd), the last one then under them, gave the better model, which is taken."
     return _better(trained, unbound, refined, note)
+
+
+def _beyond_few_rows(problem: FairProblem) -> list[str]:
+    """A note where a group has too few rows for scores of its own to meet a bound on distributions; else none."""
+    if not any(bound.free_thresholds for bound, _ in coarse_groups(problem)):
+        return []
+    why = "as a group has too few rows for its scores to meet the bound; a stated budget is used in full."
+    return [f"Only {FEW.text} were tried, {why}"]
 
 
 def best_constant(trained: Trained) -> Trained:
