@@ -453,5 +453,5 @@ def test_a_bound_that_few_rows_cannot_meet_is_said_and_ends_soon():
         )
     ]
     assert [said.split(":")[0] for said in found] == ["partial_demographic_parity[0", "partial_statistical_parity[0.05"]
-    assert "moves in steps of 0.5" in found[0]
+    assert "moves in steps of 0.5." in found[0]
     assert not coarse_groups(FairProblem(MLP(2), X, y, np.repeat(["a", "b"], 102), text))

@@ -99,11 +99,14 @@ def coarse_groups(problem: FairProblem) -> list[tuple[Bound, str]]:
             out.append((bound, f"{bound.text}: {why} Give more rows of it, or loosen the bound."))
             continue
         named = ", ".join(f"{plan.cell_names[c]!r} ({rows[c]})" for c in few[:3]) + (", ..." if len(few) > 3 else "")
-        why = "a rate over n rows moves in steps of 1/n"
+        why = (
+            "A rate over n rows moves in steps of 1/n, and the rates of all other groups must lie near such a step (near 0 or 1 for "
+            "one row), which can cost most of the accuracy"
+        )
         if abs(step[few[0]] * rows[few[0]] - 1) > 1e-9:
-            why = f"what is measured of {rows[few[0]]} rows moves in steps of {step[few[0]]:.2g}"
+            why = f"What is measured of {rows[few[0]]} rows moves in steps of {step[few[0]]:.2g}"
         if bound.free_thresholds:
             why = f"{rows[few[0]]} scores are {step[few[0]]:.2g} from another group's at least, unless they are tied"
-        said = f"{bound.text}: too few training rows for a difference this small in {named}; {why}."
+        said = f"{bound.text}: too few training rows for a difference this small in {named}. {why}."
         out.append((bound, f"{said} Merge the group with another, mark it missing, or loosen the bound."))
     return out
