@@ -36,4 +36,4 @@ class CertificateWarning(UserWarning):
 
 
 class DataWarning(UserWarning):
-    """Columns or groups were left out, or a group is too small for what is stated of it."""
+    """Columns or groups were left out, a group is too small for what is stated of it, or a column is not read as it may be meant."""

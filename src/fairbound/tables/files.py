@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairbound.base.errors import DataError
+from fairbound.base.errors import DataError, DataWarning
 
 _SEPARATORS = (",", ";", "\t")
 _COMMA_NUMBER = r"[+-]?(\d+(,\d*)?|,\d+)([eE][+-]?\d+)?"
@@ -27,7 +27,8 @@ def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Any:
 
     The file may be gzip (seen from its first bytes); the separator is the one of ``,`` ``;`` tab under which the header
     has most fields. Blanks after a separator are dropped; empty cells, ``?`` and pandas' usual words (NA, NaN, null,
-    ...) are missing. Where ``;`` or tab separates, a column of numbers with decimal commas (0,221) is read as numbers.
+    ...) are missing. Where ``;`` or tab separates, a column of numbers with decimal commas (0,221) is read as numbers;
+    where commas do, such a column (its cells quoted) stays text, with a DataWarning.
 
     Raises: FileNotFoundError or IsADirectoryError for a wrong path; DataError for an empty file, a header without rows,
     duplicate names in the header, rows longer or shorter than the header (with the line), a truncated or damaged gzip
@@ -69,7 +70,7 @@ def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Any:
         raise DataError(f"{path}: the file has a header ({len(header)} columns) but no rows.")
     if len(header) > 1 and frame.iloc[:, -1].isna().any():
         _check_widths(path, text, separator, len(header))
-    return frame if separator == "," else _with_decimal_commas(frame)
+    return _with_decimal_commas(path, frame, separator)
 
 
 def is_parquet(path: str | os.PathLike[str]) -> bool:
@@ -133,19 +134,31 @@ def csv_parts(path: str | os.PathLike[str], rows: int, columns: Sequence[str] | 
                 if frame is None:
                     return
                 frame.columns = [str(name).strip() for name in frame.columns]
-                yield frame if separator == "," else _with_decimal_commas(frame)
+                yield _with_decimal_commas(path, frame, separator)
     except (pd.errors.ParserError, pd.errors.ParserWarning, UnicodeDecodeError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: not a readable table: {error}.") from error
 
 
-def _with_decimal_commas(frame: Any) -> Any:
-    """The frame with the text columns all of whose cells are numbers, some of them with a decimal comma, as numbers."""
+def _with_decimal_commas(path: Path, frame: Any, separator: str) -> Any:
+    """The frame with the text columns all of whose cells are numbers, some of them with a decimal comma, as numbers. Where commas separate
+    cells, a quoted one may be a decimal comma, a sign between thousands or a list, so such a column stays text and is warned of."""
     for name in frame.columns:
         column = frame[name]
         if column.dtype.kind in "biuf":
             continue
+        if not column.head(100).dropna().astype(str).str.fullmatch(_COMMA_NUMBER).all():
+            continue  # most columns of words end here
         cells = column.dropna().astype(str)
         if cells.str.fullmatch(_COMMA_NUMBER).all() and cells.str.contains(",").any():
+            if separator == ",":
+                shown = cells[cells.str.contains(",")].iloc[0]
+                warnings.warn(
+                    f"{path}: the column {name!r} holds numbers with commas, such as {shown!r}, and is read as text, since commas separate "
+                    "the cells. If they are numbers, write them with a decimal point and nothing between thousands.",
+                    DataWarning,
+                    stacklevel=4,
+                )
+                continue
             frame[name] = (
                 column.astype(object).where(column.isna(), column.astype(str).str.replace(",", ".")).astype(float)
             )

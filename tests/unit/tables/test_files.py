@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from fairbound.base.errors import DataError
+from fairbound.base.errors import DataError, DataWarning
 from fairbound.tables import TableEncoder, binary_labels, read_table
 from fairbound.tables.files import csv_parts
 
@@ -101,7 +101,8 @@ def test_decimal_commas_are_numbers_where_no_comma_separates(tmp_path, separator
         assert frame["date"].tolist()[:2] == ["1,5,2020", "2,5,2020"] and frame["words"].tolist()[0] == "1,5"
     assert whole["thousands"].tolist() == ["1,234,567", "2", "3"]
     path.write_text('a,b\n"0,221",1\n"0,5",2\n')
-    assert read_table(path)["a"].tolist() == ["0,221", "0,5"]
+    with pytest.warns(DataWarning, match="'a' holds numbers with commas, such as '0,221'"):
+        assert read_table(path)["a"].tolist() == ["0,221", "0,5"]
 
 
 def test_rows_longer_than_the_header_are_refused_whatever_is_done_with_warnings(tmp_path):
