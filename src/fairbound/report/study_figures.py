@@ -102,7 +102,8 @@ def _panels(scene: Scene) -> tuple[tuple[float, float], Paint]:
             axes[0, j].set_title(wrapped(title, 22))
             axes[-1, j].set_xlabel(x)
         if keyed:
-            legend(figure, scene, look, list(scene.methods), bool(spec["marks"]))
+            columns = 4 if len(across) > 1 else 2  # a figure of one panel is as wide as two names
+            legend(figure, scene, look, list(scene.methods), bool(spec["marks"]), columns=columns)
 
     wide = 3.4 if profile else 2.75 if spec["panels"] == "data" else 1.62
     return (max(5.6, 0.9 + wide * len(across)), (0.8 if keyed else 0.3) + 2.0 * len(spec["y"])), paint
