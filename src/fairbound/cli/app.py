@@ -67,7 +67,7 @@ def _said(error: Exception) -> str:
     """One line for people; of an error that is not the user's, its type too."""
     if hasattr(error, "format_message"):  # the option parser's own errors
         said = error.format_message().strip()
-        where = error.ctx.command_path if getattr(error, "ctx", None) else "fairbound"
+        where = getattr(getattr(error, "ctx", None), "command_path", "fairbound")
         return f"{said}{'' if said.endswith(('.', '?')) else '.'} See {where} --help."
     if isinstance(error, OSError) and error.strerror and error.filename is None:
         return error.strerror
