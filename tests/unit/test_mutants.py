@@ -357,6 +357,7 @@ MUTANTS = {
     "dual set: the smallest entry": Mutant("problems/dual_sets.py", "value, place = G.max(-1, keepdim=True)", "value, place = G.min(-1, keepdim=True)", "unit/problems/test_dual_sets.py"),
     "dual set: diameter": Mutant("problems/dual_sets.py", "return math.log(size)", "return math.log(size) / 2", "unit/problems/test_dual_sets.py"),
     # thresholds of groups
+    "areas: scores are stretched away from the labels": Mutant("estimators/auc_training.py", "> 0.5, scores, -scores)", "> 0.5, -scores, scores)", "unit/estimators/test_auc_training.py"),
     "curves: only the upper side": Mutant("postprocessing/curves.py", "for sign in (1.0, -1.0)]", "for sign in (1.0,)]", "claims/test_thresholds.py"),
     "curves: equal scores are told apart": Mutant("postprocessing/curves.py", "np.append(s[1:] != s[:-1], True)", "np.append(s[1:] == s[1:], True)", "claims/test_thresholds.py"),
     "curves: a threshold at the score above": Mutant("postprocessing/curves.py", "0.5 * high + 0.5 * low", "high + 0 * low", "unit/postprocessing/test_postprocessor.py"),

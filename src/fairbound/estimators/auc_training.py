@@ -4,7 +4,8 @@
    validation rows too where there are some.
 2. From there, or from the nearest to the stated bound where none meets it, all rows at once under the stated surrogate,
    steered by the true areas and sharpened (`fb.FullBatchALM`).
-3. The better of the two by the true areas. A positive decision then begins where most training rows are decided rightly.
+3. The better of the two by the true areas. A positive decision then begins where most training rows are decided rightly, and
+   scores are stretched until their log loss as logits is the lowest, so that probabilities mean something.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from fairbound.solver.solve import Solution
 MOST_FEATURES = 1500
 SCALE = 4.0
 """By how much the quadratic loss's scores, which aim at a distance of 1 between the classes, are stretched."""
+
+MOST_STRETCH = 30  # powers of two
 
 
 class Start(NamedTuple):
@@ -92,12 +95,14 @@ def auc_start(problem: FairProblem, held: FairProblem | None = None) -> Start | 
 
 
 def decided(problem: FairProblem, solution: Solution, start: Start | None) -> tuple[Solution, list[str]]:
-    """The solution with the constant under which most training rows are decided rightly, and which surrogate met the bound."""
+    """The solution with the constant under which most training rows are decided rightly, stretched to logits, and which
+    surrogate met the bound."""
     x, notes = solution.x.clone(), []
     model = problem.model
     if isinstance(model, MLP) and model.bias:
         x[-1] = 0.0
         x[-1] = -_threshold(problem, problem.all_scores(x).double().cpu().numpy())
+        x *= _stretch(problem, problem.all_scores(x).double().cpu().numpy())
     if start is not None:
         first = int(solution.best_step) == 0
         surrogate = (
@@ -113,6 +118,22 @@ def decided(problem: FairProblem, solution: Solution, start: Start | None) -> tu
 
 def _surrogate(problem: FairProblem) -> str:
     return type(problem.plan.statistics[0].loss).__name__.lower()  # type: ignore[attr-defined]
+
+
+def _stretch(problem: FairProblem, scores: np.ndarray) -> float:
+    """The power of two by which scores are multiplied for the lowest log loss, convex in it. By a power of two their order and
+    the decisions stay as they are, bit for bit."""
+    margins = np.where(problem.targets.cpu().numpy() > 0.5, scores, -scores)
+    w = np.ones(len(scores)) if problem.row_weight is None else problem.row_weight.double().cpu().numpy()
+
+    def loss(power: int) -> float:
+        return float(w @ np.logaddexp(0.0, -margins * 2.0**power))
+
+    power, lowest = 0, loss(0)
+    for way in (1, -1):
+        while abs(power) < MOST_STRETCH and (found := loss(power + way)) < lowest:
+            power, lowest = power + way, found
+    return float(2.0**power)
 
 
 def _threshold(problem: FairProblem, scores: np.ndarray) -> float:

@@ -42,6 +42,17 @@ def test_the_true_bound_is_met_and_the_report_says_by_what(kind):
         assert found >= 1 - float(problem.evaluate(start.x).f) - 1e-6
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_scores_are_stretched_to_the_logits_of_the_lowest_log_loss(weighted):
+    X, y, group = rows(300)
+    weight = np.random.default_rng(1).uniform(0.1, 3, 300) if weighted else np.ones(300)
+    made = fb.FairClassifier("auc_parity[group] <= 0.1", objective="auc")
+    scores = made.fit(X, y, sensitive_features=group, sample_weight=weight if weighted else None).decision_function(X)
+    losses = [float(weight @ np.logaddexp(0, -(2 * y - 1) * a * scores)) for a in (0.5, 1.0, 2.0)]
+    assert losses[1] == min(losses) and losses[1] / weight.sum() < 0.65
+    assert np.abs(made.predict_proba(X)[:, 1] - y).mean() < 0.5
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("strict", [0, 1])
 def test_the_start_meets_the_bound_on_validation_rows_too(seed, strict):
