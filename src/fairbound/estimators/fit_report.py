@@ -10,10 +10,10 @@ import torch
 
 from fairbound.estimators.conventions import missing_group_words
 from fairbound.estimators.training import Trained
-from fairbound.estimators.validation import coarse_groups
+from fairbound.estimators.validation import coarse_groups, thin_groups
 from fairbound.fairness.problem import FairProblem
 from fairbound.problems.problem import Measured
-from fairbound.rows.groups import Groups
+from fairbound.rows.groups import Groups, alike
 from fairbound.rows.shards import Shards
 from fairbound.solver.diagnosis import diagnose
 from fairbound.tables import EncodeReport
@@ -28,7 +28,8 @@ def fit_report(
     problem, held, solution = trained.problem, trained.held, trained.solution
     measured = problem.evaluate(solution.x)
     values = problem.stated_values(measured)
-    small = [said for _, said in coarse_groups(problem)]
+    small = [*(said for _, said in coarse_groups(problem)), *(alike(groups) if groups is not None else [])]
+    thin = thin_groups(problem) if bool(solution.feasible) else []
     missing = _missing_groups(groups, problem.shards)
     dropped = [] if encoding is None else encoding.dropped_lines()
     cautions = [*dropped, *trained.warnings, *small, *missing_group_words(missing)]
@@ -68,7 +69,7 @@ def fit_report(
         "small_groups": small,
         "missing_group_rows": missing,
         "encoding": None if encoding is None else encoding.to_dict(),
-        "notes": [*notes, *trained.notes],
+        "notes": [*notes, *trained.notes, *thin],
         "warnings": cautions,
     }
 

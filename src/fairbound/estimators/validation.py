@@ -3,6 +3,8 @@ that have too few rows for a bound."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from torch import Tensor
 
@@ -109,4 +111,21 @@ def coarse_groups(problem: FairProblem) -> list[tuple[Bound, str]]:
             why = f"{rows[few[0]]} scores are {step[few[0]]:.2g} from another group's at least, unless they are tied"
         said = f"{bound.text}: too few training rows for a difference this small in {named}. {why}."
         out.append((bound, f"{said} Merge the group with another, mark it missing, or loosen the bound."))
+    return out
+
+
+def thin_groups(problem: FairProblem) -> list[str]:
+    """For each bound on shares of rows, what is said where the smallest group's share in new rows has a standard error above it."""
+    out = []
+    plan, rows = problem.plan, problem.counts_of_cells()
+    for number, bound in enumerate(plan.notions):
+        used = _cells_behind(plan, plan.rows_of(number))
+        cell = min(used.tolist(), key=lambda c: rows[c])
+        n = max(int(rows[cell]), 1)
+        spread = 0.5 / math.sqrt(n)
+        if bound.about == "group" and bound.step_of(n) * n == 1.0 and bound.bound < spread:
+            out.append(
+                f"{bound.text} is met on the training rows; of new rows they say less: a share of {n:,} rows, as many as "
+                f"{plan.cell_names[cell]!r} has, has a standard error of up to {spread:.2g}. certify=True confirms a bound on rows kept apart."
+            )
     return out

@@ -33,7 +33,7 @@ from fairbound.monitoring.areas import judge_areas_in_time
 from fairbound.monitoring.judging import Shares, anytime_groups, check_watched, judge_in_time
 from fairbound.monitoring.pairing import AreaTally
 from fairbound.monitoring.tally import Tally
-from fairbound.rows.groups import Groups, label_text
+from fairbound.rows.groups import alike, label_text
 
 FORMAT = "fairbound.monitor/1"
 MOST_LOOKS = 400
@@ -160,7 +160,7 @@ class Monitor:
             "comparison": [],
             "distributions": [],
             "impact": impact_tables(rows) if len(self.classes) == 2 else [],
-            "warnings": [*changed, *_alike(rows.known_groups)],
+            "warnings": [*changed, *alike(rows.known_groups)],
             "monitoring": {
                 "looks": [rows for rows, _ in self._looks],
                 "bounds": {b.text: self._over_time(b.text) for b in self.bounds},
@@ -382,18 +382,3 @@ def _stored_sum(path: Path) -> str | None:
         return str(json.loads(path.read_text(encoding="utf-8"))["sha256"])
     except (ValueError, KeyError, TypeError, OSError):
         return "unreadable"
-
-
-def _alike(groups: Groups) -> list[str]:
-    """A warning for every two groups whose names differ only in capitals or blanks."""
-    out = []
-    for attribute, names in zip(groups.attributes, groups.labels, strict=True):
-        seen: dict[str, str] = {}
-        for name in names:
-            first = seen.setdefault("".join(name.casefold().split()), name)
-            if first != name:
-                out.append(
-                    f"{attribute}: the groups {first!r} and {name!r} differ only in capitals or blanks, and are counted as two "
-                    "groups. If they are one, begin another monitor with one spelling."
-                )
-    return out

@@ -221,3 +221,18 @@ def _places(texts: Sequence[str | None], known: Sequence[str]) -> np.ndarray:
     """(k,) the number of each text among the known ones, MISSING for others and for None."""
     table = {label: i for i, label in enumerate(known)}
     return np.array([MISSING if v is None else table.get(v, MISSING) for v in texts], dtype=np.int64)
+
+
+def alike(groups: Groups) -> list[str]:
+    """A warning for every two groups whose names differ only in capitals or blanks."""
+    out = []
+    for attribute, names in zip(groups.attributes, groups.labels, strict=True):
+        seen: dict[str, str] = {}
+        for name in names:
+            first = seen.setdefault("".join(name.casefold().split()), name)
+            if first != name:
+                out.append(
+                    f"{attribute}: the groups {first!r} and {name!r} differ only in capitals or blanks, and are counted as two "
+                    "groups. If they are one, give them one spelling from the start."
+                )
+    return out

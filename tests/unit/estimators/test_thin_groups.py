@@ -1,0 +1,28 @@
+"""What a fit says of groups whose rates in new rows are uncertain, or whose names are nearly the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fairbound as fb
+
+
+def fitted(bound: float, names=("a", "b"), rows: int = 400) -> fb.FairClassifier:
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(rows, 2)), np.array(names, object)[np.arange(rows) % 4 // 3]
+    return fb.FairClassifier(f"demographic_parity <= {bound}").fit(
+        X, (X[:, 0] > 0).astype(int), sensitive_features=group
+    )
+
+
+@pytest.mark.parametrize(("bound", "said"), [(0.0499, True), (0.0501, False)])
+def test_a_bound_below_the_standard_error_of_the_smallest_group_is_noted(bound, said):
+    """Group b has 100 rows, whose share has a standard error of at most 0.5 / sqrt(100)."""
+    notes = " ".join(fitted(bound).fit_report_["notes"])
+    assert ("a share of 100 rows, as many as 'b' has, has a standard error of up to 0.05" in notes) == said
+
+
+def test_groups_whose_names_differ_in_capitals_are_warned_of():
+    with pytest.warns(fb.DataWarning, match="'Yes' and 'yes' differ only in capitals or blanks"):
+        fitted(0.2, ("Yes", "yes"))
