@@ -430,8 +430,8 @@ def test_small_gap_within_a_few_passes(data_dir, name, passes):
     [
         ({"delta": 1.5}, "below 1"),
         ({"delta": 0.0}, "delta must be positive"),
-        ({"certificate": "hoped"}, "'exact', 'sampled' or 'both'"),
-        ({"certify": "both"}, "'metric' or 'surrogate'"),
+        ({"certificate": "hoped"}, "'exact', 'sampled', 'both'"),
+        ({"certify": "both"}, "'metric', 'surrogate'"),
         ({"oracle_rows": 0}, "oracle_rows must be positive"),
         ({"margin": -1.0}, "margin must not be negative"),
         ({"margin": 5.0}, "at least margin"),

@@ -342,8 +342,8 @@ def test_an_interrupt_ends_a_frontier_after_the_model_it_cut_short(run, csv, tmp
 
     whole = frontier.train
 
-    def cut_short(options, bounds, parts, shards):
-        classifier = whole(options, bounds, parts, shards)
+    def cut_short(options, bounds, parts):
+        classifier = whole(options, bounds, parts)
         if bounds:
             classifier.solution_ = replace(classifier.solution_, stopped="interrupted")
         return classifier

@@ -81,7 +81,7 @@ def test_more_margin_is_kept_where_no_iterate_met_a_bound_on_groups(monkeypatch,
     assert bool(trained.solution.feasible and trained.solution.best_step) == found
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::fairbound.DataWarning")
 @pytest.mark.parametrize("positive", [0.2, 0.8])
 def test_where_only_constants_meet_a_bound_the_larger_class_is_predicted(positive):
     rng = np.random.default_rng(0)
