@@ -38,7 +38,6 @@ MUTANTS = {
     "gap: differences of losses called convex": Mutant("fairness/problem.py", "(plan.coefficient >= 0).all()", "(plan.coefficient >= -9).all()", "unit/subproblems/test_multipliers.py"),
     "full_batch: slope of the objective forgotten at first": Mutant("subproblems/multipliers.py", "nnls(jacobian[1:].T, -jacobian[0])", "nnls(jacobian[1:].T, jacobian[0])", "unit/subproblems/test_multipliers.py"),
     "full_batch: order measured by the start": Mutant("estimators/full_batch.py", "min(now, *seen).area", "before.area", "unit/estimators/test_error_share.py"),
-    "sgd: weights grow": Mutant("methods/sgd.py", "alpha=self.weight_decay", "alpha=-self.weight_decay", "unit/methods/test_primal.py"),
     "full_batch: accuracy may fall": Mutant("estimators/full_batch.py", "now.accuracy >= before.accuracy and", "", "unit/estimators/test_error_share.py"),
     "full_batch: shares the wrong way": Mutant("fairness/objectives.py", "return 1 - self.share, self.share", "return self.share, 1 - self.share", "claims/test_full_batch.py"),
     "sharpness not raised": Mutant("fairness/statistics.py", "sharpness=factor * self.sharpness", "sharpness=self.sharpness", "claims/test_full_batch.py"),

@@ -55,10 +55,6 @@ LEAST_STEPS = 1500
 MARGINS = (0.2, 0.5)
 """Shares of each bound that are kept as margin, in turn, where none was found with the method's own."""
 
-DECAY, MOST_DECAY = 20.0, 0.01
-"""The first over the number of rows, at most the second: the weight decay of networks under "auto" on random batches, as of a normal
-prior on their parameters. Few rows say little of so many: without it bounds are met by memory. More would shrink all to 0."""
-
 EPOCHS = 10
 PATIENCE = 4.0
 
@@ -160,9 +156,6 @@ def train(
         x0 is not None and x0.shape[-1] == problem.model.n < problem.n
     ):  # what is trained beside the model begins as ever
         x0 = torch.cat([x0, problem.start((seed,))[problem.model.n :].to(x0)])
-    decay = min(DECAY / problem.total_rows, MOST_DECAY)
-    if last_layer and isinstance(method, ALM):
-        method = replace(method, weight_decay=decay)
     run = partial(
         solve,
         algorithm=method,
@@ -203,7 +196,7 @@ def train(
     trained = finish(trained)
     if not problem.m or trained.solution.stopped == "interrupted":
         return trained
-    plain = SGD(decay=0.5, weight_decay=decay)
+    plain = SGD(decay=0.5)
     free = run(problem, validation=held, algorithm=plain, patience=1.0)
     unbound = finish(Trained(problem, held, free, plain, limit, [], []))
     note = "Layers trained without bounds (sgd), the last one then under them, gave the better model, which is taken."

@@ -29,7 +29,6 @@ class SGDState(State):
 @dataclass(frozen=True, kw_only=True)
 class SGD(Method[SGDState]):
     """step_size: of plain steps or of the named optimizer; optimizer: "sgd", "momentum", "adam", "adamw" or a factory.
-    weight_decay: w >= 0; w x is added to the gradient.
 
     The step size at step k is step_size / (1 + k / decay_steps)^decay.
     """
@@ -38,7 +37,6 @@ class SGD(Method[SGDState]):
     optimizer: str | OptimizerFactory = "sgd"
     decay: float = 0.0
     decay_steps: float = 1000.0
-    weight_decay: float = 0.0
 
     name: ClassVar[str] = "sgd"
     partial: ClassVar[bool] = True
@@ -46,7 +44,7 @@ class SGD(Method[SGDState]):
 
     def __post_init__(self) -> None:
         positive(self, "step_size", "decay_steps")
-        nonnegative(self, "decay", "weight_decay")
+        nonnegative(self, "decay")
         check_optimizer(self.optimizer)
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> SGDState:
@@ -57,8 +55,6 @@ class SGD(Method[SGDState]):
     def step(self, state: SGDState, problem: Problem, draws: Draws) -> SGDState:
         """One step along the gradient of f on a batch, projected."""
         _, gradient = problem.gradient(state.x, draws("objective", state.k), (1.0, None))
-        if self.weight_decay:
-            gradient = gradient.add(state.x, alpha=self.weight_decay)
         move(state.x, gradient, state.optimizer, self.step_size, decayed(state.k, self.decay_steps, self.decay))
         state.x.copy_(problem.domain.project(state.x))
         return state.next()

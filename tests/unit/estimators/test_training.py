@@ -122,16 +122,3 @@ def test_little_work_takes_one_thread_and_then_they_are_as_before(monkeypatch, m
         assert set(seen) == {threads} and torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_a_network_forgets_what_few_rows_say_nothing_of(seed):
-    """Weights of columns without information shrink like exp(-0.01 * sum of step sizes) = exp(-0.01 * 116) = 0.31 in 1,500 steps, and
-    learn the noise of 400 rows beside: they end smaller than they began. Without decay they end larger."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(400, 12))
-    y = (X[:, 0] + 0.3 * rng.normal(size=400) > 0).astype(int)
-    made = fb.FairClassifier(model="mlp:16", budget="1500 steps").fit(X, y)
-    first = made.model_.layers.split(made.x_)[0]
-    began = (1 / 12 / 3) ** 0.5  # of a uniform number in +-1 / sqrt(12)
-    assert float(first[:, 1:].square().mean()) ** 0.5 < began

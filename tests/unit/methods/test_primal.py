@@ -16,14 +16,14 @@ def test_steps_diminish_by_their_formula():
     assert decayed(10**6, 1.0, 0.0) == 1.0 and decayed(9, 1.0, 1.0) == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize(("decay", "w"), [(0.0, 0.0), (0.5, 0.2), (1.0, 0.1)])
-def test_sgd_on_all_rows_is_gradient_descent_written_out(decay, w):
+@pytest.mark.parametrize("decay", [0.0, 0.5, 1.0])
+def test_sgd_on_all_rows_is_gradient_descent_written_out(decay):
     problem = tiny(None)
-    config = SGD(step_size=0.3, decay=decay, decay_steps=4.0, weight_decay=w)
+    config = SGD(step_size=0.3, decay=decay, decay_steps=4.0)
     x = problem.start((0,))
     for k in range(20):
         _, slope = problem.gradient(x, problem.full(), (1.0, None))
-        x = x - 0.3 / (1 + k / 4.0) ** decay * (slope + w * x)
+        x = x - 0.3 / (1 + k / 4.0) ** decay * slope
     last = solve(problem, config, budget="20 steps", sampling="full").last
     torch.testing.assert_close(last, x, rtol=0, atol=1e-6)
 
