@@ -72,6 +72,8 @@ def resample(population: Population, text: str, n: int, seed: int) -> dict:
         between = time.process_time()
         fair = fb.FairClassifier(text, certify=True).fit(X, y, sensitive_features=groups)
     ended = time.process_time()
+    if "interrupted" in (plain.solution_.stopped, fair.solution_.stopped):
+        raise KeyboardInterrupt
     bound = fb.constraint(text)
     truth = {}
     for name, model in (("plain", plain), ("fair", fair)):

@@ -49,8 +49,8 @@ LEAST, MOST = 0.25, 0.5
 ENOUGH = 60
 """Times a bound's `fewest_rows` that the smallest group should have to certify: a half-width of about a third of the bound, or less."""
 
-INSIDE = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
-"""Half-widths by which the bounds of further candidates lie inside the stated ones."""
+INSIDE = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0)
+"""Half-widths by which the bounds of further candidates lie inside the stated ones; the first to be tested is the last of these."""
 
 INSIDE_FEW = (1.0, 2.0, 3.0)
 """The same for methods of random batches, each of whose runs takes its whole budget."""
