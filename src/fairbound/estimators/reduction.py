@@ -20,7 +20,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from fairbound.base.errors import DataError, OptionError
@@ -74,6 +73,8 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         if self.estimator is not None:
+            from sklearn.utils import get_tags  # scikit-learn 1.6, the first that asks for tags
+
             tags.input_tags = get_tags(self.estimator).input_tags
         return tags
 
