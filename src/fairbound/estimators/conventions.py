@@ -26,7 +26,7 @@ LARGEST_SEED = 2**31 - 1
 MOST_NAMED = 5
 
 
-SMALL = 1 << 22
+SMALL = 1 << 24
 """Cells of a table up to which models other than modules are trained on one thread."""
 
 
@@ -37,7 +37,7 @@ def on_few_threads(fit: Any) -> Any:
     @wraps(fit)
     def fitted(self: Any, X: Any, *others: Any, **named: Any) -> Any:
         model: Any = getattr(self, "model", "linear")
-        shape: Any = getattr(X, "shape", ())
+        shape: Any = getattr(getattr(X, "features", X), "shape", ())  # of a table that is Encoded, its features
         small = len(shape) == 2 and shape[0] * shape[1] <= SMALL
         with one_thread(isinstance(model, str) and (small or model != "linear")):
             return fit(self, X, *others, **named)
