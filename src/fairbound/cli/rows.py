@@ -23,7 +23,7 @@ from fairbound.cli.options import RowOptions
 from fairbound.data.registry import is_own
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.labels import as_decisions, class_labels, positive_last
-from fairbound.rows.reading import take_rows
+from fairbound.rows.reading import take_rows, unspelled
 from fairbound.rows.split import stratified_split
 from fairbound.tables import Chunks, Encoded, TableEncoder, read_table
 from fairbound.tables.chunks import ROWS
@@ -160,7 +160,7 @@ def one_column(name: str | None, columns: Sequence[str], what: str) -> str:
     if name is None:
         raise OptionError(f"name the column with {what}; there are: {_some(columns)}.")
     if name not in columns:
-        near = [c for c in columns if c.strip().casefold() == name.strip().casefold()]
+        near = [c for c in columns if unspelled(c) == unspelled(name)]
         near = near or difflib.get_close_matches(name, columns, n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"There are: {_some(columns)}."
         raise OptionError(f"{what}: there is no column {name!r}. {hint}")

@@ -101,8 +101,10 @@ def decided(problem: FairProblem, solution: Solution, start: Start | None) -> tu
     model = problem.model
     if isinstance(model, MLP) and model.bias:
         x[-1] = 0.0
-        x[-1] = -_threshold(problem, problem.all_scores(x).double().cpu().numpy())
-        x *= _stretch(problem, problem.all_scores(x).double().cpu().numpy())
+        scores = problem.all_scores(x).double().cpu().numpy()
+        begins = _threshold(problem, scores)
+        x[-1] = -begins
+        x *= _stretch(problem, scores - begins)
     if start is not None:
         first = int(solution.best_step) == 0
         surrogate = (
@@ -120,11 +122,17 @@ def _surrogate(problem: FairProblem) -> str:
     return type(problem.plan.statistics[0].loss).__name__.lower()  # type: ignore[attr-defined]
 
 
+def _weights(problem: FairProblem) -> np.ndarray:
+    """(n,) the weights of the rows, 1 where they have none."""
+    weight = problem.row_weight
+    return np.ones(len(problem.targets)) if weight is None else weight.double().cpu().numpy()
+
+
 def _stretch(problem: FairProblem, scores: np.ndarray) -> float:
     """The power of two by which scores are multiplied for the lowest log loss, convex in it. By a power of two their order and
     the decisions stay as they are, bit for bit."""
     margins = np.where(problem.targets.cpu().numpy() > 0.5, scores, -scores)
-    w = np.ones(len(scores)) if problem.row_weight is None else problem.row_weight.double().cpu().numpy()
+    w = _weights(problem)
 
     def loss(power: int) -> float:
         return float(w @ np.logaddexp(0.0, -margins * 2.0**power))
@@ -139,7 +147,7 @@ def _stretch(problem: FairProblem, scores: np.ndarray) -> float:
 def _threshold(problem: FairProblem, scores: np.ndarray) -> float:
     """Between two scores, where the weight of rows that are decided rightly is the largest."""
     y = problem.targets.cpu().numpy() > 0.5
-    w = np.ones(len(y)) if problem.row_weight is None else problem.row_weight.double().cpu().numpy()
+    w = _weights(problem)
     order = np.argsort(scores)
     s, gain = scores[order], np.where(y, -w, w)[order]
     right = np.r_[0.0, gain.cumsum()]

@@ -19,7 +19,7 @@ from fairbound.fairness.builder import class_number
 from fairbound.fairness.objectives import ClassLosses
 from fairbound.models.mlp import MLP
 from fairbound.rows.reading import frame_of
-from fairbound.tables import TableEncoder
+from fairbound.tables import Encoded, TableEncoder
 from fairbound.tables.numbers import NumberFeature
 
 LARGEST_SEED = 2**31 - 1
@@ -37,7 +37,7 @@ def on_few_threads(fit: Any) -> Any:
     @wraps(fit)
     def fitted(self: Any, X: Any, *others: Any, **named: Any) -> Any:
         model: Any = getattr(self, "model", "linear")
-        shape: Any = getattr(getattr(X, "features", X), "shape", ())  # of a table that is Encoded, its features
+        shape: Any = getattr(X.features if isinstance(X, Encoded) else X, "shape", ())
         small = len(shape) == 2 and shape[0] * shape[1] <= SMALL
         with one_thread(isinstance(model, str) and (small or model != "linear")):
             return fit(self, X, *others, **named)

@@ -123,7 +123,7 @@ def thin_groups(problem: FairProblem) -> list[str]:
         cell = min(used.tolist(), key=lambda c: rows[c])
         n = max(int(rows[cell]), 1)
         spread = 0.5 / math.sqrt(n)
-        if bound.about == "group" and bound.step_of(n) * n == 1.0 and bound.bound < spread:
+        if bound.about == "group" and bound.step_of(n) == 1 / n and bound.bound < spread:
             out.append(
                 f"{bound.text} is met on the training rows; of new rows they say less: a share of {n:,} rows, as many as "
                 f"{plan.cell_names[cell]!r} has, has a standard error of up to {spread:.2g}. certify=True confirms a bound on rows kept apart."

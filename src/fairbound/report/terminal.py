@@ -83,7 +83,8 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
                 "Models", ("model", *map(_short_label, model_metrics(audit)), *texts), _models(audit, texts), (), width
             )
         )
-    parts += [_groups(t, facts, width) for facts in [group_tables(audit)] for t in facts["tables"]]
+    facts = group_tables(audit)
+    parts += [_groups(t, facts, width) for t in facts["tables"]]
     parts += [f"{printable(c['text'])}: {printable(words.explain(c, rows))}" for c in audit["constraints"]]
     parts += [f"warning: {printable(w)}" for w in audit["warnings"]]
     return "\n\n".join(part for part in parts if part)

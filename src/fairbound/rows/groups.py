@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError
-from fairbound.rows.reading import column_values, factorised, frame_of, is_missing, plain_array, series_of
+from fairbound.rows.reading import column_values, factorised, frame_of, is_missing, plain_array, series_of, unspelled
 
 MISSING = -1
 MANY_VALUES = 100
@@ -229,7 +229,7 @@ def alike(groups: Groups) -> list[str]:
     for attribute, names in zip(groups.attributes, groups.labels, strict=True):
         seen: dict[str, str] = {}
         for name in names:
-            first = seen.setdefault("".join(name.casefold().split()), name)
+            first = seen.setdefault(unspelled(name), name)
             if first != name:
                 out.append(
                     f"{attribute}: the groups {first!r} and {name!r} differ only in capitals or blanks, and are counted as two "

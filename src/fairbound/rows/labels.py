@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.rows.reading import column_array, column_values, is_missing
+from fairbound.rows.reading import column_array, column_values, is_missing, unspelled
 
 MANY_CLASSES = 100
 
@@ -35,7 +35,7 @@ def positive_last(
     """
     if len(classes) > 2:
         shown = _shown(classes)
-        if len({str(c).strip().casefold() for c in classes}) == 2:
+        if len({unspelled(c) for c in classes}) == 2:
             raise DataError(
                 f"the labels have {len(classes)} values, {shown}, which differ only in capitals or blanks. Make them two."
             )

@@ -340,8 +340,8 @@ class StudySpec:
                 its = self.methods[method]
                 if seed >= min(n or self.seeds for n in (its.seeds, self.data[data].seeds)):
                     continue
-                tuned = (chosen or {}).get(data, {}).get(method.removesuffix(TUNED)) if item.tuned else None
-                options = its.options if tuned is None else tuned
+                tuned = (chosen or {}).get(data, {}) if item.tuned else {}
+                options = tuned.get(method.removesuffix(TUNED), its.options)
                 cell = self._cell(f"{data}.{method}.s{seed}", item, data, options, seed, method)
                 if cells.setdefault(cell.key, cell).fingerprint != cell.fingerprint:
                     raise OptionError(

@@ -23,6 +23,11 @@ def test_a_bound_below_the_standard_error_of_the_smallest_group_is_noted(bound, 
     assert ("a share of 100 rows, as many as 'b' has, has a standard error of up to 0.05" in notes) == said
 
 
+@pytest.mark.parametrize("n", [49, 98, 103])  # n * (1 / n) rounds to less than 1
+def test_the_note_does_not_depend_on_how_a_share_is_rounded(n):
+    assert f"a share of {n} rows" in " ".join(fitted(0.03, rows=4 * n).fit_report_["notes"])
+
+
 def test_groups_whose_names_differ_in_capitals_are_warned_of():
     with pytest.warns(fb.DataWarning, match="'Yes' and 'yes' differ only in capitals or blanks"):
         fitted(0.2, ("Yes", "yes"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -13,6 +14,7 @@ from fairbound.estimators import classifier, conventions, problems, training
 from fairbound.methods import ALM
 from fairbound.rows.shards import ALONE
 from fairbound.solver.solve import Solution
+from fairbound.tables import Encoded, TableEncoder
 
 FOUND, MISSED = (True, 10), (False, 10)
 
@@ -120,5 +122,21 @@ def test_little_work_takes_one_thread_and_then_they_are_as_before(monkeypatch, m
     try:
         fb.FairClassifier(model=model, budget="2 steps").fit(X, (X[:, 0] > rng.normal(size=rows)).astype(int))
         assert set(seen) == {threads} and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_small_table_is_small_encoded_or_with_a_column_called_features(encoded):
+    class Counted:
+        @conventions.on_few_threads
+        def fit(self, X):
+            return torch.get_num_threads()
+
+    table = pd.DataFrame({"features": np.arange(60.0), "x": np.arange(60) % 7})
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert Counted().fit(Encoded.of(TableEncoder(), table) if encoded else table) == 1
     finally:
         torch.set_num_threads(before)
