@@ -178,7 +178,7 @@ MUTANTS = {
     "weights: not in the verdict": Mutant("cli/fit.py", '"sample_weight": weight}', '"sample_weight": None}', "unit/cli/test_weights_command.py"),
     "weights: of other rows": Mutant("cli/rows.py", "self.weight[rows]", "self.weight[::-1][rows]", "unit/cli/test_weights_command.py"),
     "lines: breaks in cells not counted": Mutant("tables/files.py", 'int(line) - sum(cell.count', 'int(line) - 0 * sum(cell.count', "unit/cli/test_doors.py"),
-    "lines: rows of a part taken for the file's": Mutant("cli/rows.py", "row if rows is None else int(rows[row])", "row", "unit/cli/test_doors.py"),
+    "lines: rows of a part taken for the file's": Mutant("cli/columns.py", "row if rows is None else int(rows[row])", "row", "unit/cli/test_doors.py"),
     "stream: all rows are learnt from": Mutant("cli/areas.py", "for numbers, features in _encoded(rows, split.train, encoder):", "for numbers, features in _encoded(rows, np.arange(len(rows.y)), encoder):", "unit/cli/test_areas_command.py"),
     "rows: sets without rows are complete": Mutant("fairness/row_saddle.py", "self._cells_of[one]) > 0 for one", "self._cells_of[one]) >= 0 for one", "unit/estimators/test_streaming_auc.py"),
     "kappa: the lowest area": Mutant("fairness/kappa_path.py", "return max((t for t in tried if t.value <= bound)", "return min((t for t in tried if t.value <= bound)", "unit/estimators/test_streaming_auc.py"),

@@ -98,21 +98,23 @@ def audit(
     else:
         facts = _group_facts(given, bounds, alpha, data or {})
     created = datetime.datetime.now(datetime.UTC)
-    return assembled(facts, title, created, model=model, trajectory=trajectory, warnings=warnings, notes=notes)
+    return assembled(facts, title, created, bounds, model=model, trajectory=trajectory, warnings=warnings, notes=notes)
 
 
 def assembled(
     facts: dict[str, Any],
     title: str | None,
     created: datetime.datetime,
+    bounds: Sequence[Bound],
     *,
     model: Mapping[str, Any] | None,
     trajectory: Mapping[str, Any] | None,
     warnings: Sequence[str],
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """The audit made of what was found: its verdict, exit code, library versions and what the caller adds."""
+    """The audit made of what was found: its verdict, exit code, library versions and what the caller adds. bounds: those judged."""
     verdict = worst_verdict(c["verdict"] for c in facts["constraints"])
+    remarks = [said for bound in bounds for said in bound.remarks(facts["data"]["sensitive"])]
     if title is None:
         title = "Fairness audit" if facts["data"]["sensitive"] else "Audit of a classifier"
     return {
@@ -125,7 +127,7 @@ def assembled(
         "model": None if model is None else _model(model),
         "trajectory": None if trajectory is None else dict(trajectory),
         **facts,
-        "warnings": [*warnings, *facts["warnings"], *_unknown_groups(facts["data"])],
+        "warnings": list(dict.fromkeys([*warnings, *facts["warnings"], *_unknown_groups(facts["data"]), *remarks])),
         "notes": list(dict.fromkeys([*notes, *facts.get("notes", ())])),
     }
 

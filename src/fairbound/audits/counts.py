@@ -162,7 +162,7 @@ class AuditCounts:
             "warnings": self._warnings(decision),
         }
         created = datetime.datetime.now(datetime.UTC)
-        return assembled(facts, title, created, model=model, trajectory=None, warnings=warnings, notes=notes)
+        return assembled(facts, title, created, bounds, model=model, trajectory=None, warnings=warnings, notes=notes)
 
     def _metrics(self, target: np.ndarray, decision: np.ndarray) -> dict[str, float | None]:
         share = lambda hit: float(self.counts[hit].sum() / len(self))  # noqa: E731

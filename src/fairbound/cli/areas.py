@@ -15,9 +15,10 @@ from fairbound.base.errors import OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.seeds import seed_for
 from fairbound.cli.audited import data_facts
+from fairbound.cli.columns import in_label, labelled_table, listed, numbers_of, one_column
 from fairbound.cli.options import StreamOptions
 from fairbound.cli.outcome import Outcome, json_file, say, written_audit
-from fairbound.cli.rows import InputRows, in_file, listed, numbers_of, one_column, read_rows, split_rows
+from fairbound.cli.rows import InputRows, read_rows, split_rows
 from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import ShiftOptions
 from fairbound.estimators.streaming_auc import StreamingAUC
@@ -28,7 +29,7 @@ from fairbound.rows.labels import binary_labels
 from fairbound.rows.reading import take_rows
 from fairbound.rows.scores import usual_threshold
 from fairbound.rows.split import stratified_split
-from fairbound.tables import Chunks, TableEncoder, read_table
+from fairbound.tables import Chunks, TableEncoder
 from fairbound.tables.chunks import ROWS
 from fairbound.tables.in_parts import learn_chunks
 
@@ -46,7 +47,7 @@ def run_stream(options: StreamOptions) -> Outcome:
     split = split_rows(rows, options.test_size, options.seed)
     say(f"{rows.name}: {len(split.train):,} rows in chunks under {bound.text}; {len(split.test):,} rows are held out.")
     encoder, labels = TableEncoder(), dict(zip(rows.groups.attributes, map(list, rows.groups.labels), strict=True))
-    with in_file(rows.path, split.train):
+    with rows.in_lines_of(split.train):
         learn_chunks(encoder, Chunks(lambda: (part for _, part in _parts(rows, split.train))))
     made = StreamingAUC(
         bound, solver=options.solver, kappa="auto" if options.kappa is None else options.kappa, sample=options.sample,
@@ -83,12 +84,13 @@ def run_shift(options: ShiftOptions) -> Outcome:
     bound = _one_area(options.constraint)
     check_writable(options.out)
     began = time.perf_counter()
-    frame = read_table(options.data)
+    frame, label, notes = labelled_table(options)
     columns = list(frame.columns)
-    label, column = one_column(options.label, columns, "--label"), one_column(options.score, columns, "--score")
+    column = one_column(options.score, columns, "--score")
     attributes = listed(options.group, columns, "--group")
     scores, groups = numbers_of(frame[column], column), Groups.of(frame[attributes])
-    target, classes = binary_labels(frame[label], options.positive)
+    with in_label(options.data, label, frame.index.to_numpy()):
+        target, classes = binary_labels(frame[label], options.positive)
     strata = np.column_stack([target, groups.codes])
     train, test = stratified_split(strata, [options.test_size], seed_for("shift", root=options.seed))
     move = ScaleAndShift(bound, group=options.move, random_state=options.seed)
@@ -99,14 +101,19 @@ def run_shift(options: ShiftOptions) -> Outcome:
     found = audit(
         moved[test], target[test], groups.take(test), bound, threshold=threshold, classes=classes,
         confidence=options.confidence, title=f"{label}: {Path(options.data).name}, {column} moved",
-        compare={"before": scores[test]}, notes=[SCORE_ONLY.format(threshold=threshold)],
+        compare={"before": scores[test]}, notes=[*notes, SCORE_ONLY.format(threshold=threshold)],
         data={"name": Path(options.data).name, "train_rows": len(train), "label": label, "positive": str(classes[1]), "split": share},
     )  # fmt: skip
     done = {
         "constraint": bound.text, "group": move.group_, "scale": move.scale_, "shift": move.shift_ * move.spread_,
         "met_on_fitted_rows": bool(move.met_), "value": move.value_, "auc": move.auc_,
     }  # fmt: skip
-    lines = "\n".join(["row,held_out,score", *(f"{i},{int(h)},{v!r}" for i, (h, v) in enumerate(_marked(moved, test)))])
+    lines = "\n".join(
+        [
+            "row,held_out,score",
+            *(f"{i},{int(h)},{v!r}" for i, (h, v) in zip(frame.index, _marked(moved, test), strict=True)),
+        ]
+    )
     files = {"shift.json": json_file(done), "scores.csv": (lines + "\n").encode()}
     return written_audit(found, options.out, time.perf_counter() - began, options.seed, files)
 
@@ -120,7 +127,7 @@ def _marked(moved: np.ndarray, test: np.ndarray) -> Iterator[tuple[bool, float]]
 def _encoded(rows: InputRows, numbers: np.ndarray, encoder: TableEncoder) -> Iterator[tuple[np.ndarray, Any]]:
     """The rows `numbers` in order, in parts: their numbers, and their features."""
     for some, part in _parts(rows, numbers):
-        with in_file(rows.path, some):
+        with rows.in_lines_of(some):
             features = encoder.transform(part)
         yield some, features
 

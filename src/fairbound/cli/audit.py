@@ -15,22 +15,24 @@ from fairbound.audits.counts import AuditCounts
 from fairbound.base.errors import OptionError
 from fairbound.base.files import check_writable
 from fairbound.cli.audited import data_facts, training_facts
-from fairbound.cli.fit import TRAINED_ON
-from fairbound.cli.outcome import Outcome, written_audit
-from fairbound.cli.regress import audit_numbers
-from fairbound.cli.rows import (
+from fairbound.cli.columns import (
     decided_or_scored,
     file_checksum,
     file_columns,
     groups_in,
     in_file,
     in_label,
+    labelled_rows,
+    labelled_table,
     listed,
     narrow_columns,
     one_column,
     pandas_part,
     weights_of,
 )
+from fairbound.cli.fit import TRAINED_ON
+from fairbound.cli.outcome import Outcome, written_audit
+from fairbound.cli.regress import audit_numbers
 from fairbound.cli.stated import by_class, of_classes_only, stated_bounds
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.classifier import FairClassifier
@@ -39,7 +41,7 @@ from fairbound.estimators.saved import kind_of
 from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.scores import as_logits
-from fairbound.tables import Chunks, Encoded, read_table
+from fairbound.tables import Chunks, Encoded
 from fairbound.tables.files import is_parquet
 
 
@@ -53,9 +55,8 @@ def run_audit(options: AuditOptions) -> Outcome:
     if of_numbers or any("predictions" in b.needs for b in bounds):
         return audit_numbers(options, bounds, folder)
     check_writable(options.out)
-    frame = read_table(options.data)
+    frame, label, unlabelled = labelled_table(options)
     columns = list(frame.columns)
-    label = one_column(options.label, columns, "--label")
     attributes = listed(options.group, columns, "--group")
     groups = groups_in(frame, attributes)
     warnings: list[str] = []
@@ -69,7 +70,7 @@ def run_audit(options: AuditOptions) -> Outcome:
     measured: dict[str, Any]
     if classifier is not None:
         assert classifier.encoder_ is not None  # a module has none, and `load` refuses one without its code
-        with in_file(options.data):
+        with in_file(options.data, frame.index.to_numpy()):
             encoded = Encoded.of(classifier.encoder_, frame)
         used = {label, options.weights, *attributes}
         report = replace(encoded.report, ignored=tuple(name for name in encoded.report.ignored if name not in used))
@@ -102,7 +103,7 @@ def run_audit(options: AuditOptions) -> Outcome:
         **_file_facts(options, label, checksum, classes),
         model=model_facts(classifier, options),
         warnings=warnings,
-        notes=notes,
+        notes=[*unlabelled, *notes],
     )
     _explain_missing(found, options)
     return written_audit(found, options.out)
@@ -143,11 +144,14 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
     if not attributes and (decides_by_groups or any("groups" in b.needs for b in bounds)):
         one_column(None, columns, "--group")
     positive = options.positive if classifier is None else str(classifier.classes_[1])
-    two = _two(narrow_columns(options.data, [label], chunk_rows), label, positive, options)
+    labels, unlabelled = labelled_rows(
+        narrow_columns(options.data, [label], chunk_rows), label, options.drop_missing_labels, options.data
+    )
+    two, kept = _two(labels, label, positive, options), labels.index.to_numpy()
     target, classes, at = two["y"], two["classes"], 0
     merged: AuditCounts | None = None
     new: Counter[tuple[str, str]] = Counter()
-    for part in Chunks.read(options.data, rows=chunk_rows):
+    for part in Chunks.read(options.data, rows=chunk_rows).take(kept):
         frame = pandas_part(part)
         numbers = np.arange(at, at + len(frame))
         at += len(frame)
@@ -155,7 +159,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
         if classifier is not None and groups is not None:
             groups, more = _with_groups_of_training(classifier, groups)
             new.update(more)
-        with in_file(options.data, numbers):
+        with in_file(options.data, kept[numbers]):
             if classifier is None:
                 scores = decided_or_scored(frame, str(score), classes)
             else:
@@ -173,7 +177,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
         **_file_facts(options, label, checksum, classes),
         model=model_facts(classifier, options),
         warnings=[*_lacked_in_training(new, len(merged)), *_of_training(folder, checksum)],
-        notes=[merged.read_as] if classifier is None else [],
+        notes=unlabelled + ([merged.read_as] if classifier is None else []),
     )
     _explain_missing(said, options)
     return written_audit(said, options.out)
@@ -220,7 +224,7 @@ def _of_model(
 
 def _two(frame: Any, label: str, positive: str | None, options: AuditOptions) -> dict[str, Any]:
     """The label column as 0 and 1, and the labels that these mean."""
-    with in_label(options.data, label):
+    with in_label(options.data, label, frame.index.to_numpy()):
         target, classes = binary_labels(frame[label], positive)
     return {"y": target, "classes": classes}
 

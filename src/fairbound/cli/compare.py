@@ -12,8 +12,17 @@ from fairbound.audits.compare import compare
 from fairbound.base.errors import OptionError
 from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.cli.audit import saved_bounds
-from fairbound.cli.outcome import Outcome, json_file
-from fairbound.cli.rows import decided_or_scored, groups_in, in_file, listed, one_column, weights_of
+from fairbound.cli.columns import (
+    decided_or_scored,
+    groups_in,
+    in_file,
+    in_label,
+    labelled_table,
+    listed,
+    one_column,
+    weights_of,
+)
+from fairbound.cli.outcome import Outcome, json_file, say
 from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import CompareOptions
 from fairbound.estimators.classifier import FairClassifier
@@ -22,7 +31,6 @@ from fairbound.report.terminal import grid
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.scores import as_logits
-from fairbound.tables import read_table
 
 
 def run_compare(options: CompareOptions) -> Outcome:
@@ -52,16 +60,16 @@ def run_compare(options: CompareOptions) -> Outcome:
 
 def compared(options: CompareOptions) -> dict[str, Any]:
     """What `fairbound.compare` finds of the two on the file."""
-    frame = read_table(options.data)
-    columns = list(frame.columns)
-    label = one_column(options.label, columns, "--label")
-    attributes = listed(options.group, columns, "--group")
-    groups = groups_in(frame, attributes)
+    frame, label, notes = labelled_table(options)
+    for note in notes:
+        say(note)
+    groups = groups_in(frame, listed(options.group, list(frame.columns), "--group"))
     models = [_model(named) for named in (options.first, options.second)]
     known = [str(m.classes_[1]) for m in models if m is not None]
     if len(set(known)) > 1:
         raise OptionError(f"the two models have different positive labels: {' and '.join(map(repr, known))}.")
-    target, classes = binary_labels(frame[label], options.positive or next(iter(known), None))
+    with in_label(options.data, label, frame.index.to_numpy()):
+        target, classes = binary_labels(frame[label], options.positive or next(iter(known), None))
     first, second = (
         _scores(named, model, frame, classes, groups, options.data)
         for named, model in zip((options.first, options.second), models, strict=True)
@@ -92,7 +100,7 @@ def _scores(
     if model is not None:
         if len(model.classes_) > 2:
             raise OptionError(f"the model {named!r} has {len(model.classes_)} classes; compare takes models of two.")
-        with in_file(data):
+        with in_file(data, frame.index.to_numpy()):
             return model.decision_function(frame, groups)
     column = one_column(named, list(frame.columns), "A or B (no folder of this name)")
     return as_logits(decided_or_scored(frame, column, classes))[0]

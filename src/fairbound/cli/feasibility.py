@@ -7,7 +7,7 @@ from fairbound.base.files import atomic_write_text, check_writable
 from fairbound.cli.fit import of_options
 from fairbound.cli.options import FeasibilityOptions
 from fairbound.cli.outcome import Outcome, json_file, say
-from fairbound.cli.rows import in_file, read_rows
+from fairbound.cli.rows import read_rows
 from fairbound.cli.stated import of_classes_only, of_two_classes, stated_bounds
 from fairbound.estimators.feasibility import feasibility
 from fairbound.report.terminal import grid
@@ -29,7 +29,7 @@ def run_feasibility(options: FeasibilityOptions) -> Outcome:
     try:
         found = feasibility(bound, rows.X, rows.y, groups, rows.weight, confidence=options.confidence, **taken)
     except DataError:
-        with in_file(rows.path):  # the rows of an error are those of a part; all of them together are the file's
+        with rows.in_lines_of():  # the rows of an error are those of a part; all of them together are the file's
             Encoded.of(TableEncoder(), rows.X)
         raise
     lines = [

@@ -24,9 +24,7 @@ from fairbound.cli.rows import (
     Split,
     encoded_parts,
     group_warnings,
-    in_file,
     read_rows,
-    row_numbers,
     split_rows,
 )
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
@@ -132,14 +130,14 @@ def train_certified(options: FitOptions, bounds: list, rows: InputRows) -> tuple
         try:
             classifier.fit(rows.X, rows.y, rows.groups if rows.groups.attributes else None, rows.weight)
         except DataError:
-            with in_file(rows.path):  # the rows of an error are those of a part; all of them together are the file's
+            with rows.in_lines_of():  # the rows of an error are those of a part; all of them together are the file's
                 Encoded.of(TableEncoder(), rows.X)
             raise
     held = classifier.certify_rows_
     made = np.setdiff1d(np.arange(len(rows.target)), held)
     assert classifier.encoder_ is not None
     words = f"{len(held) / len(rows.target):.0%} of the rows, kept apart to certify, seed {options.seed}"
-    with in_file(rows.path, held):
+    with rows.in_lines_of(held):
         encoded = Encoded.of(classifier.encoder_, taken(rows.X, held))
     return Parts(rows, Split(made, held, words), encoded, encoded), classifier
 
@@ -274,8 +272,8 @@ def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier) -
         out.append(f"Training was interrupted after {facts['steps']:,} steps; the best model so far is judged.")
     if facts["dropped_groups"]:
         out.append(f"Groups left out of the bounds for want of rows: {', '.join(facts['dropped_groups'])}.")
-    if numbering := row_numbers(rows.X):
+    if rows.numbering:
         out.append(
-            f"Among the features, these columns seem to number the rows: {', '.join(numbering)}. --drop leaves them out."
+            f"Among the features, these columns seem to number the rows: {', '.join(rows.numbering)}. --drop leaves them out."
         )
     return out + group_warnings(rows.groups, split.train)

@@ -17,7 +17,7 @@ from fairbound.cli.using import AuditOptions, CompareOptions, GateOptions
 
 KEYS = (
     "data", "label", "group", "model", "score", "positive", "threshold", "constraint", "cross", "confidence", "accept", "least",
-    "baseline", "weights", "out",
+    "baseline", "weights", "out", "drop_missing_labels",
 )  # fmt: skip
 
 
@@ -97,6 +97,7 @@ def _options(stated: dict[str, Any], folder: Path, spare: Path) -> AuditOptions:
         weights=stated.get("weights"),
         cross=bool(stated.get("cross", False)),
         confidence=float(stated.get("confidence", 0.95)),
+        drop_missing_labels=bool(stated.get("drop_missing_labels", False)),
     )
 
 
@@ -108,7 +109,9 @@ def _verdicts(summary: dict[str, Any], accept: list[str]) -> tuple[list[str], li
     for c in summary["constraints"]:
         if c["verdict"] not in accept and c["verdict"] != "met":
             ends = ", ".join(f"{k} {c[k]:.4g}" for k in ("value", "lower", "upper") if c[k] is not None)
-            needed = "" if c.get("rows_needed") is None else f"; about {about(c['rows_needed'])} rows would decide"
+            needed = ""
+            if c.get("rows_needed") is not None:
+                needed = f"; about {about(c['rows_needed'])} held-out rows would decide it, this audit had {summary['rows']:,}"
             by[c["verdict"]].append(f"{c['text']}: {c['verdict']} ({ends}){needed}")
     return by["violated"], by["insufficient"]
 
@@ -148,6 +151,7 @@ def _worse(stated: dict[str, Any], folder: Path) -> list[str]:
             constraint=bounds,
             cross=bool(stated.get("cross", False)),
             confidence=float(stated.get("confidence", 0.95)),
+            drop_missing_labels=bool(stated.get("drop_missing_labels", False)),
         )
     )
     worse = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,8 @@ import numpy as np
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.cli.audit import saved_bounds
+from fairbound.cli.columns import file_checksum, in_file, listed, numbers_of, one_column
 from fairbound.cli.outcome import Outcome, verdict_summary, verdict_text
-from fairbound.cli.rows import file_checksum, in_columns, in_file, listed, numbers_of, one_column
 from fairbound.cli.stated import of_two_classes, stated_bounds
 from fairbound.cli.using import MonitorOptions
 from fairbound.estimators.classifier import FairClassifier
@@ -91,11 +93,25 @@ def _added(options: MonitorOptions, data: str, monitor: Monitor | None) -> tuple
     more = {"sample_weight": frame[options.weights]} if options.weights else {}
     if any(isinstance(bound, LossBound) for bound in monitor.bounds):
         more["losses"] = _losses(options, frame, label, given, monitor)
-    with in_columns(data, {"y_true": label, "y_pred": str(options.score or "the model's decisions")}):
+    with _in_columns(data, {"y_true": label, "y_pred": str(options.score or "the model's decisions")}):
         monitor.update(frame[label], decided, groups, **more)
     monitor.columns = source
     monitor.files.append({"name": Path(data).name, "sha256": checksum, "rows": len(frame)})
     return monitor, left_out
+
+
+@contextlib.contextmanager
+def _in_columns(source: str, columns: dict[str, str]) -> Iterator[None]:
+    """Errors of data name the file, and its columns in place of the arguments that they were passed as. columns: by argument."""
+    try:
+        yield
+    except DataError as error:
+        said = str(error).replace(
+            " (classes=...), or a score with threshold=....", ", the labels that the monitor began with."
+        )
+        for argument, column in columns.items():
+            said = said.replace(argument, f"the column {column!r}")
+        raise DataError(f"{Path(source).name}: {said}") from None
 
 
 def _begun(options: MonitorOptions, label: Any, given: Any, classifier: FairClassifier | None) -> Monitor:

@@ -147,6 +147,9 @@ KeepSensitive = Annotated[
 ChunkRows = Annotated[
     int | None, option("--chunk-rows", help="Read the file this many rows at a time, to bound memory.", min=1)
 ]
+DropMissingLabels = Annotated[
+    bool, option("--drop-missing-labels", help="Leave out rows without a label, which are an error otherwise.")
+]
 Drop = Annotated[str | None, option("--drop", help="Columns that are no features, separated by commas.")]
 ByGroup = Annotated[
     bool,
@@ -173,6 +176,7 @@ class RowOptions:
     weights: Weights = None
     data_dir: DataDir = None
     chunk_rows: ChunkRows = None
+    drop_missing_labels: DropMissingLabels = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,6 +333,7 @@ class RegressOptions:
     certify: Certify = False
     on_insufficient: OnInsufficient = "warn"
     confidence: Confidence = 0.95
+    drop_missing_labels: DropMissingLabels = False
 
     def __post_init__(self) -> None:
         _check_training(self)

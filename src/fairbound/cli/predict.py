@@ -10,8 +10,9 @@ import numpy as np
 
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.files import atomic_write_text
+from fairbound.cli.columns import file_columns, in_file, listed, pandas_part
 from fairbound.cli.outcome import Outcome
-from fairbound.cli.rows import file_columns, in_file, is_file, listed, pandas_part
+from fairbound.cli.rows import is_file
 from fairbound.cli.using import PredictOptions
 from fairbound.estimators.classifier import FairClassifier, probabilities
 from fairbound.estimators.folder import load_folder

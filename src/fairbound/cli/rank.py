@@ -18,10 +18,20 @@ from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.seeds import seed_for
 from fairbound.cli.audit import model_facts
 from fairbound.cli.audited import data_facts, take_own, training_facts
+from fairbound.cli.columns import (
+    file_checksum,
+    groups_in,
+    in_file,
+    in_label,
+    labelled_table,
+    listed,
+    numbers_of,
+    one_column,
+)
 from fairbound.cli.fit import TRAINED_ON
 from fairbound.cli.options import FitOptions
 from fairbound.cli.outcome import Outcome, json_lines, say, shows_progress, verdict_summary, verdict_text, written_audit
-from fairbound.cli.rows import TEST_SHARE, file_checksum, groups_in, in_file, is_file, listed, numbers_of, one_column
+from fairbound.cli.rows import TEST_SHARE, is_file
 from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.ranker import FairRanker
@@ -31,13 +41,13 @@ from fairbound.report import write_audit
 from fairbound.rows.groups import Groups
 from fairbound.rows.queries import split_by_query
 from fairbound.rows.reading import take_rows
-from fairbound.tables import read_table
 
 NOT_FOR_RANKINGS = ("objective", "positive", "use_groups_at_prediction", "chunk_rows", "weights")
 
 
 class RankedRows(NamedTuple):
-    """Documents as a command reads them. path: of the file; a named set has none. train, test: row numbers; words: how they were chosen."""
+    """Documents as a command reads them. path: of the file; a named set has none. train, test: row numbers; words: how they were chosen;
+    numbers: (n,) of the rows in the file."""
 
     name: str
     X: Any
@@ -50,6 +60,8 @@ class RankedRows(NamedTuple):
     train: np.ndarray
     test: np.ndarray
     words: str
+    numbers: np.ndarray
+    notes: tuple[str, ...] = ()
 
 
 def fit_ranking(options: FitOptions) -> Outcome:
@@ -95,10 +107,9 @@ def audit_ranking(options: AuditOptions) -> Outcome:
     if any(getattr(options, name) is not None for name in ("threshold", "positive", "chunk_rows", "weights")):
         raise OptionError("--threshold, --positive, --weights and --chunk-rows are not for rankings.")
     check_writable(options.out)
-    frame = read_table(options.data)
+    frame, label, notes = labelled_table(options)
     columns = list(frame.columns)
-    label, query = one_column(options.label, columns, "--label"), one_column(options.qid, columns, "--qid")
-    attributes = listed(options.group, columns, "--group")
+    query, attributes = one_column(options.qid, columns, "--qid"), listed(options.group, columns, "--group")
     ranker = None if options.model is None else FairRanker.load(options.model)
     texts: Any = options.constraint or (() if ranker is None else ranker.constraint or ())
     bounds = stated_bounds([texts] if isinstance(texts, str) else list(texts), options.cross)
@@ -110,11 +121,11 @@ def audit_ranking(options: AuditOptions) -> Outcome:
         lacking = [c for c in ranker.encoder_.columns if c not in columns]
         if lacking:
             raise DataError(f"{options.data} lacks the column {lacking[0]!r}, which the ranker was trained on.")
-        with in_file(options.data):
+        with in_file(options.data, frame.index.to_numpy()):
             scores = ranker.predict(frame[list(ranker.encoder_.columns)])
     found = audit(
         scores,
-        _relevance(frame[label], options.data, label),
+        _relevance(frame, label, options.data),
         groups_in(frame, attributes),
         bounds,
         qid=frame[query],
@@ -123,6 +134,7 @@ def audit_ranking(options: AuditOptions) -> Outcome:
             Path(options.data).name, label, "all queries of the file, taken as held out", file_checksum(options.data)
         ),
         model=model_facts(ranker, options),
+        notes=notes,
     )
     return written_audit(found, options.out)
 
@@ -130,9 +142,9 @@ def audit_ranking(options: AuditOptions) -> Outcome:
 def _rows(options: FitOptions, needs_groups: bool) -> RankedRows:
     """The documents of a file or of a named data set, split by query."""
     if is_file(options.data):
-        frame = read_table(options.data)
+        frame, label, notes = labelled_table(options)
         columns = list(frame.columns)
-        label, query = one_column(options.label, columns, "--label"), one_column(options.qid, columns, "--qid")
+        query = one_column(options.qid, columns, "--qid")
         attributes, dropped = listed(options.group, columns, "--group"), listed(options.drop, columns, "--drop")
         if needs_groups and not attributes:
             one_column(None, columns, "--group")
@@ -141,10 +153,10 @@ def _rows(options: FitOptions, needs_groups: bool) -> RankedRows:
         if not features:
             raise OptionError(f"{options.data}: no column is left to learn from.")
         groups = groups_in(frame, attributes)
-        relevance, of_rows = _relevance(frame[label], options.data, label), frame[query]
+        relevance, of_rows = _relevance(frame, label, options.data), frame[query]
         made = RankedRows(
             Path(options.data).name, frame[features], relevance, of_rows, groups, label, file_checksum(options.data),
-            options.data, np.zeros(0), np.zeros(0), "",
+            options.data, np.zeros(0), np.zeros(0), "", frame.index.to_numpy(), tuple(notes),
         )  # fmt: skip
         published: Any = {}
     else:
@@ -157,7 +169,7 @@ def _rows(options: FitOptions, needs_groups: bool) -> RankedRows:
         sums = " ".join(f"sha256:{file.sha256}" for file in data.info(options.data).files) or None
         made = RankedRows(
             options.data, shown.X, found.y.astype(np.float64), found.qid, groups, "relevance", sums,
-            "", np.zeros(0), np.zeros(0), "",
+            "", np.zeros(0), np.zeros(0), "", np.arange(len(found.y)),
         )  # fmt: skip
         published = found.splits
     if options.certify:
@@ -171,11 +183,9 @@ def _rows(options: FitOptions, needs_groups: bool) -> RankedRows:
     return made._replace(train=train, test=test, words=words)
 
 
-def _relevance(column: Any, where: str, label: str) -> np.ndarray:
-    try:
-        return read_relevance(column)
-    except DataError as error:
-        raise DataError(f"{where}, column {label!r}: {error}") from None
+def _relevance(frame: Any, label: str, source: str) -> np.ndarray:
+    with in_label(source, label, frame.index.to_numpy()):
+        return read_relevance(frame[label])
 
 
 def _of(values: Any, rows: np.ndarray) -> np.ndarray:
@@ -209,7 +219,7 @@ def _trained(options: FitOptions, bounds: Any, rows: RankedRows, certify: float 
         progress=shows_progress(),
     )
     take = partial(take_rows, rows.X)
-    with warnings.catch_warnings(), in_file(rows.path, rows.train):
+    with warnings.catch_warnings(), in_file(rows.path, rows.numbers[rows.train]):
         warnings.simplefilter("ignore", ConvergenceWarning)  # the audit's warnings say it
         return ranker.fit(
             take(rows.train), rows.relevance[rows.train], _of(rows.qid, rows.train), _groups(rows, rows.train)
@@ -221,7 +231,7 @@ def _judged(
 ) -> dict[str, Any]:
     """The audit on the queries held out, beside the ranker without bounds."""
     facts, held = ranker.fit_report_, take_rows(rows.X, rows.test)
-    with in_file(rows.path, rows.test):
+    with in_file(rows.path, rows.numbers[rows.test]):
         scores = ranker.predict(held)
     missed = [facts["message"]] if bounds and not (facts["feasible"] and facts["best_step"] > 0) else []
     found = audit(
@@ -236,7 +246,7 @@ def _judged(
         model={"kind": options.model, "description": f"{options.model} ranker", **training_facts(ranker)},
         trajectory=ranker.trajectory_,
         warnings=[*missed, *facts["warnings"]],
-        notes=facts["notes"],
+        notes=[*rows.notes, *facts["notes"]],
     )
     take_own(found, facts)
     return found

@@ -20,7 +20,7 @@ from fairbound.base.own import own_module
 from fairbound.cli.audited import data_facts, take_own
 from fairbound.cli.options import FitOptions
 from fairbound.cli.outcome import Outcome, say, written_audit
-from fairbound.cli.rows import Parts, encoded_parts, group_warnings, in_file, read_rows, split_rows
+from fairbound.cli.rows import Parts, encoded_parts, group_warnings, read_rows, split_rows
 from fairbound.cli.stated import stated_bounds
 from fairbound.estimators.reduction import Reduction, own_threshold
 from fairbound.postprocessing.scoring import scores_of
@@ -49,7 +49,7 @@ def fit_reduction(options: FitOptions) -> Outcome:
     )
     began = time.perf_counter()
     fair = Reduction(estimator, bounds or None, positive=rows.classes[1])
-    with warnings.catch_warnings(), in_file(rows.path, train):
+    with warnings.catch_warnings(), rows.in_lines_of(train):
         warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
         fair.fit(parts.train.features, rows.y[train], rows.groups.take(train), rows.weight_of(train))
     seconds = time.perf_counter() - began

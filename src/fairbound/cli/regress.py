@@ -15,29 +15,36 @@ from fairbound.base.errors import CertificateWarning, OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.seeds import seed_for
 from fairbound.cli.audited import data_facts, take_own, training_facts
+from fairbound.cli.columns import (
+    file_checksum,
+    groups_in,
+    in_file,
+    labelled_table,
+    listed,
+    numbers_of,
+    one_column,
+    weights_of,
+)
 from fairbound.cli.options import RegressOptions
 from fairbound.cli.outcome import Outcome, say, shows_progress, written_audit
-from fairbound.cli.rows import TEST_SHARE, file_checksum, groups_in, in_file, listed, numbers_of, one_column, weights_of
+from fairbound.cli.rows import TEST_SHARE
 from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.folder import Folder
-from fairbound.estimators.regressor import FairRegressor
+from fairbound.estimators.regressor import FairRegressor, checked_bounds
 from fairbound.rows.groups import Groups
 from fairbound.rows.split import stratified_split
-from fairbound.tables import read_table
 
 
 def regress(options: RegressOptions) -> Outcome:
     """Train on a part of the file, judge the rest beside a model without bounds, and write both reports and the model."""
     bounds = stated_bounds(options.constraint, options.cross)
-    check_writable(options.out)
-    frame = read_table(options.data)
-    columns = list(frame.columns)
-    label, attributes = one_column(options.label, columns, "--label"), listed(options.group, columns, "--group")
-    if not attributes:
-        one_column(None, columns, "--group")
     if not bounds:
         raise OptionError("state a bound with --constraint, as in 'residual_gap <= 0.1'.")
+    checked_bounds(bounds)
+    check_writable(options.out)
+    frame, label, attributes, notes = _read(options)
+    columns = list(frame.columns)
     weight = weights_of(frame, options.weights, options.data)
     away = {
         label,
@@ -54,7 +61,7 @@ def regress(options: RegressOptions) -> Outcome:
     X = frame[features]
     trained = (_certified if options.certify else _trained)(options, bounds, X, y, groups, weight)
     model, held, facts = trained.model, trained.held, trained.model.fit_report_
-    with in_file(options.data, held):
+    with in_file(options.data, X.index.to_numpy()[held]):
         predicted, free = (one.predict(X.iloc[held]) for one in (model, trained.free))
     found = audit(
         predicted,
@@ -67,7 +74,7 @@ def regress(options: RegressOptions) -> Outcome:
         **_file_facts(options.data, label, f"{trained.words}, seed {options.seed}", len(y) - len(held)),
         model={"kind": options.model, "description": f"{options.model} model of a number", **training_facts(model)},
         warnings=[*([] if facts["feasible"] else [facts["message"]]), *facts["warnings"]],
-        notes=facts["notes"],
+        notes=[*notes, *facts["notes"]],
     )
     take_own(found, facts)
     model.save(options.out / "model")
@@ -92,7 +99,7 @@ def _trained(
         raise OptionError(f"{len(y)} rows are too few to hold out {share:g} of them for the verdict.")
     under = " and ".join(b.text for b in bounds)
     say(f"{Path(options.data).name}: training on {len(train):,} rows under {under}; {len(held):,} rows are held out.")
-    with in_file(options.data, train):
+    with in_file(options.data, X.index.to_numpy()[train]):
         part = X.iloc[train], y[train], groups.take(train), None if weight is None else weight[train]
         model, free = (_fitted(options, stated, *part) for stated in (bounds, []))
     return Trained(model, free, held, f"{100 * share:g} % held out, stratified by group")
@@ -105,7 +112,7 @@ def _certified(
     say(
         f"{Path(options.data).name}: training on a part of {len(y):,} rows until another part confirms {under}, or cannot."
     )
-    with in_file(options.data):
+    with in_file(options.data, X.index.to_numpy()):
         model = _fitted(options, bounds, X, y, groups, weight, certify=options.confidence)
     held = model.certify_rows_
     return Trained(model, model.unconstrained_, held, f"{len(held) / len(y):.0%} of the rows, kept apart to certify")
@@ -138,11 +145,8 @@ def _fitted(
 def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | None) -> Outcome:
     """The audit of a file's column of predicted numbers, or of the regressor saved in `folder` on its rows."""
     check_writable(options.out)
-    frame = read_table(options.data)
+    frame, label, attributes, notes = _read(options)
     columns = list(frame.columns)
-    label, attributes = one_column(options.label, columns, "--label"), listed(options.group, columns, "--group")
-    if not attributes:
-        one_column(None, columns, "--group")
     if folder is not None:
         model = FairRegressor.load(folder)
         bounds = bounds or list(model.constraints_)
@@ -159,8 +163,18 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
         sample_weight=weights_of(frame, options.weights, options.data),
         **_file_facts(options.data, label, "all rows of the file, taken as held out"),
         model={"kind": "numbers", "description": said},
+        notes=notes,
     )
     return written_audit(found, options.out)
+
+
+def _read(options: RegressOptions | AuditOptions) -> tuple[Any, str, list[str], list[str]]:
+    """The file, its column of labels, the columns of its groups, and notes."""
+    frame, label, notes = labelled_table(options)
+    attributes = listed(options.group, list(frame.columns), "--group")
+    if not attributes:
+        one_column(None, list(frame.columns), "--group")
+    return frame, label, attributes, notes
 
 
 def _file_facts(path: str, label: str, split: str, train_rows: int | None = None) -> dict[str, Any]:

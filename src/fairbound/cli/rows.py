@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import hashlib
 import os
-import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairbound import data
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
+from fairbound.cli.columns import (
+    file_checksum,
+    file_columns,
+    groups_in,
+    in_file,
+    in_label,
+    labelled_rows,
+    listed,
+    narrow_columns,
+    one_column,
+    weights_of,
+)
 from fairbound.cli.options import RowOptions
 from fairbound.data.registry import is_own
 from fairbound.rows.groups import Groups, no_groups
-from fairbound.rows.labels import as_decisions, class_labels, positive_last
-from fairbound.rows.reading import take_rows, unspelled
+from fairbound.rows.labels import class_labels, positive_last
+from fairbound.rows.reading import take_rows
 from fairbound.rows.split import stratified_split
 from fairbound.tables import Chunks, Encoded, TableEncoder, read_table
-from fairbound.tables.chunks import ROWS
-from fairbound.tables.files import is_parquet, line_of
 
 TEST_SHARE = 0.25
 FEW_ROWS = 5
@@ -38,7 +46,8 @@ class InputRows:
     """n labelled rows. X: pandas frame, CSR matrix or Chunks; y: (n,) labels as the file has them; target: (n,) class numbers.
 
     classes: the labels of the class numbers; of two, the positive one is last. published: row numbers of the publisher's "train" and
-    "test", or empty. weight: (n,) >= 0, or None. path: of the file; a named set has none.
+    "test", or empty. weight: (n,) >= 0, or None. path: of the file; a named set has none. numbers: (n,) of the rows in the file, None
+    where they are all of it.
     """
 
     name: str
@@ -53,10 +62,22 @@ class InputRows:
     notes: tuple[str, ...] = ()
     weight: np.ndarray | None = None
     path: str = ""
+    numbers: np.ndarray | None = None
 
     def weight_of(self, rows: np.ndarray) -> np.ndarray | None:
         """The weights of some rows, None where all rows count alike."""
         return None if self.weight is None else self.weight[rows]
+
+    @cached_property
+    def numbering(self) -> list[str]:
+        """The features that seem to number the rows."""
+        return row_numbers(self.X)
+
+    def in_lines_of(self, rows: np.ndarray | None = None) -> AbstractContextManager[None]:
+        """Errors of data raised within name the file and its lines; rows: (k,) those that the error numbers, None for all."""
+        if self.numbers is not None:
+            rows = self.numbers if rows is None else self.numbers[rows]
+        return in_file(self.path, rows)
 
 
 def is_file(source: str) -> bool:
@@ -90,87 +111,6 @@ def read_labels(y: Any, positive: str | None, two_classes: bool) -> tuple[np.nda
     return positive_last(codes, classes, positive)
 
 
-def in_lines(error: Exception, source: str, rows: np.ndarray | None = None) -> str:
-    """What an error says, with the lines of a file for row numbers that count from 0.
-
-    source: the file's path, empty for a named data set; where there are no lines (there, and in Parquet), rows are counted from 1. rows: (k,) the rows of the
-    file that the error numbers, where it was raised for a part of them.
-    """
-    text, begins = str(error), 0
-    if part := re.search(r" \(In the part that begins with row (\d+)\.\)", text):
-        text, begins = text.replace(part[0], ""), int(part[1])
-
-    def place(found: re.Match[str]) -> str:
-        row = begins + int(found[1])
-        row = row if rows is None else int(rows[row])
-        line = None if not source or is_parquet(source) else line_of(source, row)
-        return f"row {row + 1} of the file" if line is None else f"line {line} of the file"
-
-    return re.sub(r"row (\d+) \(counting from 0\)", place, text)
-
-
-@contextlib.contextmanager
-def in_file(source: str, rows: np.ndarray | None = None) -> Iterator[None]:
-    """Errors of data name the file and its lines where they have row numbers; arguments as of `in_lines`."""
-    try:
-        yield
-    except DataError as error:
-        said = in_lines(error, source, rows)
-        if said == str(error):
-            raise
-        raise DataError(f"{Path(source).name}: {said}" if source else said) from None
-
-
-@contextlib.contextmanager
-def in_label(source: str, label: str) -> Iterator[None]:
-    """Errors of data name the file and its column of labels, and lines as `in_file` does."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(f"{source}, label column {label!r}: {in_lines(error, source)}") from None
-
-
-@contextlib.contextmanager
-def in_columns(source: str, columns: Mapping[str, str]) -> Iterator[None]:
-    """Errors of data name the file, and its columns in place of the arguments that they were passed as. columns: by argument."""
-    try:
-        yield
-    except DataError as error:
-        said = str(error).replace(
-            " (classes=...), or a score with threshold=....", ", the labels that the monitor began with."
-        )
-        for argument, column in columns.items():
-            said = said.replace(argument, f"the column {column!r}")
-        raise DataError(f"{Path(source).name}: {said}") from None
-
-
-def listed(text: str | None, columns: Sequence[str], what: str) -> list[str]:
-    """The column names in `text`, separated by commas; each must be one of `columns`."""
-    if text is None:
-        return []
-    names = [text] if text in columns else [name.strip() for name in text.split(",") if name.strip()]
-    names = [one_column(name, columns, what) for name in names]
-    if len(set(names)) < len(names):
-        raise OptionError(f"{what} names a column twice: {', '.join(names)}.")
-    return names
-
-
-def one_column(name: str | None, columns: Sequence[str], what: str) -> str:
-    """`name`, which must be one of `columns`; None and unknown names are errors that list them."""
-    if name is None:
-        raise OptionError(f"name the column with {what}; there are: {_some(columns)}.")
-    if name not in columns:
-        near = [c for c in columns if unspelled(c) == unspelled(name)]
-        near = near or difflib.get_close_matches(name, columns, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"There are: {_some(columns)}."
-        raise OptionError(f"{what}: there is no column {name!r}. {hint}")
-    return name
-
-
-def _some(columns: Sequence[str], most: int = 20) -> str:
-    return ", ".join(columns[:most]) + (f" and {len(columns) - most} more" if len(columns) > most else "")
-
-
 def _from_file(asked: RowOptions, needs_groups: bool, two_classes: bool) -> InputRows:
     path, chunk_rows = asked.data, asked.chunk_rows
     frame = read_table(path) if chunk_rows is None else None
@@ -185,13 +125,16 @@ def _from_file(asked: RowOptions, needs_groups: bool, two_classes: bool) -> Inpu
         raise OptionError(f"column {label!r} is the label and cannot be a group or be dropped too.")
     if frame is None:
         frame = narrow_columns(path, [label, *attributes, *weigh], chunk_rows)
-    with in_label(path, label):
+    rows = len(frame)
+    frame, unlabelled = labelled_rows(frame, label, asked.drop_missing_labels, path)
+    numbers = frame.index.to_numpy() if len(frame) < rows else None
+    with in_label(path, label, numbers):
         target, classes = read_labels(frame[label], asked.positive, two_classes)
     away = {label, *dropped, *weigh, *(() if asked.keep_sensitive else attributes)}
     features = [column for column in columns if column not in away]
     if not features:
         raise OptionError(f"{path}: no column is left to learn from after the label, groups and dropped columns.")
-    notes = [] if asked.keep_sensitive or not attributes else [_dropped_note(attributes, attributes)]
+    notes = unlabelled + ([] if asked.keep_sensitive or not attributes else [_dropped_note(attributes, attributes)])
     if dropped:
         notes.append(f"Columns left out by --drop: {', '.join(dropped)}.")
     weight = weights_of(frame, asked.weights, path)
@@ -205,34 +148,10 @@ def _from_file(asked: RowOptions, needs_groups: bool, two_classes: bool) -> Inpu
         X = frame[features]
     else:  # the features of a file that is read in parts are kept in a file too
         X = Chunks.read(path, rows=chunk_rows, columns=features, folder=tempfile.gettempdir())
-    return InputRows(Path(path).name, X, y, target, classes, groups, label, checksum, {}, tuple(notes), weight, path)
-
-
-def file_columns(path: str) -> list[str]:
-    """The names of the columns of a file."""
-    first = next(iter(Chunks.read(path, rows=100)), None)
-    if first is None:
-        raise DataError(f"{path}: the file has no rows.")
-    return [str(name) for name in (first.column_names if hasattr(first, "column_names") else first.columns)]
-
-
-def narrow_columns(path: str, columns: Sequence[str], chunk_rows: int | None) -> Any:
-    """A pandas frame of a few columns of a file, read in parts."""
-    import pandas as pd
-
-    parts = Chunks.read(path, rows=chunk_rows or ROWS, columns=columns)
-    return pd.concat([pandas_part(part) for part in parts], ignore_index=True)
-
-
-def pandas_part(part: Any) -> Any:
-    """A part of a file as a pandas frame."""
-    return part.to_pandas() if hasattr(part, "to_pandas") else part
-
-
-def file_checksum(path: str) -> str:
-    """The sha256 of a file, read a little at a time."""
-    with open(path, "rb") as file:
-        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+        X = X if numbers is None else X.take(numbers)
+    return InputRows(
+        Path(path).name, X, y, target, classes, groups, label, checksum, {}, tuple(notes), weight, path, numbers
+    )
 
 
 def _from_name(asked: RowOptions, needs_groups: bool, two_classes: bool) -> InputRows:
@@ -336,7 +255,7 @@ def encoded_parts(rows: InputRows, split: Split) -> Parts:
     take = rows.X.take if isinstance(rows.X, Chunks) else partial(take_rows, rows.X)
     made = []
     for part in (split.train, split.test):
-        with in_file(rows.path, part):
+        with rows.in_lines_of(part):
             made.append(Encoded.of(encoder, take(part)))
     return Parts(rows, split, *made)
 
@@ -358,32 +277,6 @@ def group_warnings(groups: Groups, train: np.ndarray) -> list[str]:
     return out
 
 
-def groups_in(frame: Any, attributes: Sequence[str]) -> Groups | None:
-    """The groups of columns of a table, None where none are named."""
-    return Groups.of(frame[list(attributes)]) if attributes else None
-
-
-def weights_of(frame: Any, column: str | None, source: str) -> np.ndarray | None:
-    """(n,) the column of --weights, None where none is named. source: the file. Raises: DataError for what weighs no rows."""
-    if column is None:
-        return None
-    weight = numbers_of(frame[one_column(column, list(frame.columns), "--weights")], column)
-    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-    if len(wrong) or not weight.any():
-        what = f"row {wrong[0]} (counting from 0) has {weight[wrong[0]]:g}" if len(wrong) else "all are 0"
-        with in_file(source):
-            raise DataError(f"the weights in column {column!r} must be finite numbers >= 0, not all 0, and {what}.")
-    return weight
-
-
-def numbers_of(values: Any, column: str) -> np.ndarray:
-    """(n,) the values of a column as numbers. Raises: DataError naming the column where they are none."""
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"the column {column!r} holds values that are no numbers: {error}.") from None
-
-
 def row_numbers(X: Any) -> list[str]:
     """The columns of a frame that seem to number its rows: whole numbers, no two alike, that leave out fewer than half of those
     between the least and the greatest. None of a table of fewer than 100 rows, or of another kind."""
@@ -391,9 +284,3 @@ def row_numbers(X: Any) -> list[str]:
         return []
     whole = [name for name in X.columns if getattr(X[name].dtype, "kind", "") in "iu"]
     return [str(c) for c in whole if int(X[c].max()) - int(X[c].min()) < 2 * len(X) and X[c].is_unique]
-
-
-def decided_or_scored(frame: Any, column: str, classes: tuple[Any, Any]) -> np.ndarray:
-    """(n,) the scores of a column: numbers, or predicted labels as 0 and 1. classes: the labels that 0 and 1 mean."""
-    given = as_decisions(frame[column], classes)
-    return given if isinstance(given, np.ndarray) else numbers_of(frame[column], column)

@@ -13,6 +13,7 @@ from fairbound.cli.options import (
     Constraints,
     Cross,
     DataDir,
+    DropMissingLabels,
     File,
     Group,
     HeldOut,
@@ -59,6 +60,7 @@ class AuditOptions:
     cross: Cross = False
     confidence: Confidence = 0.95
     chunk_rows: ChunkRows = None
+    drop_missing_labels: DropMissingLabels = False
 
     @property
     def run(self) -> str:
@@ -143,6 +145,7 @@ class CompareOptions:
     cross: Cross = False
     confidence: Confidence = 0.95
     out: OutIfAny = None
+    drop_missing_labels: DropMissingLabels = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,6 +191,7 @@ class ShiftOptions:
     seed: Seed = 0
     test_size: Annotated[float, option("--test-size", help="Share of rows held out for the verdict.")] = 0.5
     confidence: Confidence = 0.95
+    drop_missing_labels: DropMissingLabels = False
 
     def __post_init__(self) -> None:
         check_share(self.test_size)

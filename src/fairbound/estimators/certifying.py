@@ -241,9 +241,8 @@ def certificate_of(
     uppers = [fact["upper"] for fact in facts]
     needed = [fact["rows_needed"] for fact in facts if fact["verdict"] == "insufficient"]
     total = sum(sizes.values())
-    rows_needed = None
-    if verdict == "insufficient" and needed and all(needed):
-        rows_needed = math.ceil(max(needed) * total / sizes["certify"])
+    enough = max(needed) if verdict == "insufficient" and needed and all(needed) else None
+    rows_needed = None if enough is None else math.ceil(enough * total / sizes["certify"])
     return {
         "verdict": verdict,
         "text": " and ".join(b.text for b in stated),
@@ -262,7 +261,7 @@ def certificate_of(
             "values": [found["value"] for found in free.findings],
         },
         "constraints": facts,
-        "said": _said(verdict, facts, confidence, sizes, rows_needed),
+        "said": _said(verdict, facts, confidence, sizes, enough),
     }
 
 
@@ -282,9 +281,9 @@ def _candidate(one: Judged, measure: str) -> dict[str, Any]:
 
 
 def _said(
-    verdict: str, facts: Sequence[dict[str, Any]], confidence: float, sizes: dict[str, int], rows_needed: int | None
+    verdict: str, facts: Sequence[dict[str, Any]], confidence: float, sizes: dict[str, int], enough: int | None
 ) -> str:
-    """The certificate in one or two sentences."""
+    """The certificate in one or two sentences. enough: rows to certify that would decide."""
     text, rows = (
         " and ".join(fact["text"] for fact in facts),
         f"{sizes['certify']:,} rows that took no part in training",
@@ -296,7 +295,10 @@ def _said(
         return (
             f"{text} is violated on {rows} by the most cautious model found. Loosen the bound, or take another model."
         )
-    more = "" if rows_needed is None else f" About {about(rows_needed)} rows in all would decide."
+    total, more = sum(sizes.values()), ""
+    if enough is not None:
+        in_all = math.ceil(enough * total / sizes["certify"])
+        more = f" About {about(enough)} such rows would decide it, {about(in_all)} in all; here were {total:,}."
     return f"{text} cannot be certified: {rows} leave the confidence bound at {limits}.{more}"
 
 

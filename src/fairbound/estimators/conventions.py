@@ -118,8 +118,8 @@ def missing_group_words(missing: Mapping[str, int]) -> list[str]:
 
 
 def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
-    """Warns: DataWarning of columns and groups that were left out, of groups that are too small for a bound, and of rows whose
-    group is not known;
+    """Warns: DataWarning of columns and groups that were left out, of groups that are too small for a bound, of rows whose
+    group is not known, and of a bound that says less than it seems to;
     ConvergenceWarning where no model that has learnt something met every bound of `trained_under`.
 
     facts: a `fit_report_`.
@@ -130,12 +130,13 @@ def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
         said.append(f"{len(dropped) - MOST_NAMED} further columns were dropped; fit_report_['encoding'] has them all.")
     if facts["dropped_groups"]:
         said.append(f"groups left out of the bounds for want of rows: {', '.join(facts['dropped_groups'])}.")
+    said += facts["remarks"]
     for text in [*said, *facts["small_groups"], *missing_group_words(facts["missing_group_rows"])]:
         warnings.warn(text, DataWarning, stacklevel=4)
     if trained_under and not facts["feasible"]:
         warnings.warn(facts["message"], ConvergenceWarning, stacklevel=4)
-    elif trained_under and (facts["best_step"] == 0 or facts["no_better_than_constant"]):
-        warnings.warn(facts["warnings"][-1], ConvergenceWarning, stacklevel=4)
+    elif trained_under and facts["nothing_learnt"] is not None:
+        warnings.warn(facts["nothing_learnt"], ConvergenceWarning, stacklevel=4)
 
 
 def weighed(

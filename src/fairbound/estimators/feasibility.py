@@ -143,13 +143,16 @@ def more_rows(scored: Scored, stated: Bound, alpha: float) -> dict[str, float]:
 def _said(out: dict[str, Any]) -> str:
     """Its findings in a few sentences."""
     small, cheap, bent = out["smallest"], out["cheapest"], out["knee"]
-    rows = f"{out['rows']['held']:,} held-out rows"
+    rows = f"{out['rows']['held']:,}"
     said = [
-        f"The smallest value reached is {small['value']:.4f} ({small['lower']:.4f} to {small['upper']:.4f}) on {rows}."
+        f"The smallest value reached is {small['value']:.4f} ({small['lower']:.4f} to {small['upper']:.4f}) on {rows} held-out rows."
     ]
     if cheap is None:
-        needed = "" if out["rows_needed"] is None else f" About {about(out['rows_needed'])} held-out rows would."
-        said.append(f"No model's interval lies within {out['bound']}: these rows would not confirm it.{needed}")
+        said.append(f"No model's interval lies within {out['bound']}: these rows would not confirm it.")
+        if out["rows_needed"] is not None:
+            said.append(
+                f"Of the model of the smallest value about {about(out['rows_needed'])} held-out rows would; here were {rows}."
+            )
     else:
         under = "without a bound" if cheap["trained_under"] is None else f"under {cheap['trained_under']:g}"
         lost = 100 * (out["curve"][0]["accuracy"] - cheap["accuracy"])

@@ -32,18 +32,22 @@ def fit_report(
     thin = thin_groups(problem) if bool(solution.feasible) else []
     missing = _missing_groups(groups, problem.shards)
     dropped = [] if encoding is None else encoding.dropped_lines()
-    cautions = [*dropped, *trained.warnings, *small, *missing_group_words(missing)]
-    constant = _no_better_than_constant(problem, measured)
+    remarks = [
+        said for bound in problem.plan.notions for said in bound.remarks(() if groups is None else groups.attributes)
+    ]
+    cautions = [*dropped, *trained.warnings, *small, *missing_group_words(missing), *remarks]
+    constant, nothing_learnt = _no_better_than_constant(problem, measured), None
     if problem.plan.notions and bool(solution.feasible) and int(solution.best_step) == 0:
-        cautions.append(
-            "The start of training is the only model found that meets every bound, and it has learnt nothing. Train "
-            "longer (budget), loosen the bound, or merge small groups."
+        nothing_learnt = (
+            "The start of training is the only model found that meets every bound, and it has learnt nothing."
         )
     elif constant:
-        cautions.append(
-            "On the training rows the model is no more accurate than one that gives every row the same answer. "
-            "Train longer (budget), loosen the bound, or merge small groups."
+        nothing_learnt = (
+            "On the training rows the model is no more accurate than one that gives every row the same answer."
         )
+    if nothing_learnt is not None:
+        nothing_learnt += " Train longer (budget), loosen the bound, or merge small groups."
+        cautions.append(nothing_learnt)
     return {
         "model": problem.model.spec(),
         "algorithm": trained.method.name,
@@ -65,8 +69,10 @@ def fit_report(
         "optimality": trained.optimality,
         "advice": [advice.to_dict() for advice in diagnose(solution, problem)],
         "no_better_than_constant": constant,
+        "nothing_learnt": nothing_learnt,
         "dropped_groups": list(problem.plan.dropped),
         "small_groups": small,
+        "remarks": remarks,
         "missing_group_rows": missing,
         "encoding": None if encoding is None else encoding.to_dict(),
         "notes": [*notes, *trained.notes, *thin],

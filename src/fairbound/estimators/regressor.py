@@ -159,14 +159,7 @@ class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
         check_choice("sensitive_columns", self.sensitive_columns, ("keep", "drop"))
         if self.batch_size < 1:
             raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
-        stated = constraints(self.constraint)
-        for bound in stated:
-            if "predictions" not in bound.needs:
-                raise OptionError(
-                    f"{bound.text!r} speaks of classes; of predicted numbers state residual_gap, group_squared_error or "
-                    "prediction_parity."
-                )
-        return stated
+        return checked_bounds(constraints(self.constraint))
 
     @staticmethod
     def settled(stated: tuple[Any, ...], targets: np.ndarray) -> tuple[Any, ...]:
@@ -248,6 +241,17 @@ class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
         self.constraints_ = constraints(manifest["constraints"])
         self.shift_, self.scale_ = manifest["shift"], manifest["scale"]
         return self
+
+
+def checked_bounds(stated: Sequence[Any]) -> tuple[Any, ...]:
+    """The bounds, where all are of predicted numbers. Raises: OptionError naming one that is not."""
+    for bound in stated:
+        if "predictions" not in bound.needs:
+            raise OptionError(
+                f"{bound.text!r} speaks of classes; of predicted numbers state residual_gap, group_squared_error or "
+                "prediction_parity."
+            )
+    return tuple(stated)
 
 
 def _targets(X: Any, y: Any) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -69,6 +69,17 @@ class Bound(ABC):
     def over(self, attributes: str) -> Self:
         """The same bound over "each" attribute or the "crossed" ones, where it compares groups and does not say which."""
         return self
+
+    def remarks(self, attributes: Sequence[str]) -> list[str]:
+        """What a reader must know of the bound where these are the sensitive attributes."""
+        crosses = getattr(self, "attributes", None)
+        names = [name for name in attributes if name != getattr(self, "within", None)]
+        if crosses not in ("crossed", "both") or len(names) != 1:
+            return []
+        return [
+            f"{self.text!r} has nothing to cross: {names[0]} is the only sensitive attribute, so its groups are compared as without "
+            f"[{crosses}]. Name the others too (--group), or leave [{crosses}] (--cross) out."
+        ]
 
     def row_functions(self) -> tuple[tuple[RowFunction, int | None], ...]:
         """Where each group's means are compared with those of all rows, nothing more: the row functions averaged, and the

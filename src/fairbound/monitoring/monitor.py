@@ -170,7 +170,9 @@ class Monitor:
         }
         now = datetime.datetime.now(datetime.UTC)
         notes = ["Every interval holds at all looks together; that of a group's rate holds for this rate alone."]
-        return assembled(facts, title or "Fairness monitor", now, model=None, trajectory=None, warnings=[], notes=notes)
+        return assembled(
+            facts, title or "Fairness monitor", now, self.bounds, model=None, trajectory=None, warnings=[], notes=notes
+        )
 
     def verdicts(self) -> dict[str, str]:
         """The verdict on each bound now: what `look` says, without the rest of the audit, which takes longer."""

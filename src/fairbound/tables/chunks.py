@@ -76,10 +76,10 @@ class Chunks:
 
     def take(self, rows: np.ndarray) -> Chunks:
         """The rows numbered `rows` (k,), which ascend."""
-        if self._rows is not None or (np.diff(rows) <= 0).any():
-            raise OptionError("rows are taken from a whole table, in ascending order and each once.")
+        if (np.diff(rows) <= 0).any():
+            raise OptionError("rows are taken in ascending order and each once.")
         out = Chunks(self._parts, folder=self._folder)
-        out._rows, out._length = np.asarray(rows), len(rows)
+        out._rows, out._length = np.asarray(rows) if self._rows is None else self._rows[rows], len(rows)
         return out
 
     def map(self, change: Callable[[Any], Any]) -> Chunks:

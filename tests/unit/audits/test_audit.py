@@ -285,3 +285,22 @@ def test_the_audit_is_plain_json_with_versions():
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert {"fairbound", "python", "torch", "numpy"} <= set(found["library"])
     assert (found["title"], found["warnings"], found["notes"][0]) == ("T", ["w"], "n")
+
+
+@pytest.mark.parametrize("way", ["crossed", "both"])
+def test_a_bound_without_anything_to_cross_says_so(way):
+    scores, y, group = drawn(np.random.default_rng(0), 600)
+    bound = f"demographic_parity[{way}] <= 0.2"
+    said = f"{bound!r} has nothing to cross: sex is the only sensitive attribute"
+    alone, plain = (fb.audit(scores, y, {"sex": group}, b) for b in (bound, "demographic_parity <= 0.2"))
+    assert sum(said in w for w in alone["warnings"]) == 1 and not any("cross" in w for w in plain["warnings"])
+    assert [alone["constraints"][0][k] for k in ("value", "lower", "upper")] == [
+        plain["constraints"][0][k] for k in ("value", "lower", "upper")
+    ]
+    two = {"sex": group, "old": np.arange(600) % 2}
+    assert not any("cross" in w for w in fb.audit(scores, y, two, bound)["warnings"])
+    given = f"conditional_demographic_parity[given=old,{way}] <= 0.9"
+    assert any("sex is the only" in w for w in fb.audit(scores, y, two, given)["warnings"])
+    with pytest.warns(fb.DataWarning, match="nothing to cross"):
+        fair = fb.FairClassifier(bound, budget="2 steps").fit(scores[:, None], y, {"sex": group})
+    assert sum(said in w for w in fair.fit_report_["warnings"]) == 1

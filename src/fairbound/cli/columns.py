@@ -1,0 +1,176 @@
+"""The columns of a file by their names, and errors that name the file, its lines and its columns."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import DataError, OptionError
+from fairbound.rows.groups import Groups
+from fairbound.rows.labels import as_decisions
+from fairbound.rows.reading import unspelled
+from fairbound.tables import Chunks, read_table
+from fairbound.tables.chunks import ROWS
+from fairbound.tables.files import is_parquet, line_of
+
+
+def in_lines(error: Exception, source: str, rows: np.ndarray | None = None) -> str:
+    """What an error says, with the lines of a file for row numbers that count from 0.
+
+    source: the file's path, empty for a named data set; where there are no lines (there, and in Parquet), rows are counted from 1. rows: (k,) the rows of the
+    file that the error numbers, where it was raised for a part of them.
+    """
+    text, begins = str(error), 0
+    if part := re.search(r" \(In the part that begins with row (\d+)\.\)", text):
+        text, begins = text.replace(part[0], ""), int(part[1])
+
+    def place(found: re.Match[str]) -> str:
+        row = begins + int(found[1])
+        row = row if rows is None else int(rows[row])
+        line = None if not source or is_parquet(source) else line_of(source, row)
+        return f"row {row + 1} of the file" if line is None else f"line {line} of the file"
+
+    return re.sub(r"row (\d+) \(counting from 0\)", place, text)
+
+
+@contextlib.contextmanager
+def in_file(source: str, rows: np.ndarray | None = None) -> Iterator[None]:
+    """Errors of data name the file and its lines where they have row numbers; arguments as of `in_lines`."""
+    try:
+        yield
+    except DataError as error:
+        said = in_lines(error, source, rows)
+        if said == str(error):
+            raise
+        raise DataError(f"{Path(source).name}: {said}" if source else said) from None
+
+
+@contextlib.contextmanager
+def in_label(source: str, label: str, rows: np.ndarray | None = None) -> Iterator[None]:
+    """Errors of data name the file and its column of labels, and lines as `in_file` does."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{source}, label column {label!r}: {in_lines(error, source, rows)}") from None
+
+
+def listed(text: str | None, columns: Sequence[str], what: str) -> list[str]:
+    """The column names in `text`, separated by commas; each must be one of `columns`."""
+    if text is None:
+        return []
+    names = [text] if text in columns else [name.strip() for name in text.split(",") if name.strip()]
+    names = [one_column(name, columns, what) for name in names]
+    if len(set(names)) < len(names):
+        raise OptionError(f"{what} names a column twice: {', '.join(names)}.")
+    return names
+
+
+def one_column(name: str | None, columns: Sequence[str], what: str) -> str:
+    """`name`, which must be one of `columns`; None and unknown names are errors that list them."""
+    if name is None:
+        raise OptionError(f"name the column with {what}; there are: {_some(columns)}.")
+    if name not in columns:
+        near = [c for c in columns if unspelled(c) == unspelled(name)]
+        near = near or difflib.get_close_matches(name, columns, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"There are: {_some(columns)}."
+        raise OptionError(f"{what}: there is no column {name!r}. {hint}")
+    return name
+
+
+def _some(columns: Sequence[str], most: int = 20) -> str:
+    return ", ".join(columns[:most]) + (f" and {len(columns) - most} more" if len(columns) > most else "")
+
+
+def labelled_rows(frame: Any, label: str, drop_missing: bool, source: str) -> tuple[Any, list[str]]:
+    """The rows of a file that have a label, their index the numbers of the file's rows, and notes on those left out.
+
+    Raises: DataError where labels are missing and `drop_missing` does not say that their rows are left out, and where no row has one.
+    """
+    missing = frame[label].isna().to_numpy()
+    if not missing.any():
+        return frame, []
+    what = f"{missing.sum():,} of {len(missing):,} labels are missing"
+    with in_label(source, label):
+        if missing.all():
+            raise DataError("no row has a label. Check the column and the filter.")
+        if not drop_missing:
+            raise DataError(
+                f"{what}, the first in row {missing.argmax()} (counting from 0). Fill them in, or leave these rows out with "
+                "--drop-missing-labels."
+            )
+    return frame[~missing], [f"{what}; these rows are left out (--drop-missing-labels)."]
+
+
+def labelled_table(asked: Any) -> tuple[Any, str, list[str]]:
+    """The file of `asked.data`, its column of labels and notes, as `labelled_rows` gives them."""
+    frame = read_table(asked.data)
+    label = one_column(asked.label, list(frame.columns), "--label")
+    frame, notes = labelled_rows(frame, label, asked.drop_missing_labels, asked.data)
+    return frame, label, notes
+
+
+def file_columns(path: str) -> list[str]:
+    """The names of the columns of a file."""
+    first = next(iter(Chunks.read(path, rows=100)), None)
+    if first is None:
+        raise DataError(f"{path}: the file has no rows.")
+    return [str(name) for name in (first.column_names if hasattr(first, "column_names") else first.columns)]
+
+
+def narrow_columns(path: str, columns: Sequence[str], chunk_rows: int | None) -> Any:
+    """A pandas frame of a few columns of a file, read in parts."""
+    import pandas as pd
+
+    parts = Chunks.read(path, rows=chunk_rows or ROWS, columns=columns)
+    return pd.concat([pandas_part(part) for part in parts], ignore_index=True)
+
+
+def pandas_part(part: Any) -> Any:
+    """A part of a file as a pandas frame."""
+    return part.to_pandas() if hasattr(part, "to_pandas") else part
+
+
+def file_checksum(path: str) -> str:
+    """The sha256 of a file, read a little at a time."""
+    with open(path, "rb") as file:
+        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def groups_in(frame: Any, attributes: Sequence[str]) -> Groups | None:
+    """The groups of columns of a table, None where none are named."""
+    return Groups.of(frame[list(attributes)]) if attributes else None
+
+
+def weights_of(frame: Any, column: str | None, source: str) -> np.ndarray | None:
+    """(n,) the column of --weights, None where none is named. source: the file. Raises: DataError for what weighs no rows."""
+    if column is None:
+        return None
+    weight = numbers_of(frame[one_column(column, list(frame.columns), "--weights")], column)
+    rows = frame.index.to_numpy()
+    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(wrong) or not weight.any():
+        what = f"row {wrong[0]} (counting from 0) has {weight[wrong[0]]:g}" if len(wrong) else "all are 0"
+        with in_file(source, rows):
+            raise DataError(f"the weights in column {column!r} must be finite numbers >= 0, not all 0, and {what}.")
+    return weight
+
+
+def numbers_of(values: Any, column: str) -> np.ndarray:
+    """(n,) the values of a column as numbers. Raises: DataError naming the column where they are none."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"the column {column!r} holds values that are no numbers: {error}.") from None
+
+
+def decided_or_scored(frame: Any, column: str, classes: tuple[Any, Any]) -> np.ndarray:
+    """(n,) the scores of a column: numbers, or predicted labels as 0 and 1. classes: the labels that 0 and 1 mean."""
+    given = as_decisions(frame[column], classes)
+    return given if isinstance(given, np.ndarray) else numbers_of(frame[column], column)
