@@ -16,9 +16,11 @@ frontier there (of its probabilities of a positive decision). `--results` keeps 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ harness.single_thread()
 import numpy as np  # noqa: E402
 from sklearn.metrics import roc_auc_score  # noqa: E402
 
-from fairbound.data import Prepared, load, prepare  # noqa: E402
+from fairbound.data import Dataset, Prepared, load, prepare  # noqa: E402
 
 TABLES = {
     "adult": "sex",
@@ -81,17 +83,31 @@ def fitted(method: str, notion: str, value: float, data: Prepared, model: str = 
     return lambda X, draw: peer.predict(X, random_state=draw), lambda X: peer._pmf_predict(X)[:, 1]
 
 
+def library_split(table: str, seed: int) -> Prepared:
+    return prepare(_loaded(table), seed, group=TABLES[table])
+
+
+@functools.lru_cache(maxsize=1)
+def _loaded(table: str) -> Dataset:
+    return load(table)
+
+
 def runs(
-    tables: list[str], seeds: int, notions: list[str], methods: list[str], results: Path | None, model: str = "linear"
+    tables: list[str],
+    seeds: int,
+    notions: list[str],
+    methods: list[str],
+    results: Path | None,
+    model: str = "linear",
+    split: Callable[[str, int], Prepared] = library_split,
 ) -> list[dict[str, Any]]:
     """Every fit asked for that `results` does not hold yet, and those that it holds, as rows of numbers."""
     rows = [json.loads(line) for line in results.read_text().splitlines()] if results and results.exists() else []
     rows = [r for r in rows if r.get("model") == model]
     done = {(r["data"], r["seed"], r["notion"], r["method"], r["value"]) for r in rows}
     for table in tables:
-        source = load(table)
         for seed in range(seeds):
-            data = prepare(source, seed, group=TABLES[table])
+            data = split(table, seed)
             for notion in notions:
                 asked = [(m, b) for m in OURS for b in BOUNDS] + [(PEER, b) for b in SWEEP]
                 for method, value in asked:
