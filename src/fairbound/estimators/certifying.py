@@ -284,22 +284,21 @@ def _said(
     verdict: str, facts: Sequence[dict[str, Any]], confidence: float, sizes: dict[str, int], enough: int | None
 ) -> str:
     """The certificate in one or two sentences. enough: rows to certify that would decide."""
-    text, rows = (
-        " and ".join(fact["text"] for fact in facts),
-        f"{sizes['certify']:,} rows that took no part in training",
-    )
-    limits = ", ".join("unknown" if fact["upper"] is None else f"{fact['upper']:.4f}" for fact in facts)
+    text = " and ".join(fact["text"] for fact in facts)
+    rows = f"{sizes['certify']:,} rows that took no part in training"
+    limits = " and ".join("unknown" if fact["upper"] is None else f"{fact['upper']:.4f}" for fact in facts)
+    are, limit, bound = ("is", "bound is", "bound") if len(facts) == 1 else ("are", "bounds are", "bounds")
     if verdict == "met":
-        return f"{text} is met with {100 * confidence:g} % confidence on {rows}: the confidence bound is {limits}."
+        return f"{text} {are} met with {100 * confidence:g} % confidence on {rows}: the confidence {limit} {limits}."
     if verdict == "violated":
         return (
-            f"{text} is violated on {rows} by the most cautious model found. Loosen the bound, or take another model."
+            f"{text} {are} violated on {rows} by the most cautious model found. Loosen the bound, or take another model."
         )
     total, more = sum(sizes.values()), ""
     if enough is not None:
         in_all = math.ceil(enough * total / sizes["certify"])
         more = f" About {about(enough)} such rows would decide it, {about(in_all)} in all; here were {total:,}."
-    return f"{text} cannot be certified: {rows} leave the confidence bound at {limits}.{more}"
+    return f"{text} cannot be certified: {rows} leave the confidence {bound} at {limits}.{more}"
 
 
 def _report(facts: dict[str, Any], stated: Sequence[Bound], certificate: dict[str, Any]) -> dict[str, Any]:

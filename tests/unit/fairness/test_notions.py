@@ -12,6 +12,7 @@ from fairbound.fairness.notions import (
     DemographicParity,
     EqualizedOdds,
     EqualOpportunity,
+    ErrorRateParity,
     LossGap,
     PredictiveEquality,
     constraint,
@@ -58,6 +59,9 @@ def test_text_gives_the_object_back_for_losses(given):
         ("equalised_odds[sum, crossed] <= 1.5", EqualizedOdds(bound=1.5, aggregated="sum", attributes="crossed")),
         ("equal_opportunity[sex+race,best] <= 0",
          EqualOpportunity(bound=0, against="best", attributes=("sex", "race"))),
+        ("true_positive_rate_parity <= 0.1", EqualOpportunity(bound=0.1)),
+        ("false_positive_rate_parity <= 0.1", PredictiveEquality(bound=0.1)),
+        ("accuracy_parity <= 0.1", ErrorRateParity(bound=0.1)),
         ("loss_gap[y=1] <= 0.005", LossGap(bound=0.005, given=1)),
         ("loss_gap[] <= 3", LossGap(bound=3)),
         ("predictive_equality[surrogate=hinge,sharpness=2,empty=drop] <= 0.1",
@@ -170,18 +174,18 @@ def test_every_notion_writes_what_it_reads(name):
 def test_a_notion_of_one_s_own_is_registered_once():
     @register()
     @dataclass(frozen=True, kw_only=True)
-    class AccuracyParity(RateBound):
+    class HitRateParity(RateBound):
         """Accuracies differ by at most `bound`."""
 
-        name = "accuracy_parity"
+        name = "hit_rate_parity"
         rates = (RATES["accuracy"],)
 
     try:
-        assert constraint("accuracy_parity[best] <= 0.1") == AccuracyParity(bound=0.1, against="best")
+        assert constraint("hit_rate_parity[best] <= 0.1") == HitRateParity(bound=0.1, against="best")
         with pytest.raises(OptionError, match="is taken by"):
-            register("accuracy_parity")(DemographicParity)
+            register("hit_rate_parity")(DemographicParity)
     finally:
-        del NOTIONS["accuracy_parity"]
+        del NOTIONS["hit_rate_parity"]
 
 
 @pytest.mark.parametrize("number", ["0_1", "١", "０.1", "0x1", "1_0e-3", "²", "1e5_0", "--1"])

@@ -52,7 +52,7 @@ class ConditionalDemographicParity(RateBound):
         return self.given
 
 
-@register()
+@register("true_positive_rate_parity")
 @dataclass(frozen=True, kw_only=True)
 class EqualOpportunity(RateBound):
     """True positive rates Pr(score > 0 | group, y = 1) differ by at most `bound`."""
@@ -61,7 +61,7 @@ class EqualOpportunity(RateBound):
     rates = (RATES["true_positive_rate"],)
 
 
-@register()
+@register("false_positive_rate_parity")
 @dataclass(frozen=True, kw_only=True)
 class PredictiveEquality(RateBound):
     """False positive rates Pr(score > 0 | group, y = 0) differ by at most `bound`."""
@@ -110,7 +110,7 @@ def check_aggregated(bound: Any) -> None:
         raise OptionError(f"against='best' needs one best-off group; {bound.name}[sum] has none. Use 'pairwise'.")
 
 
-@register()
+@register("accuracy_parity")
 @dataclass(frozen=True, kw_only=True)
 class ErrorRateParity(RateBound):
     """Error rates Pr(decision != y | group) differ by at most `bound` (overall accuracy equality)."""
