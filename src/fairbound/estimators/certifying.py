@@ -291,9 +291,7 @@ def _said(
     if verdict == "met":
         return f"{text} {are} met with {100 * confidence:g} % confidence on {rows}: the confidence {limit} {limits}."
     if verdict == "violated":
-        return (
-            f"{text} {are} violated on {rows} by the most cautious model found. Loosen the bound, or take another model."
-        )
+        return f"{text} {are} violated on {rows} by the most cautious model found. Loosen the bound, or take another model."
     total, more = sum(sizes.values()), ""
     if enough is not None:
         in_all = math.ceil(enough * total / sizes["certify"])
