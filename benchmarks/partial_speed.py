@@ -38,7 +38,7 @@ SETS: dict[str, dict[str, Any]] = {
     "law-school": {"group": "race", "interval": "0.7:1", "shares": (0.5625, 0.1875, 0.25)},
     "a9a": {"group": "sex", "interval": "0.05:0.3", "shares": (0.6, 0.0667, 0.3333), "stated_test": True},
 }
-TEXT = "partial_statistical_parity[{},surrogate=clip,sharpness=1] <= {:g}"
+TEXT = "partial_statistical_parity[{},surrogate=clip,sharpness=1,points=10] <= {:g}"
 RATIO = 20
 CLOSE = 1e-6
 MOST = 3

@@ -150,7 +150,8 @@ class GridParity(RowShares):
     variables, low and high being the ranks at which T_k = t_p and t_p + kappa. All are to be at most kappa.
 
     places: (P,) which of the auxiliary variables. levels: (P,) t. kappa: the stated bound.
-    The metric's: of the shares themselves at the same thresholds, all raised by one number so that the largest is the largest
+    The metric's: of the shares themselves, a threshold standing for every score whose rank is nearest to its own: a number is as
+    large as it would be at the worst of these scores. All are raised by one number more, so that the largest is the largest
     distance of two curves at any threshold.
     """
 
@@ -171,8 +172,9 @@ class GridParity(RowShares):
             W, has = set_shares(batch, self.offset, self.sets)
             away = scores.unsqueeze(-2) - thresholds.unsqueeze(-1)
             shares = W @ (away > 0).to(W.dtype).transpose(-1, -2)
-            made = self._sides([shares], has.unsqueeze(-1))
-            return made + (self._distance(scores, batch) - made.amax(-1)).unsqueeze(-1), None
+            raised, distance = self._between(scores, shares, batch)
+            made = self._sides([shares], has.unsqueeze(-1)) + raised
+            return made + (distance - made.amax(-1)).unsqueeze(-1), None
         means, there, memo = self._means(scores, thresholds, batch)
         return self._sides(means, there), (memo, there, z.shape)
 
@@ -222,17 +224,44 @@ class GridParity(RowShares):
             self._kept[dtype, device] = [torch.tensor(v, dtype=dtype, device=device) for v in self._ranks]
         return self._kept[dtype, device]
 
-    def _distance(self, scores: Tensor, batch: Any) -> Tensor:
-        """(...,) the largest distance of two curves; float64 on the CPU."""
+    def _between(self, scores: Tensor, shares: Tensor, batch: Any) -> tuple[Tensor, Tensor]:
+        """(..., 2 S P) how much further every curve lies from the middle of all somewhere between a threshold and its
+        neighbours than at the threshold, and (...,) the largest distance of two curves. shares: (..., S, P) above the thresholds.
+        """
         cells = cells_within(batch, self.offset, self.sets.shape[1])
         number = torch.as_tensor(np.append(np.where(self.sets.any(0), self.sets.argmax(0), -1), -1))
         parts = scores, batch.objective.expand(scores.shape), number[cells.cpu()].expand(scores.shape)
         flat = [part.reshape(-1, part.shape[-1]).cpu().numpy() for part in parts]
-        found = [
-            largest_distance(exceedance(s, group, len(self.sets), w)[1], self.intervals)
-            for s, w, group in zip(*flat, strict=True)
-        ]
-        return torch.tensor(found, dtype=torch.float64).reshape(scores.shape[:-1]).to(scores)
+        own = shares.reshape(-1, *shares.shape[-2:]).double().cpu().numpy()
+        raised, distance = [], []
+        for s, w, group, at in zip(*flat, own, strict=True):
+            above = exceedance(s, group, len(self.sets), w)[1]
+            raised.append(self._raised(above, at))
+            distance.append(largest_distance(above, self.intervals))
+        lead = scores.shape[:-1]
+        return (
+            torch.from_numpy(np.stack(raised)).reshape(*lead, -1).to(scores),
+            torch.tensor(distance, dtype=torch.float64).reshape(lead).to(scores),
+        )
+
+    def _raised(self, above: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """(2 S P,) of one run, from the shares above every score (S, t) and above the thresholds (S, P)."""
+        known = ~np.isnan(above).any(1)
+        out = np.zeros((2, *at.shape))
+        if known.sum() < 2 or not above.shape[1]:
+            return out.ravel()
+        through = lambda q: np.stack([i.through(p) for i, p, k in zip(self.intervals, q, known, strict=True) if k])  # noqa: E731
+        curves, own = through(above), through(at)
+        middle = curves.max(0) + curves.min(0)
+        centres = 2 * self.levels + min(self.kappa, 1.0)
+        order = np.argsort(centres)
+        zone = order[np.searchsorted((centres[order][1:] + centres[order][:-1]) / 2, middle)]
+        away, there = 2 * curves - middle, 2 * own - (own.max(0) + own.min(0))
+        for side, sign in enumerate((1.0, -1.0)):
+            most = sign * there
+            np.maximum.at(most.T, zone, (sign * away).T)
+            out[side, known] = most - sign * there
+        return out.ravel()
 
 
 def largest_distance(above: np.ndarray, intervals: Sequence[Percentiles]) -> float:

@@ -40,7 +40,8 @@ from fairbound.fairness.steps import step_named
 from fairbound.fairness.values import Values, rate_values
 from fairbound.fairness.window_pairs import WindowPairs, area
 
-POINTS = 10
+LEAST_POINTS, MOST_POINTS = 10, 40
+"""Percentiles at which training compares distributions: one for each `bound` of the interval, within these."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +103,12 @@ class PartialBound(GroupBound):
 class PartialStatisticalParity(PartialBound):
     """The distributions of the scores of these rows differ, in the share above any threshold, by at most `bound`.
 
-    points: percentiles at which training compares them; the verdict and the choice of the model look at every threshold.
+    points: percentiles at which training compares them, None for 1 / bound, at least 10 and at most 40; the verdict and the
+        choice of the model look at every threshold.
     sharpness: methods that sharpen surrogates begin at it.
     """
 
-    points: int = POINTS
+    points: int | None = None
     sharpness: float = 0.5
 
     name = "partial_statistical_parity"
@@ -117,7 +119,7 @@ class PartialStatisticalParity(PartialBound):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.points, int) or self.points < 1:
+        if self.points is not None and (not isinstance(self.points, int) or self.points < 1):
             raise OptionError(f"points must be a whole number of at least 1, got {self.points!r}.")
 
     def step_of(self, rows: int) -> float:
@@ -130,7 +132,8 @@ class PartialStatisticalParity(PartialBound):
 
     def levels(self) -> np.ndarray:
         """(points,) shares of the rows of the interval, equally spaced inside [0, 1 - bound]."""
-        return (1 - self.bound) * np.arange(1, self.points + 1) / (self.points + 1)
+        points = self.points or math.ceil(max(LEAST_POINTS, min(1 / max(self.bound, 1e-9), MOST_POINTS)))
+        return (1 - self.bound) * np.arange(1, points + 1) / (points + 1)
 
     def compile(self, builder: Builder) -> None:
         step = step_named(self.surrogate, self.sharpness)
