@@ -106,8 +106,9 @@ class Best:
         generator: torch.Generator,
     ) -> None:
         """Where a run met the bounds nowhere but at its start, try random points near the late iterate that missed them
-        least: the one of lowest objective that meets them is taken; while there is none, the next are near the one that misses
-        them least. Rates of few rows move in steps, over which training with smooth surrogates leaps.
+        least: the one of lowest objective that meets them is taken, where it is better than a start that meets them; while there
+        is none, the next are near the one that misses them least. Rates of few rows move in steps, over which training with
+        smooth surrogates leaps.
 
         measure: x (n,) -> objective and violation. run: which one of a stack. project: x (n,) -> a point of the domain.
         points: of all rounds together.
@@ -125,8 +126,9 @@ class Best:
             moves = far * torch.randn(points, len(centre), generator=generator)
             tried = [project(point) for point in centre + size * moves.to(centre)]
             f, violation = (torch.stack(v).double().cpu() for v in zip(*map(measure, tried), strict=True))
-            if (violation <= 0).any():
-                best = int(torch.where(violation <= 0, f, torch.inf).argmin())
+            better = (violation <= 0) & ((f < self.f[at]) | (self.violation[at] > 0))
+            if better.any():
+                best = int(torch.where(better, f, torch.inf).argmin())
                 self.x[at], self.f[at], self.violation[at] = tried[best], f[best], violation[best]
                 self.step[at] = self.met[at] = step
                 return

@@ -79,6 +79,15 @@ def test_a_point_near_a_late_iterate_meets_the_bound_where_none_did(seed):
     assert torch.equal(best.x, searched(missed(), seed).x)
 
 
+def test_a_start_that_meets_the_bound_is_not_given_up_for_a_worse_point():
+    """A run that begins at the solution of another bound, and leaves it for good."""
+    best = missed()
+    best.f = torch.tensor(1e-4, dtype=torch.float64)
+    start = best.x.clone()
+    searched(best)
+    assert torch.equal(best.x, start) and not best.found and float(best.f) == 1e-4
+
+
 def test_a_search_stays_in_the_domain_and_goes_on_from_the_point_that_misses_least():
     far = torch.tensor([3.0, 3.0])
 
