@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fairbound.base.checks import positive
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError, NonFiniteError, OptionError
 from fairbound.estimators.auc_training import auc_start
 from fairbound.fairness.linear_auc import LinearAUC
 from fairbound.fairness.measuring import measure
@@ -45,7 +45,7 @@ MODELS = ("linear", "network")
 UNITS = 10  # of the network's hidden layer
 SUBJECT, KNOWING = "ours", "known"
 FAMILIES = {
-    "none": "training without a bound", "exact": "the exact solution", "levels": "level sets", "proxy": "proxy-Lagrangian",
+    "exact": "the exact solution", "levels": "level sets", "proxy": "proxy-Lagrangian",
     "correlation": "the correlation penalty", "moved": "scaling and shifting",
 }  # fmt: skip
 MOVED_ROWS = 10_000  # on which scales and shifts are tried
@@ -120,11 +120,13 @@ class Unmoved(Method[State]):
 
 @dataclass(frozen=True, kw_only=True)
 class TriedState(State):
-    """inner: the state of the candidate under way, whose x is this x. start: (..., n) where each of them begins. begun: its first k."""
+    """inner: the state of the candidate under way, whose x is this x. start: (..., n) where each of them begins. begun: its first k.
+    diverged: whether it has met a NaN or infinity, or its point has no finite size, so that it stays at the start until its turn is over."""
 
     inner: State
     start: Tensor
     begun: int
+    diverged: bool = False
 
     @property
     def point(self) -> Tensor:
@@ -175,15 +177,23 @@ class Tried(Method[TriedState]):
         return TriedState(x=x, k=0, multipliers=inner.multipliers, inner=inner, start=start, begun=0)
 
     def step(self, state: TriedState, problem: Problem, draws: Draws) -> TriedState:
-        """A step of the candidate whose turn it is; the run ends after the last."""
+        """A step of the candidate whose turn it is, unless it has diverged; the run ends after the last."""
         place, length = state.k // (self.passes * self.steps_per_epoch), self.passes * self.steps_per_epoch
-        inner, begun = state.inner, state.begun
+        inner, begun, diverged = state.inner, state.begun, state.diverged
         if state.k and state.k % length == 0:
             state.x.copy_(state.start)
-            inner, begun = self.methods[place].init(problem, state.x, draws), state.k
-        inner = self.methods[place].step(inner, problem, draws.since(begun))
+            inner, begun, diverged = self.methods[place].init(problem, state.x, draws), state.k, False
+        if not diverged:
+            try:
+                inner = self.methods[place].step(inner, problem, draws.since(begun))
+                diverged = not bool(state.x.square().sum().isfinite())
+            except NonFiniteError:
+                diverged = True
+            if diverged:
+                state.x.copy_(state.start)
+                inner = self.methods[place].init(problem, state.x, draws)
         ended = state.k + 1 == length * len(self.methods)
-        return state.next(multipliers=inner.multipliers, inner=inner, begun=begun, halted=ended)
+        return state.next(multipliers=inner.multipliers, inner=inner, begun=begun, halted=ended, diverged=diverged)
 
 
 def absent(given: Mapping[str, Any], data_dir: str | None) -> str:
@@ -201,7 +211,7 @@ def task(cell: Cell, data_dir: str | None) -> Task:
     parts = {name: part for name, part in parts.items() if len(part.y)}
     model = _model(asked, parts["train"].x.shape[1])
     problem = _problem(asked, model, parts["train"])
-    options: dict[str, Any] = {"patience": 0.0}
+    options: dict[str, Any] = {"patience": 0.0, "nonfinite": "skip" if asked.kappa else "raise"}
     if "validation" in parts:
         options["validation"] = _problem(asked, model, parts["validation"])
     if asked.start == "exact":
@@ -289,31 +299,56 @@ def numbers(run: Run, compare: None) -> dict[str, float | None]:
 
 
 def findings(block: Block) -> list[dict[str, Any]]:
-    """Of every other method: at how many of its points ours has a point of no larger difference and no smaller area, where constant
-    scores (area 1/2) are everybody's. Scaling and shifting, which must know the groups of the rows scored, is compared with our
-    models that know them too."""
-    points: dict[str, list[tuple[float, float]]] = {}
+    """Of every other method: at how many of its points our frontier on test rows has no smaller area.
+
+    The frontier goes straight between our points, of which training without a bound is the last: of two models, one drawn at random
+    has the mean area, and at most the mean difference. Constant scores (area 1/2) are everybody's. Scaling and shifting, which must know
+    the groups of the rows scored, is compared with our models that know them too. Means are over the splits that all methods have finished.
+    """
+    columns = [f"test {name}" for name in MEASURES]
+    seeds = set.intersection(*(set(found[columns[0]]) for found in block.numbers.values()))
+    points: dict[str, list[np.ndarray]] = {}
     for method, found in block.numbers.items():
-        difference, area = (float(np.mean(list(found[f"test {name}"].values()))) for name in reversed(MEASURES))
-        points.setdefault(method.partition("-")[0], []).append((difference, area))
+        pairs = np.array([[found[column][seed] for column in columns] for seed in sorted(seeds)], dtype=float)
+        points.setdefault(method.partition("-")[0], []).append(pairs)
     mine, knowing = points.pop(SUBJECT, []), points.pop(KNOWING, [])
+    mine += points.pop("none", []) if mine else []
     equal = {"moved": mine + knowing}
-    return [_compared(block, family, its, equal.get(family, mine)) for family, its in points.items() if mine]
+    return [_compared(block, family, its, equal.get(family, mine)) for family, its in points.items() if mine and seeds]
 
 
-def _compared(
-    block: Block, family: str, its: list[tuple[float, float]], mine: list[tuple[float, float]]
-) -> dict[str, Any]:
-    behind = [
-        area - max((a for d, a in mine if d <= difference), default=-np.inf) if area > 0.5 else 0.0
-        for difference, area in its
-    ]
-    held, fairer = sum(short <= 0 for short in behind), sum(short == np.inf for short in behind)
-    some = [short for short in behind if 0 < short < np.inf]
-    text = (
-        f"On test rows (means) ours has as large an area at as small a difference at {held} of {len(its)} points of "
-        f"{FAMILIES.get(family, family)}"
-    )
-    text += f"; points at which its area is smaller: {len(some)}, by at most {max(some):.4f}" if some else ""
+def _compared(block: Block, family: str, its: list[np.ndarray], mine: list[np.ndarray]) -> dict[str, Any]:
+    behind, fairer = [], 0
+    for point in its:
+        short = None if point[:, 0].mean() <= 0.5 else _behind(point, mine)
+        if short is None:
+            fairer += int(point[:, 0].mean() > 0.5)
+        elif short.mean() > 0:
+            behind.append(short)
+    held = len(its) - fairer - len(behind)
+    text = f"On test rows (means) our frontier has as large an area at {held} of {len(its)} points of {FAMILIES.get(family, family)}"
+    if behind:
+        most = max(behind, key=lambda short: float(short.mean()))
+        text += f"; points at which its area is smaller: {len(behind)}, by at most {most.mean():.4f}"
+        if len(most) > 1:
+            beyond = sum(short.mean() > 2 * short.std(ddof=1) / len(short) ** 0.5 for short in behind)
+            text += f", by more than two standard errors over {len(most)} splits: {beyond}"
     text += f"; points of a smaller difference than all of ours: {fairer}" if fairer else ""
     return {"text": f"{text}.", "family": family, "held": held, "points": len(its), "item": block.item.key}
+
+
+def _behind(point: np.ndarray, mine: list[np.ndarray]) -> np.ndarray | None:
+    """(splits,) by how much the area of `point` is larger than that of the mix of two of our points whose mean area is the largest at its
+    mean difference; None where all of ours have a larger difference. Points: (splits, 2) area and difference."""
+    area, difference = point.mean(0)
+    best: tuple[float, np.ndarray] | None = None
+    for low in mine:
+        if low[:, 1].mean() > difference:
+            continue
+        for high in mine:
+            ahead, behind = high[:, 1].mean() - difference, difference - low[:, 1].mean()
+            share = behind / (ahead + behind) if ahead > 0 else 0.0
+            mixed = low[:, 0] + share * (high[:, 0] - low[:, 0])
+            if best is None or mixed.mean() > best[0]:
+                best = float(mixed.mean()), mixed
+    return None if best is None else point[:, 0] - best[1]
