@@ -340,7 +340,7 @@ def _compared(block: Block, family: str, its: list[np.ndarray], mine: list[np.nd
 def _behind(point: np.ndarray, mine: list[np.ndarray]) -> np.ndarray | None:
     """(splits,) by how much the area of `point` is larger than that of the mix of two of our points whose mean area is the largest at its
     mean difference; None where all of ours have a larger difference. Points: (splits, 2) area and difference."""
-    area, difference = point.mean(0)
+    difference = point[:, 1].mean()
     best: tuple[float, np.ndarray] | None = None
     for low in mine:
         if low[:, 1].mean() > difference:
