@@ -320,7 +320,7 @@ def findings(block: Block) -> list[dict[str, Any]]:
 def _compared(block: Block, family: str, its: list[np.ndarray], mine: list[np.ndarray]) -> dict[str, Any]:
     behind, fairer = [], 0
     for point in its:
-        short = None if point[:, 0].mean() <= 0.5 else _behind(point, mine)
+        short = _behind(point, mine)
         if short is None:
             fairer += int(point[:, 0].mean() > 0.5)
         elif short.mean() > 0:
