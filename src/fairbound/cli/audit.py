@@ -64,7 +64,7 @@ def run_audit(options: AuditOptions) -> Outcome:
     classifier = None if folder is None else FairClassifier.load(folder)
     if classifier is not None and not options.constraint:
         bounds = stated_bounds(saved_bounds(classifier), options.cross)
-    decides_by_groups = classifier is not None and classifier.rule_ is not None
+    decides_by_groups = classifier is not None and classifier.needs_groups
     if groups is None and (decides_by_groups or any("groups" in b.needs for b in bounds)):
         one_column(None, columns, "--group")
     measured: dict[str, Any]
@@ -140,7 +140,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
     score = None if classifier is not None else one_column(options.score, columns, "--score")
     if classifier is not None and not options.constraint:
         bounds = stated_bounds(saved_bounds(classifier), options.cross)
-    decides_by_groups = classifier is not None and classifier.rule_ is not None
+    decides_by_groups = classifier is not None and classifier.needs_groups
     if not attributes and (decides_by_groups or any("groups" in b.needs for b in bounds)):
         one_column(None, columns, "--group")
     positive = options.positive if classifier is None else str(classifier.classes_[1])
@@ -212,7 +212,11 @@ def _of_model(
             raise OptionError(
                 f"the model has {len(classifier.classes_)} classes, none of them positive; leave --positive out."
             )
-        return {"scores": classifier.predict(encoded), "y": frame[label], "classes": classifier.classes_.tolist()}
+        return {
+            "scores": classifier.predict(encoded, groups),
+            "y": frame[label],
+            "classes": classifier.classes_.tolist(),
+        }
     positive = str(classifier.classes_[1])
     if options.positive not in (None, positive):
         raise OptionError(

@@ -60,9 +60,8 @@ def fit(options: FitOptions) -> Outcome:
 def _fit(options: FitOptions, bounds: list, shards: Shards) -> Outcome:
     minimised = objective_of(options.objective)
     grouped = minimised is not None and "groups" in minimised.needs
-    rows = read_rows(
-        options, needs_groups=grouped or not of_classes_only(bounds), two_classes=grouped or of_two_classes(bounds)
-    )
+    compares = grouped or options.group_terms or not of_classes_only(bounds)
+    rows = read_rows(options, needs_groups=compares, two_classes=grouped or of_two_classes(bounds))
     under = " and ".join(b.text for b in bounds) or "no bound"
     if options.certify:
         say(f"{rows.name}: training on a part of {len(rows.target):,} rows until another part confirms {under}.")
@@ -174,7 +173,7 @@ def train(options: TrainOptions, bounds: list, parts: Parts, shards: Shards = AL
         numbers, table = numbers[mine], taken(table, mine)
         classifier.set_params(distributed=True)
     minimised = objective_of(options.objective)
-    compares = bounds or (minimised is not None and "groups" in minimised.needs)
+    compares = bounds or options.group_terms or (minimised is not None and "groups" in minimised.needs)
     groups = rows.groups.take(numbers) if compares and rows.groups.attributes else None
     with warnings.catch_warnings():
         for said_by_reader_warnings in (ConvergenceWarning, DataWarning):
@@ -193,6 +192,7 @@ def of_options(options: TrainOptions, bounds: list, rows: InputRows) -> FairClas
         batch_size=options.batch_size,
         positive=rows.classes[1] if len(rows.classes) == 2 else None,
         use_groups_at_prediction=options.use_groups_at_prediction and bool(bounds),
+        group_terms=options.group_terms,
         random_state=options.seed,
         progress=shows_progress(),
     )
@@ -207,7 +207,7 @@ def judged_rows(
     weight = rows.weight_of(numbers)
     facts: dict[str, Any] = {"sensitive_features": groups, "classes": rows.classes, "sample_weight": weight}
     if len(rows.classes) > 2 or by_class:
-        return {"scores": classifier.predict(encoded), "y": rows.y[numbers], **facts}
+        return {"scores": classifier.predict(encoded, groups), "y": rows.y[numbers], **facts}
     return {
         "scores": classifier.decision_function(encoded, groups),
         "y": rows.target[numbers],

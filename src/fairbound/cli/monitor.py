@@ -78,7 +78,9 @@ def _added(options: MonitorOptions, data: str, monitor: Monitor | None) -> tuple
         two = len(classifier.classes_) == 2
         known_groups = None if groups is None else Groups.of(groups)
         with in_file(data, np.flatnonzero(known)):
-            given: Any = classifier.decision_function(frame, known_groups) if two else classifier.predict(frame)
+            given: Any = (
+                classifier.decision_function(frame, known_groups) if two else classifier.predict(frame, known_groups)
+            )
     else:
         given = frame[one_column(options.score, columns, "--score")]
     source = {"label": label} | _decides(options)

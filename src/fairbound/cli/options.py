@@ -151,6 +151,9 @@ DropMissingLabels = Annotated[
     bool, option("--drop-missing-labels", help="Leave out rows without a label, which are an error otherwise.")
 ]
 Drop = Annotated[str | None, option("--drop", help="Columns that are no features, separated by commas.")]
+WithTerms = Annotated[
+    bool, option("--group-terms", help="Give every group weights of its own; predictions then need the groups.")
+]
 ByGroup = Annotated[
     bool,
     option(
@@ -191,6 +194,7 @@ class TrainOptions(RowOptions):
     batch_size: BatchSize = 256
     cross: Cross = False
     use_groups_at_prediction: ByGroup = False
+    group_terms: WithTerms = False
     confidence: Confidence = 0.95
 
     def __post_init__(self) -> None:

@@ -67,13 +67,13 @@ def _predicted(model: Any, frame: Any) -> dict[str, np.ndarray]:
     if isinstance(model, FairRegressor):
         return {"prediction": model.predict(frame)}
     groups = None
-    if model.rule_ is not None:
+    if model.needs_groups:
         lacking = [name for name in model.groups_.attributes if name not in frame]
         if lacking:
-            raise DataError(f"the model's thresholds are by {', '.join(lacking)}, and the file has no such column.")
+            raise DataError(f"the model decides by {', '.join(lacking)}, and the file has no such column.")
         groups = {name: frame[name] for name in model.groups_.attributes}
     scores = model.decision_function(frame, groups)
-    chances = probabilities(scores) if groups is None else model.predict_proba(frame)
+    chances = probabilities(scores) if groups is None else model.predict_proba(frame, groups)
     if scores.ndim == 2:
         each = {f"probability {label}": chances[:, k] for k, label in enumerate(model.classes_)}
         return {"prediction": model.classes_[scores.argmax(axis=1)], **each}

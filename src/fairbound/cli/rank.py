@@ -42,7 +42,7 @@ from fairbound.rows.groups import Groups
 from fairbound.rows.queries import split_by_query
 from fairbound.rows.reading import take_rows
 
-NOT_FOR_RANKINGS = ("objective", "positive", "use_groups_at_prediction", "chunk_rows", "weights")
+NOT_FOR_RANKINGS = ("objective", "positive", "use_groups_at_prediction", "group_terms", "chunk_rows", "weights")
 
 
 class RankedRows(NamedTuple):

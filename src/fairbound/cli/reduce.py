@@ -26,7 +26,8 @@ from fairbound.estimators.reduction import Reduction, own_threshold
 from fairbound.postprocessing.scoring import scores_of
 
 NOT_FOR_ESTIMATORS = (
-    "model", "algorithm", "objective", "budget", "batch_size", "certify", "use_groups_at_prediction", "chunk_rows", "qid",
+    "model", "algorithm", "objective", "budget", "batch_size", "certify", "use_groups_at_prediction",
+    "group_terms", "chunk_rows", "qid",
 )  # fmt: skip
 NOT_SAVED = (
     "No model is saved: a classifier of another library has no form that loads without running code. Decisions of these rows "

@@ -28,6 +28,7 @@ from fairbound.estimators.conventions import (
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import Folder, save_folder
 from fairbound.estimators.group_rule import fit_group_rule, without_rule
+from fairbound.estimators.group_terms import check_terms, codes_of, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.options import check_distributed, checked_bounds
 from fairbound.estimators.problems import problems_of
@@ -58,6 +59,7 @@ from fairbound.rows.shards import ALONE, Processes, Shards
 from fairbound.rows.sparse import SparseRows
 from fairbound.solver.budget import Budget
 from fairbound.tables import Encoded, EncodeReport, TableOptions
+from fairbound.tables.group_terms import with_terms
 
 
 class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
@@ -90,6 +92,8 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
         do not confirm, with a warning; "raise" refuses it with CertificateError.
     use_groups_at_prediction: train without the bounds and give every group the threshold that decides best under them
         (docs/postprocessing.md); `predict` and `decision_function` then need the groups, `predict_proba` stays the model's.
+    group_terms: beside the features the group and its products with them, so that a linear model has weights of its own for every
+        group of one sensitive attribute (docs/partial.md). All predictions then need the groups, also to be `score`d.
     options: a TableOptions for the encoder. class_weight: None, "balanced" or {label: weight >= 0}: how much a row of each class
         counts in the loss; bounds stay those of the rows as they are.
     distributed: every process of a torch.distributed group (or of `torchrun`) calls fit with its own part of the rows, and all
@@ -120,6 +124,7 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
         certify: bool | float = False,
         on_insufficient: Literal["warn", "raise"] = "warn",
         use_groups_at_prediction: bool = False,
+        group_terms: bool = False,
         options: TableOptions | None = None,
         class_weight: Any = None,
         distributed: bool = False,
@@ -142,6 +147,7 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
         self.certify = certify
         self.on_insufficient = on_insufficient
         self.use_groups_at_prediction = use_groups_at_prediction
+        self.group_terms = group_terms
         self.options = options
         self.class_weight = class_weight
         self.distributed = distributed
@@ -186,6 +192,7 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
         notes: list[str] = []
         features = fit_features(self, X, groups, notes, shards)
         check_lengths(features, n, groups)
+        features = with_terms_of(features, groups, self.model) if self.group_terms else features
         self.classes_ = np.array(classes)
         self.groups_ = groups
         self.model_ = model_of(self.model, features.shape[1], 1 if len(classes) == 2 else len(classes))
@@ -272,50 +279,74 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
     @property
     def coef_(self) -> np.ndarray:
         """(1, d), or (k, d) of k > 2 classes: the weights of a linear model, in the units of the table."""
-        check_is_fitted(self)
-        return linear_parts(self.model_, self.x_, self.encoder_)[0]
+        return self._linear[0]
 
     @property
     def intercept_(self) -> np.ndarray:
         """(1,) or (k,): what a linear model adds."""
+        return self._linear[1]
+
+    @property
+    def _linear(self) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)
-        return linear_parts(self.model_, self.x_, self.encoder_)[1]
+        if self.group_terms:
+            raise AttributeError(
+                "coef_ and intercept_ are of one linear model; with group_terms every group has its own."
+            )
+        return linear_parts(self.model_, self.x_, self.encoder_)
 
     # -- predicting ---------------------------------------------------------------------------------------------
 
+    @property
+    def needs_groups(self) -> bool:
+        """Whether its decisions need the groups of the rows."""
+        return self.rule_ is not None or self.group_terms
+
     def encode(self, X: Any) -> tuple[torch.Tensor | SparseRows, EncodeReport | None]:
-        """The features that the model sees (n, d), SparseRows where it was trained on a sparse table, and what happened to
-        the table on the way."""
+        """The features of the table (n, d), without group terms, SparseRows where the model was trained on a sparse table, and
+        what happened to the table on the way."""
         check_is_fitted(self)
         return features_of(without(X, self.dropped_columns_), self.encoder_, self.n_features_in_)
 
     def decision_function(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
         """(n,) logits, above 0 where the positive class is predicted; with k > 2 classes (n, k), the largest is predicted.
 
-        sensitive_features: needed with `use_groups_at_prediction`, and not looked at else; a logit is then that of the model
-        minus the threshold of the row's group.
+        sensitive_features: needed with `group_terms` and with `use_groups_at_prediction`, and not looked at else; with the latter
+        a logit is that of the model minus the threshold of the row's group.
 
         A row's score is that of the row alone to 1e-12, whatever other rows X holds: built-in models are computed in
         float64 (an nn.Module in its own dtype). Training works in float32, and so does X that is `tables.Encoded`: its scores
         are those of the table to 1e-6.
         """
-        scores = self._logits(X)
+        check_is_fitted(self)
+        sensitive_features = named_features(X, sensitive_features) if self.needs_groups else None
+        scores = self._logits(X, sensitive_features)
         if self.rule_ is None:
             return scores
-        return self.rule_.margins(scores, self.rule_.groups_of(named_features(X, sensitive_features), len(scores)))
+        return self.rule_.margins(scores, self.rule_.groups_of(sensitive_features, len(scores)))
 
-    def _logits(self, X: Any) -> np.ndarray:
+    def _logits(self, X: Any, sensitive_features: Any) -> np.ndarray:
         """The scores of the model alone. Raises: DataError where one is no finite number."""
         check_is_fitted(self)
+        extended = None
+        if self.group_terms:
+            trained = self.groups_
+            assert trained is not None  # `fit` needs them
+
+            def extended(features: Any) -> Any:
+                codes = codes_of(trained, sensitive_features, features.shape[0])
+                return with_terms(features, codes, len(trained.labels[0]))
+
         warn_of_names(getattr(self, "feature_names_in_", None), X, type(self).__name__)
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = model_scores(self, X)
+            scores = model_scores(self, X, extended)
         refuse_overflow(scores)
         return scores
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """(n, k) probabilities of classes_, by the logistic function or the softmax of the scores."""
-        return probabilities(self._logits(X))
+    def predict_proba(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
+        """(n, k) probabilities of classes_, by the logistic function or the softmax of the model's scores. sensitive_features: needed
+        with `group_terms`."""
+        return probabilities(self._logits(X, named_features(X, sensitive_features) if self.group_terms else None))
 
     def predict(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
         """(n,) predicted labels; the same input gives the same labels every time. sensitive_features: as in `decision_function`."""
@@ -338,6 +369,7 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
         folder = opened(path, "FairClassifier")
         manifest = folder.manifest
         self: FairClassifier = restored(cls(**arguments_of(manifest, module, repr(folder.path))), folder)
+        check_terms(self, str(folder.path))
         self.rule_ = None if manifest.get("rule") is None else GroupRule.from_dict(manifest["rule"])
         self.classes_ = np.array(manifest["classes"])
         named = folder.encoder.columns if folder.encoder is not None and folder.encoder.named else None

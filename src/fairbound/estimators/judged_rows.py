@@ -157,9 +157,9 @@ class LabelledRows(GroupedRows):
     def scored(self, model: Any, confidence: float) -> Scored:
         labels = tuple(str(label_text(v)) for v in self.classes)
         if len(self.classes) > 2:
-            guess = model.decision_function(self.X).argmax(axis=1)
+            guess = model.decision_function(self.X, self.groups).argmax(axis=1)
             return Scored(self.codes, guess, labels, groups=self.groups, weight=self.weight, confidence=confidence)
-        scores = model.decision_function(self.X, None if model.rule_ is None else self.groups)
+        scores = model.decision_function(self.X, self.groups)
         decided = (scores > 0).astype(np.int64)
         return Scored(self.codes, decided, labels, scores, self.groups, self.weight, confidence)
 

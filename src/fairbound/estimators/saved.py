@@ -32,6 +32,7 @@ PLAIN = (
     "positive",
     "certify",
     "on_insufficient",
+    "group_terms",
     "progress",
     "verbose",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -138,11 +138,12 @@ def fit_features(estimator: Any, X: Any, groups: Groups | None, notes: list[str]
 
 
 def features_of(
-    X: Any, encoder: TableEncoder | None, width: int
+    X: Any, encoder: TableEncoder | None, width: int, extended: Callable[[Any], Any] = lambda features: features
 ) -> tuple[torch.Tensor | SparseRows, EncodeReport | None]:
     """The features (n, d) that a fitted model sees, and what happened to the table on the way.
 
-    encoder: None for an nn.Module, which takes X as it is. width: columns of X that the model was trained on.
+    encoder: None for an nn.Module, which takes X as it is. width: columns of X that the model was trained on. extended: what
+    adds to the encoded features.
     """
     if encoder is None:
         array = module_features(X)
@@ -152,7 +153,7 @@ def features_of(
     if isinstance(X, Encoded) and X.encoder is not encoder:
         raise DataError("X is encoded by another encoder than the model's; pass the table itself.")
     rows = X if isinstance(X, Encoded) else Encoded.of(encoder, X)
-    return seen_by_model(rows.features), rows.report
+    return seen_by_model(extended(rows.features)), rows.report
 
 
 def seen_by_model(features: Any) -> torch.Tensor | SparseRows:
@@ -162,15 +163,17 @@ def seen_by_model(features: Any) -> torch.Tensor | SparseRows:
     return torch.as_tensor(features, dtype=torch.float32)
 
 
-def model_scores(estimator: Any, X: Any) -> np.ndarray:
-    """(n,) scores of a fitted estimator's model, (n, k) with several outputs.
+def model_scores(estimator: Any, X: Any, extended: Callable[[Any], Any] | None = None) -> np.ndarray:
+    """(n,) scores of a fitted estimator's model, (n, k) with several outputs. extended: what adds to the encoded features.
 
     Warns: DataWarning of columns of which most values were not known in training."""
-    scores = table_scores(estimator.model_, estimator.x_, estimator.encoder_, X, estimator.dropped_columns_)
-    if scores is not None:
-        return scores
+    if extended is None:
+        scores = table_scores(estimator.model_, estimator.x_, estimator.encoder_, X, estimator.dropped_columns_)
+        if scores is not None:
+            return scores
     table = without(X, estimator.dropped_columns_)
-    features, report = features_of(table, estimator.encoder_, estimator.n_features_in_)
+    more = () if extended is None else (extended,)
+    features, report = features_of(table, estimator.encoder_, estimator.n_features_in_, *more)
     if report is not None and not isinstance(X, Encoded):
         report.warn()
     return predicted_scores(estimator.model_, estimator.x_, features).numpy()

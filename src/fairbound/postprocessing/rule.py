@@ -64,7 +64,7 @@ class GroupRule:
                 f"these predictions need the groups of the rows: pass sensitive_features= with {', '.join(self.attributes)}."
             )
         known = Groups(np.zeros((0, len(self.attributes)), dtype=np.int64), self.attributes, self.labels)
-        found = _coded(known, sensitive_features)
+        found = known.encode(sensitive_features)[0].codes
         if len(found) != n:
             raise DataError(f"{n} rows to decide but {len(found)} rows of sensitive features.")
         at = self._flat(found)
@@ -149,18 +149,3 @@ def draws(seed: int, row_ids: Sequence[Any] | np.ndarray) -> np.ndarray:
 
 def _plain(threshold: float) -> float | str:
     return threshold if math.isfinite(threshold) else str(threshold)
-
-
-def _coded(known: Groups, sensitive_features: Any) -> np.ndarray:
-    """(n, A) codes in those of `known`."""
-    if not isinstance(sensitive_features, Groups):
-        return known.encode(sensitive_features)[0].codes
-    given, out = sensitive_features, []
-    for attribute, labels in zip(known.attributes, known.labels, strict=True):
-        if attribute not in given.attributes:
-            raise DataError(f"sensitive_features lacks {attribute!r}; it has {sorted(given.attributes)}.")
-        j = given.attributes.index(attribute)
-        place = {label: code for code, label in enumerate(labels)}
-        table = np.array([*(place.get(label, MISSING) for label in given.labels[j]), MISSING])
-        out.append(table[given.codes[:, j]])
-    return np.stack(out, axis=1)

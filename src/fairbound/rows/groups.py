@@ -119,7 +119,8 @@ class Groups:
 
         A group never seen becomes MISSING: no bound was stated for it.
         """
-        columns = columns_of(sensitive_features)
+        given = sensitive_features if isinstance(sensitive_features, Groups) else None
+        columns: dict[str, Any] = columns_of(sensitive_features) if given is None else given._coded
         if len(columns) == len(self.attributes) and set(columns) != set(self.attributes) and len(columns) == 1:
             columns = {self.attributes[0]: next(iter(columns.values()))}
         absent = [a for a in self.attributes if a not in columns]
@@ -127,12 +128,17 @@ class Groups:
             raise DataError(f"sensitive_features lacks {absent}; it has {sorted(columns)}.")
         codes, unseen = [], {}
         for attribute, known in zip(self.attributes, self.labels, strict=True):
-            coded, texts = _coded_texts(columns[attribute])
+            coded, texts = _coded_texts(columns[attribute]) if given is None else columns[attribute]
             places = _places(texts, known)
             new = np.array([v is not None for v in texts] + [False]) & (np.append(places, 0) == MISSING)
             unseen[attribute] = int(new[coded].sum())
             codes.append(places[coded])
         return Groups(np.stack(codes, axis=1), self.attributes, self.labels), unseen
+
+    @property
+    def _coded(self) -> dict[str, tuple[np.ndarray, list[str | None]]]:
+        """By attribute, the codes of the rows and what they stand for."""
+        return {a: (c, [*v, None]) for a, c, v in zip(self.attributes, self.codes.T, self.labels, strict=True)}
 
     def after(self, known: Groups) -> tuple[Groups, dict[str, list[str]]]:
         """The same rows with the groups of `known` first, whether they have a row here or not, and by attribute the others.
