@@ -321,35 +321,34 @@ def test_the_true_value_is_the_metric(text):
 
 @pytest.mark.parametrize("points, bound", [(3, 0.2), (6, 0.1)])
 def test_a_threshold_stands_for_the_scores_nearest_to_its_rank(points, bound):
-    """Against a loop over all scores: of two groups, how far each curve lies from the middle of both, largest over these."""
+    """Against a loop over all scores: how far the shares of two groups lie from the middle of both, where they lie furthest; the
+    slack side is smaller by twice as much as the threshold lies beside the middle of its ranks."""
     X, y, group, _ = rows(400)
     X, y, group = X[group != "c"], y[group != "c"], group[group != "c"]
-    p = FairProblem(
-        MLP(3), X, y, group, f"partial_statistical_parity[0:1,points={points}] <= {bound}", dtype=torch.float64
-    )
+    text = f"partial_statistical_parity[0:1,points={points}] <= {bound}"
+    p = FairProblem(MLP(3), X, y, group, text, dtype=torch.float64)
+    centre = (1 - bound) * np.arange(1, points + 1) / (points + 1) + bound / 2
     for seed in range(4):
         x = p.start([0])
         x[:3] = torch.randn(3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         s = p.model.scores(p.split(x)[0], torch.as_tensor(X)).numpy()
 
-        def curves(theta, s=s):
+        def shares(theta, s=s):
             return np.array([(s[group == g] > theta).mean() for g in "ab"])
 
-        centre = (1 - bound) * np.arange(1, points + 1) / (points + 1) + bound / 2
-        middles = np.array([curves(t).mean() for t in s])
-        for i, c in enumerate(centre):
-            x[len(x) - points + i] = s[abs(middles - c).argmin()] + 0.02 * i
-        own = np.array([curves(float(t)) for t in x[-points:]])
-        stated = 2 * (own - centre[:, None])
-        away = 2 * own - own.sum(1, keepdims=True)
-        largest = np.concatenate([away, -away], 1)
+        middles = np.array([shares(t).mean() for t in s])
+        x[-points:] = torch.tensor([s[abs(middles - c).argmin()] + 0.05 * i for i, c in enumerate(centre)])
+        at = np.array([shares(float(t)) for t in x[-points:]])
+        largest = 2 * at - at.sum(1, keepdims=True)
+        smallest = largest.copy()
         for t in s:
-            T = curves(t)
-            zone = abs(T.mean() - centre).argmin()
-            largest[zone] = np.maximum(largest[zone], np.r_[2 * T - T.sum(), T.sum() - 2 * T])
-        expected = np.concatenate([stated, -stated], 1) + largest - np.concatenate([away, -away], 1)
-        g = p.values(x, p.full(), true=True).g.numpy().reshape(2, 2, points).transpose(2, 0, 1).reshape(points, 4)
-        assert g - g.max() == pytest.approx(expected - expected.max(), abs=1e-6)
+            zone, away = abs(shares(t).mean() - centre).argmin(), 2 * shares(t) - shares(t).sum()
+            largest[zone], smallest[zone] = np.maximum(largest[zone], away), np.minimum(smallest[zone], away)
+        beside = at.sum(1, keepdims=True) - 2 * centre[:, None]
+        upper, lower = largest - 2 * np.maximum(-beside, 0), -smallest - 2 * np.maximum(beside, 0)
+        g = p.values(x, p.full(), true=True).g.numpy() + bound
+        assert g == pytest.approx(np.concatenate([upper.T.ravel(), lower.T.ravel()]), abs=1e-9)
+        assert g.max() == pytest.approx(fb.measure("partial_statistical_parity", s, y, group, threshold=0), abs=1e-9)
 
 
 def test_the_constant_score_meets_the_surrogate():

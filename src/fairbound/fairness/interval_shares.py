@@ -17,7 +17,6 @@ written as distances from their middle, times 2 / |I|, so that kappa is in the u
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -151,8 +150,8 @@ class GridParity(RowShares):
 
     places: (P,) which of the auxiliary variables. levels: (P,) t. kappa: the stated bound.
     The metric's: of the shares themselves, a threshold standing for every score whose rank is nearest to its own: a number is as
-    large as it would be at the worst of these scores. All are raised by one number more, so that the largest is the largest
-    distance of two curves at any threshold.
+    large as it would be at the worst of these scores, so that the largest is the largest distance of two curves at any threshold.
+    Where a threshold lies beside the middle of its ranks, the side that is slack there is so much smaller.
     """
 
     places: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -172,9 +171,8 @@ class GridParity(RowShares):
             W, has = set_shares(batch, self.offset, self.sets)
             away = scores.unsqueeze(-2) - thresholds.unsqueeze(-1)
             shares = W @ (away > 0).to(W.dtype).transpose(-1, -2)
-            raised, distance = self._between(scores, shares, batch)
-            made = self._sides([shares], has.unsqueeze(-1)) + raised
-            return made + (distance - made.amax(-1)).unsqueeze(-1), None
+            stated = self._sides([shares], has.unsqueeze(-1))
+            return self._between(scores, shares, stated, batch), None
         means, there, memo = self._means(scores, thresholds, batch)
         return self._sides(means, there), (memo, there, z.shape)
 
@@ -224,49 +222,36 @@ class GridParity(RowShares):
             self._kept[dtype, device] = [torch.tensor(v, dtype=dtype, device=device) for v in self._ranks]
         return self._kept[dtype, device]
 
-    def _between(self, scores: Tensor, shares: Tensor, batch: Any) -> tuple[Tensor, Tensor]:
-        """(..., 2 S P) how much further every curve lies from the middle of all somewhere between a threshold and its
-        neighbours than at the threshold, and (...,) the largest distance of two curves. shares: (..., S, P) above the thresholds.
-        """
+    def _between(self, scores: Tensor, shares: Tensor, stated: Tensor, batch: Any) -> Tensor:
+        """(..., 2 S P) [u | l], each as large as at the worst score whose rank is nearest to that of the threshold. shares: (..., S, P)
+        above the thresholds, of which `stated` (..., 2 S P) are the numbers."""
         cells = cells_within(batch, self.offset, self.sets.shape[1])
         number = torch.as_tensor(np.append(np.where(self.sets.any(0), self.sets.argmax(0), -1), -1))
         parts = scores, batch.objective.expand(scores.shape), number[cells.cpu()].expand(scores.shape)
         flat = [part.reshape(-1, part.shape[-1]).cpu().numpy() for part in parts]
-        own = shares.reshape(-1, *shares.shape[-2:]).double().cpu().numpy()
-        raised, distance = [], []
-        for s, w, group, at in zip(*flat, own, strict=True):
-            above = exceedance(s, group, len(self.sets), w)[1]
-            raised.append(self._raised(above, at))
-            distance.append(largest_distance(above, self.intervals))
-        lead = scores.shape[:-1]
-        return (
-            torch.from_numpy(np.stack(raised)).reshape(*lead, -1).to(scores),
-            torch.tensor(distance, dtype=torch.float64).reshape(lead).to(scores),
-        )
+        upper = stated.unflatten(-1, (2, *shares.shape[-2:]))[..., 0, :, :]
+        own = [part.reshape(-1, *shares.shape[-2:]).double().cpu().numpy() for part in (shares, upper)]
+        found = [
+            self._largest(exceedance(s, group, len(self.sets), w)[1], at, u)
+            for s, w, group, at, u in zip(*flat, *own, strict=True)
+        ]
+        return torch.from_numpy(np.stack(found)).reshape(*scores.shape[:-1], -1).to(scores)
 
-    def _raised(self, above: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """(2 S P,) of one run, from the shares above every score (S, t) and above the thresholds (S, P)."""
+    def _largest(self, above: np.ndarray, at: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """(2 S P,) of one run, from the shares above every score (S, t) and above the thresholds (S, P), and u there (S, P)."""
         known = ~np.isnan(above).any(1)
         out = np.zeros((2, *at.shape))
-        if known.sum() < 2 or not above.shape[1]:
+        if known.sum() < 2:
             return out.ravel()
         through = lambda q: np.stack([i.through(p) for i, p, k in zip(self.intervals, q, known, strict=True) if k])  # noqa: E731
         curves, own = through(above), through(at)
         middle = curves.max(0) + curves.min(0)
         centres = 2 * self.levels + min(self.kappa, 1.0)
-        order = np.argsort(centres)
-        zone = order[np.searchsorted((centres[order][1:] + centres[order][:-1]) / 2, middle)]
+        zone = np.searchsorted((centres[1:] + centres[:-1]) / 2, middle)
         away, there = 2 * curves - middle, 2 * own - (own.max(0) + own.min(0))
+        beside = u[known].max(0) + u[known].min(0)  # twice how far the threshold is from where both sides are alike
         for side, sign in enumerate((1.0, -1.0)):
             most = sign * there
             np.maximum.at(most.T, zone, (sign * away).T)
-            out[side, known] = most - sign * there
+            out[side, known] = most - np.maximum(-sign * beside, 0)
         return out.ravel()
-
-
-def largest_distance(above: np.ndarray, intervals: Sequence[Percentiles]) -> float:
-    """Between two of the curves T_k at one threshold, from the shares above them (k, t); groups without a row (NaN) are left out."""
-    known = [i.through(a) for i, a in zip(intervals, above, strict=True) if not np.isnan(a).any()]
-    if len(known) < 2:
-        return 0.0
-    return float((np.max(known, axis=0) - np.min(known, axis=0)).max(initial=0.0))

@@ -59,9 +59,11 @@ class FullBatchALM(Method[FullBatchALMState]):
 
     sharpness: factors on the surrogates' own sharpness, from the first rounds to the last. rounds_each: rounds at each of them
         but the last, which holds until the run ends.
-    iterations: L-BFGS iterations of a round at most; the preset "thresholds" has five times as many, for bounds that train
-        thresholds beside the model.
+    iterations: L-BFGS iterations of a round at most; the preset "thresholds", for bounds that train thresholds beside the model,
+        has five times as many.
     penalty: rho, times the problem's `dual_scale`. multiplier_bound: y stays in [0, multiplier_bound].
+    relaxation: share of the way, in (0, 1], that c goes to g(x) - g^s(x) in rounds of the last sharpness. Below 1 where each round
+        would overshoot the one before, as where c is that of the worst of many scores; 0.5 in the preset "thresholds".
     margin: a at first, as a share of each bound in [0, 1); it is doubled where a round of the last sharpness ends outside,
         up to half of the bound.
     patience, tolerance: the run ends where, in `patience` rounds of the last sharpness that met every bound, the objective
@@ -76,6 +78,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     iterations: int = 8
     penalty: float = 10.0
     multiplier_bound: float = 1000.0
+    relaxation: float = 1.0
     margin: float = 0.005
     patience: int = 2
     tolerance: float = 1e-4
@@ -83,7 +86,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     dual_values: Literal["true", "surrogate"] = "true"
 
     name: ClassVar[str] = "full_batch_alm"
-    presets: ClassVar[dict[str, dict]] = {"thresholds": {"iterations": 40}}
+    presets: ClassVar[dict[str, dict]] = {"thresholds": {"iterations": 40, "relaxation": 0.5}}
     needs: ClassVar[frozenset[str]] = frozenset({"space"})
     record_every: ClassVar[int] = 1
     searches: ClassVar[bool] = True
@@ -91,6 +94,8 @@ class FullBatchALM(Method[FullBatchALMState]):
     def __post_init__(self) -> None:
         positive(self, "rounds_each", "iterations", "penalty", "multiplier_bound", "patience", "tolerance", "rounds")
         share(self, "margin")
+        if not 0 < self.relaxation <= 1:
+            raise OptionError(f"relaxation must lie in (0, 1], got {self.relaxation!r}.")
         check_choice("dual_values", self.dual_values, ("true", "surrogate"))
         if not self.sharpness or not all(s > 0 for s in self.sharpness):
             raise OptionError(f"sharpness must be one or more positive numbers, got {self.sharpness!r}.")
@@ -159,7 +164,8 @@ class FullBatchALM(Method[FullBatchALMState]):
         x.copy_(_minimised(lagrangian, x, problem.curvature(), self.iterations))
         e, trained = self._both(problem, sharp, x, everything)
         y = (y + rho * (e.g + margin)).clamp(0, self.multiplier_bound)
-        out: dict[str, Any] = {"multipliers": y, "offset": e.g - trained.g}
+        offset = offset + (self.relaxation if last else 1.0) * (e.g - trained.g - offset)
+        out: dict[str, Any] = {"multipliers": y, "offset": offset}
         if not last:
             return out
         outside = e.g > 0

@@ -69,7 +69,7 @@ def test_what_is_wrong_is_said(rows, capsys):
     model.fit(X, frame.y, sensitive_features=frame[["sex"]]).save(folder / "model")
     frame.drop(columns=["y", "sex"]).to_csv(folder / "lacks.csv", index=False)
     start = ["predict", "--model", str(folder / "model"), "--out", str(folder / "said.csv"), "--data"]
-    for data, words in (("lacks.csv", "thresholds are by sex"), ("none.csv", "none.csv")):
+    for data, words in (("lacks.csv", "decides by sex"), ("none.csv", "none.csv")):
         assert cli.main([*start, str(folder / data)]) == 2
         assert words in capsys.readouterr().err
     assert cli.main([*start, str(folder / "new.csv"), "--keep", "idd"]) == 2
