@@ -68,6 +68,26 @@ def test_surrogates_and_offsets_are_the_metric_after_every_round():
         state = method.step(state, problem, draws)
 
 
+def test_offsets_go_a_share_of_the_way_at_the_last_sharpness():
+    X, y, group = one_hot(1000, 0)
+    features = fb.TableEncoder().fit_transform(X)
+    problem = fb.FairProblem(MLP(features.shape[1]), features, y, group, TIGHT, dtype=torch.float64)
+    draws, after = Draws(problem, (0,), 1, "full"), {}
+    for share in (1.0, 0.25):
+        method = fb.FullBatchALM(sharpness=(3.0,), relaxation=share)
+        first = method.init(problem, problem.start((0,)), draws)
+        after[share] = method.step(first, problem, draws)
+    assert torch.equal(after[1.0].x, after[0.25].x) and not torch.equal(after[1.0].offset, first.offset)
+    assert torch.allclose(after[0.25].offset, first.offset + 0.25 * (after[1.0].offset - first.offset), atol=1e-12)
+    early = fb.FullBatchALM(sharpness=(3.0, 4.0), relaxation=0.25)
+    assert torch.equal(
+        early.step(early.init(problem, problem.start((0,)), draws), problem, draws).offset, after[1.0].offset
+    )
+    for wrong in (0.0, 1.5, float("nan")):
+        with pytest.raises(OptionError, match="relaxation must lie in"):
+            fb.FullBatchALM(relaxation=wrong)
+
+
 @pytest.mark.parametrize("bound", [0.02, 0.1])
 @pytest.mark.parametrize("seed", range(2))
 def test_it_reaches_the_known_frontier(seed, bound):
