@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from torch import nn
 from fairbound.base.errors import DataError
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.conventions import (
-    TakesTables,
+    TrainedEstimator,
     linear_parts,
     named_features,
     on_few_threads,
@@ -57,12 +58,12 @@ from fairbound.rows.groups import Groups
 from fairbound.rows.reading import read_weights, warn_of_order
 from fairbound.rows.shards import ALONE, Processes, Shards
 from fairbound.rows.sparse import SparseRows
-from fairbound.solver.budget import Budget
-from fairbound.tables import Encoded, EncodeReport, TableOptions
+from fairbound.tables import Encoded, EncodeReport
 from fairbound.tables.group_terms import with_terms
 
 
-class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     """A linear model, MLP or `nn.Module` trained to the lowest loss under stated bounds; deterministic predictions.
 
     constraint: bounds as text ("demographic_parity <= 0.02", "recall of class b >= 0.95"), objects, a list of them, or
@@ -106,54 +107,17 @@ class FairClassifier(TakesTables, ClassifierMixin, BaseEstimator):
     (loss, bounds and multipliers over training, as in docs/audit-schema.md).
     """
 
-    def __init__(
-        self,
-        constraint: str | Bound | Sequence[str | Bound] | None = None,
-        *,
-        model: str | nn.Module = "linear",
-        algorithm: Any = "auto",
-        loss: str = "logistic",
-        budget: str | float | Budget | None = None,
-        batch_size: int = 256,
-        sampling: str = "balanced",
-        validation: float | str = "auto",
-        sensitive_columns: str = "keep",
-        objective: Any = "auto",
-        objective_class: Any = None,
-        positive: Any = None,
-        certify: bool | float = False,
-        on_insufficient: Literal["warn", "raise"] = "warn",
-        use_groups_at_prediction: bool = False,
-        group_terms: bool = False,
-        options: TableOptions | None = None,
-        class_weight: Any = None,
-        distributed: bool = False,
-        random_state: Any = 0,
-        progress: bool = False,
-        verbose: int = 0,
-    ):
-        self.constraint = constraint
-        self.model = model
-        self.algorithm = algorithm
-        self.loss = loss
-        self.budget = budget
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.validation = validation
-        self.sensitive_columns = sensitive_columns
-        self.objective = objective
-        self.objective_class = objective_class
-        self.positive = positive
-        self.certify = certify
-        self.on_insufficient = on_insufficient
-        self.use_groups_at_prediction = use_groups_at_prediction
-        self.group_terms = group_terms
-        self.options = options
-        self.class_weight = class_weight
-        self.distributed = distributed
-        self.random_state = random_state
-        self.progress = progress
-        self.verbose = verbose
+    _: KW_ONLY
+    loss: str = "logistic"
+    objective: Any = "auto"
+    objective_class: Any = None
+    positive: Any = None
+    use_groups_at_prediction: bool = False
+    group_terms: bool = False
+    class_weight: Any = None
+    distributed: bool = False
+    verbose: int = 0
+    sampling: str = "balanced"
 
     def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> FairClassifier:
         """Train on X (n, d) and y (n,).

@@ -5,21 +5,25 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from torch import nn
 
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.threads import one_thread
 from fairbound.estimators.training_rows import column_names
+from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import class_number
 from fairbound.fairness.objectives import ClassLosses
 from fairbound.models.mlp import MLP
 from fairbound.rows.reading import frame_of
-from fairbound.tables import Encoded, TableEncoder
+from fairbound.solver.budget import Budget
+from fairbound.tables import Encoded, TableEncoder, TableOptions
 from fairbound.tables.numbers import NumberFeature
 
 LARGEST_SEED = 2**31 - 1
@@ -52,6 +56,25 @@ class TakesTables:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.allow_nan = tags.input_tags.sparse = tags.input_tags.string = True
         return tags
+
+
+@dataclass(eq=False, repr=False)
+class TrainedEstimator(TakesTables):
+    """The parameters of every estimator that trains a model itself; they are stored untouched."""
+
+    constraint: str | Bound | Sequence[str | Bound] | None = None
+    _: KW_ONLY
+    model: str | nn.Module = "linear"
+    algorithm: Any = "auto"
+    budget: str | float | Budget | None = None
+    batch_size: int = 256
+    validation: float | str = "auto"
+    sensitive_columns: str = "keep"
+    options: TableOptions | None = None
+    certify: bool | float = False
+    on_insufficient: Literal["warn", "raise"] = "warn"
+    random_state: Any = 0
+    progress: bool = False
 
 
 def seed_of(random_state: Any) -> int:

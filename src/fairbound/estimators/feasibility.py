@@ -14,6 +14,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.base.verdicts import about
 from fairbound.estimators.certifying import Judged, excess, judged
 from fairbound.estimators.classifier import FairClassifier
+from fairbound.estimators.conventions import seed_of
 from fairbound.estimators.frontier import frontier
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.fairness.bound import Bound
@@ -59,7 +60,8 @@ def feasibility(
     rows = LabelledRows.of(classifier, X, y, sensitive_features, sample_weight)
     known = no_groups(len(rows)) if rows.groups is None else rows.groups
     strata = np.column_stack([rows.codes, known.codes])
-    seed = 0 if classifier.random_state is None else int(classifier.random_state)
+    seed = seed_of(classifier.random_state)
+    classifier.set_params(random_state=seed)
     train, held = (rows.take(part) for part in stratified_split(strata, [0.5], seed_for("feasibility", root=seed)))
 
     def judge(model: Any) -> Judged:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -16,14 +17,13 @@ from torch import nn
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.certifying import fit_certified
-from fairbound.estimators.conventions import TakesTables, on_few_threads
+from fairbound.estimators.conventions import TrainedEstimator, named_features, on_few_threads, seed_of
 from fairbound.estimators.folder import Folder, save_folder
 from fairbound.estimators.judged_rows import DocumentRows
 from fairbound.estimators.ranker_training import train_ranker
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments, shared_facts
 from fairbound.estimators.training_rows import fit_features, model_scores
 from fairbound.estimators.trajectory import trajectory
-from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.rankings.documents import read_relevance
 from fairbound.fairness.rankings.problem import RankingProblem, checked_bounds
@@ -31,15 +31,14 @@ from fairbound.models.model import model_of
 from fairbound.ranking import by_query
 from fairbound.rows.groups import Groups
 from fairbound.rows.queries import Queries, query_codes
-from fairbound.rows.reading import take_rows
-from fairbound.solver.budget import Budget
-from fairbound.tables import TableOptions
+from fairbound.rows.reading import take_rows, warn_of_order
 
 PLAIN = ("batch_size", "partners", "validation", "sensitive_columns", "progress")
 """Parameters that are saved as they are."""
 
 
-class FairRanker(TakesTables, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class FairRanker(TrainedEstimator, BaseEstimator):
     """A linear model, MLP or `nn.Module` that scores documents so that the better one of a query has the higher score, under
     stated bounds; `predict` gives the scores.
 
@@ -56,43 +55,15 @@ class FairRanker(TakesTables, BaseEstimator):
     sensitive_columns: "keep" or "drop" columns of X named like a sensitive attribute. options: a TableOptions for the encoder.
     certify, on_insufficient: as in FairClassifier, with queries kept apart; of bounds that are means over queries (exposure_parity).
         The price is in NDCG.
-    random_state: integer seed. progress: a line on standard error.
+    random_state: as in FairClassifier. progress: a line on standard error.
 
     After fit: encoder_, groups_, n_features_in_, solution_, fit_report_ and trajectory_ as of FairClassifier.
     """
 
-    def __init__(
-        self,
-        constraint: str | Bound | Sequence[str | Bound] | None = None,
-        *,
-        model: str | nn.Module = "linear",
-        algorithm: Any = "auto",
-        loss: str = "logistic",
-        budget: str | float | Budget | None = None,
-        batch_size: int = 32,
-        partners: int = 4,
-        validation: float | str = "auto",
-        sensitive_columns: str = "keep",
-        options: TableOptions | None = None,
-        certify: bool | float = False,
-        on_insufficient: Literal["warn", "raise"] = "warn",
-        random_state: int | None = 0,
-        progress: bool = False,
-    ):
-        self.constraint = constraint
-        self.model = model
-        self.algorithm = algorithm
-        self.loss = loss
-        self.budget = budget
-        self.batch_size = batch_size
-        self.partners = partners
-        self.validation = validation
-        self.sensitive_columns = sensitive_columns
-        self.options = options
-        self.certify = certify
-        self.on_insufficient = on_insufficient
-        self.random_state = random_state
-        self.progress = progress
+    _: KW_ONLY
+    loss: str = "logistic"
+    batch_size: int = 32
+    partners: int = 4
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -106,8 +77,10 @@ class FairRanker(TakesTables, BaseEstimator):
         Raises: DataError or OptionError that says what to change.
         Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound.
         """
+        sensitive_features = named_features(X, sensitive_features)
+        self._checked(qid)
+        warn_of_order(X=X, y=y, qid=qid, sensitive_features=sensitive_features)
         if self.certify:
-            self._checked(qid)
             return fit_certified(self, DocumentRows, X, y, qid, sensitive_features)  # type: ignore[no-any-return]
         return self._fit(X, y, qid, sensitive_features)
 
@@ -150,7 +123,7 @@ class FairRanker(TakesTables, BaseEstimator):
             validation=self.validation,
             budget=self.budget,
             batch_size=self.batch_size,
-            seed=0 if self.random_state is None else int(self.random_state),
+            seed=seed_of(self.random_state),
             progress=self.progress,
             encoding=self.encoder_report_,
             notes=notes,

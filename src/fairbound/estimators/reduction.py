@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ LARGEST = 100.0
 ROUNDING = 1e-9
 
 
+@dataclass(eq=False, repr=False)
 class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Any scikit-learn classifier that takes `sample_weight`, fitted under stated bounds; deterministic predictions.
 
@@ -54,20 +56,12 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     their values, "accuracy", "fits", "multipliers").
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        constraint: str | Bound | Sequence[str | Bound] | None = None,
-        *,
-        rounds: int = 20,
-        step: float = 2.0,
-        positive: Any = None,
-    ):
-        self.estimator = estimator
-        self.constraint = constraint
-        self.rounds = rounds
-        self.step = step
-        self.positive = positive
+    estimator: Any = None
+    constraint: str | Bound | Sequence[str | Bound] | None = None
+    _: KW_ONLY
+    rounds: int = 20
+    step: float = 2.0
+    positive: Any = None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.certifying import fit_certified
-from fairbound.estimators.conventions import TakesTables, named_features, on_few_threads, seed_of
+from fairbound.estimators.conventions import TrainedEstimator, named_features, on_few_threads, seed_of
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import Folder, save_folder
 from fairbound.estimators.judged_rows import NumberRows
@@ -26,20 +26,19 @@ from fairbound.estimators.saved import check_manifest, opened, restored, shared_
 from fairbound.estimators.training import MARGINS, chosen, train
 from fairbound.estimators.training_rows import check_lengths, checked_labels, fit_features, model_scores
 from fairbound.estimators.validation import held_share
-from fairbound.fairness.notions import Bound, PredictionParity, constraints
+from fairbound.fairness.notions import PredictionParity, constraints
 from fairbound.fairness.predictions import finite_numbers, read_numbers
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups
 from fairbound.rows.reading import read_weights, warn_of_order
-from fairbound.solver.budget import Budget
-from fairbound.tables import TableOptions
 
 DECILES = np.arange(1, 10) / 10
 ROUNDING = 1e-9
 
 
-class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
     """A linear model or MLP of the lowest mean squared error under stated bounds on groups; deterministic predictions.
 
     constraint: bounds as text or objects, or a list of them: "residual_gap <= 0.1" (mean residuals of the groups),
@@ -53,36 +52,9 @@ class FairRegressor(TakesTables, RegressorMixin, BaseEstimator):
     data fit_report_, in the units of the label; its "feasible" says whether every bound is met on the training rows.
     """
 
-    def __init__(
-        self,
-        constraint: str | Bound | Sequence[str | Bound] | None = None,
-        *,
-        model: str = "linear",
-        algorithm: Any = "auto",
-        budget: str | float | Budget | None = None,
-        batch_size: int = 256,
-        sampling: str = "balanced",
-        validation: float | str = "auto",
-        sensitive_columns: str = "keep",
-        options: TableOptions | None = None,
-        certify: bool | float = False,
-        on_insufficient: Literal["warn", "raise"] = "warn",
-        random_state: Any = 0,
-        progress: bool = False,
-    ):
-        self.constraint = constraint
-        self.model = model
-        self.algorithm = algorithm
-        self.budget = budget
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.validation = validation
-        self.sensitive_columns = sensitive_columns
-        self.options = options
-        self.certify = certify
-        self.on_insufficient = on_insufficient
-        self.random_state = random_state
-        self.progress = progress
+    _: KW_ONLY
+    model: str = "linear"
+    sampling: str = "balanced"
 
     def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> FairRegressor:
         """Train on X (n, d) and numbers y (n,).

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from fairbound.rows.reading import read_weights, warn_of_order
 FORMAT, FORMAT_VERSION = "fairbound-postprocessor", 1
 
 
+@dataclass(eq=False, repr=False)
 class PostProcessor(ClassifierMixin, BaseEstimator):
     """The thresholds, one for each group, that decide best on any score under stated bounds on rates.
 
@@ -53,28 +55,16 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
     certificate, bounds and rates on the rows of fit).
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        constraint: str | Bound | Sequence[str | Bound] | None = None,
-        *,
-        prefit: bool | str = "auto",
-        scores: str | Callable[[Any, Any], Any] = "auto",
-        randomised: bool = False,
-        costs: tuple[float, float] = (1.0, 1.0),
-        unknown: str = "pooled",
-        positive: Any = None,
-        random_state: int | None = 0,
-    ):
-        self.estimator = estimator
-        self.constraint = constraint
-        self.prefit = prefit
-        self.scores = scores
-        self.randomised = randomised
-        self.costs = costs
-        self.unknown = unknown
-        self.positive = positive
-        self.random_state = random_state
+    estimator: Any = None
+    constraint: str | Bound | Sequence[str | Bound] | None = None
+    _: KW_ONLY
+    prefit: bool | str = "auto"
+    scores: str | Callable[[Any, Any], Any] = "auto"
+    randomised: bool = False
+    costs: tuple[float, float] = (1.0, 1.0)
+    unknown: str = "pooled"
+    positive: Any = None
+    random_state: int | None = 0
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

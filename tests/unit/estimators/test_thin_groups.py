@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 import fairbound as fb
+from fairbound.estimators.validation import coarse_groups
+from fairbound.fairness.problem import FairProblem
+from fairbound.models.model import model_of
+from fairbound.rows.groups import Groups
 
 
 def fitted(bound: float, names=("a", "b"), rows: int = 400) -> fb.FairClassifier:
@@ -31,3 +35,22 @@ def test_the_note_does_not_depend_on_how_a_share_is_rounded(n):
 def test_groups_whose_names_differ_in_capitals_are_warned_of():
     with pytest.warns(fb.DataWarning, match="'Yes' and 'yes' differ only in capitals or blanks"):
         fitted(0.2, ("Yes", "yes"))
+
+
+@pytest.mark.parametrize(
+    ("notion", "loss", "step"),
+    [
+        ("demographic_parity", "logistic", 0.1),
+        ("equal_opportunity", "logistic", 0.2),  # five of its ten rows are positive
+        ("prediction_parity[at=0]", "squared", 0.1),
+        ("loss_gap", "logistic", 0.0),
+        ("residual_gap", "squared", 0.0),
+    ],
+)
+def test_bounds_below_the_step_of_the_smallest_group_are_found(notion, loss, step):
+    X, group = np.random.default_rng(0).normal(size=(200, 2)), np.array(["a"] * 190 + ["b"] * 10)
+    for bound in (step - 1e-4, step + 1e-4) if step else (1e-4,):
+        stated = [f"{notion} <= {bound:.4f}"]
+        problem = FairProblem(model_of("linear", 2, 1), X, np.arange(200) % 2, Groups.of(group), stated, loss=loss)
+        said = [text for _, text in coarse_groups(problem)]
+        assert len(said) == (bound < step) and all("in 'b" in text for text in said), said
