@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairbound.base.errors import OptionError
-from fairbound.fairness.notions import Bound, constraint
+from fairbound.fairness.notions import Bound, constraint, constraints
 
 
 def of_classes_only(bounds: Sequence[Bound]) -> bool:
@@ -29,9 +28,4 @@ def stated_bounds(texts: list[str], cross: bool = False, bound: float | None = N
     bound: the number of texts that state none.
     """
     bounds: list[Bound] = [constraint(text, bound=bound) for text in texts]
-    if cross:
-        bounds = [b.over("crossed") for b in bounds]
-    twice = {b.text for b in bounds if sum(b.text == other.text for other in bounds) > 1}
-    if twice:
-        raise OptionError(f"the constraint {min(twice)!r} is stated twice; state it once.")
-    return bounds
+    return list(constraints([b.over("crossed") for b in bounds] if cross else bounds))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.conventions import seed_of
 from fairbound.estimators.frontier import frontier
 from fairbound.estimators.judged_rows import LabelledRows
+from fairbound.estimators.options import checked_bounds
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.scored import Scored
@@ -54,9 +56,12 @@ def feasibility(
     if len(bounds) != 1:
         raise OptionError(f"feasibility asks about one bound, got {len(bounds)}; ask about each by itself.")
     stated = bounds[0]
-    if not 0.5 < confidence < 1:
-        raise OptionError(f"confidence must lie in (0.5, 1), got {confidence}.")
+    if not isinstance(confidence, Real) or not 0.5 < confidence < 1:
+        raise OptionError(f"confidence must lie in (0.5, 1), got {confidence!r}.")
+    if unknown := sorted(set(options) - set(FairClassifier().get_params())):
+        raise OptionError(f"FairClassifier has no parameter {unknown[0]!r}, so feasibility takes none.")
     classifier = FairClassifier(stated, **options)
+    checked_bounds(classifier)
     rows = LabelledRows.of(classifier, X, y, sensitive_features, sample_weight)
     known = no_groups(len(rows)) if rows.groups is None else rows.groups
     strata = np.column_stack([rows.codes, known.codes])

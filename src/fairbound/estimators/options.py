@@ -1,36 +1,62 @@
-"""Options of FairClassifier that must fit together, checked before anything is read."""
+"""Parameters of estimators that must fit together, checked before anything is read."""
 
 from __future__ import annotations
 
 import math
+from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+from torch import nn
+
+from fairbound.base.checks import check_choice
 from fairbound.base.errors import OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraints
+from fairbound.fairness.objectives import objective_of
 from fairbound.methods import algorithm as algorithm_named
 from fairbound.models.model import model_of
 from fairbound.rows.shards import Shards
 from fairbound.solver.budget import Budget
+from fairbound.tables import TableOptions
 
 
-def checked_bounds(stated: Any) -> tuple[Bound, ...]:
-    """The bounds of the FairClassifier `stated`, where the options that no other room checks are sound."""
-    if stated.sensitive_columns not in ("keep", "drop"):
-        raise OptionError(f"sensitive_columns must be 'keep' or 'drop', got {stated.sensitive_columns!r}.")
-    if stated.batch_size < 1:
-        raise OptionError(f"batch_size must be at least 1, got {stated.batch_size!r}.")
-    if stated.certify and stated.distributed:
+def check_options(estimator: Any) -> None:
+    """Raises: OptionError for a parameter of an estimator that trains a model itself, where it can be seen without rows."""
+    check_choice("sensitive_columns", estimator.sensitive_columns, ("keep", "drop"))
+    check_choice("on_insufficient", estimator.on_insufficient, ("warn", "raise"))
+    size, share, certify = estimator.batch_size, estimator.validation, estimator.certify
+    if not isinstance(size, Integral) or size < 1:
+        raise OptionError(f"batch_size must be at least 1, a whole number, got {size!r}.")
+    if share != "auto" and not (isinstance(share, Real) and 0 <= share < 1):
+        raise OptionError(f"validation must be 'auto' or a share in [0, 1), got {share!r}.")
+    if not isinstance(certify, bool | np.bool_) and not (
+        isinstance(certify, Real) and (certify == 0 or 0.5 < certify < 1)
+    ):
+        raise OptionError(f"certify must be True or a confidence in (0.5, 1), got {certify!r}.")
+    if estimator.options is not None and not isinstance(estimator.options, TableOptions):
+        raise OptionError(f"options must be a fairbound.tables.TableOptions or None, got {estimator.options!r}.")
+    if estimator.budget is not None:
+        Budget.of(estimator.budget)
+    if estimator.algorithm != "auto":
+        algorithm_named(estimator.algorithm)
+    if not isinstance(estimator.model, nn.Module):
+        model_of(estimator.model, 1)
+
+
+def checked_bounds(classifier: Any) -> tuple[Bound, ...]:
+    """The bounds of a FairClassifier, where its parameters are sound."""
+    check_options(classifier)
+    if classifier.certify and classifier.distributed:
         raise OptionError(
             "rows are kept apart for a certificate by one process; audit the model on other rows instead."
         )
-    if stated.budget is not None:
-        Budget.of(stated.budget)
-    if stated.algorithm != "auto":
-        algorithm_named(stated.algorithm)
-    if isinstance(stated.model, str):
-        model_of(stated.model, 1)
-    return constraints(stated.constraint)
+    objective_of(classifier.objective)
+    stated = constraints(classifier.constraint)
+    for bound in stated:
+        if "predictions" in bound.needs:
+            raise OptionError(f"{bound.text!r} speaks of predicted numbers; train them with fairbound.FairRegressor.")
+    return stated
 
 
 def check_distributed(shards: Shards, stated: Any) -> None:

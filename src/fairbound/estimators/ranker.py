@@ -14,12 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from fairbound.base.checks import check_choice
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.conventions import TrainedEstimator, named_features, on_few_threads, seed_of
 from fairbound.estimators.folder import Folder, save_folder
 from fairbound.estimators.judged_rows import DocumentRows
+from fairbound.estimators.options import check_options
 from fairbound.estimators.ranker_training import train_ranker
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments, shared_facts
 from fairbound.estimators.training_rows import fit_features, model_scores
@@ -137,14 +137,10 @@ class FairRanker(TrainedEstimator, BaseEstimator):
         return self
 
     def _checked(self, qid: Any) -> tuple[Any, ...]:
-        """The stated bounds, where options that no other room checks are sound."""
+        """The stated bounds, where the parameters are sound."""
         if qid is None:
             raise DataError("a ranking needs queries: call fit(X, y, qid=...), the query of each row.")
-        check_choice("sensitive_columns", self.sensitive_columns, ("keep", "drop"))
-        if self.batch_size < 1:
-            raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
-        if self.validation != "auto" and not (isinstance(self.validation, (int, float)) and 0 <= self.validation < 1):
-            raise OptionError(f"validation must be 'auto' or a share in [0, 1), got {self.validation!r}.")
+        check_options(self)
         return checked_bounds(self.constraint)
 
     def predict(self, X: Any) -> np.ndarray:

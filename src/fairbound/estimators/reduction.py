@@ -116,8 +116,10 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         stated = constraints(self.constraint)
         if not stated:
             raise OptionError("Reduction needs at least one bound, as in constraint='demographic_parity <= 0.02'.")
-        if self.estimator is None or not hasattr(self.estimator, "fit"):
-            raise OptionError(f"Reduction needs a classifier to fit, got {self.estimator!r}.")
+        if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
+            raise OptionError(
+                f"Reduction needs a classifier to fit, as in LogisticRegression(), got {self.estimator!r}."
+            )
         last, _ = _weighted_part(self.estimator)
         if not has_fit_parameter(last, "sample_weight"):
             raise OptionError(

@@ -14,13 +14,13 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.conventions import TrainedEstimator, named_features, on_few_threads, seed_of
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import Folder, save_folder
 from fairbound.estimators.judged_rows import NumberRows
+from fairbound.estimators.options import check_options
 from fairbound.estimators.problems import problems_of
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments, shared_facts
 from fairbound.estimators.training import MARGINS, chosen, train
@@ -84,7 +84,12 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         weights = None if sample_weight is None else read_weights(sample_weight, n)
         self.groups_ = groups
         self.shift_ = float(np.average(targets, weights=weights))
-        self.scale_ = float(np.average((targets - self.shift_) ** 2, weights=weights)) ** 0.5 or 1.0
+        with np.errstate(over="ignore"):
+            self.scale_ = float(np.average((targets - self.shift_) ** 2, weights=weights)) ** 0.5 or 1.0
+        if not np.isfinite(self.scale_):
+            raise DataError(
+                f"the labels y are up to {np.abs(targets).max():.3g}, whose squares overflow. Give them in larger units."
+            )
         self.constraints_ = stated
         self.model_ = model_of(self.model, features.shape[1], 1)
         scaled = tuple(b.rescaled(self.shift_, self.scale_) for b in stated)
@@ -125,12 +130,10 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         return self
 
     def _checked_bounds(self) -> tuple[Any, ...]:
-        """The stated bounds, where the options that no other room checks are sound."""
+        """The stated bounds, where the parameters are sound."""
         if not isinstance(self.model, str):
             raise OptionError(f"model must be 'linear' or 'mlp:64,32', got {type(self.model).__name__}.")
-        check_choice("sensitive_columns", self.sensitive_columns, ("keep", "drop"))
-        if self.batch_size < 1:
-            raise OptionError(f"batch_size must be at least 1, got {self.batch_size!r}.")
+        check_options(self)
         return checked_bounds(constraints(self.constraint))
 
     @staticmethod

@@ -155,8 +155,12 @@ def objective_of(stated: Any) -> Any:
         return None
     if stated == "accuracy":
         return Accuracy()
-    if not isinstance(stated, str):
+    if hasattr(stated, "compile_objective"):
         return stated
+    if not isinstance(stated, str):
+        raise OptionError(
+            f"an objective is a text such as 'loss' or 'accuracy', or an object that compiles itself; got {stated!r}."
+        )
     if re.fullmatch(r"\s*auc\s*(\[[^\[\]]*\])?\s*", stated):
         inside = stated.strip()[3:].strip().strip("[]")
         return AUCLoss(**read_options(AUCLoss, inside, stated))

@@ -69,6 +69,8 @@ def read_numbers(predictions: Any, y: Any) -> Scored:
 def finite_numbers(what: str, given: Any, n: int | None = None) -> np.ndarray:
     """(n,) float64 of a column that errors call `what`. Raises: DataError as `read_numbers`."""
     column = column_array(what, given, n)
+    if column.dtype.kind in "cmM":
+        raise DataError(f"{what} must be numbers, got {column.dtype}.")
     try:
         numbers = column.astype(np.float64)
     except (TypeError, ValueError):

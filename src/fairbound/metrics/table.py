@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -114,7 +114,10 @@ class MetricTable:
 
 
 def table(
-    metrics: str | Sequence[str] | Mapping[str, str | Callable[..., float]],
+    metrics: str
+    | Callable[..., float]
+    | Sequence[str | Callable[..., float]]
+    | Mapping[str, str | Callable[..., float]],
     scores: Any,
     y: Any,
     sensitive_features: Any,
@@ -128,8 +131,8 @@ def table(
 ) -> MetricTable:
     """Metrics of all rows and of every group.
 
-    metrics: names of rates ("selection_rate", "true_positive_rate", "f1", ...), or name -> rate or function of (y, scores), or
-        (y, scores, sample_weight=...) where it takes weights. scores: (n,) as in `fairbound.audit`, for functions as they are.
+    metrics: names of rates ("selection_rate", "true_positive_rate", "f1", ...) or functions of (y, scores), or of
+        (y, scores, sample_weight=...) where they take weights: one, several, or name -> either. scores: (n,) as in `fairbound.audit`, for functions as they are.
     sensitive_features: as in `audit`; groups of a `Groups` that have no row are listed too. attributes: "each" by itself,
         their combinations ("crossed"), or both. y: (n,), 0 and 1 where rates are asked for.
     confidence: of every interval by itself: Clopper-Pearson's for rates, and for functions the bootstrap's where `bootstrap`
@@ -165,9 +168,8 @@ def of_counts(
 
 def named_metrics(metrics: Any) -> dict[str, Any]:
     """name -> the name of a rate, or a function. Raises: OptionError for what is neither."""
-    if isinstance(metrics, str):
-        metrics = [metrics]
-    named = dict(metrics) if isinstance(metrics, Mapping) else {name: name for name in metrics}
+    several = [metrics] if isinstance(metrics, str) or not isinstance(metrics, Iterable) else metrics
+    named = dict(several) if isinstance(several, Mapping) else {getattr(m, "__name__", str(m)): m for m in several}
     if not named:
         raise OptionError("name at least one metric.")
     for name, metric in named.items():

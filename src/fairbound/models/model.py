@@ -227,8 +227,10 @@ def model_of(model: str | nn.Module | Model, features: int, outputs: int = 1) ->
     """ "linear", "mlp:64,32" or an nn.Module as a Model for `features` inputs."""
     if isinstance(model, nn.Module):
         return ModuleModel(model, outputs)
-    if not isinstance(model, str):
+    if not isinstance(model, str | type) and callable(getattr(model, "forward", None)):
         return model
+    if not isinstance(model, str):
+        raise OptionError(f"model must be 'linear', 'mlp:64,32' (hidden widths) or a torch.nn.Module, got {model!r}.")
     if model == "linear":
         return MLP(features, (), outputs)
     match = _MLP.match(model.replace(" ", ""))

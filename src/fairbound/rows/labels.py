@@ -62,7 +62,7 @@ def class_labels(y: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
     Raises: DataError where labels are missing, not finite, of mixed types, of one class only, or no classes: fractions,
         or more than 100 values in fewer than ten rows each.
     """
-    if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biuf":
+    if isinstance(y, np.ndarray) and not np.ma.is_masked(y) and y.ndim == 1 and y.dtype.kind in "biuf":
         found, codes = np.unique(y, return_inverse=True)
         if len(found) >= 2 and np.isfinite(found).all():
             return codes.astype(np.int64), _checked_classes(found.tolist(), len(y))

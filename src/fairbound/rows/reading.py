@@ -78,7 +78,17 @@ def plain_array(values: Any) -> np.ndarray:
     if series is not None:
         return series.to_numpy()
     frame = frame_of(values)
-    return np.asarray(values) if frame is None else frame.to_numpy()
+    return unmasked(values) if frame is None else frame.to_numpy()
+
+
+def unmasked(values: Any) -> np.ndarray:
+    """Values as an array, in which those that numpy masks are missing: NaN among floats, None among others."""
+    if not isinstance(values, np.ma.MaskedArray) or not np.ma.is_masked(values):
+        return np.asarray(values)
+    floats = values.dtype.kind == "f"
+    out = values.data.copy() if floats else values.data.astype(object)
+    out[np.ma.getmaskarray(values)] = np.nan if floats else None
+    return out
 
 
 def column_array(name: str, values: Any, n: int | None = None) -> np.ndarray:
@@ -103,6 +113,7 @@ def column_values(name: str, values: Any) -> list[Any]:
     if series is not None:
         return series.to_list()
     if frame_of(values) is None and not hasattr(values, "__array__"):
+        check_rows(**{name: values})
         values = np.asarray(list(values), dtype=object)
     array = plain_array(values)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -169,7 +180,10 @@ def read_weights(sample_weight: Any, n: int) -> np.ndarray:
     if sample_weight is None:
         return np.ones(n)
     try:
-        column = column_array("sample_weight", sample_weight, n).astype(np.float64)
+        given = column_array("sample_weight", sample_weight, n)
+        if given.dtype.kind in "cmM":
+            raise DataError(f"sample_weight must be numbers, got {given.dtype}.")
+        column = given.astype(np.float64)
     except (TypeError, ValueError) as error:
         if isinstance(error, DataError):
             raise

@@ -47,8 +47,12 @@ class Budget:
         """Text like "30s", "2 min", "20 cpu s", "5000 steps", "2e6 samples" or "10 epochs, 30s"; a number is seconds."""
         if isinstance(text, Budget):
             return text
-        if isinstance(text, (int, float)):
+        if isinstance(text, (int, float)) and not isinstance(text, bool):
             return cls(seconds=float(text))
+        if not isinstance(text, str):
+            raise OptionError(
+                f"a budget is a text such as '30s' or '5000 steps', or a number of seconds; got {text!r}."
+            )
         limits: dict[str, float] = {}
         processor = False
         for part in text.lower().split(","):

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 import torch
 
 from fairbound.base.errors import DataError
-from fairbound.rows.reading import factorised, frame_of, is_missing, library_type, series_of
+from fairbound.rows.reading import factorised, frame_of, is_missing, library_type, series_of, unmasked
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LEADING_ZERO = re.compile(r"[+-]?0\d+")
@@ -271,7 +271,7 @@ def _no_meaning(name: str, kind: object) -> DataError:
 
 def _numbers(series: nw.Series[Any]) -> np.ndarray:
     """(n,) the numbers of a column, not copied where they lie in memory as numpy has them."""
-    if series.dtype.is_float() or series.dtype.is_integer():
+    if series.dtype.is_float() or (series.dtype.is_integer() and not isinstance(series.dtype, nw.Int128 | nw.UInt128)):
         values = series.to_numpy()
         if values.dtype.kind in "iuf" and values.dtype.itemsize <= 8:
             return values
@@ -314,7 +314,7 @@ def _from_array(table: Any) -> list[Column]:
             f"expected a table with rows and columns, got a {library_type(table)}. Make it a frame: series.to_frame()."
         )
     elif isinstance(table, np.ndarray) or hasattr(table, "__array__"):
-        array = np.asarray(table)
+        array = unmasked(table)
     else:
         raise CellTypeError(
             "a table must be a DataFrame (pandas, polars, pyarrow, ...), a 2-D numpy array or torch tensor, a scipy "

@@ -61,10 +61,14 @@ def constraint(text: str | Bound, *, bound: float | None = None) -> Any:
 
 
 def constraints(stated: str | Bound | Sequence[str | Bound] | None) -> tuple[Any, ...]:
-    """One or several bounds as objects."""
+    """One or several bounds as objects. Raises: OptionError for one that is stated twice, which would halve the error of each verdict."""
     if stated is None:
         return ()
     several = [stated] if isinstance(stated, (str, Bound)) else stated
     if not isinstance(several, Sequence | set | frozenset):
         raise OptionError(f"bounds are texts or objects, one or a list of them; got {several!r}.")
-    return tuple(constraint(s) for s in several)
+    bounds = tuple(constraint(s) for s in several)
+    twice = {b.text for b in bounds if sum(b.text == other.text for other in bounds) > 1}
+    if twice:
+        raise OptionError(f"the constraint {min(twice)!r} is stated twice; state it once.")
+    return bounds
