@@ -28,9 +28,11 @@ from fairbound.cli.rows import (
     split_rows,
 )
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
+from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import folder_contents
 from fairbound.estimators.judged_rows import taken
+from fairbound.estimators.options import checked_bounds
 from fairbound.estimators.saved import parts_of
 from fairbound.fairness.objectives import objective_of
 from fairbound.report import audit_files, audit_page
@@ -49,6 +51,8 @@ def fit(options: FitOptions) -> Outcome:
     if options.use_groups_at_prediction and not options.constraint:
         raise OptionError("--use-groups-at-prediction needs a bound: state one with --constraint.")
     bounds = stated_bounds(options.constraint, options.cross)
+    if options.certify:
+        check_certifiable(bounds)
     shards = Processes() if options.distributed else ALONE
     if shards.place:
         LOG.setLevel(logging.WARNING)  # the first process says what happens
@@ -63,6 +67,7 @@ def _fit(options: FitOptions, bounds: list, shards: Shards) -> Outcome:
     compares = grouped or options.group_terms or not of_classes_only(bounds)
     rows = read_rows(options, needs_groups=compares, two_classes=grouped or of_two_classes(bounds))
     under = " and ".join(b.text for b in bounds) or "no bound"
+    checked_bounds(of_options(options, bounds, rows))
     if options.certify:
         say(f"{rows.name}: training on a part of {len(rows.target):,} rows until another part confirms {under}.")
         parts, classifier = train_certified(options, bounds, rows)

@@ -50,6 +50,13 @@ def check(config: str | Path) -> Gate:
             f"has unknown keys {unknown}; known are {', '.join(KEYS)}" if unknown else f"lacks {' and '.join(missing)}"
         )
         raise OptionError(f"the gate {str(config)!r} {what}.")
+    for key, kind, words in (
+        ("data", str, "a text"),
+        ("label", str, "a text"),
+        ("confidence", int | float, "a number"),
+    ):
+        if key in stated and (not isinstance(stated[key], kind) or isinstance(stated[key], bool)):
+            raise OptionError(f"the gate {str(config)!r}: {key} must be {words}, got {stated[key]!r}.")
     accept = _texts(stated.get("accept", ["met"]))
     if not set(accept) <= {"met", "insufficient"}:
         raise OptionError(f"accept may hold 'met' and 'insufficient', got {accept}.")

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
-from fairbound.base.errors import CertificateWarning, OptionError
+from fairbound.base.errors import CertificateWarning, DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.seeds import seed_for
 from fairbound.cli.audited import data_facts, take_own, training_facts
@@ -19,6 +19,7 @@ from fairbound.cli.columns import (
     file_checksum,
     groups_in,
     in_file,
+    in_label,
     labelled_table,
     listed,
     numbers_of,
@@ -30,6 +31,7 @@ from fairbound.cli.outcome import Outcome, say, shows_progress, written_audit
 from fairbound.cli.rows import TEST_SHARE
 from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import AuditOptions
+from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.regressor import FairRegressor, checked_bounds
 from fairbound.rows.groups import Groups
@@ -42,6 +44,8 @@ def regress(options: RegressOptions) -> Outcome:
     if not bounds:
         raise OptionError("state a bound with --constraint, as in 'residual_gap <= 0.1'.")
     checked_bounds(bounds)
+    if options.certify:
+        check_certifiable(bounds)
     check_writable(options.out)
     frame, label, attributes, notes = _read(options)
     columns = list(frame.columns)
@@ -57,7 +61,7 @@ def regress(options: RegressOptions) -> Outcome:
         raise OptionError(
             f"{options.data}: no column is left to learn from after the label, groups and dropped columns."
         )
-    y, groups = numbers_of(frame[label], label), Groups.of(frame[attributes])
+    y, groups = _numbers_to_predict(frame, label, options.data), Groups.of(frame[attributes])
     X = frame[features]
     trained = (_certified if options.certify else _trained)(options, bounds, X, y, groups, weight)
     model, held, facts = trained.model, trained.held, trained.model.fit_report_
@@ -156,7 +160,7 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
         predicted, said = numbers_of(frame[column], column), f"column {column}"
     found = audit(
         predicted,
-        numbers_of(frame[label], label),
+        _numbers_to_predict(frame, label, options.data),
         groups_in(frame, attributes),
         bounds,
         confidence=options.confidence,
@@ -175,6 +179,14 @@ def _read(options: RegressOptions | AuditOptions) -> tuple[Any, str, list[str], 
     if not attributes:
         one_column(None, list(frame.columns), "--group")
     return frame, label, attributes, notes
+
+
+def _numbers_to_predict(frame: Any, label: str, source: str) -> np.ndarray:
+    with in_label(source, label, frame.index.to_numpy()):
+        y = numbers_of(frame[label], label)
+        if not np.isfinite(y).all():
+            raise DataError(f"row {np.isinf(y).argmax()} (counting from 0) holds an infinite number. Correct it.")
+    return y
 
 
 def _file_facts(path: str, label: str, split: str, train_rows: int | None = None) -> dict[str, Any]:

@@ -131,10 +131,15 @@ def _checked(classifier: Any) -> tuple[tuple[Bound, ...], float]:
     if not stated:
         raise OptionError("certify=True needs a bound, as in 'demographic_parity <= 0.05'.")
     confidence = 0.95 if classifier.certify is True else float(classifier.certify)
+    check_certifiable(stated)
+    return stated, 1 - confidence
+
+
+def check_certifiable(stated: Sequence[Bound]) -> None:
+    """Raises: OptionError naming a bound of whose value no interval holds well enough."""
     for bound in stated:
         if bound.uncertain is not None:
             raise OptionError(f"{bound.text!r} cannot be certified: {bound.uncertain}")
-    return stated, 1 - confidence
 
 
 def divided(stated: Sequence[Bound], rows: JudgedRows, seed: int) -> list[np.ndarray]:

@@ -151,9 +151,8 @@ def _said(out: dict[str, Any]) -> str:
     """Its findings in a few sentences."""
     small, cheap, bent = out["smallest"], out["cheapest"], out["knee"]
     rows = f"{out['rows']['held']:,}"
-    said = [
-        f"The smallest value reached is {small['value']:.4f} ({small['lower']:.4f} to {small['upper']:.4f}) on {rows} held-out rows."
-    ]
+    ends = ["not known" if small[k] is None else f"{small[k]:.4f}" for k in ("value", "lower", "upper")]
+    said = [f"The smallest value reached is {ends[0]} ({ends[1]} to {ends[2]}) on {rows} held-out rows."]
     if cheap is None:
         said.append(f"No model's interval lies within {out['bound']}: these rows would not confirm it.")
         if out["rows_needed"] is not None:

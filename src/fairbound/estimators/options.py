@@ -28,10 +28,10 @@ def check_options(estimator: Any) -> None:
     size, share, certify = estimator.batch_size, estimator.validation, estimator.certify
     if not isinstance(size, Integral) or size < 1:
         raise OptionError(f"batch_size must be at least 1, a whole number, got {size!r}.")
-    if share != "auto" and not (isinstance(share, Real) and 0 <= share < 1):
+    if share != "auto" and not (isinstance(share, Real) and 0 <= float(share) < 1):
         raise OptionError(f"validation must be 'auto' or a share in [0, 1), got {share!r}.")
     if not isinstance(certify, bool | np.bool_) and not (
-        isinstance(certify, Real) and (certify == 0 or 0.5 < certify < 1)
+        isinstance(certify, Real) and (certify == 0 or 0.5 < float(certify) < 1)
     ):
         raise OptionError(f"certify must be True or a confidence in (0.5, 1), got {certify!r}.")
     if estimator.options is not None and not isinstance(estimator.options, TableOptions):
@@ -55,7 +55,9 @@ def checked_bounds(classifier: Any) -> tuple[Bound, ...]:
     stated = constraints(classifier.constraint)
     for bound in stated:
         if "predictions" in bound.needs:
-            raise OptionError(f"{bound.text!r} speaks of predicted numbers; train them with fairbound.FairRegressor.")
+            raise OptionError(
+                f"{bound.text!r} speaks of predicted numbers; train them with fairbound.FairRegressor ('fairbound regress')."
+            )
     return stated
 
 

@@ -94,6 +94,8 @@ def test_a_model_worse_than_the_last_one_is_held_back(folder):
     [
         ({"dat": "x"}, "unknown keys"),
         ({"data": None}, "lacks data"),
+        ({"data": 3}, "data must be a text, got 3"),
+        ({"confidence": "high"}, "confidence must be a number, got 'high'"),
         ({"accept": ["violated"]}, "accept may hold"),
         ({"least": {"f1": 0.5}}, "no metrics"),
         ({"model": None, "score": "score", "constraint": []}, "states no bound"),

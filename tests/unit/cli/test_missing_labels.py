@@ -111,10 +111,24 @@ def test_a_file_without_any_label_is_refused_all_the_same(run, files, tmp_path):
     assert code == 2 and "no row has a label" in said, said
 
 
-def test_a_bound_that_is_not_of_numbers_is_refused_before_anything_is_read(run, tmp_path):
+def test_bounds_that_do_not_fit_are_refused_before_anything_is_trained(run, files, tmp_path):
     more = ("--label", "y", "--group", "g", "--out", tmp_path / "out")
     for bound in ("demographic_parity <= 0.1", "residual_gap <= -1"):
         code, _, said = run("regress", "--data", tmp_path / "none.csv", *more, "--constraint", bound)
         assert code == 2 and "training" not in said and "none.csv" not in said, said
     code, _, said = run("regress", "--data", tmp_path / "none.csv", *more)
     assert code == 2 and "state a bound" in said
+    for command, bound in (("regress", "residual_gap <= 0.1"), ("fit", "loss_gap <= 0.1")):
+        code, _, said = run(command, "--data", tmp_path / "none.csv", *more, "--constraint", bound, "--certify")
+        assert code == 2 and "cannot be certified" in said and "training on" not in said, said
+    known = ("--data", files[1], *more)
+    code, _, said = run("fit", *known, "--constraint", "residual_gap <= 0.1")
+    assert code == 2 and "fairbound regress" in said and "training" not in said, said
+
+
+def test_an_infinite_number_to_predict_is_named_by_its_line(run, files, tmp_path):
+    table = pd.read_csv(files[0])
+    table.loc[60, "y"] = np.inf
+    table.to_csv(files[0], index=False)
+    code, _, said = called(run, "regress", files[0], tmp_path / "out", "--drop-missing-labels")
+    assert code == 2 and "line 62 of the file holds an infinite number" in said, said

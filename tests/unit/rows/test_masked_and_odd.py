@@ -111,3 +111,8 @@ def test_a_function_is_a_metric_by_its_name():
 
     alone, several = (fb.metrics.table(m, Y, Y, GROUP) for m in (agreement, [agreement, "selection_rate"]))
     assert alone.overall["agreement"] == 1.0 and set(several.overall) == {"agreement", "selection_rate"}
+
+
+def test_feasibility_on_too_few_rows_says_what_is_not_known():
+    said = fb.feasibility(PARITY, X[:4], [0, 1, 0, 1], ["a", "a", "a", "b"], budget="2 steps")["said"]
+    assert "smallest value reached is not known" in said
