@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 ACROSS = 4
 BINS = 60
+ZERO = "decisions are positive above 0"
 INKS = ("s1", "s2", "s3", "s4", "s5", "s6")
 Curves = Mapping[str, np.ndarray]
 
 
 def scores(scene: Scene) -> tuple[tuple[float, float], Paint]:
-    """A panel for each method: an outline of each group's density of scores, filled where its percentiles lie in the interval."""
+    """A panel for each method: an outline of each group's density of scores, filled where its percentiles lie in the interval, and a
+    line at 0, above which decisions are positive."""
     panels = list(_curves(scene))
     down = -(-len(panels) // ACROSS)
 
@@ -43,6 +45,8 @@ def scores(scene: Scene) -> tuple[tuple[float, float], Paint]:
                 for a, b in _interval(scene):
                     inside |= (rank >= a) & (rank <= b)
                 ax.fill_between(middle, density, where=inside, color=look[INKS[i % len(INKS)]], alpha=0.35, linewidth=0)
+            if low < 0 < high:
+                ax.axvline(0, color=look["ink"], linewidth=0.8, linestyle=":")
             ax.set_title(wrapped(scene.methods[method], 22))
             ax.set_yticks([])
         for ax in axes[len(panels) :]:
@@ -52,6 +56,8 @@ def scores(scene: Scene) -> tuple[tuple[float, float], Paint]:
             axes[0].plot([], [], color=look[INKS[i % len(INKS)]], linestyle=plots.dash_of(i))[0]
             for i in range(len(names))
         ]
+        handles += axes[0].plot([], [], color=look["ink"], linewidth=0.8, linestyle=":")
+        names.append(ZERO)
         figure.legend(handles, names, loc="outside lower center", ncols=max(1, len(names)), frameon=False)
 
     return (max(5.0, 0.4 + 2.3 * min(ACROSS, len(panels))), 0.5 + 1.8 * max(down, 1)), paint

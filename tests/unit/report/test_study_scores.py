@@ -51,7 +51,7 @@ def drawn(spec, data):
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        (study("scores"), ("a", "b", "M")),
+        (study("scores"), ("a", "b", "M", study_scores.ZERO)),
         (study("scores", methods=["bound"]), ("a", "b")),
         (study("shares"), ("share of a above, in %", "disparity")),
         (study("bars", x=["accuracy", "fairness"], bars="interval"), ("one", "two", "accuracy", "fairness")),
