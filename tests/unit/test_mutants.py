@@ -165,6 +165,8 @@ MUTANTS = {
     "objective alone: none of its own": Mutant("fairness/quantities.py", "if bounds or read", "if bounds", "claims/test_auc_baselines.py"),
     "the AUC study: a constant counts against ours": Mutant("studies/auc_fairness.py", "int(point[:, 0].mean() > 0.5)", "int(point[:, 0].mean() > 0.4)", "unit/studies/test_auc_fairness.py"),
     "the AUC study: points less fair count as ours": Mutant("studies/auc_fairness.py", "if low[:, 1].mean() > difference:", "if low[:, 1].mean() < difference:", "unit/studies/test_auc_fairness.py"),
+    "last layer: from the worse of two starts": Mutant("estimators/last_layer.py", "first = min((start.x, first), key=rank)", "first = max((start.x, first), key=rank)", "unit/estimators/test_auc_training.py"),
+    "last layer: areas decide nothing": Mutant("estimators/last_layer.py", "decided(own, after, None)[0] if areas else after", "after", "unit/estimators/test_auc_training.py"),
     "the AUC study: the line from the other end": Mutant("studies/auc_fairness.py", "behind / (ahead + behind)", "ahead / (ahead + behind)", "unit/studies/test_auc_fairness.py"),
     "the AUC study: training without a bound is not ours": Mutant("studies/auc_fairness.py", 'points.pop("none", []) if mine', 'points.pop("none", [])[:0] if mine', "unit/studies/test_auc_fairness.py"),
     "the AUC study: one standard error is beyond chance": Mutant("studies/auc_fairness.py", "> 2 * short.std(ddof=1)", "> 0.4 * short.std(ddof=1)", "unit/studies/test_auc_fairness.py"),

@@ -85,7 +85,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         as much of the latter as leaves the area under the ROC curve within 0.002 of that of the lowest loss, where all rows are
         taken at once, else for the loss; "largest_group_loss" for the lowest of the largest mean loss of a
         group (minimax group fairness), with [crossed] or [by=ATTRIBUTE] as bounds have them. It needs sensitive features.
-        "auc" for the largest area under the ROC curve; where positive begins is then left open.
+        "auc" for the largest area under the ROC curve; see docs/auc.md for where positive begins.
     objective_class: None, or a label for the lowest loss over the rows of that class, as in Neyman-Pearson classification.
     positive: of two classes, the label that counts as positive; None for the greater one.
     certify: True, or a confidence such as 0.99, to return the least costly model whose bounds rows kept apart confirm

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from fairbound.estimators.auc_training import auc_start, decided, ranks_only
 from fairbound.estimators.full_batch import joined, train_full_batch
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.plan import Plan
@@ -36,14 +37,25 @@ def finished(
     """`solution` with the last layer of its last iterate solved anew; itself, where it meets the bounds and the other does not.
     And how nearly its last layer meets the conditions of optimality, as of `train_full_batch`.
 
-    problem: of the mean loss of an MLP with one score. held: rows on which the bounds are to be met too. refined, options: as
-    in `train_full_batch`.
+    problem: of the mean loss or the area of an MLP with one score. held: rows on which the bounds are to be met too. refined,
+    options: as in `train_full_batch`. Where areas are all that counts it begins at the exact solution of the last layer, if that is
+    better than the last iterate's, and ends with where positive begins, as of a linear model (`auc_training`).
     """
     x, more = problem.split(solution.last)
-    own = last_layer(problem, x, refined)
+    own = last_layer(problem, x, refined, problem.plan if refined == "no" else None)
     beside = None if held is None else last_layer(held, x, refined, own.plan)
-    options |= {"validation": beside, "x0": torch.cat([x[-own.model.n :], more])}
+    areas, first = ranks_only(own), torch.cat([x[-own.model.n :], more])
+    start = auc_start(own, beside) if areas else None
+
+    def rank(at: Tensor) -> tuple[float, float]:
+        found = [part.evaluate(at) for part in (own, beside) if part is not None]
+        return max(float(measured.violation) for measured in found), float(found[-1].f)
+
+    if start is not None:
+        first = min((start.x, first), key=rank)
+    options |= {"validation": beside, "x0": first}
     after, facts = train_full_batch(own, None, FullBatchALM(), refined=refined, **options)
+    after = decided(own, after, None)[0] if areas else after
     if after.stopped == "interrupted" or (solution.found and not after.feasible):
         return replace(solution, stopped=after.stopped), {}
     before = x[: -own.model.n]
@@ -56,7 +68,7 @@ def last_layer(
 ) -> FairProblem:
     """The problem of the last layer's parameters, those of the other layers being the first of x (n,).
 
-    refined: unless "no" its objective is an `Accuracy`, at first the mean loss. plan: compiled already on other rows.
+    refined: unless "no" its objective is an `Accuracy`, at first the mean loss. plan: compiled already, objective included.
     """
     model, features, weight = problem.model, problem.features, problem.row_weight
     assert isinstance(model, MLP)

@@ -107,12 +107,12 @@ def chosen(
     on_batches = "Trained on random batches (alm): "
     if not isinstance(model, MLP) or model.outputs > 1:
         return Chosen(ALM(), f"{on_batches}the model is no built-in one of two classes.")
-    areas = not model.hidden and isinstance(objective_of(objective), AUCLoss)
+    areas = isinstance(objective_of(objective), AUCLoss)
     plain = areas or (loss in SMOOTH and objective in ("auto", "loss", "accuracy"))
     if not plain or objective_class is not None:
         return Chosen(
             ALM(),
-            f"{on_batches}the objective is not the {' or '.join(SMOOTH)} loss of all rows, or accuracy, or of a linear model the AUC.",
+            f"{on_batches}the objective is not the {' or '.join(SMOOTH)} loss of all rows, or accuracy, or the AUC.",
         )
     if any(bound.about == "class" for bound in stated):
         return Chosen(ALM(), f"{on_batches}a bound is on a class.")

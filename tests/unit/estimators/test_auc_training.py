@@ -5,9 +5,12 @@ import pytest
 
 import fairbound as fb
 from fairbound.estimators.auc_training import _threshold, auc_start, ranks_only
+from fairbound.estimators.last_layer import finished, last_layer
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 from fairbound.ranking.wins import auc
+from fairbound.solver.budget import Budget
+from fairbound.solver.solve import solve
 
 
 def rows(n=400, seed=0, intra=False):
@@ -51,6 +54,33 @@ def test_scores_are_stretched_to_the_logits_of_the_lowest_log_loss(weighted):
     losses = [float(weight @ np.logaddexp(0, -(2 * y - 1) * a * scores)) for a in (0.5, 1.0, 2.0)]
     assert losses[1] == min(losses) and losses[1] / weight.sum() < 0.65
     assert np.abs(made.predict_proba(X)[:, 1] - y).mean() < 0.5
+
+
+def test_a_network_that_hardly_trained_ends_with_a_last_layer_that_ranks_and_decides():
+    X, y, group = data = rows(300)
+    made = fb.FairClassifier("auc_parity[group] <= 0.3", model="mlp:8", objective="auc", budget="20 steps", random_state=0)
+    scores = made.fit(X, y, sensitive_features=group).decision_function(X)
+    found, value = areas(made, data, "group")
+    assert value <= 0.3 + 1e-9 and found > 0.7
+    assert (made.predict(X) == y).mean() > max(y.mean(), 1 - y.mean())
+    losses = [float(np.logaddexp(0, -(2 * y - 1) * a * scores).sum()) for a in (0.5, 1.0, 2.0)]
+    assert losses[1] == min(losses)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("steps", [1, 100])
+def test_the_last_layer_begins_at_the_better_of_what_it_has_and_the_exact_solution(seed, steps):
+    """It ends with no smaller area than either that meets the bound, and with the bound met."""
+    X, y, group = rows(400, seed=seed)
+    problem = FairProblem(MLP(4, (3,)), X, y, group, "auc_parity[group] <= 0.1", objective="auc")
+    before = solve(problem, fb.ALM(), budget=f"{steps} steps", seed=seed)
+    own = last_layer(problem, before.last, "no", problem.plan)
+    start = auc_start(own)
+    after, _ = finished(problem, None, before, refined="no", budget=Budget(steps=40))
+    found = problem.evaluate(after.x)
+    assert start is not None and float(found.violation) <= 1e-6
+    there = [own.evaluate(x) for x in (start.x, before.last[-own.model.n :])]
+    assert all(float(found.f) <= float(e.f) + 1e-6 for e in there if float(e.violation) <= 0)
 
 
 @pytest.mark.parametrize("seed", range(3))
