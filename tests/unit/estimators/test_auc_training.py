@@ -58,7 +58,9 @@ def test_scores_are_stretched_to_the_logits_of_the_lowest_log_loss(weighted):
 
 def test_a_network_that_hardly_trained_ends_with_a_last_layer_that_ranks_and_decides():
     X, y, group = data = rows(300)
-    made = fb.FairClassifier("auc_parity[group] <= 0.3", model="mlp:8", objective="auc", budget="20 steps", random_state=0)
+    made = fb.FairClassifier(
+        "auc_parity[group] <= 0.3", model="mlp:8", objective="auc", budget="20 steps", random_state=0
+    )
     scores = made.fit(X, y, sensitive_features=group).decision_function(X)
     found, value = areas(made, data, "group")
     assert value <= 0.3 + 1e-9 and found > 0.7
