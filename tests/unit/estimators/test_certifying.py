@@ -171,7 +171,7 @@ def test_more_classes_modules_lists_and_weights():
         ({"constraint": None}, "needs a bound"),
         ({"constraint": "loss_gap <= 0.1"}, r"loss_gap\[largest=5\]"),
         ({"certify": 1.5}, "confidence in"),
-        ({"on_insufficient": "ignore"}, "'warn' or 'raise'"),
+        ({"on_insufficient": "ignore"}, "'warn', 'raise'"),
     ],
 )
 def test_what_cannot_be_certified_is_refused_before_training(options, says):
