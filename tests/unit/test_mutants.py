@@ -45,6 +45,7 @@ MUTANTS = {
     "search: the worst point": Mutant("solver/best.py", "torch.where(better, f, torch.inf).argmin()", "torch.where(better, f, -torch.inf).argmax()", "unit/solver/test_landing.py"),
     "search: a better start given up": Mutant("solver/best.py", "(violation <= 0) & ((f < self.f[at]) | (self.violation[at] > 0))", "(violation <= 0) & ((f < torch.inf) | (self.violation[at] > 0))", "unit/solver/test_landing.py"),
     "search: away from what misses least": Mutant("solver/best.py", "centre = tried[int(violation.argmin())]", "centre = tried[int(violation.argmax())]", "unit/solver/test_landing.py"),
+    "search: one start for every chain": Mutant("solver/best.py", "for centre in recent[[int(i) for i in missed.argsort() if missed[i] < torch.inf]]:", "for centre in recent[[int(missed.argmin())]]:", "unit/solver/test_landing.py"),
     "landing: the far half": Mutant("solver/best.py", "inside, outside = torch.where(meets, middle, inside), torch.where(meets, outside, middle)", "inside, outside = torch.where(meets, inside, middle), torch.where(meets, middle, outside)", "unit/solver/test_landing.py"),
     "ssl_alm: smoothing pushes away": Mutant("methods/ssl_alm.py", "self.smoothing * (state.x - state.z)", "self.smoothing * (state.z - state.x)", "claims/test_ssl_alm.py"),
     "ssl_alm: slacks move the wrong way": Mutant("methods/ssl_alm.py", "(state.s - tau * g_s)", "(state.s + tau * g_s)", "claims/test_ssl_alm.py"),

@@ -16,7 +16,7 @@ TOWARDS, BISECTIONS = 2, 7
 """How many of them are gone towards, and the halvings each time."""
 
 SEARCHES, POINTS = 10, 150
-"""Rounds of a search, and points of a round at most."""
+"""Rounds of a search from one iterate, and points of a round at most."""
 
 NEAR, FAR = 0.003, 0.3
 """How far the points of a search lie, over the size of the iterate."""
@@ -104,14 +104,15 @@ class Best:
         project: Callable[[Tensor], Tensor],
         points: int,
         generator: torch.Generator,
+        stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Where a run met the bounds nowhere but at its start, try random points near the late iterate that missed them
-        least: the one of lowest objective that meets them is taken, where it is better than a start that meets them; while there
-        is none, the next are near the one that misses them least. Rates of few rows move in steps, over which training with
-        smooth surrogates leaps.
+        """Where a run met the bounds nowhere but at its start, try random points near a late iterate that missed them: the one
+        of lowest objective that meets them is taken, where it is better than a start that meets them; while there is none, the next
+        are near the one that misses them least. This is done from each late iterate in turn, as it may end nowhere. Rates of
+        few rows move in steps, over which training with smooth surrogates leaps.
 
         measure: x (n,) -> objective and violation. run: which one of a stack. project: x (n,) -> a point of the domain.
-        points: of all rounds together.
+        points: from one iterate. stopped: asked before each round whether to end.
         """
         at = ... if run is None else run
         late, recent = self.recent_violation[(slice(None), at)], self.recent_x[(slice(None), at)]
@@ -119,20 +120,22 @@ class Best:
         points = min(POINTS, points // SEARCHES)
         if points < 1 or self.met[at] > 0 or not (missed < torch.inf).any():
             return
-        centre = recent[missed.argmin()]
-        for _ in range(SEARCHES):
-            size = centre.norm() / len(centre) ** 0.5
-            far = NEAR * (FAR / NEAR) ** torch.rand(points, 1, generator=generator)
-            moves = far * torch.randn(points, len(centre), generator=generator)
-            tried = [project(point) for point in centre + size * moves.to(centre)]
-            f, violation = (torch.stack(v).double().cpu() for v in zip(*map(measure, tried), strict=True))
-            better = (violation <= 0) & ((f < self.f[at]) | (self.violation[at] > 0))
-            if better.any():
-                best = int(torch.where(better, f, torch.inf).argmin())
-                self.x[at], self.f[at], self.violation[at] = tried[best], f[best], violation[best]
-                self.step[at] = self.met[at] = step
-                return
-            centre = tried[int(violation.argmin())]
+        for centre in recent[[int(i) for i in missed.argsort() if missed[i] < torch.inf]]:
+            for _ in range(SEARCHES):
+                if stopped():
+                    return
+                size = centre.norm() / len(centre) ** 0.5
+                far = NEAR * (FAR / NEAR) ** torch.rand(points, 1, generator=generator)
+                moves = far * torch.randn(points, len(centre), generator=generator)
+                tried = [project(point) for point in centre + size * moves.to(centre)]
+                f, violation = (torch.stack(v).double().cpu() for v in zip(*map(measure, tried), strict=True))
+                better = (violation <= 0) & ((f < self.f[at]) | (self.violation[at] > 0))
+                if better.any():
+                    best = int(torch.where(better, f, torch.inf).argmin())
+                    self.x[at], self.f[at], self.violation[at] = tried[best], f[best], violation[best]
+                    self.step[at] = self.met[at] = step
+                    return
+                centre = tried[int(violation.argmin())]
 
     def settled(self, step: int) -> bool:
         """Whether every run has met the bounds in the second half of its steps, and so not by an early chance alone."""

@@ -165,14 +165,14 @@ class Run:
                     self._record()
                 self._save()
                 if self.lands and not interrupts.seen:
-                    self._finish()
+                    self._finish(lambda: interrupts.seen)
         if self.settings.progress and sys.stderr.isatty():
             print(file=sys.stderr)
         return "interrupted" if interrupts.seen else "halted" if halted else "budget", seconds
 
-    def _finish(self) -> None:
+    def _finish(self, stopped: Callable[[], bool]) -> None:
         """Points between the iterates that are better than the best, and where none met the bounds points near them, which are
-        measured on no more rows than training has looked at."""
+        measured, from each late iterate, on no more rows than training has looked at."""
         single = self.state.x.dim() == 1
         points = self.counts.samples // self.problem.rows
         for r, seed in enumerate(self.settings.seeds if getattr(self.settings.method, "searches", False) else ()):
@@ -185,6 +185,7 @@ class Run:
                 project=problem.domain.project,
                 points=points,
                 generator=torch.Generator().manual_seed(seed_for("search", root=seed)),
+                stopped=stopped,
             )
         self.best.land(partial(_objective_and_violation, self.problem, self.settings.validation), self.state.k)
 

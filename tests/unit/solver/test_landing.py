@@ -105,6 +105,28 @@ def test_a_search_stays_in_the_domain_and_goes_on_from_the_point_that_misses_lea
     assert best.found and float(best.x.norm()) <= 1.5
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_chain_that_ends_nowhere_is_followed_by_one_from_another_late_iterate(seed):
+    dead_end, other = torch.tensor([5.0, 0.0]), torch.tensor([-6.5, 0.0])
+
+    def two_valleys(x):
+        """Right of 0 the violation is at least 0.05, at the dead end; left of it a disc of radius 1/2 meets the bound."""
+        right, left = 0.05 + (x - dead_end).norm(dim=-1), ((x + dead_end).norm(dim=-1) - 0.5).clamp_min(0)
+        return x.norm(dim=-1), torch.where(x[..., 0] > 0, right, left)
+
+    best = Best.none(torch.zeros(2))
+    for step, x in enumerate((other, dead_end), 1):
+        best.offer(x, *two_valleys(x), step)
+    best.search(two_valleys, 3, project=lambda x: x, points=1500, generator=torch.Generator().manual_seed(seed))
+    assert best.found and float((best.x + dead_end).norm()) <= 0.5
+
+
+def test_a_search_ends_when_it_is_told_to():
+    best, before = missed(), missed().x
+    best.search(staircase, 7, project=lambda x: x, points=1500, generator=torch.Generator(), stopped=lambda: True)
+    assert torch.equal(best.x, before) and not best.found
+
+
 def test_nothing_is_searched_where_an_iterate_met_the_bounds_or_training_saw_few_rows():
     best = missed()
     before = best.x.clone()
