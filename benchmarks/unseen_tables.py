@@ -121,6 +121,8 @@ def main() -> None:
             error = tables.std() / len(tables) ** 0.5
             print(f"  {part}: {tables.mean():+.4f} (standard error {error:.4f}), {(tables > 0).sum()} tables ahead, "
                   f"{(tables < 0).sum()} behind; by notion {of.groupby('notion')[f'{part}_ahead'].mean().round(4).to_dict()}")  # fmt: skip
+        areas = of[["test_auc", "fairlearn_auc"]].mean()
+        print(f"  area under the ROC curve, held out: {areas.test_auc:.3f}, fairlearn's {areas.fairlearn_auc:.3f}")
         print(
             of.groupby("data")[["train_ahead", "test_ahead", "test_auc", "fairlearn_auc"]].mean().round(4).to_string()
         )

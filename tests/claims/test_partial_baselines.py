@@ -129,8 +129,8 @@ def test_the_penalty_on_an_interval_is_that_of_the_source():
     X, y, group = rows(150)
     alpha, beta, strength = 0.1, 0.5, 0.7
     sigma = lambda v: np.clip(v + 0.5, 0, 1)  # noqa: E731
-    for name in ("partial_statistical_parity", "partial_demographic_parity"):
-        text = f"{name}[{alpha}:{beta},surrogate=clip,sharpness=1] <= 0"
+    for name, points in (("partial_statistical_parity", "points=10,"), ("partial_demographic_parity", "")):
+        text = f"{name}[{alpha}:{beta},{points}surrogate=clip,sharpness=1] <= 0"
         p = FairProblem(MLP(3), X, y, group, text, dtype=torch.float64)
         levels = alpha + (beta - alpha) * np.arange(1, 11) / 11
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -69,7 +68,7 @@ def constraints(stated: str | Bound | Sequence[str | Bound] | None) -> tuple[Any
     if not isinstance(several, Sequence | set | frozenset):
         raise OptionError(f"bounds are texts or objects, one or a list of them; got {several!r}.")
     bounds = tuple(constraint(s) for s in several)
-    twice = [text for text, times in Counter(b.text for b in bounds).items() if times > 1]
-    if twice:
-        raise OptionError(f"the constraint {twice[0]!r} is stated twice; state it once.")
+    for place, bound in enumerate(bounds):
+        if bound in bounds[:place]:
+            raise OptionError(f"the constraint {bound.text!r} is stated twice; state it once.")
     return bounds
