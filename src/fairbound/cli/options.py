@@ -130,7 +130,7 @@ Objective = Annotated[
     option(
         "--objective",
         help="What is minimised: loss; accuracy; auto (as much of the latter as keeps the scores in order); "
-        "largest_group_loss (the worst-off group's); auc for rank.",
+        "largest_group_loss (the worst-off group's); auc for scores that rank, not for decisions.",
     ),
 ]
 Seed = Annotated[int, option("--seed", help="Decides the split and the training; equal seeds, equal results.", min=0)]

@@ -42,16 +42,20 @@ class Start(NamedTuple):
     met: bool
 
 
+def ranks(problem: FairProblem) -> bool:
+    """Whether the objective is the area under the ROC curve."""
+    plan = problem.plan
+    return plan.objective is not None and len(plan.objective.index) == 1 and plan.objective.index[0] > plan.n_cells
+
+
 def ranks_only(problem: FairProblem) -> bool:
     """Whether a linear model's areas are all that objective and bounds look at."""
     plan, model = problem.plan, problem.model
     linear = isinstance(model, MLP) and not model.hidden and model.outputs == 1
     return (
         linear
-        and plan.objective is not None
+        and ranks(problem)
         and all(isinstance(bound, AUCParity) for bound in plan.notions)
-        and len(plan.objective.index) == 1
-        and plan.objective.index[0] > plan.n_cells
         and bool(plan.statistics)
         and all(isinstance(statistic, PairLosses) for statistic in plan.statistics)
     )

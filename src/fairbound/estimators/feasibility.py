@@ -156,9 +156,8 @@ def _said(out: dict[str, Any]) -> str:
     if cheap is None:
         said.append(f"No model's interval lies within {out['bound']}: these rows would not confirm it.")
         if out["rows_needed"] is not None:
-            said.append(
-                f"Of the model of the smallest value about {about(out['rows_needed'])} held-out rows would; here were {rows}."
-            )
+            would = f"about {about(out['rows_needed'])} held-out rows would decide it; here were {rows}."
+            said.append(f"Of the model of the smallest value {would}")
     else:
         under = "without a bound" if cheap["trained_under"] is None else f"under {cheap['trained_under']:g}"
         lost = 100 * (out["curve"][0]["accuracy"] - cheap["accuracy"])

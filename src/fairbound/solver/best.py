@@ -15,8 +15,8 @@ LATEST = 4
 TOWARDS, BISECTIONS = 2, 7
 """How many of them are gone towards, and the halvings each time."""
 
-SEARCHES, POINTS = 10, 150
-"""Rounds of a search from one iterate, and points of a round at most."""
+SEARCHES, POINTS, IN_ALL = 10, 150, 2000
+"""Rounds of a search from one iterate, points of a round at most, and points after which no round begins."""
 
 NEAR, FAR = 0.003, 0.3
 """How far the points of a search lie, over the size of the iterate."""
@@ -120,10 +120,12 @@ class Best:
         points = min(POINTS, points // SEARCHES)
         if points < 1 or self.met[at] > 0 or not (missed < torch.inf).any():
             return
+        tries = 0
         for centre in recent[[int(i) for i in missed.argsort() if missed[i] < torch.inf]]:
             for _ in range(SEARCHES):
-                if stopped():
+                if stopped() or tries >= IN_ALL:
                     return
+                tries += points
                 size = centre.norm() / len(centre) ** 0.5
                 far = NEAR * (FAR / NEAR) ** torch.rand(points, 1, generator=generator)
                 moves = far * torch.randn(points, len(centre), generator=generator)

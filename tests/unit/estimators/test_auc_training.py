@@ -1,5 +1,7 @@
 """objective="auc" under bounds on areas: the true bound is met, from the quadratic loss's solution or by a nearer surrogate."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -126,6 +128,24 @@ def test_the_threshold_against_trying_all(weighted):
         cut = _threshold(problem, X[order, 0])
         right = [(each * ((X[:, 0] > c) == (y == 1))).sum() for c in (-1, 0.5, 1.5, 2.5, 9)]
         assert (each * ((X[:, 0] > cut) == (y == 1))).sum() == max(right)
+
+
+def test_bounds_on_decisions_under_an_objective_of_ranks_are_warned_of():
+    X, y, group = rows(200)
+    fits = (
+        ("demographic_parity <= 0.1", "auc"),
+        ("auc_parity[group] <= 0.3", "auc"),
+        ("demographic_parity <= 0.1", "loss"),
+    )
+    for bound, objective in fits:
+        made = fb.FairClassifier(bound, objective=objective, budget="20 steps", random_state=0)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            made.fit(X, y, sensitive_features=group)
+        right = f"right in {100 * np.mean(made.predict(X) == y):.1f} %"
+        told = [w for w in made.fit_report_["warnings"] if "order of the scores alone" in w]
+        assert [right in w for w in told] == ([True] if (bound, objective) == fits[0] else [])
+        assert bool(told) == any("order of the scores alone" in str(w.message) for w in seen)
 
 
 def test_other_objectives_and_bounds_go_their_own_way():
