@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from fairbound.base.errors import DataError
 from fairbound.base.files import atomic_write_text, check_writable
 from fairbound.cli.fit import of_options
 from fairbound.cli.options import FeasibilityOptions
 from fairbound.cli.outcome import Outcome, json_file, say
-from fairbound.cli.rows import read_rows
+from fairbound.cli.rows import in_lines_of_parts, read_rows
 from fairbound.cli.stated import of_classes_only, of_two_classes, stated_bounds
 from fairbound.estimators.feasibility import feasibility
 from fairbound.report.terminal import grid
-from fairbound.tables import Encoded, TableEncoder
 
 
 def run_feasibility(options: FeasibilityOptions) -> Outcome:
@@ -26,12 +24,8 @@ def run_feasibility(options: FeasibilityOptions) -> Outcome:
     chosen = of_options(options, [bound], rows).get_params(deep=False)
     taken = {name: value for name, value in chosen.items() if name not in ("constraint", "certify", "on_insufficient")}
     groups = rows.groups if rows.groups.attributes else None
-    try:
+    with in_lines_of_parts(rows):
         found = feasibility(bound, rows.X, rows.y, groups, rows.weight, confidence=options.confidence, **taken)
-    except DataError:
-        with rows.in_lines_of():  # the rows of an error are those of a part; all of them together are the file's
-            Encoded.of(TableEncoder(), rows.X)
-        raise
     lines = [
         [
             "none" if one["trained_under"] is None else f"{one['trained_under']:g}",

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
-from fairbound.base.errors import CertificateWarning, DataError, DataWarning, OptionError
+from fairbound.base.errors import CertificateWarning, DataWarning, OptionError
 from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.locks import locked
@@ -24,6 +24,7 @@ from fairbound.cli.rows import (
     Split,
     encoded_parts,
     group_warnings,
+    in_lines_of_parts,
     read_rows,
     split_rows,
 )
@@ -37,7 +38,7 @@ from fairbound.estimators.saved import parts_of
 from fairbound.fairness.objectives import objective_of
 from fairbound.report import audit_files, audit_page
 from fairbound.rows.shards import ALONE, Processes, Shards
-from fairbound.tables import Encoded, TableEncoder
+from fairbound.tables import Encoded
 
 TRAINED_ON = "data.txt"
 
@@ -131,12 +132,8 @@ def train_certified(options: FitOptions, bounds: list, rows: InputRows) -> tuple
     with warnings.catch_warnings():
         for said_by_the_verdict in (CertificateWarning, DataWarning):
             warnings.simplefilter("ignore", said_by_the_verdict)
-        try:
+        with in_lines_of_parts(rows):
             classifier.fit(rows.X, rows.y, rows.groups if rows.groups.attributes else None, rows.weight)
-        except DataError:
-            with rows.in_lines_of():  # the rows of an error are those of a part; all of them together are the file's
-                Encoded.of(TableEncoder(), rows.X)
-            raise
     held = classifier.certify_rows_
     made = np.setdiff1d(np.arange(len(rows.target)), held)
     assert classifier.encoder_ is not None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fairbound import data
-from fairbound.base.errors import OptionError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.cli.columns import (
     file_checksum,
@@ -78,6 +78,18 @@ class InputRows:
         if self.numbers is not None:
             rows = self.numbers if rows is None else self.numbers[rows]
         return in_file(self.path, rows)
+
+
+@contextmanager
+def in_lines_of_parts(rows: InputRows) -> Iterator[None]:
+    """As `rows.in_lines_of`, where what is raised within may number the rows of a part: all of them are then read again, as those of
+    the file."""
+    try:
+        yield
+    except DataError:
+        with rows.in_lines_of():
+            Encoded.of(TableEncoder(), rows.X)
+        raise
 
 
 def is_file(source: str) -> bool:

@@ -241,9 +241,8 @@ def certificate_of(
     ]
     uppers = [fact["upper"] for fact in facts]
     needed = [fact["rows_needed"] for fact in facts if fact["verdict"] == "insufficient"]
-    total = sum(sizes.values())
     enough = max(needed) if verdict == "insufficient" and needed and all(needed) else None
-    rows_needed = None if enough is None else math.ceil(enough * total / sizes["certify"])
+    rows_needed = None if enough is None else math.ceil(enough * sum(sizes.values()) / sizes["certify"])
     return {
         "verdict": verdict,
         "text": " and ".join(b.text for b in stated),
@@ -262,7 +261,7 @@ def certificate_of(
             "values": [found["value"] for found in free.findings],
         },
         "constraints": facts,
-        "said": _said(verdict, facts, confidence, sizes, enough),
+        "said": _said(verdict, facts, confidence, sizes, enough, rows_needed),
     }
 
 
@@ -282,9 +281,14 @@ def _candidate(one: Judged, measure: str) -> dict[str, Any]:
 
 
 def _said(
-    verdict: str, facts: Sequence[dict[str, Any]], confidence: float, sizes: dict[str, int], enough: int | None
+    verdict: str,
+    facts: Sequence[dict[str, Any]],
+    confidence: float,
+    sizes: dict[str, int],
+    enough: int | None,
+    rows_needed: int | None,
 ) -> str:
-    """The certificate in one or two sentences. enough: rows to certify that would decide."""
+    """The certificate in one or two sentences. enough, rows_needed: rows to certify, and rows in all, that would decide."""
     text = " and ".join(fact["text"] for fact in facts)
     rows = f"{sizes['certify']:,} rows that took no part in training"
     limits = " and ".join("unknown" if fact["upper"] is None else f"{fact['upper']:.4f}" for fact in facts)
@@ -293,10 +297,10 @@ def _said(
         return f"{text} {are} met with {100 * confidence:g} % confidence on {rows}: the confidence {limit} {limits}."
     if verdict == "violated":
         return f"{text} {are} violated on {rows} by the most cautious model found. Loosen the bound, or take another model."
-    total, more = sum(sizes.values()), ""
-    if enough is not None:
-        in_all = math.ceil(enough * total / sizes["certify"])
-        more = f" About {about(enough)} such rows would decide it, {about(in_all)} in all; here were {total:,}."
+    more = ""
+    if enough is not None and rows_needed is not None:
+        total = sum(sizes.values())
+        more = f" About {about(enough)} such rows would decide it, {about(rows_needed)} in all; here were {total:,}."
     return f"{text} cannot be certified: {rows} leave the confidence {bound} at {limits}.{more}"
 
 

@@ -43,11 +43,7 @@ def codes_of(trained: Groups, sensitive_features: Any, n: int) -> np.ndarray:
     Raises: DataError where the groups are not given, are not n, or are not all among those of training.
     """
     name = trained.attributes[0]
-    if sensitive_features is None:
-        raise DataError(f"these predictions need the groups of the rows: pass sensitive_features= with {name}.")
-    found, unseen = trained.encode(sensitive_features)
-    if len(found) != n:
-        raise DataError(f"{n} rows to score but {len(found)} rows of sensitive features.")
+    found, unseen = trained.encode_needed(sensitive_features, n, "score")
     if unseen[name]:
         raise DataError(
             f"{unseen[name]} of {n} rows have a {name} that was not among the training rows, and so no weights of their own: "

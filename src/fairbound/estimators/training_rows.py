@@ -138,7 +138,7 @@ def fit_features(estimator: Any, X: Any, groups: Groups | None, notes: list[str]
 
 
 def features_of(
-    X: Any, encoder: TableEncoder | None, width: int, extended: Callable[[Any], Any] = lambda features: features
+    X: Any, encoder: TableEncoder | None, width: int, extended: Callable[[Any], Any] | None = None
 ) -> tuple[torch.Tensor | SparseRows, EncodeReport | None]:
     """The features (n, d) that a fitted model sees, and what happened to the table on the way.
 
@@ -153,7 +153,8 @@ def features_of(
     if isinstance(X, Encoded) and X.encoder is not encoder:
         raise DataError("X is encoded by another encoder than the model's; pass the table itself.")
     rows = X if isinstance(X, Encoded) else Encoded.of(encoder, X)
-    return seen_by_model(extended(rows.features)), rows.report
+    features = rows.features if extended is None else extended(rows.features)
+    return seen_by_model(features), rows.report
 
 
 def seen_by_model(features: Any) -> torch.Tensor | SparseRows:
@@ -172,8 +173,7 @@ def model_scores(estimator: Any, X: Any, extended: Callable[[Any], Any] | None =
         if scores is not None:
             return scores
     table = without(X, estimator.dropped_columns_)
-    more = () if extended is None else (extended,)
-    features, report = features_of(table, estimator.encoder_, estimator.n_features_in_, *more)
+    features, report = features_of(table, estimator.encoder_, estimator.n_features_in_, extended)
     if report is not None and not isinstance(X, Encoded):
         report.warn()
     return predicted_scores(estimator.model_, estimator.x_, features).numpy()

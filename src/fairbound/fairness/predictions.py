@@ -10,7 +10,7 @@ import numpy as np
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import natural_order, texts_of
-from fairbound.rows.reading import column_array
+from fairbound.rows.reading import number_column
 
 
 def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = None) -> Scored:
@@ -68,9 +68,7 @@ def read_numbers(predictions: Any, y: Any) -> Scored:
 
 def finite_numbers(what: str, given: Any, n: int | None = None) -> np.ndarray:
     """(n,) float64 of a column that errors call `what`. Raises: DataError as `read_numbers`."""
-    column = column_array(what, given, n)
-    if column.dtype.kind in "cmM":
-        raise DataError(f"{what} must be numbers, got {column.dtype}.")
+    column = number_column(what, given, n)
     try:
         numbers = column.astype(np.float64)
     except (TypeError, ValueError):

@@ -59,15 +59,8 @@ class GroupRule:
         """
         if not self.attributes:
             return np.zeros(n, dtype=np.int64)
-        if sensitive_features is None:
-            raise DataError(
-                f"these predictions need the groups of the rows: pass sensitive_features= with {', '.join(self.attributes)}."
-            )
         known = Groups(np.zeros((0, len(self.attributes)), dtype=np.int64), self.attributes, self.labels)
-        found = known.encode(sensitive_features)[0].codes
-        if len(found) != n:
-            raise DataError(f"{n} rows to decide but {len(found)} rows of sensitive features.")
-        at = self._flat(found)
+        at = self._flat(known.encode_needed(sensitive_features, n, "decide")[0].codes)
         place = np.minimum(np.searchsorted(self._sorted[0], at), len(self.codes) - 1)
         group = np.where(self._sorted[0][place] == at, self._sorted[1][place], -1)
         gone = int((group < 0).sum())

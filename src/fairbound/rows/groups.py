@@ -135,6 +135,20 @@ class Groups:
             codes.append(places[coded])
         return Groups(np.stack(codes, axis=1), self.attributes, self.labels), unseen
 
+    def encode_needed(self, sensitive_features: Any, n: int, use: str) -> tuple[Groups, dict[str, int]]:
+        """`encode`, of n rows whose prediction needs their groups. use: what is done with the rows, for the message.
+
+        Raises: DataError where the groups are not given, or are not n.
+        """
+        if sensitive_features is None:
+            raise DataError(
+                f"these predictions need the groups of the rows: pass sensitive_features= with {', '.join(self.attributes)}."
+            )
+        found, unseen = self.encode(sensitive_features)
+        if len(found) != n:
+            raise DataError(f"{n} rows to {use} but {len(found)} rows of sensitive features.")
+        return found, unseen
+
     @property
     def _coded(self) -> dict[str, tuple[np.ndarray, list[str | None]]]:
         """By attribute, the codes of the rows and what they stand for."""

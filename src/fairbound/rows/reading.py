@@ -104,6 +104,14 @@ def column_array(name: str, values: Any, n: int | None = None) -> np.ndarray:
     return column
 
 
+def number_column(name: str, values: Any, n: int | None = None) -> np.ndarray:
+    """`column_array` of what is to become real numbers. Raises: DataError for complex numbers, dates and durations too."""
+    column = column_array(name, values, n)
+    if column.dtype.kind in "cmM":
+        raise DataError(f"{name} must be numbers, got {column.dtype}.")
+    return column
+
+
 def column_values(name: str, values: Any) -> list[Any]:
     """The n Python values of one column, given as (n,) or (n, 1); missing ones as they came. name: for the message.
 
@@ -180,10 +188,7 @@ def read_weights(sample_weight: Any, n: int) -> np.ndarray:
     if sample_weight is None:
         return np.ones(n)
     try:
-        given = column_array("sample_weight", sample_weight, n)
-        if given.dtype.kind in "cmM":
-            raise DataError(f"sample_weight must be numbers, got {given.dtype}.")
-        column = given.astype(np.float64)
+        column = number_column("sample_weight", sample_weight, n).astype(np.float64)
     except (TypeError, ValueError) as error:
         if isinstance(error, DataError):
             raise
