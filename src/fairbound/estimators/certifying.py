@@ -1,9 +1,11 @@
 """`FairClassifier(certify=True)` and its like: a model whose bounds are confirmed by rows that took no part in making it.
 
     divide the rows at random into three parts: train, choose, certify
-    train without the bounds, then under the stated ones, then under tighter and tighter ones
+    train without the bounds, then under the stated ones, then under tighter and tighter ones; where rates of decisions are
+        bounded, some under bounds on smoothed decisions alone
     on the rows to train and to choose: order the models by their excess over the stated bounds, from the lowest, and leave
-        out those that are no less costly than one before them
+        out those that are no less costly than one before them. The excess is the one to be expected of new rows: models held
+        to smoothed decisions keep theirs, others fall back by a share of the way to the model without bounds
     on the rows to certify: test "some stated bound is broken" for one model after another, each at the whole level,
         until it is first not rejected
     return the last model for which it was
@@ -28,6 +30,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
 from fairbound.base.errors import CertificateError, CertificateWarning, EmptyGroupError, OptionError
 from fairbound.base.seeds import seed_for
@@ -35,6 +38,7 @@ from fairbound.base.verdicts import about
 from fairbound.estimators.conventions import seed_of
 from fairbound.estimators.frontier import frontier
 from fairbound.estimators.judged_rows import JudgedRows
+from fairbound.estimators.validation import CONFIRM
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.scored import Finding, Scored
@@ -55,17 +59,31 @@ INSIDE = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0)
 INSIDE_FEW = (1.0, 2.0, 3.0)
 """The same for methods of random batches, each of whose runs takes its whole budget."""
 
+INSIDE_SMOOTH = (1.0, 2.0, 3.0, 4.0)
+"""The same for models held to smoothed decisions."""
+
+SMOOTH = FullBatchALM(sharpness=(1.0,), dual_values="surrogate")
+"""What trains them. A bound on the decisions of few rows is met by moving single rows over the threshold, which does nothing for
+new rows; probabilities of decisions cannot be moved so."""
+
+APART = 0.25
+"""The squared Mahalanobis distance of two groups' features that is reckoned with. Of d weights that make the means of a group of n
+rows and of the others equal, a share of about d / (d + n APART) of the difference comes back in new rows: so much of the direction
+between the means is noise. `benchmarks/unseen_tables.py --certify` shows what the order is worth on tables of some thousand rows."""
+
 LEFT = 0.1
 """The share of a stated bound that its tightest candidate keeps at least."""
 
 
 class Judged(NamedTuple):
-    """A model, what was found of each stated bound on some rows, and its cost and what it measures there, as of JudgedRows."""
+    """A model, what was found of each stated bound on some rows, its cost and what it measures there, as of JudgedRows, and whether
+    it was held to smoothed decisions."""
 
     model: Any
     findings: list[Finding]
     cost: float
     measured: float
+    smoothed: bool = False
 
     @property
     def verdict(self) -> str:
@@ -99,10 +117,12 @@ def fit_certified(classifier: Any, kind: Any, *given: Any) -> Any:
         raise EmptyGroupError(
             f"Of {len(rows)} rows certify=True leaves {len(train)} to train on. There, {empty}"
         ) from empty
-    order = pareto(tried, stated)
+    order = pareto(tried, stated, fall_back(tried[0].model, stated, train))
     tested: list[Judged] = []
     for candidate in order:
-        tested.append(judged(candidate.model, [certify], stated, alpha, objective))
+        tested.append(
+            judged(candidate.model, [certify], stated, alpha, objective)._replace(smoothed=candidate.smoothed)
+        )
         if tested[-1].verdict != "met":
             break
     passed = [one for one in tested if one.verdict == "met"]
@@ -164,7 +184,8 @@ def judged(model: Any, parts: Sequence[JudgedRows], stated: Sequence[Bound], alp
 def candidates(
     classifier: Any, stated: Sequence[Bound], train: JudgedRows, choose: JudgedRows, certify: int, alpha: float
 ) -> list[Judged]:
-    """The models without bounds, under the stated bounds, and under tighter ones, judged on the rows to train and choose.
+    """The models without bounds, under the stated bounds, under tighter ones, and those held to smoothed decisions, judged on the
+    rows to train and choose.
 
     certify: number of rows to certify on, which with what the second model shows decides how much tighter.
     """
@@ -175,16 +196,30 @@ def candidates(
     out = [judge(model) for model in frontier(classifier, train, [(), stated])]
     scale = math.sqrt((len(train) + len(choose)) / max(certify, 1))
     widths = [half_width(found) * scale for found in out[-1].findings]
-    stages, texts = [], {tuple(b.text for b in stated)}
     at_once = out[-1].model.fit_report_["algorithm"] == FullBatchALM.name
-    for inside in INSIDE if at_once else INSIDE_FEW:
-        stage = tuple(tightened(b, inside * width) for b, width in zip(stated, widths, strict=True))
-        if (said := tuple(b.text for b in stage)) not in texts:
-            stages.append(stage)
-            texts.add(said)
+
+    def stages(all_inside: Sequence[float]) -> list[tuple[Bound, ...]]:
+        made = [
+            tuple(tightened(b, inside * width) for b, width in zip(stated, widths, strict=True))
+            for inside in all_inside
+        ]
+        return [stage for stage in dict.fromkeys(made) if stage != stated]
+
     if out[-1].model.solution_.stopped != "interrupted":
-        out += [judge(model) for model in frontier(classifier, train, stages, out[-1].model)]
+        out += [judge(m) for m in frontier(classifier, train, stages(INSIDE if at_once else INSIDE_FEW), out[-1].model)]
+    if at_once and _may_smooth(classifier, stated) and out[-1].model.solution_.stopped != "interrupted":
+        smooth = clone(classifier).set_params(algorithm=SMOOTH, objective="loss")
+        made = frontier(smooth, train, stages(INSIDE_SMOOTH), out[0].model)
+        out += [judge(model)._replace(smoothed=True) for model in made]
     return out
+
+
+def _may_smooth(classifier: Any, stated: Sequence[Bound]) -> bool:
+    """Whether models held to smoothed decisions are candidates: what else trains them is what "auto" takes, and all bounds are on
+    rates of decisions."""
+    objective = getattr(classifier, "objective", None)
+    automatic = classifier.algorithm == "auto" and objective in ("auto", "accuracy", "loss")
+    return automatic and not classifier.use_groups_at_prediction and all(bound.of_counts for bound in stated)
 
 
 def half_width(found: Finding) -> float:
@@ -213,10 +248,25 @@ def excess(one: Judged, stated: Sequence[Bound]) -> float:
     return max(out)
 
 
-def pareto(tried: Sequence[Judged], stated: Sequence[Bound]) -> list[Judged]:
-    """The models from the lowest excess on, each less costly than all before it."""
+def fall_back(model: Any, stated: Sequence[Bound], train: JudgedRows) -> float:
+    """The share, in [0, 1), of what its bounds took from a model like this one that new rows give back; see APART."""
+    d, n = model.x_.shape[-1], min(train.smallest(bound) for bound in stated)
+    return d / (d + n * APART)
+
+
+def pareto(tried: Sequence[Judged], stated: Sequence[Bound], share: float = 0.0) -> list[Judged]:
+    """The models from the lowest expected excess on, each less costly than all before it.
+
+    share: of the way to the first model, which has no bounds, that the others but the smoothed ones fall back.
+    """
+    free = excess(tried[0], stated)
+
+    def expected(one: Judged) -> float:
+        own = excess(one, stated)
+        return own if one.smoothed or not free < math.inf else own + share * max(free - own, 0.0)
+
     out: list[Judged] = []
-    for one in sorted(tried, key=lambda one: (excess(one, stated), one.cost)):
+    for one in sorted(tried, key=lambda one: (expected(one), one.cost)):
         if not out or one.cost < out[-1].cost:
             out.append(one)
     return out
@@ -261,8 +311,29 @@ def certificate_of(
             "values": [found["value"] for found in free.findings],
         },
         "constraints": facts,
-        "said": _said(verdict, facts, confidence, sizes, enough, rows_needed),
+        "said": _said(verdict, facts, confidence, sizes, enough, rows_needed) + _next_move(taken),
     }
+
+
+def _next_move(taken: Judged) -> str:
+    """What to do where the bounds are not confirmed; "" where they are."""
+    if taken.verdict == "met":
+        return ""
+    for found in taken.findings:
+        room = 1 - found["bound"] if found["sense"] == "at least" else found["bound"]
+        if (width := half_width(found)) > room:
+            return (
+                f" That confidence bound lies {width:.3f} from the value, further than {found['text']} leaves: so few rows could not "
+                "confirm it of a model without any difference either. Give more rows, or loosen the bound."
+            )
+    facts = taken.model.fit_report_
+    if taken.verdict == "violated" and facts["feasible"] and facts["constraints"]:
+        values = " and ".join(f"{fact['train_value']:.4f}" for fact in facts["constraints"])
+        return (
+            f" On the rows that it was trained on it has {values}: too few rows for so many columns. Give more rows or fewer columns, "
+            "or loosen the bound."
+        )
+    return " Give more rows, loosen the bound, or take another model."
 
 
 def _limit(found: Finding) -> float | None:
@@ -273,6 +344,7 @@ def _limit(found: Finding) -> float | None:
 def _candidate(one: Judged, measure: str) -> dict[str, Any]:
     return {
         "trained_under": [c["text"] for c in one.model.fit_report_["constraints"]],
+        "smoothed": one.smoothed,
         measure: one.measured,
         "values": [found["value"] for found in one.findings],
         "uppers": [_limit(found) for found in one.findings],
@@ -296,7 +368,7 @@ def _said(
     if verdict == "met":
         return f"{text} {are} met with {100 * confidence:g} % confidence on {rows}: the confidence {limit} {limits}."
     if verdict == "violated":
-        return f"{text} {are} violated on {rows} by the most cautious model found. Loosen the bound, or take another model."
+        return f"{text} {are} violated on {rows} by the most cautious model found."
     more = ""
     if enough is not None and rows_needed is not None:
         total = sum(sizes.values())
@@ -323,4 +395,5 @@ def _report(facts: dict[str, Any], stated: Sequence[Bound], certificate: dict[st
         f"Rows: {sizes['train']:,} to train, {sizes['choose']:,} to choose, {sizes['certify']:,} to certify "
         f"({sizes['certify'] / sum(sizes.values()):.0%}: by the size of the smallest group beside the bound)."
     )
-    return {"certificate": certificate, **facts, "constraints": constraints, "notes": [*facts["notes"], note]}
+    kept = [said for said in facts["notes"] if CONFIRM not in said]
+    return {"certificate": certificate, **facts, "constraints": constraints, "notes": [*kept, note]}

@@ -17,6 +17,9 @@ from fairbound.rows.groups import Groups, no_groups
 
 VALIDATION = 0.2
 
+CONFIRM = "certify=True confirms a bound on rows kept apart."
+"""How a note on a model without a certificate ends."""
+
 
 def held_share(
     asked: float | str,
@@ -122,6 +125,6 @@ def thin_groups(problem: FairProblem) -> list[str]:
         if bound.about == "group" and bound.step_of(n) == 1 / n and bound.bound < spread:
             out.append(
                 f"{bound.text} is met on the training rows; of new rows they say less: a share of {n:,} rows, as many as "
-                f"{plan.cell_names[cell]!r} has, has a standard error of up to {spread:.2g}. certify=True confirms a bound on rows kept apart."
+                f"{plan.cell_names[cell]!r} has, has a standard error of up to {spread:.2g}. {CONFIRM}"
             )
     return out
