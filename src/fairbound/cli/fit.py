@@ -27,6 +27,7 @@ from fairbound.cli.rows import (
     in_lines_of_parts,
     read_rows,
     split_rows,
+    table_options,
 )
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.estimators.certifying import check_certifiable
@@ -75,7 +76,7 @@ def _fit(options: FitOptions, bounds: list, shards: Shards) -> Outcome:
         stopped, baseline = interrupted(classifier), classifier.unconstrained_ if options.baseline else None
     else:
         split = split_rows(rows, options.test_size, options.seed)
-        parts = encoded_parts(rows, split)
+        parts = encoded_parts(rows, split, options.knots)
         say(f"{rows.name}: training on {len(split.train):,} rows under {under}; {len(split.test):,} rows are held out.")
         classifier = train(options, bounds, parts, shards)
         stopped = interrupted(classifier)
@@ -188,6 +189,7 @@ def of_options(options: TrainOptions, bounds: list, rows: InputRows) -> FairClas
     return FairClassifier(
         bounds or None,
         model=options.model,
+        options=table_options(options.knots),
         algorithm=options.algorithm,
         objective=options.objective,
         budget=options.budget,

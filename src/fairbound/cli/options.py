@@ -116,6 +116,12 @@ OnInsufficient = Annotated[
 ]
 Confidence = Annotated[float, option("--confidence", help="Of all verdicts together, between 0.5 and 1.")]
 Model = Annotated[str, option("--model", help="linear, or mlp:64,32 for layers of 64 and 32 units.")]
+Knots = Annotated[
+    int,
+    option(
+        "--knots", help="Values at which a number's part of the model may bend, at most; 5 is a good choice.", min=0
+    ),
+]
 SavedModel = Annotated[Path | None, option("--model", help="Folder of a saved model, such as OUT/model of fit.")]
 Score = Annotated[
     str | None, option("--score", help="Column of decisions (0/1), probabilities, real scores or predicted labels.")
@@ -187,6 +193,7 @@ class TrainOptions(RowOptions):
     """How to train on them."""
 
     model: Model = "linear"
+    knots: Knots = 0
     algorithm: Algorithm = "auto"
     objective: Objective = "auto"
     seed: Seed = 0
@@ -228,7 +235,7 @@ def check_share(share: float | None) -> None:
         raise OptionError(f"--test-size must be a share of the rows between 0 and 1, got {share}.")
 
 
-NOT_DISTRIBUTED = ("estimator", "qid", "chunk_rows", "certify", "use_groups_at_prediction")
+NOT_DISTRIBUTED = ("estimator", "qid", "chunk_rows", "knots", "certify", "use_groups_at_prediction")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -327,6 +334,7 @@ class RegressOptions:
         ),
     ] = field(default_factory=list)
     model: Model = "linear"
+    knots: Knots = 0
     seed: Seed = 0
     budget: BudgetText = None
     test_size: TestSize = None

@@ -31,7 +31,7 @@ from fairbound.cli.columns import (
 from fairbound.cli.fit import TRAINED_ON
 from fairbound.cli.options import FitOptions
 from fairbound.cli.outcome import Outcome, json_lines, say, shows_progress, verdict_summary, verdict_text, written_audit
-from fairbound.cli.rows import TEST_SHARE, is_file
+from fairbound.cli.rows import TEST_SHARE, is_file, table_options
 from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.ranker import FairRanker
@@ -210,6 +210,7 @@ def _trained(options: FitOptions, bounds: Any, rows: RankedRows, certify: float 
     ranker = FairRanker(
         list(bounds) or None,
         model=options.model,
+        options=table_options(options.knots),
         algorithm=options.algorithm,
         budget=options.budget,
         batch_size=32 if options.batch_size == FitOptions.batch_size else options.batch_size,

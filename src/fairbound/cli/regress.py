@@ -28,7 +28,7 @@ from fairbound.cli.columns import (
 )
 from fairbound.cli.options import RegressOptions
 from fairbound.cli.outcome import Outcome, say, shows_progress, written_audit
-from fairbound.cli.rows import TEST_SHARE
+from fairbound.cli.rows import TEST_SHARE, table_options
 from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.certifying import check_certifiable
@@ -134,6 +134,7 @@ def _fitted(
     made = FairRegressor(
         bounds or None,
         model=options.model,
+        options=table_options(options.knots),
         budget=options.budget,
         certify=certify,
         on_insufficient=options.on_insufficient,  # type: ignore[arg-type]

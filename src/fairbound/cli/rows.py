@@ -35,7 +35,7 @@ from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.labels import class_labels, positive_last
 from fairbound.rows.reading import take_rows
 from fairbound.rows.split import stratified_split
-from fairbound.tables import Chunks, Encoded, TableEncoder, read_table
+from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions, read_table
 
 TEST_SHARE = 0.25
 FEW_ROWS = 5
@@ -261,9 +261,14 @@ class Parts:
     held: Encoded
 
 
-def encoded_parts(rows: InputRows, split: Split) -> Parts:
+def table_options(knots: int) -> TableOptions | None:
+    """Of the encoder, None where they are its own."""
+    return TableOptions(knots=knots) if knots else None
+
+
+def encoded_parts(rows: InputRows, split: Split, knots: int = 0) -> Parts:
     """The parts of `split` as features, for any number of models. Raises: DataError naming the column that cannot be."""
-    encoder = TableEncoder()
+    encoder = TableEncoder(table_options(knots))
     take = rows.X.take if isinstance(rows.X, Chunks) else partial(take_rows, rows.X)
     made = []
     for part in (split.train, split.test):

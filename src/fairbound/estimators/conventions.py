@@ -214,7 +214,7 @@ def linear_parts(model: Any, x: Any, encoder: TableEncoder | None) -> tuple[np.n
     at = 0
     for spec in encoder.learnt:
         if isinstance(spec, NumberFeature) and spec.sd is not None:
-            weight[:, at] /= spec.sd
+            weight[:, at : at + 1 + len(spec.knots)] /= spec.sd
             bias -= weight[:, at] * spec.mean
         at += len(spec.feature_names)
     return weight, bias

@@ -4,6 +4,8 @@ What becomes of a column, decided on the training table:
 
 - numbers: ``(x - mean) / sd`` (mean and population sd over the known values). Missing values take the median, and
   where any were missing in training a 0/1 column ``name=(missing)`` says so.
+- with ``knots=5`` a number has up to five more columns ``name above knot``: ``max(x - knot, 0) / sd``, at values of training of
+  equal steps of rank, so that a linear model may bend there.
 - dates and durations: as numbers, in days (dates: since 1970-01-01 UTC). Dates written as text are text.
 - categories (bool, categorical, text, mixed objects): one 0/1 column ``name=value`` for each value of training; values
   rarer than ``min_count`` and those beyond ``max_categories`` share ``name=(other)``; missing is the category
@@ -138,7 +140,7 @@ class TableEncoder:
         missing, infinite, dropped = {}, {}, {}
         learnt: list[Feature] = []
         numbers = [c for c in read.columns if not c.coded and c.name not in self.options.categorical]
-        ordinary = learn_numbers(numbers)
+        ordinary = learn_numbers(numbers, self.options.knots)
         for raw in read.columns:
             if raw.name in ordinary:
                 learnt.append(ordinary[raw.name])

@@ -65,6 +65,10 @@ def learn_chunks(encoder: TableEncoder, chunks: Chunks) -> TableEncoder:
 
 def _learn(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> None:
     options, seen, named = encoder.options, list[Seen](), False
+    if options.knots:
+        raise DataError(
+            "knots are values at certain ranks, which a table in parts does not tell; leave knots out, or give the table whole."
+        )
     for part in chunks:
         read = read_columns(part)
         if not seen:

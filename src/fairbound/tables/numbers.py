@@ -23,7 +23,10 @@ _ORDINARY = (1e-100, 1e90)  # of the root mean square: sums of squares stay in r
 
 @dataclass(frozen=True)
 class NumberFeature:
-    """A standardised number and, where training had gaps, a 0/1 column that marks them."""
+    """A standardised number, how far it lies above each of its knots and, where training had gaps, a 0/1 column that marks them.
+
+    A weighted sum of the first two is a function of the number that is linear between knots, and at no cost any such function.
+    """
 
     name: str
     kind: str  # "number" or "days"
@@ -31,11 +34,13 @@ class NumberFeature:
     sd: float | None  # population sd; None where the known values are constant and only the indicator is a feature
     median: float
     indicator: bool
+    knots: tuple[float, ...] = ()  # ascending, in the column's units
 
     @property
     def feature_names(self) -> list[str]:
         """Names of its features, in order."""
-        return [self.name] * (self.sd is not None) + [f"{self.name}={MISSING}"] * self.indicator
+        above = [f"{self.name} above {knot:.10g}" for knot in self.knots]
+        return [self.name] * (self.sd is not None) + above + [f"{self.name}={MISSING}"] * self.indicator
 
     def fill(self, out: np.ndarray, at: int, values: np.ndarray, missing: np.ndarray | None) -> None:
         """Write the features of `values` (b,) float64, which is changed, into ``out[:, at:]``, zeros before.
@@ -48,7 +53,9 @@ class NumberFeature:
             values -= self.mean
             values /= self.sd
             out[:, at] = values
-            at += 1
+            for place, knot in enumerate(self.knots, at + 1):
+                np.maximum(values - (knot - self.mean) / self.sd, 0, out=out[:, place])
+            at += 1 + len(self.knots)
         if self.indicator and missing is not None:
             out[:, at] = missing
 
@@ -119,8 +126,8 @@ def _refuse_far(out: np.ndarray, places: Sequence[tuple[NumberFeature, int, np.n
 # -- what is learnt --------------------------------------------------------------------------------------------------
 
 
-def learn_number(column: Column) -> tuple[NumberFeature | None, str | None]:
-    """The feature of a column of numbers or days (finite or NaN), and why it or a part of it is dropped."""
+def learn_number(column: Column, knots: int = 0) -> tuple[NumberFeature | None, str | None]:
+    """The feature of a column of numbers or days (finite or NaN), and why it or a part of it is dropped. knots: as many at most."""
     missing = column.missing
     gaps = bool(missing.any())
     known = column.values[~missing] if gaps else column.values
@@ -136,10 +143,17 @@ def learn_number(column: Column) -> tuple[NumberFeature | None, str | None]:
             return None, f"constant ({low:g})"
         reason = f"constant ({low:g}) where known, only its missing indicator is kept"
         return NumberFeature(column.name, column.kind, low, None, low, True), reason
-    return NumberFeature(column.name, column.kind, mean, sd, float(np.median(scaled) * unit), gaps), None
+    median = float(np.median(scaled) * unit)
+    return NumberFeature(column.name, column.kind, mean, sd, median, gaps, knots_of(known, knots)), None
 
 
-def learn_numbers(columns: Sequence[Column]) -> dict[str, NumberFeature]:
+def knots_of(values: np.ndarray, most: int) -> tuple[float, ...]:
+    """At most `most` of the values (n,), at equal steps of rank, all strictly between the least and the largest."""
+    at = np.unique(np.quantile(values, np.linspace(0, 1, most + 2)[1:-1], method="lower")) if most else values[:0]
+    return tuple(float(knot) for knot in at if values.min() < knot < values.max())
+
+
+def learn_numbers(columns: Sequence[Column], knots: int = 0) -> dict[str, NumberFeature]:
     """What `learn_number` learns of those columns that have a finite value of ordinary size in every row, and vary.
 
     The same numbers to the last bit, from a quarter of the columns at a time, so that a quarter of the table is copied.
@@ -149,7 +163,7 @@ def learn_numbers(columns: Sequence[Column]) -> dict[str, NumberFeature]:
     for first in range(0, len(columns), max(size, 1)):
         some = columns[first : first + size]
         for column, values in zip(some, together([c.values for c in some]), strict=True):
-            feature = _learn_ordinary(column, values)
+            feature = _learn_ordinary(column, values, knots)
             if feature is not None:
                 found[column.name] = feature
     return found
@@ -170,7 +184,7 @@ def together(columns: Sequence[np.ndarray]) -> list[np.ndarray]:
     return out
 
 
-def _learn_ordinary(column: Column, values: np.ndarray) -> NumberFeature | None:
+def _learn_ordinary(column: Column, values: np.ndarray, knots: int) -> NumberFeature | None:
     """The feature of a column, None where `learn_number` must see it. values: (n,) a copy, whose order is changed."""
     n = len(values)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -181,7 +195,7 @@ def _learn_ordinary(column: Column, values: np.ndarray) -> NumberFeature | None:
         size = math.hypot(mean, sd)
     if not _ORDINARY[0] < size < _ORDINARY[1] or sd <= _LEAST_SPREAD * abs(mean):
         return None
-    return NumberFeature(column.name, column.kind, mean, sd, median_of(values), False)
+    return NumberFeature(column.name, column.kind, mean, sd, median_of(values), False, knots_of(values, knots))
 
 
 def _sum(values: np.ndarray, centre: float | None) -> float:
@@ -219,6 +233,10 @@ def add_weighted(
     places: as in `fill_numbers`. weight: (d, k) of all features.
     """
     tallies = [Tally() for _ in places]
+    if any(feature.knots for feature, *_ in places):
+        for part in slices(len(out)):
+            out[part] += _by_features(places, weight, part, tallies)
+        return tallies
     standard = [place for place in places if place[0].sd is not None]
     columns = [values for _, _, values in standard]
     centre = np.array([feature.mean for feature, *_ in standard])
@@ -274,7 +292,7 @@ def _spread(values: np.ndarray, rows: np.ndarray, size: int) -> np.ndarray:
 def _by_features(
     places: Sequence[tuple[NumberFeature, int, np.ndarray]], weight: np.ndarray, part: slice, tallies: list[Tally]
 ) -> np.ndarray:
-    """The weighted sums of a few rows, some of which lack a value, from their features; counted in `tallies`."""
+    """The weighted sums of a few rows from their features; counted in `tallies`."""
     features = np.zeros((part.stop - part.start, len(weight)))
     found = fill_numbers(features, [(feature, at, column[part]) for feature, at, column in places], part.start)
     for tally, more in zip(tallies, found, strict=True):

@@ -21,12 +21,13 @@ class TableOptions:
     infinite: str = "error"  # "error", or "missing": infinities count as missing
     categorical: tuple[str, ...] = ()  # columns that are categories whatever their type
     numeric: tuple[str, ...] = ()  # columns that are numbers whatever their type
+    knots: int = 0  # of a number, at most: its part of a linear model may bend at as many values, 5 is a good choice
     sparse_scale: str = (
         "max_abs"  # scipy sparse tables: "max_abs" divides each column by its largest |x|, "none" leaves it
     )
 
     def __post_init__(self) -> None:
-        for name, least in (("min_count", 1), ("max_categories", 2)):
+        for name, least in (("min_count", 1), ("max_categories", 2), ("knots", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise OptionError(f"{name} must be a whole number of at least {least}, got {value!r}.")

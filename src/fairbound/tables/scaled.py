@@ -17,6 +17,10 @@ def learn_scale(table: Any, options: TableOptions) -> np.ndarray:
     matrix = read_sparse(table)
     if options.categorical or options.numeric:
         raise DataError("a sparse table holds numbers only and has no names; leave categorical= and numeric= empty.")
+    if options.knots:
+        raise DataError(
+            "a sparse table takes no knots, which would fill its zeros; leave knots out, or pass table.toarray()."
+        )
     scale = np.ones(matrix.shape[1])
     if options.sparse_scale == "max_abs":
         largest = np.asarray(abs(matrix).max(axis=0).todense()).ravel()

@@ -1,0 +1,128 @@
+"""Knots: a number's part of a linear model may bend at values of training."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+
+import fairbound as fb
+from fairbound.base.errors import DataError, OptionError
+from fairbound.cli.app import main
+from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions
+
+BENT = TableOptions(knots=3)
+
+
+def table(n: int = 400, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(17, 90, n),
+            "pay": rng.lognormal(9, 1, n),
+            "job": rng.choice(list("abc"), n),
+            "yes": rng.integers(0, 2, n),
+        }
+    )
+
+
+def test_a_knot_is_a_value_at_an_equal_step_of_rank_and_its_feature_is_how_far_a_number_lies_above_it() -> None:
+    frame = table()
+    encoder = TableEncoder(BENT)
+    features = pd.DataFrame(encoder.fit_transform(frame), columns=encoder.feature_names)
+    age = frame.age.to_numpy()
+    knots = [sorted(age)[(len(age) - 1) * k // 4] for k in (1, 2, 3)]
+    assert [name for name in features if name.startswith("age")] == ["age", *(f"age above {k}" for k in knots)]
+    for knot in knots:
+        expected = np.where(age > knot, age - knot, 0) / age.std()
+        assert np.allclose(features[f"age above {knot}"], expected, rtol=0, atol=1e-12)
+
+
+def test_the_features_of_a_number_represent_every_function_that_is_linear_between_its_knots() -> None:
+    x = np.sort(np.random.default_rng(1).normal(size=200))
+    encoder = TableEncoder(TableOptions(knots=4))
+    features = encoder.fit_transform(x[:, None])
+    knots = [float(name.split()[-1]) for name in encoder.feature_names[1:]]
+    corners = [x[0], *knots, x[-1]]
+    wanted = np.interp(x, corners, np.random.default_rng(2).normal(size=len(corners)))
+    design = np.column_stack([np.ones(len(x)), features])
+    assert np.abs(design @ np.linalg.lstsq(design, wanted, rcond=None)[0] - wanted).max() < 1e-6
+
+
+@pytest.mark.parametrize("values", [[0, 1] * 50, [3.0] * 99 + [4.0], [1] * 50 + [2] * 50], ids=str)
+def test_a_number_of_two_values_has_no_knot(values: list[float]) -> None:
+    assert TableEncoder(BENT).fit(np.array(values, dtype=float)[:, None]).feature_names == ("x0",)
+
+
+def test_weighted_sums_are_those_of_the_features_with_gaps_too() -> None:
+    frame = table().astype({"age": float})
+    frame.loc[::7, "age"] = np.nan
+    encoder = TableEncoder(BENT).fit(frame)
+    weight = np.random.default_rng(3).normal(size=(len(encoder.feature_names), 2))
+    assert np.allclose(encoder.weighted(frame, weight), encoder.transform(frame) @ weight, rtol=0, atol=1e-12)
+
+
+def test_a_saved_encoder_gives_the_same_bits_and_damaged_knots_are_refused() -> None:
+    encoder = TableEncoder(BENT).fit(table())
+    text = encoder.to_json()
+    assert np.array_equal(TableEncoder.from_json(text).transform(table(seed=1)), encoder.transform(table(seed=1)))
+    for knots in ([2.0, 1.0], [1.0, 1.0], ["1"], [float("1e999")], [True]):
+        state = json.loads(text)
+        state["learnt"][0]["knots"] = knots
+        with pytest.raises(DataError, match="lacks a part or has a wrong one"):
+            TableEncoder.from_json(json.dumps(state))
+    older = json.loads(TableEncoder().fit(table()).to_json())
+    for feature in older["learnt"]:
+        feature.pop("knots", None)
+    older["options"].pop("knots")
+    assert TableEncoder.from_json(json.dumps(older)).feature_names == TableEncoder().fit(table()).feature_names
+
+
+def test_tables_without_ranks_are_refused() -> None:
+    with pytest.raises(DataError, match="sparse table takes no knots"):
+        TableEncoder(BENT).fit(sp.eye_array(5).tocsr())
+    with pytest.raises(DataError, match="leave knots out, or give the table whole"):
+        Encoded.of(TableEncoder(BENT), Chunks(lambda: [table(20), table(20)]))
+    with pytest.raises(OptionError, match="knots must be a whole number of at least 0"):
+        TableOptions(knots=-1)
+    fitted = TableEncoder(BENT).fit(table())
+    parts = Encoded.of(fitted, Chunks(lambda: [table(20), table(20)]))
+    assert np.allclose(parts.features[:20], fitted.transform(table(20)), rtol=1e-6, atol=1e-6)
+
+
+def bent_rows() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Rows whose label is 1 in the middle of x, which no line separates."""
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-3, 3, 900)
+    return pd.DataFrame({"x": x, "z": rng.normal(size=900)}), (np.abs(x) < 1.2).astype(int), rng.choice(["f", "m"], 900)
+
+
+def test_a_bounded_model_bends_where_a_line_cannot_and_its_weights_say_so() -> None:
+    X, y, group = bent_rows()
+    bound = "demographic_parity <= 0.05"
+    bent = fb.FairClassifier(bound, options=TableOptions(knots=5)).fit(X, y, sensitive_features=group)
+    assert LogisticRegression().fit(X, y).score(X, y) < 0.7 < 0.95 < (bent.predict(X) == y).mean()
+    assert fb.measure(bound, bent.decision_function(X), y, group, threshold=0) <= 0.05
+    scores = np.full(len(X), bent.intercept_[0])
+    for name, weight in zip(bent.encoder_.feature_names, bent.coef_[0], strict=True):
+        column, _, knot = name.partition(" above ")
+        scores += weight * (np.maximum(X[column] - float(knot), 0) if knot else X[column])
+    assert np.allclose(scores, bent.decision_function(X), rtol=0, atol=1e-3)
+
+
+def test_the_command_line_trains_saves_and_predicts_with_knots(tmp_path, capsys) -> None:
+    X, y, group = bent_rows()
+    data = tmp_path / "rows.csv"
+    X.assign(group=group, y=y).to_csv(data, index=False)
+    out = tmp_path / "out"
+    fit = ["fit", "--data", str(data), "--label", "y", "--group", "group", "--constraint", "demographic_parity <= 0.2"]
+    main([*fit, "--knots", "5", "--out", str(out), "--no-baseline", "--quiet"])
+    model = fb.FairClassifier.load(out / "model")
+    assert model.options == TableOptions(knots=5)
+    assert (model.predict(X) == y).mean() > 0.95
+    assert main([*fit, "--knots", "5", "--chunk-rows", "100", "--out", str(tmp_path / "parts"), "--quiet"]) == 2
+    assert "leave knots out" in capsys.readouterr().err
