@@ -265,6 +265,7 @@ MUTANTS = {
     "parts of a ranking without their groups": Mutant("fairness/rankings/documents.py", "for part in parts]), groups)\n", "for part in parts]))\n", "unit/estimators/test_certifying_numbers.py"),
     "certificate: the first that passed": Mutant("estimators/certifying.py", "taken = passed[-1] if passed", "taken = passed[0] if passed", "unit/estimators/test_certifying.py"),
     "certificate: looser bounds": Mutant("estimators/certifying.py", "max(bound.stated - by, LEFT", "max(bound.stated + by, LEFT", "unit/estimators/test_certifying.py"),
+    "certificate: groups too small for any model": Mutant("estimators/judged_rows.py", 'one["verdict"] == "insufficient" for one in found', 'one["verdict"] == "met" for one in found', "unit/estimators/test_certifying.py"),
     "certificate: smoothed models fall back too": Mutant("estimators/certifying.py", "return own if one.smoothed or", "return own if not one.smoothed or", "unit/estimators/test_certifying.py"),
     "certificate: the share that falls back": Mutant("estimators/certifying.py", "return d / (d + n * APART)", "return d / (d + n)", "unit/estimators/test_certifying.py"),
     "certificate: smoothed models sharpened": Mutant("estimators/certifying.py", "SMOOTH = FullBatchALM(sharpness=(1.0,), dual_values=\"surrogate\")", "SMOOTH = FullBatchALM()", "unit/estimators/test_certifying.py"),

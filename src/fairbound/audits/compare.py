@@ -84,6 +84,7 @@ def compare(
         "confidence": confidence,
         "seed": seed,
         "differences": [*_of_rates(both, confidence), *_of_bounds(both, bounds, confidence, draws, seed)],
+        "warnings": [],
     }
 
 

@@ -30,7 +30,7 @@ from fairbound.cli.columns import (
     pandas_part,
     weights_of,
 )
-from fairbound.cli.fit import TRAINED_ON
+from fairbound.cli.fit import trained_on
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.regress import audit_numbers
 from fairbound.cli.stated import by_class, of_classes_only, stated_bounds
@@ -111,7 +111,7 @@ def run_audit(options: AuditOptions) -> Outcome:
 
 def _of_training(folder: Folder | None, checksum: str) -> list[str]:
     """A warning where the file is the one that the saved model was trained on."""
-    if folder is None or folder.extras.get(TRAINED_ON) != checksum:
+    if not trained_on(folder, checksum):
         return []
     return [
         "This is the file that the model was trained on: most of its rows are not held out, and the verdict says nothing about "

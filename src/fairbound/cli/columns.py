@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.cli.outcome import say
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import as_decisions
 from fairbound.rows.reading import unspelled
@@ -89,7 +90,7 @@ def _some(columns: Sequence[str], most: int = 20) -> str:
 
 
 def labelled_rows(frame: Any, label: str, drop_missing: bool, source: str) -> tuple[Any, list[str]]:
-    """The rows of a file that have a label, their index the numbers of the file's rows, and notes on those left out.
+    """The rows of a file that have a label, their index the numbers of the file's rows, and notes on those left out, which are said.
 
     Raises: DataError where labels are missing and `drop_missing` does not say that their rows are left out, and where no row has one.
     """
@@ -105,7 +106,9 @@ def labelled_rows(frame: Any, label: str, drop_missing: bool, source: str) -> tu
                 f"{what}, the first in row {missing.argmax()} (counting from 0). Fill them in, or leave these rows out with "
                 "--drop-missing-labels."
             )
-    return frame[~missing], [f"{what}; these rows are left out (--drop-missing-labels)."]
+    note = f"{what}; these rows are left out (--drop-missing-labels)."
+    say(note)
+    return frame[~missing], [note]
 
 
 def labelled_table(asked: Any) -> tuple[Any, str, list[str]]:

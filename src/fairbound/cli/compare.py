@@ -14,6 +14,7 @@ from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.cli.audit import saved_bounds
 from fairbound.cli.columns import (
     decided_or_scored,
+    file_checksum,
     groups_in,
     in_file,
     in_label,
@@ -22,10 +23,12 @@ from fairbound.cli.columns import (
     one_column,
     weights_of,
 )
-from fairbound.cli.outcome import Outcome, json_file, say
+from fairbound.cli.fit import trained_on
+from fairbound.cli.outcome import Outcome, json_file
 from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import CompareOptions
 from fairbound.estimators.classifier import FairClassifier
+from fairbound.estimators.folder import load_folder
 from fairbound.report.compare import compare_page
 from fairbound.report.terminal import grid
 from fairbound.rows.groups import Groups
@@ -49,6 +52,7 @@ def run_compare(options: CompareOptions) -> Outcome:
     title = f"{second} less {first} on {found['rows']:,} rows; {found['changed']:,} decisions differ"
     title += "; every row counts with its weight" if found["weighted"] else ""
     text = grid(title, ("measured", first, second, "difference", "at least", "at most"), lines)
+    text += "".join(f"\nwarning: {said}" for said in found["warnings"])
     if options.out is not None:
         files = {"compare.json": json_file(found)}
         with contextlib.suppress(ImportError):
@@ -60,11 +64,10 @@ def run_compare(options: CompareOptions) -> Outcome:
 
 def compared(options: CompareOptions) -> dict[str, Any]:
     """What `fairbound.compare` finds of the two on the file."""
-    frame, label, notes = labelled_table(options)
-    for note in notes:
-        say(note)
+    frame, label, _ = labelled_table(options)
     groups = groups_in(frame, listed(options.group, list(frame.columns), "--group"))
-    models = [_model(named) for named in (options.first, options.second)]
+    folders = [load_folder(named) if Path(named).is_dir() else None for named in (options.first, options.second)]
+    models = [None if folder is None else FairClassifier.load(folder) for folder in folders]
     known = [str(m.classes_[1]) for m in models if m is not None]
     if len(set(known)) > 1:
         raise OptionError(f"the two models have different positive labels: {' and '.join(map(repr, known))}.")
@@ -76,7 +79,7 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     )
     stated = options.constraint or next((saved_bounds(m) for m in reversed(models) if m is not None), [])
     names = (Path(options.first).as_posix(), Path(options.second).as_posix())
-    return compare(
+    found = compare(
         first,
         second,
         target,
@@ -87,10 +90,14 @@ def compared(options: CompareOptions) -> dict[str, Any]:
         sample_weight=weights_of(frame, options.weights, options.data),
         names=names,
     )
-
-
-def _model(named: str) -> FairClassifier | None:
-    return FairClassifier.load(named) if Path(named).is_dir() else None
+    checksum = file_checksum(options.data)
+    own = [name for name, folder in zip(names, folders, strict=True) if trained_on(folder, checksum)]
+    found["warnings"] = [
+        f"{options.data} is the file that {name} was trained on: most of its rows are not new to it, which flatters it and says "
+        "little about new rows."
+        for name in dict.fromkeys(own)
+    ]
+    return found
 
 
 def _scores(

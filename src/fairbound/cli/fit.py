@@ -32,7 +32,7 @@ from fairbound.cli.rows import (
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.folder import folder_contents
+from fairbound.estimators.folder import Folder, folder_contents
 from fairbound.estimators.judged_rows import taken
 from fairbound.estimators.options import checked_bounds
 from fairbound.estimators.saved import parts_of
@@ -42,6 +42,12 @@ from fairbound.rows.shards import ALONE, Processes, Shards
 from fairbound.tables import Encoded
 
 TRAINED_ON = "data.txt"
+"""The file of a model folder that holds the checksum of what it was trained on."""
+
+
+def trained_on(folder: Folder | None, checksum: str) -> bool:
+    """Whether the file of this checksum is the one that the saved model was trained on."""
+    return folder is not None and folder.extras.get(TRAINED_ON) == checksum
 
 
 def fit(options: FitOptions) -> Outcome:
@@ -70,6 +76,8 @@ def _fit(options: FitOptions, bounds: list, shards: Shards) -> Outcome:
     rows = read_rows(options, needs_groups=compares, two_classes=grouped or of_two_classes(bounds))
     under = " and ".join(b.text for b in bounds) or "no bound"
     checked_bounds(of_options(options, bounds, rows))
+    for said in rows.numbering:
+        say(said)
     if options.certify:
         say(f"{rows.name}: training on a part of {len(rows.target):,} rows until another part confirms {under}.")
         parts, classifier = train_certified(options, bounds, rows)
@@ -158,10 +166,11 @@ def _in_training(bounds: list, parts: Parts, classifier: FairClassifier, baselin
     )
     out = []
     for i, bound in enumerate(bounds):
-        line = f"{bound.text}: {classifier.fit_report_['constraints'][i]['train_value']:.4f} on the training rows"
+        value = classifier.fit_report_["constraints"][i]["train_value"]
+        line = f"On the training rows, which the verdict is not about, the value of {bound.text!r} is {value:.4f}"
         if measured is not None:
             value = audit(**measured, constraint=bound)["constraints"][0]["value"]
-            line += "" if value is None else f", {value:.4f} without the bound"
+            line += "" if value is None else f"; without the bound it is {value:.4f}"
         out.append(line + ".")
     return out
 
@@ -276,8 +285,4 @@ def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier) -
         out.append(f"Training was interrupted after {facts['steps']:,} steps; the best model so far is judged.")
     if facts["dropped_groups"]:
         out.append(f"Groups left out of the bounds for want of rows: {', '.join(facts['dropped_groups'])}.")
-    if rows.numbering:
-        out.append(
-            f"Among the features, these columns seem to number the rows: {', '.join(rows.numbering)}. --drop leaves them out."
-        )
-    return out + group_warnings(rows.groups, split.train)
+    return out + rows.numbering + group_warnings(rows.groups, split.train)

@@ -70,8 +70,12 @@ class InputRows:
 
     @cached_property
     def numbering(self) -> list[str]:
-        """The features that seem to number the rows."""
-        return row_numbers(self.X)
+        """What is said of the features that seem to number the rows."""
+        if not (found := row_numbers(self.X)):
+            return []
+        return [
+            f"Among the features, these columns seem to number the rows: {', '.join(found)}. --drop leaves them out."
+        ]
 
     def in_lines_of(self, rows: np.ndarray | None = None) -> AbstractContextManager[None]:
         """Errors of data raised within name the file and its lines; rows: (k,) those that the error numbers, None for all."""

@@ -110,6 +110,7 @@ def fit_certified(classifier: Any, kind: Any, *given: Any) -> Any:
     numbers = divided(stated, rows, seed)
     train, choose, certify = (rows.take(part) for part in numbers)
     rows.check(train)
+    certify.check_to_certify(stated, alpha)
     stated, objective = train.settled(stated), getattr(classifier, "objective", None)
     try:
         tried = candidates(classifier, stated, train, choose, len(certify), alpha)

@@ -63,6 +63,10 @@ class JudgedRows(Protocol):
         """Raises: DataError where the part `train` of these rows lacks something to train on."""
         ...
 
+    def check_to_certify(self, stated: Sequence[Bound], alpha: float) -> None:
+        """Raises: DataError where these rows, which are to certify, are too few to confirm a bound of any model."""
+        ...
+
     def settled(self, stated: tuple[Bound, ...]) -> tuple[Bound, ...]:
         """The bounds with what they leave to these rows."""
         ...
@@ -94,6 +98,9 @@ class GroupedRows:
     def split(self, shares: Sequence[float], seed: int) -> list[np.ndarray]:
         """Labels are not balanced: what the parts had in common would be a look at the rows to certify."""
         return stratified_split(_known(self).codes, shares, seed)
+
+    def check_to_certify(self, stated: Sequence[Bound], alpha: float) -> None:
+        """Of these rows nothing is known before a model is."""
 
     def train(self, model: Any, table: Any, x0: Any) -> None:
         model._fit(table, self.y, self.groups, self.weight, x0=x0)
@@ -150,6 +157,27 @@ class LabelledRows(GroupedRows):
                 f"the label {label_text(self.classes[rare])!r} has {sizes[rare]} of {len(self)} rows, and none of them is among the "
                 f"{len(train)} to train on: too few for certify=True, which divides the rows into three parts. Add rows of it."
             )
+
+    def check_to_certify(self, stated: Sequence[Bound], alpha: float) -> None:
+        """No decisions differ less by group, or vary less, than one decision for all rows."""
+        labels = tuple(str(label_text(v)) for v in self.classes)
+        for bound in stated:
+            if not bound.of_counts or "scores" in bound.needs or bound.about != "group":
+                continue
+            perfect, found = 1.0 if bound.sense == "at least" else 0.0, []
+            for decision in range(len(labels)):
+                same = np.full(len(self), decision)
+                rows = Scored(self.codes, same, labels, groups=self.groups, weight=self.weight, confidence=1 - alpha)
+                found.append(bound.judge(rows, alpha))
+            found = [one for one in found if one["value"] == perfect]
+            if found and all(one["verdict"] == "insufficient" for one in found):
+                group, n = min(found[0]["groups"].items(), key=lambda item: item[1])
+                few = f"of {group!r}, {n:,} are among the {len(self):,} kept apart to certify"
+                raise DataError(
+                    f"{bound.text!r} cannot be certified on these rows, whatever the model: {few}, too few to confirm it of one "
+                    f"decision for all people. {found[0]['why'] or ''} Merge small groups with others, leave their values empty to "
+                    "take them out of the bound, loosen the bound, or train without a certificate.".replace("  ", " ")
+                )
 
     def settled(self, stated: tuple[Bound, ...]) -> tuple[Bound, ...]:
         return stated
@@ -277,6 +305,9 @@ class DocumentRows:
 
     def check(self, train: DocumentRows) -> None:
         """What the rows lack, the problem says."""
+
+    def check_to_certify(self, stated: Sequence[Bound], alpha: float) -> None:
+        """Of these rows nothing is known before a model is."""
 
     def settled(self, stated: tuple[Bound, ...]) -> tuple[Bound, ...]:
         return stated

@@ -292,12 +292,15 @@ def finding(
     if missing:
         verdict = "violated" if verdict == "violated" else "insufficient"
         why = f"No held-out {unit} measures {', '.join(missing[:6])}{' ...' if len(missing) > 6 else ''}."
+    enough = needed() if verdict == "insufficient" and not missing else None
+    if enough is not None and enough <= len(rows) and why:
+        enough = None  # it is not the number of all rows that keeps these from deciding
     return (
         stated_facts(bound, rows)
         | contrast_facts(found, name)
         | {
             "verdict": verdict,
-            "rows_needed": needed() if verdict == "insufficient" and not missing else None,
+            "rows_needed": enough,
             "method": method,
             "groups": groups,
             "why": why if missing or verdict == "insufficient" else None,

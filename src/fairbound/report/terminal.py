@@ -85,9 +85,21 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
         )
     facts = group_tables(audit)
     parts += [_groups(t, facts, width) for t in facts["tables"]]
-    parts += [f"{printable(c['text'])}: {printable(words.explain(c, rows))}" for c in audit["constraints"]]
+    parts += [
+        f"{printable(c['text'])}: {printable(words.explain(c, rows) + _attained(c, audit))}"
+        for c in audit["constraints"]
+    ]
     parts += [f"warning: {printable(w)}" for w in audit["warnings"]]
     return "\n\n".join(part for part in parts if part)
+
+
+def _attained(c: dict[str, Any], audit: dict[str, Any]) -> str:
+    """Which groups give the value, and of which attribute, where several are compared and the groups' names tell."""
+    worst = c.get("worst")
+    if not worst or len(audit["data"]["sensitive"]) < 2:
+        return ""
+    of = {g["attribute"] for g in audit["groups"] if worst.startswith(f"{g['group']} - ")}
+    return f" It is that of {worst}{f' ({of.pop()})' if len(of) == 1 else ''}."
 
 
 def _groups(made: dict[str, Any], facts: dict[str, Any], width: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -203,7 +204,7 @@ def test_the_parts_have_nothing_but_the_sizes_of_groups_in_common():
         (
             [1, 1] + [0] * 29 + [0, 1] * 14 + [1],
             "equal_opportunity <= 0.5",
-            "certify=True leaves 24 to train on.*'F' has no positive row",
+            "certify=True leaves 24 to train on.*'F' has no positive row|whatever the model: .*'F . y=1'",
         ),
     ],
 )
@@ -298,7 +299,7 @@ def test_a_bound_on_smoothed_decisions_holds_better_on_new_rows(seed):
 def test_what_to_do_next_is_said_where_no_rows_could_confirm_it():
     X, y, sex = people(400)
     with pytest.warns(CertificateWarning, match="could not confirm it of a model without any difference either"):
-        fb.FairClassifier("demographic_parity <= 0.02", certify=True, budget="10 steps").fit(
+        fb.FairClassifier("demographic_parity <= 0.04", certify=True, budget="10 steps").fit(
             X, y, sensitive_features=sex
         )
 
@@ -334,3 +335,27 @@ def test_the_command_writes_the_certificate_first(tmp_path, capsys):
     strict = [*call, "--on-insufficient", "raise", "--constraint", "demographic_parity <= 0.005"]
     assert cli.main([str(a) for a in strict]) == 3 and "cannot be certified" in capsys.readouterr().err
     assert cli.main([str(a) for a in [*call, "--test-size", "0.3", "--constraint", BOUND]]) == 2
+
+
+@pytest.mark.parametrize("rare", [1, 60])
+@pytest.mark.parametrize(
+    "text", ["demographic_parity <= 0.05", "equalized_odds <= 0.05", "demographic_parity_ratio >= 0.9"]
+)
+def test_groups_too_small_for_any_model_are_refused_before_training(rare, text):
+    """No hit among n rows leaves a limit of 1 - 0.05 ** (1 / n): fewer than 59 rows to certify cannot confirm 0.05."""
+    X, y, sex = people(2000)
+    sex = np.where(np.arange(2000) < rare, "other", sex)
+    with pytest.raises(DataError, match="other"):
+        fb.FairClassifier(text, certify=True).fit(X, y, sensitive_features=sex)
+
+
+@pytest.mark.parametrize(("n", "refused"), [(58, True), (75, False)])
+def test_the_fewest_rows_that_could_certify(n, refused):
+    """The other group is so large that its own limit adds nothing, so that n rows without a hit leave 1 - 0.05 ** (1 / n), and half a
+    row more where limits are joined."""
+    group = np.repeat(["a", "b"], [n, 10**6])
+    codes = np.zeros(len(group), dtype=np.int64)
+    rows = LabelledRows(None, codes, codes, (0, 1), fb.Groups.of(group), None)
+    limit = 1 - 0.05 ** (1 / 59)
+    with pytest.raises(DataError, match="whatever the model") if refused else contextlib.nullcontext():
+        rows.check_to_certify([fb.constraint(f"demographic_parity <= {limit}")], 0.05)

@@ -1,0 +1,52 @@
+"""What a person reads on the terminal: before training, beside the verdict, and where rows are not new to a model."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairbound.cli.app import main
+
+pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+pytest.importorskip("jinja2", reason="the page needs the extra 'report'")
+
+
+@pytest.fixture
+def people(tmp_path):
+    """300 rows with a column that numbers them, a missing label, and two attributes, of which `old` tells far more."""
+    rng = np.random.default_rng(0)
+    old, sex = rng.choice(["old", "young"], 300), rng.choice(["F", "M"], 300)
+    pay = rng.normal(size=300) + 2 * (old == "old")
+    label = np.where(pay + 0.5 * rng.normal(size=300) > 1, "yes", "no").astype(object)
+    label[7] = None
+    path = tmp_path / "people.csv"
+    pd.DataFrame({"case": np.arange(300), "pay": pay, "old": old, "sex": sex, "paid": label}).to_csv(path, index=False)
+    return path
+
+
+def test_what_is_said_and_when(people, tmp_path, capsys):
+    given = ["--data", people, "--label", "paid", "--group", "sex,old", "--constraint", "demographic_parity <= 0.1"]
+    call = ["fit", *given, "--drop-missing-labels", "--out", tmp_path / "out", "--budget", "5 steps"]
+    assert main([str(a) for a in call]) in (0, 1, 3)
+    said = capsys.readouterr()
+    before = said.err[: said.err.index("training on")]
+    assert "1 of 300 labels are missing; these rows are left out" in before
+    assert "these columns seem to number the rows: case. --drop leaves them out." in before
+    assert (
+        "On the training rows, which the verdict is not about, the value of 'demographic_parity <= 0.1' is" in said.out
+    )
+    assert "It is that of old - young (old)." in said.out or "It is that of young - old (old)." in said.out
+
+    model, compared = tmp_path / "out", ["compare", tmp_path / "out", "pay", *given, "--drop-missing-labels"]
+    main([str(a) for a in [*compared, "--out", tmp_path / "c"]])
+    assert f"is the file that {model.as_posix()} was trained on" in capsys.readouterr().out
+    assert len(json.loads((tmp_path / "c" / "compare.json").read_text())["warnings"]) == 1
+    assert "was trained on" in (tmp_path / "c" / "compare.html").read_text()
+    other = tmp_path / "new.csv"
+    other.write_text(people.read_text().replace("\n8,", "\n1008,"))
+    compared[compared.index(people)] = other
+    main([str(a) for a in compared])
+    assert "was trained on" not in capsys.readouterr().out
