@@ -23,6 +23,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, distributed
 from torch.nn import functional
@@ -38,13 +39,14 @@ from fairbound.methods.primal import decayed
 from fairbound.optim.batch import Batch, Keys, class_names, refuse_probabilities
 from fairbound.optim.means import Queue, RunningMeans, better, cells_behind, report_of, stated_values
 from fairbound.optim.rows import training_rows
-from fairbound.optim.state import DualReport, check_options, checked_state, not_finite
+from fairbound.optim.state import DualReport, as_tensors, check_options, checked_state, not_finite
 from fairbound.optim.weighted import WeightedSum
 from fairbound.rows.groups import Groups, label_text
 
 FORMAT = 2
 MEMORY = 2048
 MEMORY_PER_CELL = 32
+PASSED = 64  # updates whose estimates are looked at together
 
 PerRowLoss = str | Pointwise | Callable[[Tensor, Tensor], Tensor]
 
@@ -148,9 +150,9 @@ class Dual:
         statistics = [true, self._kinds] if both else [true]
         self._means = RunningMeans(self.plan, statistics, self._loss, self.memory, self._keys)
         self._contrasts = Contrasts(self.plan)
-        self._behind = torch.as_tensor(self.plan.cells_of)
-        self._scale = torch.as_tensor(dual_scale(self.plan, self._kinds))
+        self._scale = dual_scale(self.plan, self._kinds)
         self._state = self._fresh()
+        self._passed: list[tuple[np.ndarray, np.ndarray]] = []
         self._place = torch.device("cpu"), torch.float32
         self._own: Tensor | None = None
         self._others: list[tuple[Pointwise, Tensor]] = []
@@ -161,15 +163,15 @@ class Dual:
         sizes = {name: len(known) for name, known in zip(self.groups.attributes, self.groups.labels, strict=True)}
         by = f", groups={sizes}" if sizes else ""
         many = "" if self._keys.outputs == 1 else f", classes={len(self.classes)}"
-        return f"Dual({stated}{by}{many}, m={self.m}, steps={self._state['k']}, largest multiplier={float(self._state['multipliers'].max()):.3g})"
+        return f"Dual({stated}{by}{many}, m={self.m}, steps={self._state['k']}, largest multiplier={self._state['multipliers'].max():.3g})"
 
     def _fresh(self) -> dict[str, Any]:
         """What changes beside the running means. smallest: of each bound's estimates at updates. k: steps; weighed: k
         at the last update; calls: batches of this process, and calls_at_step: the same at the last step()."""
         numbers = ("k", "weighed", "calls", "calls_at_step", "skipped")
         return {
-            **{name: torch.zeros(self.plan.m, dtype=torch.float64) for name in ("multipliers", "g", "w")},
-            "smallest": torch.full((len(self.plan.notions),), math.nan, dtype=torch.float64),
+            **{name: np.zeros(self.plan.m) for name in ("multipliers", "g", "w")},
+            "smallest": np.full(len(self.plan.notions), math.nan),
             **dict.fromkeys(numbers, 0),
             "processes": 1,
         }
@@ -187,12 +189,12 @@ class Dual:
     @property
     def multipliers(self) -> Tensor:
         """(m,) y, in [0, multiplier_bound]."""
-        return self._state["multipliers"].clone()
+        return torch.tensor(self._state["multipliers"])
 
     @property
     def weights(self) -> Tensor:
         """(m,) w = [y + rho g]_+, the weights of the inequalities in the gradient."""
-        return self._state["w"].clone()
+        return torch.tensor(self._state["w"])
 
     def encode(self, sensitive_features: Any) -> Tensor:
         """(n, A) int64 codes of new rows for `loss`; a group not known here, or missing, is -1."""
@@ -206,10 +208,11 @@ class Dual:
         means = self._means
         mean, rows = means.latest() if self._world() == 1 else (means.state["mean"], means.state["rows"])
         texts = [n.text for n in self.plan.notions]
-        return dict(zip(texts, stated_values(self.plan, self._contrasts, mean[:, 0], rows > 0), strict=True))
+        return dict(zip(texts, stated_values(self.plan, self._contrasts, mean, rows), strict=True))
 
     def report(self) -> DualReport:
         """Values, multipliers, caps, and groups that batches lacked."""
+        self._compare()
         return report_of(self.plan, self._state, self._means, self.values(), self.config.multiplier_bound)
 
     # -- the two calls of a loop --------------------------------------------------------------------------------
@@ -313,21 +316,30 @@ class Dual:
     def _update(self, world: int) -> None:
         """y <- [y + eta g]_+, w = [y + rho g]_+ for the contrasts whose groups all had rows since the last update."""
         s, config = self._state, self.config
-        fresh = seen_contrasts(self.plan, self._means.update(world, self._place[0]) > 0)
-        mean, rows = self._means.state["mean"], self._means.state["rows"]
+        rows = self._means.update(world, self._place[0])
         s["weighed"], s["processes"] = s["k"], world
         slower = decayed(s["k"], config.decay_steps, config.decay)
-        g, memo = self._contrasts.values(mean[:, -1])
-        move = self._scale * g
-        y = (s["multipliers"] + config.dual_step_size * slower * move).clamp_(0, config.multiplier_bound)
-        if fresh is not None:
-            g, y = torch.where(fresh, g, s["g"]), torch.where(fresh, y, s["multipliers"])
+        values, memo = self._contrasts.values(torch.from_numpy(self._means.state["mean"])[:, -1])
+        g = values.numpy()
+        y = s["multipliers"] + config.dual_step_size * slower * (self._scale * g)
+        y = np.minimum(np.maximum(y, 0), config.multiplier_bound)
+        if not rows.all():
+            fresh = seen_contrasts(self.plan, torch.from_numpy(rows) > 0).numpy()
+            g, y = np.where(fresh, g, s["g"]), np.where(fresh, y, s["multipliers"])
         s["g"], s["multipliers"] = g, y
-        s["w"] = (y + config.penalty * self._scale * g).clamp_(0, config.multiplier_bound)
-        now = stated_values(self.plan, self._contrasts, mean[:, 0], rows > 0)
-        best = [better(b, *pair) for b, *pair in zip(self.plan.notions, s["smallest"].tolist(), now, strict=True)]
-        s["smallest"] = torch.tensor(best, dtype=torch.float64)
+        s["w"] = np.minimum(np.maximum(y + config.penalty * self._scale * g, 0), config.multiplier_bound)
+        self._passed.append((self._means.state["mean"], self._means.state["rows"]))
+        if len(self._passed) == PASSED:
+            self._compare()
         self._weigh(memo)
+
+    def _compare(self) -> None:
+        """The best of the estimates at the updates passed: many at once, as nothing but reports needs it."""
+        best = self._state["smallest"].tolist()
+        for means in self._passed:
+            now = stated_values(self.plan, self._contrasts, *means)
+            best = [better(*each) for each in zip(self.plan.notions, best, now, strict=True)]
+        self._state["smallest"], self._passed = np.array(best), []
 
     def _weigh(self, memo: Memo | None) -> None:
         """Weights of a row's loss, and of each other row function, by its key; and the constant -w . bounds.
@@ -337,20 +349,26 @@ class Dual:
         """
         s, means = self._state, self._means.state
         self._own, self._others, self._constant = None, [], 0.0
-        if not bool(s["w"].any()):
+        if not s["w"].any():
             return
-        often = functional.pad((means["rows"] / s["weighed"]).clamp_max(1), (0, 1), value=1.0)
-        w = s["w"] * often[self._behind if memo is None else cells_behind(self.plan, self._contrasts, memo)].amin(-1)
-        share = means["mass"] / means["total_rows"]
-        v = torch.where(share > 0, self._contrasts.vjp(w, memo) / share.clamp_min(1e-300), 0.0)
-        by_cell = functional.pad(v, (0, 1)).to(*self._place)
+        often = np.ones(self.plan.n_cells + 1)
+        often[:-1] = np.minimum(means["rows"] / s["weighed"], 1)
+        w = s["w"] * often[cells_behind(self.plan, self._contrasts, memo)].min(-1)
+        v = np.zeros(self.plan.n_cells + 1)
+        np.divide(
+            self._contrasts.vjp(torch.from_numpy(w), memo).numpy() * means["total_rows"],
+            means["mass"],
+            out=v[:-1],
+            where=means["mass"] > 0,
+        )
+        by_cell = torch.from_numpy(v).to(*self._place)
         for number, kind in enumerate(self._kinds):
             by_key = self._keys.weights(number, by_cell)
             if kind is self._loss:
                 self._own = by_key + (1 if self._own is None else self._own)
             else:
                 self._others.append((kind, by_key))
-        self._constant = -float(w @ self._contrasts.bounds)
+        self._constant = -float(w @ self.plan.bounds)
 
     def to(self, device: Any = None, dtype: torch.dtype | None = None) -> Dual:
         """Itself, ready for scores on this device and of this dtype; `loss` does so by itself when scores move. Rows are kept and
@@ -359,7 +377,7 @@ class Dual:
         self._place = place, dtype or self._place[1]
         self._keys.to(place)
         self._means.queue.to(place)
-        self._weigh(self._contrasts.values(self._means.state["mean"][:, -1])[1])
+        self._weigh(self._contrasts.values(torch.from_numpy(self._means.state["mean"])[:, -1])[1])
         return self
 
     # -- checkpoints --------------------------------------------------------------------------------------------
@@ -380,9 +398,9 @@ class Dual:
 
         With several processes, the rows since the last update are this process's own: save one per process.
         """
-        state = {**self._state, **self._means.state}
-        copied = {key: value.clone() if isinstance(value, Tensor) else value for key, value in state.items()}
-        return {"format": FORMAT, **self._identity(), **copied, "queue": self._means.queue.plain()}
+        self._compare()
+        state = as_tensors({**self._state, **self._means.state})
+        return {"format": FORMAT, **self._identity(), **state, "queue": self._means.queue.plain()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue from `state_dict()`: the same batches then give the same numbers, bit for bit.
@@ -391,9 +409,9 @@ class Dual:
         a value has another shape or is not a possible one (NaN, a negative multiplier). Nothing is changed then.
         """
         here = {"format": FORMAT, **self._identity()}
-        fresh = {**self._fresh(), **self._means.fresh()}
+        fresh = as_tensors({**self._fresh(), **self._means.fresh()})
         state = checked_state(state_dict, fresh, here, self.config.multiplier_bound, ("queue",))
         queue = Queue.of(state_dict["queue"], self._keys)
-        self._state = {key: state[key] for key in self._fresh()}
+        self._state, self._passed = {key: state[key] for key in self._fresh()}, []
         self._means.state, self._means.queue = {key: state[key] for key in self._means.fresh()}, queue
         self.to(*self._place)

@@ -66,10 +66,15 @@ class Queue:
         number = np.arange(len(self.keys)).repeat([len(k) for k in self.keys])
         return torch.cat(self.scores).cpu(), torch.cat(self.keys).cpu().numpy(), weight, number
 
-    def ages(self) -> np.ndarray:
+    def ages(self) -> list[int]:
         """How many rows came in later steps than each batch."""
-        steps, until = np.array(self.steps), np.cumsum(self.sizes)
-        return self.rows - until[np.searchsorted(steps, steps, side="right") - 1]
+        out, later, since, step = [], 0, 0, None
+        for own, size in zip(reversed(self.steps), reversed(self.sizes), strict=True):
+            if own != step:
+                later, since, step = later + since, 0, own
+            since += size
+            out.append(later)
+        return out[::-1]
 
     def plain(self) -> dict[str, Any]:
         """Lists of CPU tensors and numbers."""
@@ -139,10 +144,7 @@ class RunningMeans:
         shapes = {"mean": (k, s), "weight": (k,), "rows": (k,), "lacked": (k,), "mass": (k,)}
         shapes |= {"window": (k, 1 + s), "tally": (k, 3)}
         numbers = ("total_rows", "total_batches", "window_rows", "window_batches")
-        return {
-            **{name: torch.zeros(shape, dtype=torch.float64) for name, shape in shapes.items()},
-            **dict.fromkeys(numbers, 0),
-        }
+        return {**{name: np.zeros(shape) for name, shape in shapes.items()}, **dict.fromkeys(numbers, 0)}
 
     @property
     def seen_rows(self) -> int:
@@ -153,32 +155,30 @@ class RunningMeans:
         return self.state["total_batches"] + self.state["window_batches"] + len(self.queue.steps)
 
     @torch.no_grad()
-    def counted(self, world: int = 1) -> tuple[Tensor, Tensor]:
+    def counted(self, world: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """window and tally with the queue added; the state stays as it is."""
         s, queue = self.state, self.queue
         if not queue.rows:
-            return s["window"].clone(), s["tally"].clone()
+            return s["window"], s["tally"]
         scores, keys, weight, batch = queue.joined()
         y = torch.as_tensor(self._labels[keys], dtype=scores.dtype)
         per_row: list[np.ndarray | None] = [weight]
         for kind in self._kinds:
-            values = kind.value(scores, y).double().numpy()
+            values = kind.value(scores, y).numpy()
             per_row.append(values if weight is None else values * weight)
         width = self.keys.n + self.keys.classes  # keys begin at minus the number of classes
         place = batch * width + keys + self.keys.classes
         place, counts, sums = summed(place, None if weight is None else weight > 0, per_row)
         number, key = np.divmod(place, width)
         cells = self._cells[key - self.keys.classes]
-        fading = np.exp(queue.ages() * (-world / self.memory))[number]
-        window, tally = np.empty((self.plan.n_cells, 1 + len(self._sums_of))), np.empty((self.plan.n_cells, 3))
-        window[:, 0] = self._by_cell(cells, fading * sums[0])
-        for slot, columns in enumerate(self._sums_of, start=1):
-            window[:, slot] = self._by_cell(cells, *(fading * sums[j] for j in columns))
-        tally[:, 0] = self._by_cell(cells, counts)
-        tally[:, 1] = len(queue.steps) - self._batches_with(number, cells, counts)
-        tally[:, 2] = tally[:, 0] if weight is None else self._by_cell(cells, sums[0])
+        fading = np.array([math.exp(-age * world / self.memory) for age in queue.ages()])[number]
+        columns = [self._by_cell(cells, fading * sums[0])]
+        columns += [self._by_cell(cells, *(fading * sums[j] for j in of)) for of in self._sums_of]
+        rows = self._by_cell(cells, counts)
+        lacked = len(queue.steps) - self._batches_with(number, cells, counts)
+        mass = rows if weight is None else self._by_cell(cells, sums[0])
         kept = math.exp(-queue.rows * world / self.memory)
-        return s["window"] * kept + torch.from_numpy(window), s["tally"] + torch.from_numpy(tally)
+        return s["window"] * kept + np.array(columns).T, s["tally"] + np.array([rows, lacked, mass]).T
 
     def _by_cell(self, cells: np.ndarray, *numbers: np.ndarray) -> np.ndarray:
         """(K,) sums over cells (P, columns) of numbers (P,): one for all columns, or one for each."""
@@ -192,12 +192,12 @@ class RunningMeans:
         met[number[some, None], cells[some]] = True
         return np.count_nonzero(met[:, :-1], axis=0)
 
-    def latest(self) -> tuple[Tensor, Tensor]:
+    def latest(self) -> tuple[np.ndarray, np.ndarray]:
         """(K, S) means and (K,) rows seen, with what this process has seen since the last update."""
         window, tally = self.counted()
         return self._joined(window, self.state["window_rows"] + self.queue.rows)[0], self.state["rows"] + tally[:, 0]
 
-    def lacked(self) -> Tensor:
+    def lacked(self) -> np.ndarray:
         """(K,) batches without a row of the cell."""
         return self.state["lacked"] + self.counted()[1][:, 1]
 
@@ -206,25 +206,24 @@ class RunningMeans:
         if self.queue.rows > QUEUE_ROWS:
             self._empty(world)
 
-    def update(self, world: int, device: torch.device) -> Tensor:
+    def update(self, world: int, device: torch.device) -> np.ndarray:
         """Bring mean, weight, rows and lacked up to date, over all processes; (K,) rows since the last update."""
         s = self.state
         self._empty(world)
         window, tally, rows, batches = s["window"], s["tally"], s["window_rows"], s["window_batches"]
         if world > 1:
-            parts = (window, tally, torch.tensor([rows, batches], dtype=torch.float64))
-            joint = torch.cat([p.flatten() for p in parts]).to(device, _exact(device))
+            joint = torch.as_tensor(np.concatenate([window.ravel(), tally.ravel(), [rows, batches]]))
+            joint = joint.to(device, _exact(device))
             distributed.all_reduce(joint)
-            flat = joint.cpu().double().split([p.numel() for p in parts])
-            window, tally, totals = (f.view_as(p) for f, p in zip(flat, parts, strict=True))
-            rows, batches = (int(t) for t in totals.tolist())
+            *sums, rows, batches = joint.tolist()
+            window = np.array(sums[: window.size]).reshape(window.shape)
+            tally, rows, batches = np.array(sums[window.size :]).reshape(tally.shape), int(rows), int(batches)
         s["mean"], s["weight"] = self._joined(window, rows)
-        s["rows"], s["lacked"], s["mass"] = (
-            before + more for before, more in zip((s["rows"], s["lacked"], s["mass"]), tally.T, strict=True)
-        )
+        for name, more in zip(("rows", "lacked", "mass"), tally.T, strict=True):
+            s[name] = s[name] + more
         s["total_rows"] += rows
         s["total_batches"] += batches
-        s["window"], s["tally"] = torch.zeros_like(window), torch.zeros_like(tally)
+        s["window"], s["tally"] = np.zeros(window.shape), np.zeros(tally.shape)
         s["window_rows"] = s["window_batches"] = 0
         return tally[:, 0]
 
@@ -235,12 +234,12 @@ class RunningMeans:
         s["window_batches"] += len(self.queue.steps)
         self.queue = Queue()
 
-    def _joined(self, window: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    def _joined(self, window: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
         """mean and weight with a window of `rows` rows added."""
         before = self.state["weight"] * math.exp(-rows / self.memory)
         after = before + window[:, 0]
-        mean = (before.unsqueeze(1) * self.state["mean"] + window[:, 1:]) / after.clamp_min(1e-300).unsqueeze(1)
-        return torch.where(window[:, :1] > 0, mean, self.state["mean"]), after
+        mean = (before[:, None] * self.state["mean"] + window[:, 1:]) / np.maximum(after, 1e-300)[:, None]
+        return np.where(window[:, :1] > 0, mean, self.state["mean"]), after
 
 
 def _exact(device: torch.device) -> torch.dtype:
@@ -267,10 +266,9 @@ def summed(
     return occurring, counts[kept], [(ones if v is None else np.bincount(place, v))[kept] for v in per_row]
 
 
-def stated_values(plan: Plan, contrasts: Contrasts, q: Tensor, seen: Tensor) -> list[float]:
-    """The value of each bound from cell means q (K,), NaN where none of its groups has been seen (K,)."""
-    known = seen_contrasts(plan, seen)
-    out = []
+def stated_values(plan: Plan, contrasts: Contrasts, mean: np.ndarray, rows: np.ndarray) -> list[float]:
+    """The value of each bound from cell means (K, S), NaN where none of its groups has rows (K,)."""
+    q, known, out = torch.from_numpy(mean)[:, 0], seen_contrasts(plan, torch.from_numpy(rows) > 0), []
     for number, bound in enumerate(plan.notions):
         rows = plan.rows_of(number)
         rows = rows if known is None else rows[known[rows].numpy()]
@@ -285,18 +283,18 @@ def better(bound: Bound, one: float, other: float) -> float:
     return max(one, other) if bound.sense == "at least" else min(one, other)
 
 
-def cells_behind(plan: Plan, contrasts: Contrasts, memo: Memo | None) -> Tensor:
+def cells_behind(plan: Plan, contrasts: Contrasts, memo: Memo | None) -> np.ndarray:
     """(m, t) the cell behind each term of each contrast, K for none."""
     if memo is None or memo.compared is None or len(plan.ratios):
-        return torch.as_tensor(plan.cells_of)
-    return torch.where(contrasts.coefficient != 0, memo.compared, plan.n_cells)
+        return plan.cells_of
+    return torch.where(contrasts.coefficient != 0, memo.compared, plan.n_cells).numpy()
 
 
 def report_of(
     plan: Plan, state: dict[str, Any], means: RunningMeans, values: dict[str, float], cap: float
 ) -> DualReport:
     """Where a Dual stands. state: of the Dual; values: of its bounds, by text; cap: what no multiplier exceeds."""
-    y, names = state["multipliers"], plan.cell_names
+    y, names = torch.from_numpy(state["multipliers"]), plan.cell_names
     compared = plan.used_cells().tolist()
     lacked, rows = means.lacked().tolist(), means.latest()[1].tolist()
     return DualReport(

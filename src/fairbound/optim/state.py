@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -115,7 +116,12 @@ def _checked(key: str, value: Any, like: Any, multiplier_bound: float) -> Any:
             f"the state of Dual has impossible {key} ({value[~possible][:3].tolist()}); they must be "
             f"finite and in [{low:g}, {top:g}]. Use an earlier checkpoint."
         )
-    return value.to("cpu", copy=True)
+    return value.numpy(force=True).copy()
+
+
+def as_tensors(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A state with copies of its arrays as tensors, which `torch.load(weights_only=True)` reads."""
+    return {key: torch.tensor(value) if isinstance(value, np.ndarray) else value for key, value in state.items()}
 
 
 def _shown(value: Any) -> str:
