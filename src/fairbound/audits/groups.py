@@ -77,11 +77,11 @@ def _metrics(rows: Scored) -> dict[str, float | None]:
     s, y, loss = rows.scores, rows.target, rows.loss
     assert s is not None
     weight = np.ones(len(y)) if rows.weight is None else rows.weight
-    one_class = len(np.unique(y)) < 2
+    one_class = len(np.unique(y[weight > 0])) < 2
     return {
         "accuracy": float(np.average((s > 0) == (y == 1), weights=weight)),
         "auc": None if one_class else float(auc(s, y, weight)),
-        "log_loss": float(np.average(loss, weights=weight)),
+        "log_loss": float(loss @ (weight / weight.sum())),
         "selection_rate": float(np.average(s > 0, weights=weight)),
         "base_rate": float(np.average(y, weights=weight)),
     }

@@ -44,7 +44,8 @@ def moments(
     safe, safe2 = np.where(some, total, 1.0), np.where(some, square, 1.0)
     mean = np.bincount(cell, weights=w * x, minlength=cells) / safe
     count = np.where(some, safe**2 / safe2, 0.0)
-    spread = np.bincount(cell, weights=(w * (x - mean[cell])) ** 2, minlength=cells) / safe**2
+    with np.errstate(over="ignore"):  # an infinite variance says that nothing is known
+        spread = np.bincount(cell, weights=(w * (x - mean[cell])) ** 2, minlength=cells) / safe**2
     more = count > 1 + 1e-9
     variance = np.where(more, spread * count**2 / np.where(more, count - 1, 1.0), 0.0)
     return np.where(some, mean, np.nan), variance, count

@@ -80,15 +80,15 @@ class Keys:
         Raises: OptionError for shapes, DataError for labels, codes and weights that cannot be.
         """
         s = self._scores(scores)
-        labels = torch.as_tensor(targets, device=s.device)
+        rows, labels = s.shape[0], _on(s.device, targets)
         labels = labels if labels.dim() == 1 else labels.reshape(-1)
         w = None if weight is None else self._weight(weight, s)
         if soft and labels.is_floating_point():
             return self._soft(s, labels, self._codes(group, s), w)
         whole = labels if labels.dtype == torch.int64 else labels.long()
         codes = self._codes(group, s)
-        if len(labels) != len(s):
-            raise OptionError(f"targets must be ({len(s)},), one for each row of scores, got {tuple(labels.shape)}.")
+        if labels.shape[0] != rows:
+            raise OptionError(f"targets must be ({rows},), one for each row of scores, got {tuple(labels.shape)}.")
         low, high = torch.aminmax(whole)
         if (
             low.item() < 0
@@ -97,13 +97,13 @@ class Keys:
         ):
             self._refuse_labels(labels)
         y = labels if labels.dtype == s.dtype else labels.to(s.dtype)
-        return Batch(s, y, self._keys(codes, whole), w, len(s))
+        return Batch(s, y, self._keys(codes, whole), w, rows)
 
     def _scores(self, scores: Tensor) -> Tensor:
         if self.outputs == 1 and scores.dim() == 2 and scores.shape[1] == 1:
             scores = scores.squeeze(1)
         fits = scores.dim() == 1 if self.outputs == 1 else scores.dim() == 2 and scores.shape[1] == self.outputs
-        if not fits or not scores.is_floating_point() or not len(scores):
+        if not fits or not scores.is_floating_point() or not scores.shape[0]:
             asked = (
                 "(B,) or (B, 1), one real score per row" if self.outputs == 1
                 else f"(B, {self.outputs}), one real score per class"
@@ -120,13 +120,13 @@ class Keys:
         if group is None and not attributes:
             return None
         try:
-            codes = torch.as_tensor(group, device=s.device)
+            codes = _on(s.device, group)
         except (TypeError, ValueError, RuntimeError):
             raise OptionError("group must hold integer codes, as dual.encode(sensitive_features) gives.") from None
         if attributes == 1 and codes.dim() == 2 and codes.shape[1] == 1:
             codes = codes.squeeze(1)
-        wanted = (len(s),) if attributes == 1 else (len(s), attributes)
-        if tuple(codes.shape) != wanted or codes.is_floating_point() or not attributes:
+        wanted = s.shape[:1] if attributes == 1 else (s.shape[0], attributes)
+        if codes.shape != wanted or codes.is_floating_point() or not attributes:
             raise OptionError(
                 f"group must be integer codes ({len(s)}, {attributes}), one column for each of {self.groups.attributes}, got "
                 f"{codes.dtype} {tuple(codes.shape)}."
@@ -184,6 +184,10 @@ class Keys:
             else ""
         )
         raise DataError(f"targets must be {known}, got {float(y[row]):g} in row {row} of the batch.{hint}")
+
+
+def _on(device: torch.device, value: Any) -> Tensor:
+    return value if isinstance(value, Tensor) and value.device == device else torch.as_tensor(value, device=device)
 
 
 def class_names(classes: int | Sequence[Any] | None) -> tuple[Any, ...]:

@@ -251,7 +251,7 @@ class Dual:
         """() the sum of the rows' losses, each times its weight `own` (B,), over `rows`."""
         if self._loss is LOSSES["logistic"]:
             mean = functional.binary_cross_entropy_with_logits(s, y, own)
-            return mean if len(s) == rows else mean * (len(s) / rows)
+            return mean if s.shape[0] == rows else mean * (s.shape[0] / rows)
         per_row = self._loss.value(s, y).to(s.dtype)
         return per_row.mean() if own is None else torch.dot(own, per_row) / rows
 
@@ -323,9 +323,9 @@ class Dual:
         g = values.numpy()
         y = s["multipliers"] + config.dual_step_size * slower * (self._scale * g)
         y = np.minimum(np.maximum(y, 0), config.multiplier_bound)
-        if not rows.all():
-            fresh = seen_contrasts(self.plan, torch.from_numpy(rows) > 0).numpy()
-            g, y = np.where(fresh, g, s["g"]), np.where(fresh, y, s["multipliers"])
+        fresh = seen_contrasts(self.plan, torch.from_numpy(rows > 0))
+        if fresh is not None:
+            g, y = np.where(fresh.numpy(), g, s["g"]), np.where(fresh.numpy(), y, s["multipliers"])
         s["g"], s["multipliers"] = g, y
         s["w"] = np.minimum(np.maximum(y + config.penalty * self._scale * g, 0), config.multiplier_bound)
         self._passed.append((self._means.state["mean"], self._means.state["rows"]))
@@ -354,13 +354,9 @@ class Dual:
         often = np.ones(self.plan.n_cells + 1)
         often[:-1] = np.minimum(means["rows"] / s["weighed"], 1)
         w = s["w"] * often[cells_behind(self.plan, self._contrasts, memo)].min(-1)
+        dq, share = self._contrasts.vjp(torch.from_numpy(w), memo).numpy(), means["mass"] / means["total_rows"]
         v = np.zeros(self.plan.n_cells + 1)
-        np.divide(
-            self._contrasts.vjp(torch.from_numpy(w), memo).numpy() * means["total_rows"],
-            means["mass"],
-            out=v[:-1],
-            where=means["mass"] > 0,
-        )
+        np.divide(dq, share, out=v[:-1], where=share > 0)
         by_cell = torch.from_numpy(v).to(*self._place)
         for number, kind in enumerate(self._kinds):
             by_key = self._keys.weights(number, by_cell)

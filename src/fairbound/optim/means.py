@@ -268,7 +268,7 @@ def summed(
 
 def stated_values(plan: Plan, contrasts: Contrasts, mean: np.ndarray, rows: np.ndarray) -> list[float]:
     """The value of each bound from cell means (K, S), NaN where none of its groups has rows (K,)."""
-    q, known, out = torch.from_numpy(mean)[:, 0], seen_contrasts(plan, torch.from_numpy(rows) > 0), []
+    q, known, out = torch.from_numpy(mean)[:, 0], seen_contrasts(plan, torch.from_numpy(rows > 0)), []
     for number, bound in enumerate(plan.notions):
         rows = plan.rows_of(number)
         rows = rows if known is None else rows[known[rows].numpy()]

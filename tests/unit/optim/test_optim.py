@@ -22,7 +22,7 @@ from fairbound.fairness.pointwise import class_error, loss_named
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.optim import Dual
-from fairbound.optim.means import summed
+from fairbound.optim.means import Queue, summed
 from fairbound.optim.weighted import WeightedSum
 from fairbound.rows.groups import Groups
 
@@ -186,6 +186,30 @@ def test_long_queues_are_summed_up_without_a_trace(monkeypatch):
     torch.testing.assert_close(seen[0][0], seen[1][0], rtol=1e-12, atol=1e-14)
     assert seen[0][1] == pytest.approx(seen[1][1], abs=1e-12)
     assert seen[0][2].lacking == seen[1][2].lacking and seen[0][2].batches == seen[1][2].batches == 24
+
+
+def test_the_best_estimate_is_that_of_all_updates_whenever_it_is_looked_up(monkeypatch):
+    features, y, group = rows()
+    dual = Dual("demographic_parity <= 0.01", groups=group, targets=y, memory=30, dual_every=2)
+    best = []
+    for most in (1, 5, 64):
+        monkeypatch.setattr("fairbound.optim.dual.PASSED", most)
+        made = Dual("demographic_parity <= 0.01", groups=group, targets=y, memory=30, dual_every=2)
+        seen = []
+        for number, part in enumerate(torch.arange(N).split(10), start=1):
+            made.observe(features[part, 0], y[part], group[part])
+            made.step()
+            seen += list(made.values().values()) if number % 2 == 0 else []
+        best.append(made.report().smallest)
+        assert made.state_dict()["smallest"].tolist() == list(best[-1].values()) == [np.nanmin(seen)]
+    assert best[0] == best[1] == best[2] and np.nanmin(seen) < seen[-1]
+    dual.load_state_dict(made.state_dict())
+    assert dual.report().smallest == best[0]
+
+
+def test_the_age_of_a_batch_is_the_number_of_rows_of_later_steps():
+    queue = Queue(steps=[0, 0, 1, 3, 3, 3], sizes=[5, 2, 4, 1, 1, 6], rows=19)
+    assert queue.ages() == [12, 12, 8, 0, 0, 0]
 
 
 def test_multipliers_follow_the_update_of_the_method():
