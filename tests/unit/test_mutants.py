@@ -392,7 +392,7 @@ MUTANTS = {
     "dual: labels of the next key": Mutant("optim/means.py", "place = batch * width + keys + self.keys.classes", "place = batch * width + keys + self.keys.classes - 1", "unit/optim/test_optim.py"),
     "dual: rows of weight 0 are met": Mutant("optim/means.py", "weight > 0, per_row)", "weight >= 0, per_row)", "unit/optim/test_dual_rows.py"),
     "dual: rows of the same step are later": Mutant("optim/means.py", "if own != step:", "if True:", "unit/optim/test_optim.py"),
-    "dual: the best of the first update alone": Mutant("optim/dual.py", "best = [better(*each)", "best = best[:0] + [better(each[0], each[1], each[1])", "unit/optim/test_optim.py"),
+    "dual: the best of the first update alone": Mutant("optim/means.py", "out = [better(*each)", "out = [better(each[0], each[1], each[1])", "unit/optim/test_optim.py"),
     "dual: the constant turned": Mutant("optim/dual.py", "self._constant = -float(w @", "self._constant = float(w @", "unit/optim/test_optim.py"),
     "optimum: a bound without the multipliers": Mutant("postprocessing/optimum.py", "(multipliers @ program.matrix).reshape(-1, 2) + program.prices", "0 * (multipliers @ program.matrix).reshape(-1, 2) + program.prices", "claims/test_thresholds.py"),
     "optimum: a bound without the bounds": Mutant("postprocessing/optimum.py", "float(multipliers @ program.fixed) + least", "least", "claims/test_thresholds.py"),

@@ -19,7 +19,6 @@ Departs: from alm, g comes from rows that the loop has seen lately instead of ro
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -37,9 +36,9 @@ from fairbound.fairness.pointwise import LOSSES, Pointwise, loss_named
 from fairbound.methods.alm import ALM
 from fairbound.methods.primal import decayed
 from fairbound.optim.batch import Batch, Keys, class_names, refuse_probabilities
-from fairbound.optim.means import Queue, RunningMeans, better, cells_behind, report_of, stated_values
+from fairbound.optim.means import Queue, RunningMeans, best_of, cells_behind, report_of, stated_values
 from fairbound.optim.rows import training_rows
-from fairbound.optim.state import DualReport, as_tensors, check_options, checked_state, not_finite
+from fairbound.optim.state import DualReport, as_tensors, check_options, checked_state, fresh_state, not_finite
 from fairbound.optim.weighted import WeightedSum
 from fairbound.rows.groups import Groups, label_text
 
@@ -151,7 +150,7 @@ class Dual:
         self._means = RunningMeans(self.plan, statistics, self._loss, self.memory, self._keys)
         self._contrasts = Contrasts(self.plan)
         self._scale = dual_scale(self.plan, self._kinds)
-        self._state = self._fresh()
+        self._state = fresh_state(self.plan.m, len(notions))
         self._passed: list[tuple[np.ndarray, np.ndarray]] = []
         self._place = torch.device("cpu"), torch.float32
         self._own: Tensor | None = None
@@ -164,17 +163,6 @@ class Dual:
         by = f", groups={sizes}" if sizes else ""
         many = "" if self._keys.outputs == 1 else f", classes={len(self.classes)}"
         return f"Dual({stated}{by}{many}, m={self.m}, steps={self._state['k']}, largest multiplier={self._state['multipliers'].max():.3g})"
-
-    def _fresh(self) -> dict[str, Any]:
-        """What changes beside the running means. smallest: of each bound's estimates at updates. k: steps; weighed: k
-        at the last update; calls: batches of this process, and calls_at_step: the same at the last step()."""
-        numbers = ("k", "weighed", "calls", "calls_at_step", "skipped")
-        return {
-            **{name: np.zeros(self.plan.m) for name in ("multipliers", "g", "w")},
-            "smallest": np.full(len(self.plan.notions), math.nan),
-            **dict.fromkeys(numbers, 0),
-            "processes": 1,
-        }
 
     @property
     def m(self) -> int:
@@ -335,11 +323,8 @@ class Dual:
 
     def _compare(self) -> None:
         """The best of the estimates at the updates passed: many at once, as nothing but reports needs it."""
-        best = self._state["smallest"].tolist()
-        for means in self._passed:
-            now = stated_values(self.plan, self._contrasts, *means)
-            best = [better(*each) for each in zip(self.plan.notions, best, now, strict=True)]
-        self._state["smallest"], self._passed = np.array(best), []
+        self._state["smallest"] = best_of(self.plan, self._contrasts, self._state["smallest"], self._passed)
+        self._passed = []
 
     def _weigh(self, memo: Memo | None) -> None:
         """Weights of a row's loss, and of each other row function, by its key; and the constant -w . bounds.
@@ -405,9 +390,9 @@ class Dual:
         a value has another shape or is not a possible one (NaN, a negative multiplier). Nothing is changed then.
         """
         here = {"format": FORMAT, **self._identity()}
-        fresh = as_tensors({**self._fresh(), **self._means.fresh()})
+        fresh = as_tensors({**self._state, **self._means.state})
         state = checked_state(state_dict, fresh, here, self.config.multiplier_bound, ("queue",))
         queue = Queue.of(state_dict["queue"], self._keys)
-        self._state, self._passed = {key: state[key] for key in self._fresh()}, []
-        self._means.state, self._means.queue = {key: state[key] for key in self._means.fresh()}, queue
+        self._state, self._passed = {key: state[key] for key in self._state}, []
+        self._means.state, self._means.queue = {key: state[key] for key in self._means.state}, queue
         self.to(*self._place)

@@ -283,6 +283,17 @@ def better(bound: Bound, one: float, other: float) -> float:
     return max(one, other) if bound.sense == "at least" else min(one, other)
 
 
+def best_of(
+    plan: Plan, contrasts: Contrasts, best: np.ndarray, passed: list[tuple[np.ndarray, np.ndarray]]
+) -> np.ndarray:
+    """(bounds,) the best of each bound's estimates so far and of those from means and rows that were passed since."""
+    out = best.tolist()
+    for means in passed:
+        now = stated_values(plan, contrasts, *means)
+        out = [better(*each) for each in zip(plan.notions, out, now, strict=True)]
+    return np.array(out)
+
+
 def cells_behind(plan: Plan, contrasts: Contrasts, memo: Memo | None) -> np.ndarray:
     """(m, t) the cell behind each term of each contrast, K for none."""
     if memo is None or memo.compared is None or len(plan.ratios):

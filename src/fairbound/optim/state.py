@@ -17,6 +17,17 @@ SIGNED = ("g", "mean", "window", "smallest")
 CAPPED = ("multipliers", "w")
 
 
+def fresh_state(m: int, bounds: int) -> dict[str, Any]:
+    """What changes beside the running means. smallest: of each bound's estimates at updates. k: steps; weighed: k
+    at the last update; calls: batches of this process, and calls_at_step: the same at the last step()."""
+    return {
+        **{name: np.zeros(m) for name in ("multipliers", "g", "w")},
+        "smallest": np.full(bounds, math.nan),
+        **dict.fromkeys(("k", "weighed", "calls", "calls_at_step", "skipped"), 0),
+        "processes": 1,
+    }
+
+
 @dataclass(frozen=True)
 class DualReport:
     """Where a Dual stands; `str(report)` says it in words.
