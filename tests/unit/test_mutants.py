@@ -379,6 +379,10 @@ MUTANTS = {
     "dual set: the smallest entry": Mutant("problems/dual_sets.py", "value, place = G.max(-1, keepdim=True)", "value, place = G.min(-1, keepdim=True)", "unit/problems/test_dual_sets.py"),
     "dual set: diameter": Mutant("problems/dual_sets.py", "return math.log(size)", "return math.log(size) / 2", "unit/problems/test_dual_sets.py"),
     # thresholds of groups
+    "group starts: shifts of no group": Mutant("estimators/group_starts.py", "terms[at, 2 * g - 1] = 1.0", "terms[at, 2 * g - 1] = 0.0", "unit/estimators/test_group_starts.py"),
+    "group starts: the worse start": Mutant("estimators/group_starts.py", "return min((exact,", "return max((exact,", "unit/estimators/test_group_starts.py"),
+    "group starts: no room for validation rows": Mutant("estimators/full_batch.py", "replace(direct, margin=margin)", "direct", "unit/estimators/test_group_starts.py"),
+    "full_batch: a large margin is halved": Mutant("methods/full_batch_alm.py", "torch.maximum(margin, 0.5 * problem.bounds + 0 * margin)", "0.5 * problem.bounds + 0 * margin", "unit/estimators/test_group_starts.py"),
     "areas: scores are stretched away from the labels": Mutant("estimators/auc_training.py", "> 0.5, scores, -scores)", "> 0.5, -scores, scores)", "unit/estimators/test_auc_training.py"),
     "curves: only the upper side": Mutant("postprocessing/curves.py", "for sign in (1.0, -1.0)]", "for sign in (1.0,)]", "claims/test_thresholds.py"),
     "curves: equal scores are told apart": Mutant("postprocessing/curves.py", "np.append(s[1:] != s[:-1], True)", "np.append(s[1:] == s[1:], True)", "claims/test_thresholds.py"),

@@ -35,10 +35,11 @@ MOST_STRETCH = 30  # powers of two
 
 
 class Start(NamedTuple):
-    """x: (n,) where training begins. kappa: of the quadratic loss's solution there; met: whether it meets the stated bound."""
+    """x: (n,) where training begins. kappa: of the quadratic loss's solution there, None for a score that groups share (`group_starts`);
+    met: whether it meets the stated bound."""
 
     x: Tensor
-    kappa: float
+    kappa: float | None
     met: bool
 
 
@@ -111,10 +112,11 @@ def decided(problem: FairProblem, solution: Solution, start: Start | None) -> tu
         x *= _stretch(problem, scores - begins)
     if start is not None:
         first = int(solution.best_step) == 0
+        begun = "one score, scaled and shifted for each group, by " if first and start.kappa is None else ""
         surrogate = (
             f"the quadratic loss with kappa {start.kappa:.3g}"
-            if first
-            else f"{_surrogate(problem)} pairs, steered by the true areas"
+            if first and start.kappa is not None
+            else f"{begun}{_surrogate(problem)} pairs, steered by the true areas"
         )
         verb = "met the bound" if bool(solution.feasible) else "came nearest to the bound"
         notes.append(f"The surrogate that {verb} at the largest area: {surrogate}.")

@@ -194,6 +194,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             seed=seed,
             progress=bool(self.progress or self.verbose),
             x0=x0,
+            terms_of=len(groups.labels[0]) if self.group_terms and groups is not None else 1,
         )
         trained = best_constant(trained)
         self.solution_ = trained.solution

@@ -8,8 +8,8 @@ loss seen, so that scores keep their order.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from fairbound.base.records import Counts
 from fairbound.base.seeds import seed_for
+from fairbound.estimators.auc_training import ranks
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM
@@ -31,6 +32,9 @@ LESS, MIDDLE, MORE = 0.3, 0.65, 0.9
 AUC_LOSS = 0.002
 """By how much "auto" lets the area under the ROC curve fall."""
 
+ROOM = (0.4, 0.8)
+"""Shares of each bound kept as margin, in turn, where validation rows are missed."""
+
 PART_ROWS = 100_000
 """With more than twice as many rows, all but the last rounds are of a random part with so many."""
 
@@ -43,6 +47,29 @@ def part_of(n: int, strata: np.ndarray, seed: int) -> np.ndarray | None:
     if n <= 2 * PART_ROWS:
         return None
     return stratified_split(strata, [1 - PART_ROWS / n], seed_for("part", root=seed))[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Direct(FullBatchALM):
+    """Without a random search at the end: areas do not move in steps, and the start is a model already."""
+
+    searches: ClassVar[bool] = False
+
+
+def solved(problem: Any, method: FullBatchALM, **options: Any) -> Solution:
+    """`solve`, where ranks are the objective and the last point misses a bound on the validation rows again from the best point, with more
+    of each bound kept as margin: iterates lie at the bound of the training rows, and what is met there is missed by chance
+    on half of all validation rows."""
+    solution, held = solve(problem, method, **options), options.get("validation")
+    if held is None or not ranks(problem):
+        return solution
+    direct = _Direct(**{field.name: getattr(method, field.name) for field in fields(method)})
+    for margin in ROOM:
+        if solution.stopped == "interrupted" or float(held.evaluate(solution.last).violation) <= 0:
+            break
+        again = solve(problem, replace(direct, margin=margin), **{**options, "x0": solution.x})
+        solution = joined(solution, again)
+    return solution
 
 
 def train_full_batch(
@@ -63,7 +90,7 @@ def train_full_batch(
     quick = replace(method, sharpness=method.sharpness[-1:], patience=1, tolerance=10 * method.tolerance)
 
     def run(before: Solution | None, on: FairProblem, by: FullBatchALM) -> Solution:
-        after = solve(on, by, **(options if before is None else {**options, "x0": before.x}))
+        after = solved(on, by, **(options if before is None else {**options, "x0": before.x}))
         return after if before is None else joined(before, after)
 
     def under(on: FairProblem, share: float) -> FairProblem:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from fairbound.estimators.auc_training import auc_start, decided, ranks_only
 from fairbound.estimators.full_batch import joined, train_full_batch
+from fairbound.estimators.group_starts import on_features
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.problem import FairProblem
@@ -70,20 +71,7 @@ def last_layer(
 
     refined: unless "no" its objective is an `Accuracy`, at first the mean loss. plan: compiled already, objective included.
     """
-    model, features, weight = problem.model, problem.features, problem.row_weight
+    model, features = problem.model, problem.features
     assert isinstance(model, MLP)
     hidden = torch.cat([model.last_inputs(x, part) for part in features.split(ROWS_AT_ONCE)])
-    return FairProblem(
-        MLP(hidden.shape[1]),
-        hidden,
-        problem.targets,
-        None if problem.groups is None else problem.groups.take(problem.strata.order),
-        problem.plan.notions,
-        objective=None if refined == "no" else Accuracy(0.0),
-        loss=problem.loss,
-        sample_weight=None if weight is None else weight.cpu().numpy(),
-        dtype=problem.dtype,
-        device=problem.device,
-        plan=plan,
-        shards=problem.shards,
-    )
+    return on_features(problem, hidden, plan, bias=True, objective=None if refined == "no" else Accuracy(0.0))

@@ -27,8 +27,9 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from fairbound.estimators.auc_training import auc_start, decided, ranks_only
+from fairbound.estimators.auc_training import decided, ranks_only
 from fairbound.estimators.full_batch import train_full_batch
+from fairbound.estimators.group_starts import area_start
 from fairbound.estimators.last_layer import finished
 from fairbound.estimators.validation import coarse_groups, missed_beyond_chance
 from fairbound.fairness.bound import Bound
@@ -141,13 +142,14 @@ def train(
     seed: int,
     progress: bool,
     x0: Tensor | None = None,
+    terms_of: int = 1,
 ) -> Trained:
     """The runs that the head of this module lists; the last layer is solved on the rows held back too, unless their share was asked for.
 
     held: rows held back, or None. all_rows: makes the problem of the third run; None leaves it out. last_layer: whether
     `finished` follows. part, refined: as in `train_full_batch`. margins: of the runs made again; none keep the method's own.
     rival: whether a method of all rows that meets no bound, or has ratios to bound, is compared with random batches.
-    budget: as in FairClassifier. The other arguments are those of `solve`; x0: where the first run of each kind begins, the model's
+    terms_of: of how many groups the features have terms. budget: as in FairClassifier. The other arguments are those of `solve`; x0: where the first run of each kind begins, the model's
     parameters or all.
     """
     steps = max(LEAST_STEPS, math.ceil(EPOCHS * problem.total_rows / (batch_size * problem.shards.count)))
@@ -173,7 +175,7 @@ def train(
         if notes:
             rounds, rival, refined = FEW, False, "no"
         areas = ranks_only(problem)
-        start = auc_start(problem, held) if areas and x0 is None else None
+        start = area_start(problem, held, terms_of) if areas and x0 is None else None
         x0 = x0 if start is None else start.x
         options: dict[str, Any] = {"budget": rounds, "sampling": sampling, "seed": seed, "progress": progress, "x0": x0}
         solution, optimality = train_full_batch(problem, part, method, refined=refined, validation=held, **options)

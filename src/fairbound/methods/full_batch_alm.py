@@ -65,7 +65,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     relaxation: share of the way, in (0, 1], that c goes to g(x) - g^s(x) in rounds of the last sharpness. Below 1 where each round
         would overshoot the one before, as where c is that of the worst of many scores; 0.5 in the preset "thresholds".
     margin: a at first, as a share of each bound in [0, 1); it is doubled where a round of the last sharpness ends outside,
-        up to half of the bound.
+        up to half of the bound, or this share of it where that is more.
     patience, tolerance: the run ends where, in `patience` rounds of the last sharpness that met every bound, the objective
         fell by less than tolerance times its size.
     rounds: the run ends after so many in any case.
@@ -170,7 +170,8 @@ class FullBatchALM(Method[FullBatchALMState]):
             return out
         outside = e.g > 0
         if outside.any():
-            out["margin"] = torch.where(outside, torch.minimum(2 * margin, 0.5 * problem.bounds + 0 * margin), margin)
+            doubled = torch.minimum(2 * margin, torch.maximum(margin, 0.5 * problem.bounds + 0 * margin))
+            out["margin"] = torch.where(outside, doubled, margin)
         else:
             fell = float(e.f) < float(state["lowest"]) - self.tolerance * abs(float(e.f))
             out["lowest"] = min(float(e.f), float(state["lowest"]))

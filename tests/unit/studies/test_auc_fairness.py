@@ -125,6 +125,7 @@ def test_findings_count_points_below_our_frontier(tiny):
         {"kind": "all"},
         {"bound": 1.5},
         {"start": "exact"},
+        {"start": "trained"},
         {"moved": True},
         {"moved": True, "bound": 0.1, "start": "exact"},
         {"start": "zero"},
