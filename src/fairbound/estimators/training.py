@@ -10,8 +10,9 @@ batches it is chosen on rows held back, in up to three runs, each of the same bu
 Runs 1 and 3 under bounds on groups are made again with more of each bound kept as margin, where no iterate but the start met
 them: the largest of several noisy differences lies above the bound that each of them is held at.
 
-Under "auto" the last layer of a network is then solved on all rows (see `last_layer`), and so is that of a network trained without
-bounds: layers that bounds have shaped may have lost what a last layer needs. The better of the two models is taken.
+Under "auto" a network is then trained further on all rows at once where that is of use (see `whole_network`), and its last layer
+is solved on all rows (see `last_layer`). The last layer of a network trained without bounds is solved so too: layers that bounds have
+shaped may have lost what a last layer needs. The better of the two models is taken.
 
 A run ends the sequence where it finds a model, is interrupted, or shows that its bounds are met by memory alone.
 """
@@ -32,6 +33,7 @@ from fairbound.estimators.full_batch import train_full_batch
 from fairbound.estimators.group_starts import area_start
 from fairbound.estimators.last_layer import finished
 from fairbound.estimators.validation import coarse_groups, missed_beyond_chance
+from fairbound.estimators.whole_network import trained_further
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.objectives import AUCLoss, objective_of
 from fairbound.fairness.problem import FairProblem
@@ -195,7 +197,9 @@ def train(
     else:
         problem, held = trained.problem, trained.held
     finish = partial(_with_last_layer, problem, held, refined=refined, budget=AT_ONCE, progress=progress)
-    trained = finish(trained)
+    further, rounds = trained_further(problem, trained.solution, seed, progress)
+    said = f"After random batches all layers were trained on all rows at once (rounds: {rounds}), as rows kept apart showed to be of use."
+    trained = finish(trained._replace(solution=further, notes=[*trained.notes, *([said] if rounds else [])]))
     if not problem.m or trained.solution.stopped == "interrupted":
         return trained
     plain = SGD(decay=0.5)

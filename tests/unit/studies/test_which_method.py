@@ -42,6 +42,7 @@ def test_auto_is_run_as_the_classifier_runs_it(tmp_path):
     made = which_method.task(cell({**GENERATED, "door": "auto", "model": "mlp:4"}), None)
     solution = made.trained(budget="0.2 cpu s", batch_size=8, sampling="balanced", seed=0)
     assert {"step", "cpu", "loss", "excess"} <= set(solution.records[0]) and solution.records[-1]["cpu"] > 0
+    assert solution.seconds >= 0.3  # both runs of 0.15 s, with and without bounds, are counted
     asked = which_method.Options(**GENERATED)
     images = which_method._model("conv", np.zeros((2, 1, 28, 28), dtype=np.float32), 0)
     assert isinstance(images, ModuleModel) and images.scores(images._start, torch.zeros(3, 1, 28, 28)).shape == (3,)
@@ -63,10 +64,10 @@ def test_images_have_groups_of_equal_size_and_their_own_split():
 def test_a_model_at_the_start_meets_no_bound():
     records = [{"step": 0, "cpu": 0.0}, {"step": 5, "cpu": 0.1}, {"step": 9, "cpu": 0.2}]
     model = {"step": 5, "train excess": 0.0, "train loss": 0.6, "test loss": 0.61, "test excess": 0.01, "moved": 1.0}
-    out = which_method.numbers(Run({"steps": 9}, records, {"best": model}, "best"), None)
-    assert out["meets the bound"] == 1 and out["found at"] == 0.1 and out["train loss where met"] == 0.6
+    out = which_method.numbers(Run({"steps": 9, "seconds": 0.3}, records, {"best": model}, "best"), None)
+    assert out["meets the bound"] == 1 and out["found at"] == 0.1 and out["train loss where met"] == 0.6 and out["cpu"] == 0.3
     for change in ({"moved": 0.0}, {"train excess": 1e-6}):
-        out = which_method.numbers(Run({"steps": 9}, records, {"best": model | change}, "best"), None)
+        out = which_method.numbers(Run({"steps": 9, "seconds": 0.3}, records, {"best": model | change}, "best"), None)
         assert out["meets the bound"] == 0 and out["train loss where met"] is None and out["found at"] is None
 
 

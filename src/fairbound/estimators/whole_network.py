@@ -1,0 +1,109 @@
+"""A whole network trained further on all rows at once, for as many rounds as rows kept apart show to be of use.
+
+Random batches under bounds leave a network above the loss that it could reach, and rounds of the augmented Lagrangian on all rows come
+nearer. They also learn few rows by heart. So they are first made on a part of the rows, and as many of them are then made on all rows
+as gave the lowest objective, with the price of what bounds are exceeded by, on the others: none where that only rose. The network
+has met these others on its batches, so that they speak for fewer rounds rather than for more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairbound.base.errors import EmptyGroupError
+from fairbound.base.seeds import seed_for
+from fairbound.estimators.auc_training import ranks
+from fairbound.estimators.full_batch import PART_ROWS, joined
+from fairbound.estimators.validation import VALIDATION
+from fairbound.fairness.plan import Plan
+from fairbound.fairness.problem import FairProblem
+from fairbound.methods import FullBatchALM
+from fairbound.rows.sparse import SparseRows
+from fairbound.rows.split import stratified_split
+from fairbound.solver.budget import Budget
+from fairbound.solver.solve import Solution, solve
+
+ROUNDS = 4
+"""At most so many."""
+
+MOST_ROWS = 2 * PART_ROWS
+"""With more rows none are made: each takes about ten passes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rounds(FullBatchALM):
+    """Rounds of the last sharpness alone, after which no points are tried: the last layer is still to be solved."""
+
+    sharpness: tuple[float, ...] = FullBatchALM().sharpness[-1:]
+    searches: ClassVar[bool] = False
+
+
+def trained_further(problem: FairProblem, solution: Solution, seed: int, progress: bool) -> tuple[Solution, int]:
+    """`solution`, its last iterate some rounds further on the rows of `problem`, and how many: as many as, begun there on a part of the
+    rows, make f + sum_i y_i [g_i]_+ lowest on the others, with the multipliers y of the last round.
+
+    0 without bounds, with more than MOST_ROWS, in several processes, where a group has too few rows to divide, or where the
+    objective is the area under the ROC curve, for which the last layer is solved exactly.
+    """
+    small = problem.total_rows <= MOST_ROWS and problem.shards.alone
+    if not problem.m or not small or ranks(problem) or solution.stopped == "interrupted":
+        return solution, 0
+    try:
+        part, others = _parts(problem, seed)
+    except EmptyGroupError:  # a group of so few rows that the others have none
+        return solution, 0
+    tried = _rounds(part, solution.last, ROUNDS, progress, others)
+    rounds = cheapest(tried.records, tried.state.multipliers)
+    if tried.stopped == "interrupted" or not rounds:
+        return replace(solution, stopped="interrupted") if tried.stopped == "interrupted" else solution, 0
+    both = joined(solution, _rounds(problem, solution.last, rounds, progress))
+    kept = ("x", "feasible", "violation", "best_step", "message")
+    return replace(both, **{name: getattr(solution, name) for name in kept}), rounds
+
+
+def cheapest(records: list[dict[str, Any]], y: Tensor) -> int:
+    """The step of the record with the lowest f + sum_i y_i [g_i]_+ of the validation rows, y (m,). A g_i that they cannot tell counts 0."""
+
+    def cost(row: dict[str, Any]) -> float:
+        seen = row["validation"]
+        return float(seen["f"]) + float(y @ torch.as_tensor(seen["g"]).to(y).nan_to_num().clamp_min(0))
+
+    return int(min(records, key=cost)["step"])
+
+
+def _parts(problem: FairProblem, seed: int) -> tuple[FairProblem, FairProblem]:
+    """The problems of a random part of the rows and of the others, with equal shares of every group and of both classes."""
+    labels, strata = np.unique(problem.targets.cpu().numpy(), return_inverse=True)
+    strata = (strata if len(labels) == 2 else np.zeros_like(strata))[:, None]  # numbers to predict are no strata
+    if problem.groups is not None:
+        strata = np.column_stack([strata, problem.groups.codes[problem.strata.order]])
+    kept, apart = stratified_split(strata, [VALIDATION], seed_for("rounds", root=seed))
+    part = _part(problem, kept, None)
+    return part, _part(problem, apart, part.plan)
+
+
+def _part(problem: FairProblem, rows: np.ndarray, plan: Plan | None) -> FairProblem:
+    """The problem of the rows at the places `rows` (k,) of its order. plan: compiled already."""
+    features, weight, groups = problem.features, problem.row_weight, problem.groups
+    return FairProblem(
+        problem.model,
+        features.rows(rows).matrices[0] if isinstance(features, SparseRows) else features[rows],
+        problem.targets[rows],
+        None if groups is None else groups.take(problem.strata.order[rows]),
+        problem.plan.notions,
+        loss=problem.loss,
+        sample_weight=None if weight is None else weight[rows].cpu().numpy(),
+        dtype=problem.dtype,
+        device=problem.device,
+        plan=plan,
+    )
+
+
+def _rounds(problem: FairProblem, x: Tensor, rounds: int, progress: bool, held: FairProblem | None = None) -> Solution:
+    limit = Budget(steps=rounds)
+    return solve(problem, _Rounds(), budget=limit, sampling="full", x0=x, validation=held, progress=progress)
