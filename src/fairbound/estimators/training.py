@@ -197,9 +197,9 @@ def train(
     else:
         problem, held = trained.problem, trained.held
     finish = partial(_with_last_layer, problem, held, refined=refined, budget=AT_ONCE, progress=progress)
-    further, rounds = trained_further(problem, trained.solution, seed, progress)
-    said = f"After random batches all layers were trained on all rows at once (rounds: {rounds}), as rows kept apart showed to be of use."
-    trained = finish(trained._replace(solution=further, notes=[*trained.notes, *([said] if rounds else [])]))
+    further, made = trained_further(problem, trained.solution, seed, progress)
+    said_so = f"After random batches all layers were trained on all rows at once (rounds: {made}), as rows kept apart showed to be of use."
+    trained = finish(trained._replace(solution=further, notes=[*trained.notes, *([said_so] if made else [])]))
     if not problem.m or trained.solution.stopped == "interrupted":
         return trained
     plain = SGD(decay=0.5)

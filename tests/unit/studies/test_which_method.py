@@ -65,7 +65,12 @@ def test_a_model_at_the_start_meets_no_bound():
     records = [{"step": 0, "cpu": 0.0}, {"step": 5, "cpu": 0.1}, {"step": 9, "cpu": 0.2}]
     model = {"step": 5, "train excess": 0.0, "train loss": 0.6, "test loss": 0.61, "test excess": 0.01, "moved": 1.0}
     out = which_method.numbers(Run({"steps": 9, "seconds": 0.3}, records, {"best": model}, "best"), None)
-    assert out["meets the bound"] == 1 and out["found at"] == 0.1 and out["train loss where met"] == 0.6 and out["cpu"] == 0.3
+    assert (
+        out["meets the bound"] == 1
+        and out["found at"] == 0.1
+        and out["train loss where met"] == 0.6
+        and out["cpu"] == 0.3
+    )
     for change in ({"moved": 0.0}, {"train excess": 1e-6}):
         out = which_method.numbers(Run({"steps": 9, "seconds": 0.3}, records, {"best": model | change}, "best"), None)
         assert out["meets the bound"] == 0 and out["train loss where met"] is None and out["found at"] is None
