@@ -4,13 +4,16 @@ UCI Adult, sex as the group, MLP 64-32 ReLU, group-balanced batches of 8, 64 and
 selection rates. Beside each stand two steps that somebody who knows torch would write for the same penalty with a multiplier that never
 moves, without checks, records and updates: `by hand` with the means of both groups, and `least` with a weight for each row's group, looked
 up, which is the fewest operations that give the gradient of the penalty. What `Dual` does cannot cost less than `least`. `--compile`
-compiles the network of all with torch.compile and takes the compiled plain step as 1. Prints one JSON object.
+compiles the network of all with torch.compile and takes the compiled plain step as 1. `--parts` prints where the time of a step goes, in
+microseconds of processor time. Prints one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import statistics
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,6 +27,8 @@ import torch  # noqa: E402
 from tasks import FixedBatch, Rows, adult, balanced_batches, mlp  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
+
+from fairbound.optim import Dual  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -96,6 +101,57 @@ def timed(rows: Rows, size: int, compiled: bool, rounds: int) -> dict[str, Any]:
     )
 
 
+def parts(rows: Rows, size: int, rounds: int) -> dict[str, dict[str, float]]:
+    """Microseconds of each part of a step: lower quartiles of processor time over steps, blocks of all kinds in turn.
+
+    update: every `dual_every` steps, spread over them; step: `Dual.step` in between.
+    """
+    net, batches = mlp(rows.x.shape[1]), balanced_batches(rows, size)
+    plain = functional.binary_cross_entropy_with_logits
+    loops: dict[str, Any] = {"plain": lambda s, y, group: plain(s, y)}
+    loops |= {name: loss_of for name, loss_of in WRITTEN.items() if "least" in name}
+    loops |= {
+        name: Dual(bound, groups=rows.group.reshape(-1, 1), targets=rows.y, dual_step_size=ours.DUAL_STEP_SIZE)
+        for name, bound in STATED.items()
+    }
+    nets = {name: copy.deepcopy(net) for name in loops}
+    optimizers = {name: torch.optim.SGD(nets[name].parameters(), lr=ours.STEP_SIZE) for name in loops}
+    names = ("forward", "loss", "backward", "optimiser", "step", "update")
+    taken: dict[str, dict[str, list[int]]] = {name: {part: [] for part in names} for name in loops}
+
+    def step(name: str, b: FixedBatch) -> None:
+        own, spent = loops[name], taken[name]
+        now = [time.thread_time_ns()]
+        optimizers[name].zero_grad()
+        s = nets[name](b.x).squeeze(-1)
+        now.append(time.thread_time_ns())
+        loss = own.loss(s, b.y, b.group) if isinstance(own, Dual) else own(s, b.y, b.group)
+        now.append(time.thread_time_ns())
+        loss.backward()
+        now.append(time.thread_time_ns())
+        optimizers[name].step()
+        now.append(time.thread_time_ns())
+        if isinstance(own, Dual):
+            own.step()
+            now.append(time.thread_time_ns())
+        last = "update" if len(now) == 6 and len(spent["loss"]) % ours.PERIOD == ours.PERIOD - 1 else "step"
+        for part, begin, end in zip((*names[:4], last), now, now[1:], strict=False):
+            spent[part].append(end - begin)
+
+    for _ in range(rounds):
+        for name in loops:
+            for i in range(2 * len(batches)):
+                step(name, batches[i % len(batches)])
+    return {name: {part: _lower(times, part) for part, times in found.items()} for name, found in taken.items()}
+
+
+def _lower(times: list[int], part: str) -> float:
+    """Microseconds a step."""
+    if not times:
+        return 0.0
+    return round(statistics.quantiles(times, n=4)[0] / 1000 / (ours.PERIOD if part == "update" else 1), 1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=100, help="interleaved rounds per batch size")
@@ -103,8 +159,15 @@ def main() -> None:
     parser.add_argument(
         "--compile", action="store_true", help="compile the network of every step (needs a C++ compiler)"
     )
+    parser.add_argument("--parts", action="store_true", help="print the microseconds of each part of a step instead")
     args = parser.parse_args()
     train, _ = adult()
+    if args.parts:
+        sizes = [int(s) for s in args.batches.split(",")]
+        harness.emit(
+            {"benchmark": "dual_cost", "unit": "us", "batch": {s: parts(train, s, args.rounds) for s in sizes}}
+        )
+        return
     result: dict[str, Any] = {
         "benchmark": "dual_cost",
         "unit": "one plain torch SGD step",

@@ -17,7 +17,7 @@ from fairbound.confidence.betting import mean_limits
 from fairbound.confidence.clusters import ratio_of_sums_bounds
 from fairbound.confidence.contrasts import Contrasts
 from fairbound.fairness.rankings.documents import Documents
-from fairbound.fairness.rankings.problem import checked_bounds
+from fairbound.fairness.rankings.problem import ranking_bounds
 from fairbound.fairness.rankings.statistics import Exposures, PairShares
 from fairbound.fairness.scored import Scored
 from fairbound.ranking import by_query
@@ -49,7 +49,7 @@ def ranking_facts(
     confidence: float,
 ) -> dict[str, Any]:
     """The part of an audit that scored documents decide; arguments as of `audit`, y being the relevance, a number >= 0."""
-    bounds = checked_bounds(stated)
+    bounds = ranking_bounds(stated)
     if bounds and sensitive_features is None:
         raise DataError(f"the bound {bounds[0].text!r} compares groups; pass sensitive_features.")
     n = len(column_array("scores", scores))

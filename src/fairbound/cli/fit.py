@@ -34,7 +34,7 @@ from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, folder_contents
 from fairbound.estimators.judged_rows import taken
-from fairbound.estimators.options import checked_bounds
+from fairbound.estimators.options import classifier_bounds
 from fairbound.estimators.saved import parts_of
 from fairbound.fairness.objectives import objective_of
 from fairbound.report import audit_files, audit_page
@@ -75,7 +75,7 @@ def _fit(options: FitOptions, bounds: list, shards: Shards) -> Outcome:
     compares = grouped or options.group_terms or not of_classes_only(bounds)
     rows = read_rows(options, needs_groups=compares, two_classes=grouped or of_two_classes(bounds))
     under = " and ".join(b.text for b in bounds) or "no bound"
-    checked_bounds(of_options(options, bounds, rows))
+    classifier_bounds(of_options(options, bounds, rows))
     for said in rows.numbering:
         say(said)
     if options.certify:

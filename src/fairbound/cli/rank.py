@@ -36,7 +36,7 @@ from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.ranker import FairRanker
 from fairbound.fairness.rankings.documents import read_relevance
-from fairbound.fairness.rankings.problem import checked_bounds
+from fairbound.fairness.rankings.problem import ranking_bounds
 from fairbound.report import write_audit
 from fairbound.rows.groups import Groups
 from fairbound.rows.queries import split_by_query
@@ -67,7 +67,7 @@ class RankedRows(NamedTuple):
 def fit_ranking(options: FitOptions) -> Outcome:
     """Train a ranker, judge it on queries held out, and write model and report; exit codes as of `fit`."""
     options.refuse("rankings", "--qid", *NOT_FOR_RANKINGS)
-    bounds = checked_bounds(stated_bounds(options.constraint, options.cross))
+    bounds = ranking_bounds(stated_bounds(options.constraint, options.cross))
     check_writable(options.out)
     rows = _rows(options, bool(bounds))
     under = " and ".join(b.text for b in bounds) or "no bound"

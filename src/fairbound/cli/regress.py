@@ -33,7 +33,7 @@ from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.folder import Folder
-from fairbound.estimators.regressor import FairRegressor, checked_bounds
+from fairbound.estimators.regressor import FairRegressor, regression_bounds
 from fairbound.rows.groups import Groups
 from fairbound.rows.split import stratified_split
 
@@ -43,7 +43,7 @@ def regress(options: RegressOptions) -> Outcome:
     bounds = stated_bounds(options.constraint, options.cross)
     if not bounds:
         raise OptionError("state a bound with --constraint, as in 'residual_gap <= 0.1'.")
-    checked_bounds(bounds)
+    regression_bounds(bounds)
     if options.certify:
         check_certifiable(bounds)
     check_writable(options.out)

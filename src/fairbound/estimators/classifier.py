@@ -31,7 +31,7 @@ from fairbound.estimators.folder import Folder, save_folder
 from fairbound.estimators.group_rule import fit_group_rule, without_rule
 from fairbound.estimators.group_terms import check_terms, codes_of, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
-from fairbound.estimators.options import check_distributed, checked_bounds
+from fairbound.estimators.options import check_distributed, classifier_bounds
 from fairbound.estimators.problems import problems_of
 from fairbound.estimators.saved import arguments_of, opened, parts_of, restored
 from fairbound.estimators.sharded import same_groups, with_labels_of_all
@@ -131,7 +131,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             groups that were left out, and of groups too small for a bound.
         """
         sensitive_features = named_features(X, sensitive_features)
-        checked_bounds(self)
+        classifier_bounds(self)
         warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
         if self.certify:
             return fit_certified(self, LabelledRows, X, y, sensitive_features, sample_weight)
@@ -140,7 +140,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     @on_few_threads
     def _fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, x0: Any = None) -> FairClassifier:
         """`fit` without a certificate; x0: parameters to begin at."""
-        stated = checked_bounds(self)
+        stated = classifier_bounds(self)
         shards: Shards = Processes() if self.distributed else ALONE
         check_distributed(shards, self)
         seed = shards.gather(seed_of(self.random_state))[0]
@@ -291,8 +291,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         return self.rule_.margins(scores, self.rule_.groups_of(sensitive_features, len(scores)))
 
     def _logits(self, X: Any, sensitive_features: Any) -> np.ndarray:
-        """The scores of the model alone. Raises: DataError where one is no finite number."""
-        check_is_fitted(self)
+        """The scores of the fitted model alone. Raises: DataError where one is no finite number."""
         extended = None
         if self.group_terms:
             trained = self.groups_
@@ -311,6 +310,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
         """(n, k) probabilities of classes_, by the logistic function or the softmax of the model's scores. sensitive_features: needed
         with `group_terms`."""
+        check_is_fitted(self)
         return probabilities(self._logits(X, named_features(X, sensitive_features) if self.group_terms else None))
 
     def predict(self, X: Any, sensitive_features: Any = None) -> np.ndarray:

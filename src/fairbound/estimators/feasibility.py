@@ -18,7 +18,7 @@ from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.conventions import seed_of
 from fairbound.estimators.frontier import frontier
 from fairbound.estimators.judged_rows import LabelledRows
-from fairbound.estimators.options import checked_bounds
+from fairbound.estimators.options import classifier_bounds
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.scored import Scored
@@ -61,7 +61,7 @@ def feasibility(
     if unknown := sorted(set(options) - set(FairClassifier().get_params())):
         raise OptionError(f"FairClassifier has no parameter {unknown[0]!r}, so feasibility takes none.")
     classifier = FairClassifier(stated, **options)
-    checked_bounds(classifier)
+    classifier_bounds(classifier)
     rows = LabelledRows.of(classifier, X, y, sensitive_features, sample_weight)
     known = no_groups(len(rows)) if rows.groups is None else rows.groups
     strata = np.column_stack([rows.codes, known.codes])

@@ -44,7 +44,7 @@ def check_options(estimator: Any) -> None:
         model_of(estimator.model, 1)
 
 
-def checked_bounds(classifier: Any) -> tuple[Bound, ...]:
+def classifier_bounds(classifier: Any) -> tuple[Bound, ...]:
     """The bounds of a FairClassifier, where its parameters are sound."""
     check_options(classifier)
     if classifier.certify and classifier.distributed:

@@ -26,7 +26,7 @@ from fairbound.estimators.training_rows import fit_features, model_scores
 from fairbound.estimators.trajectory import trajectory
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.rankings.documents import read_relevance
-from fairbound.fairness.rankings.problem import RankingProblem, checked_bounds
+from fairbound.fairness.rankings.problem import RankingProblem, ranking_bounds
 from fairbound.models.model import model_of
 from fairbound.ranking import by_query
 from fairbound.rows.groups import Groups
@@ -141,7 +141,7 @@ class FairRanker(TrainedEstimator, BaseEstimator):
         if qid is None:
             raise DataError("a ranking needs queries: call fit(X, y, qid=...), the query of each row.")
         check_options(self)
-        return checked_bounds(self.constraint)
+        return ranking_bounds(self.constraint)
 
     def predict(self, X: Any) -> np.ndarray:
         """(n,) scores; within a query the document with the highest comes first. Scores of different queries are not comparable."""

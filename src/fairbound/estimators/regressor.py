@@ -134,7 +134,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         if not isinstance(self.model, str):
             raise OptionError(f"model must be 'linear' or 'mlp:64,32', got {type(self.model).__name__}.")
         check_options(self)
-        return checked_bounds(constraints(self.constraint))
+        return regression_bounds(constraints(self.constraint))
 
     @staticmethod
     def settled(stated: tuple[Any, ...], targets: np.ndarray) -> tuple[Any, ...]:
@@ -218,7 +218,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         return self
 
 
-def checked_bounds(stated: Sequence[Any]) -> tuple[Any, ...]:
+def regression_bounds(stated: Sequence[Any]) -> tuple[Any, ...]:
     """The bounds, where all are of predicted numbers. Raises: OptionError naming one that is not."""
     for bound in stated:
         if "predictions" not in bound.needs:

@@ -76,7 +76,7 @@ class RankingProblem(RankingVerbs, BaseProblem):
             raise OptionError(f"partners must be at least 1, got {partners!r}.")
         if model.outputs != 1:
             raise OptionError(f"a ranker gives one score per document, this model {model.outputs}.")
-        self.notions = checked_bounds(stated)
+        self.notions = ranking_bounds(stated)
         if self.notions and groups is None:
             raise DataError(f"{self.notions[0].text!r} needs sensitive features, but none were given.")
         self.documents = Documents.of(qid, relevance, groups)
@@ -219,7 +219,7 @@ class RankingProblem(RankingVerbs, BaseProblem):
         return list(measured.extra["stated"].unbind(-1)) if self.notions else []
 
 
-def checked_bounds(stated: Any) -> tuple[Any, ...]:
+def ranking_bounds(stated: Any) -> tuple[Any, ...]:
     """The bounds as objects. Raises: OptionError for one that does not speak of rankings."""
     bounds = constraints(stated)
     for bound in bounds:
