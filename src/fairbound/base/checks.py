@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any
 
 from fairbound.base.errors import OptionError
@@ -32,5 +33,5 @@ def share(options: Any, *names: str) -> None:
 def _check(options: Any, names: Sequence[str], good: Callable[[Any], bool], what: str) -> None:
     for name in names:
         value = getattr(options, name)
-        if value is not None and not good(value):
+        if value is not None and not (isinstance(value, Real) and good(value)):
             raise OptionError(f"{name} {what}, got {value!r}.")

@@ -21,6 +21,7 @@ import torch
 from scipy.optimize import nnls
 from torch import Tensor
 
+from fairbound.base.errors import OptionError
 from fairbound.problems.problem import Problem
 
 MOST_ACTIVE = 64
@@ -67,7 +68,15 @@ def kkt(problem: Problem, x: Tensor) -> KKT:
 
     Constraints within a tenth of their bound count as active, at most 64 of them. Surrogates are those of `problem`: take
     `problem.sharpened(k)` for those of a method that ended with steeper ones.
+
+    Raises: OptionError unless x is a tensor of one run's n numbers.
     """
+    if not isinstance(x, Tensor) or x.shape != (problem.n,):
+        shape = getattr(x, "shape", None)
+        raise OptionError(
+            f"x must be a tensor of shape ({problem.n},), one point of the problem, got {type(x).__name__}"
+            f"{'' if shape is None else f' of shape {tuple(shape)}'}."
+        )
     everything = problem.sample((0,), "full", 0, 1, "full")
     g = problem.values(x, everything, true=True).g
     y, residual = least_squares_multipliers(problem, x, everything, nearly_active(problem, g))

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import fairbound as fb
+from fairbound.base.errors import OptionError
 from fairbound.methods import METHODS
 from fairbound.models.model import MLP
 from fairbound.testing import PROBLEMS, convex_fair
@@ -115,3 +116,12 @@ def test_the_point_of_every_method_has_residuals():
         for x in (solution.state.point, solution.x):
             near = fb.kkt(problem, x)
             assert np.isfinite(near.stationarity) and near.multipliers.shape == (problem.m,), kind
+
+
+def test_what_is_no_point_is_named():
+    problem = convex_fair()
+    for x in (torch.zeros(problem.n + 1), torch.zeros(2, problem.n), np.zeros(problem.n)):
+        with pytest.raises(OptionError, match=f"tensor of shape .{problem.n},."):
+            fb.kkt(problem, x)
+    with pytest.raises(OptionError, match="beta must be positive, got 'a'"):
+        fb.PLADA(beta="a")
