@@ -25,7 +25,7 @@ _ORDINARY = (1e-100, 1e90)  # of the root mean square: sums of squares stay in r
 class NumberFeature:
     """A standardised number, how far it lies above each of its knots and, where training had gaps, a 0/1 column that marks them.
 
-    A weighted sum of the first two is a function of the number that is linear between knots, and at no cost any such function.
+    Weighted sums of the first two are the continuous functions of the number that are linear between knots.
     """
 
     name: str
@@ -127,7 +127,10 @@ def _refuse_far(out: np.ndarray, places: Sequence[tuple[NumberFeature, int, np.n
 
 
 def learn_number(column: Column, knots: int = 0) -> tuple[NumberFeature | None, str | None]:
-    """The feature of a column of numbers or days (finite or NaN), and why it or a part of it is dropped. knots: as many at most."""
+    """The feature of a column of numbers or days (finite or NaN), and why it or a part of it is dropped.
+
+    knots: how many it may have at most.
+    """
     missing = column.missing
     gaps = bool(missing.any())
     known = column.values[~missing] if gaps else column.values
