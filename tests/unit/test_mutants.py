@@ -168,7 +168,7 @@ MUTANTS = {
     "the AUC study: points less fair count as ours": Mutant("studies/auc_fairness.py", "if low[:, 1].mean() > difference:", "if low[:, 1].mean() < difference:", "unit/studies/test_auc_fairness.py"),
     "whole network: what is exceeded is a gain": Mutant("estimators/whole_network.py", 'float(seen["f"]) + float(y', 'float(seen["f"]) - float(y', "unit/estimators/test_whole_network.py"),
     "whole network: the dearest rounds": Mutant("estimators/whole_network.py", "min(records, key=cost)", "max(records, key=cost)", "unit/estimators/test_whole_network.py"),
-    "whole network: judged on its own rows": Mutant("estimators/whole_network.py", "_part(problem, apart, part.plan)", "_part(problem, kept, part.plan)", "unit/estimators/test_whole_network.py"),
+    "whole network: judged on its own rows": Mutant("estimators/whole_network.py", "for rows in (kept, apart))", "for rows in (kept, kept))", "unit/estimators/test_whole_network.py"),
     "whole network: on a part of the rows": Mutant("estimators/whole_network.py", "joined(solution, _rounds(problem, solution.last, rounds", "joined(solution, _rounds(part, solution.last, rounds", "unit/estimators/test_whole_network.py"),
     "last layer: from the worse of two starts": Mutant("estimators/last_layer.py", "first = min((start.x, first), key=rank)", "first = max((start.x, first), key=rank)", "unit/estimators/test_auc_training.py"),
     "last layer: areas decide nothing": Mutant("estimators/last_layer.py", "decided(own, after, None)[0] if areas else after", "after", "unit/estimators/test_auc_training.py"),

@@ -101,8 +101,8 @@ def fit_certified(classifier: Any, kind: Any, *given: Any) -> Any:
     Adds certify_rows_, the numbers of the rows that took no part in making the model, unconstrained_, the model of the same rows
     without bounds, and fit_report_["certificate"].
     Raises: OptionError where there is no bound, or one without a valid interval; DataError where a label, or a group that a bound
-    compares, is too rare to be among the rows to train on; CertificateError where the bounds are not
-    confirmed and on_insufficient is "raise". Warns: CertificateWarning where it is "warn".
+    compares, is too rare to be among the rows to train on; CertificateError where no model of these rows could be confirmed, or
+    this one is not and on_insufficient is "raise". Warns: CertificateWarning where it is "warn".
     """
     stated, alpha = _checked(classifier)
     rows = kind.of(classifier, *given)

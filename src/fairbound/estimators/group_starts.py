@@ -19,7 +19,7 @@ import torch
 
 from fairbound.estimators.auc_training import Start, auc_start
 from fairbound.estimators.full_batch import solved
-from fairbound.fairness.plan import Plan
+from fairbound.estimators.problems import problem_like
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods.full_batch_alm import FullBatchALM
 from fairbound.models.mlp import MLP
@@ -48,7 +48,7 @@ def _shared(problem: FairProblem, held: FairProblem | None, groups: int) -> Star
     own = (rows[0].shape[1] - groups + 1) // groups
     run: dict[str, Any] = {"budget": f"{FullBatchALM().rounds} steps", "sampling": "full", "patience": 0.0}
 
-    base = [on_features(p, r[:, :own], p.plan) for p, r in zip(parts, rows, strict=True)]
+    base = [problem_like(p, MLP(own, bias=False), r[:, :own], p.plan) for p, r in zip(parts, rows, strict=True)]
     free = [p.with_bounds(torch.ones_like(p.bounds)) for p in base]  # no two areas are further apart than 1
     weights = solved(free[0], FullBatchALM(), validation=free[1] if held is not None else None, **run).x[:own]
 
@@ -59,34 +59,12 @@ def _shared(problem: FairProblem, held: FairProblem | None, groups: int) -> Star
         terms[at, 2 * g - 1] = 1.0
         terms[at + 1 : at + 1 + own, 2 * g] = weights
     product = [r @ (terms if torch.is_tensor(r) else terms.cpu().numpy()) for r in rows]
-    small = [on_features(p, made, p.plan) for p, made in zip(parts, product, strict=True)]
+    small = [
+        problem_like(p, MLP(made.shape[1], bias=False), made, p.plan) for p, made in zip(parts, product, strict=True)
+    ]
     beside = small[1] if held is not None else None
     first = auc_start(small[0], beside)
     found = solved(small[0], FullBatchALM(), validation=beside, x0=None if first is None else first.x, **run)
     x = torch.zeros(problem.n, dtype=problem.dtype, device=problem.device)
     x[: len(terms)] = terms @ found.x[: terms.shape[1]]
     return Start(x, None, bool(found.feasible))
-
-
-def on_features(
-    problem: FairProblem, features: Any, plan: Plan | None, *, bias: bool = False, objective: Any = None
-) -> FairProblem:
-    """The problem of a linear score of other features (n, d) of the same rows, in the problem's order.
-
-    plan: compiled already, objective included; None to compile it. bias: whether the score has an intercept.
-    """
-    weight = problem.row_weight
-    return FairProblem(
-        MLP(features.shape[1], bias=bias),
-        features,
-        problem.targets,
-        None if problem.groups is None else problem.groups.take(problem.strata.order),
-        problem.plan.notions,
-        objective=objective,
-        loss=problem.loss,
-        sample_weight=None if weight is None else weight.cpu().numpy(),
-        dtype=problem.dtype,
-        device=problem.device,
-        plan=plan,
-        shards=problem.shards,
-    )

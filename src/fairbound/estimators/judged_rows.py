@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from fairbound.base.errors import DataError
+from fairbound.base.errors import CertificateError, DataError
 from fairbound.estimators.training_rows import check_lengths, checked_labels, class_codes
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
@@ -64,7 +64,7 @@ class JudgedRows(Protocol):
         ...
 
     def check_to_certify(self, stated: Sequence[Bound], alpha: float) -> None:
-        """Raises: DataError where these rows, which are to certify, are too few to confirm a bound of any model."""
+        """Raises: CertificateError where these rows, which are to certify, are too few to confirm a bound of any model."""
         ...
 
     def settled(self, stated: tuple[Bound, ...]) -> tuple[Bound, ...]:
@@ -173,7 +173,7 @@ class LabelledRows(GroupedRows):
             if found and all(one["verdict"] == "insufficient" for one in found):
                 group, n = min(found[0]["groups"].items(), key=lambda item: item[1])
                 few = f"of {group!r}, {n:,} are among the {len(self):,} kept apart to certify"
-                raise DataError(
+                raise CertificateError(
                     f"{bound.text!r} cannot be certified on these rows, whatever the model: {few}, too few to confirm it of one "
                     f"decision for all people. {found[0]['why'] or ''} Merge small groups with others, leave their values empty to "
                     "take them out of the bound, loosen the bound, or train without a certificate.".replace("  ", " ")

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from fairbound.estimators.auc_training import auc_start, decided, ranks_only
 from fairbound.estimators.full_batch import joined, train_full_batch
-from fairbound.estimators.group_starts import on_features
+from fairbound.estimators.problems import problem_like
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.problem import FairProblem
@@ -74,4 +74,5 @@ def last_layer(
     model, features = problem.model, problem.features
     assert isinstance(model, MLP)
     hidden = torch.cat([model.last_inputs(x, part) for part in features.split(ROWS_AT_ONCE)])
-    return on_features(problem, hidden, plan, bias=True, objective=None if refined == "no" else Accuracy(0.0))
+    objective = None if refined == "no" else Accuracy(0.0)
+    return problem_like(problem, MLP(hidden.shape[1]), hidden, plan, objective=objective)

@@ -10,9 +10,12 @@ import torch
 
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.full_batch import part_of
+from fairbound.fairness.plan import Plan
 from fairbound.fairness.problem import FairProblem
+from fairbound.models.model import Model
 from fairbound.rows.groups import Groups
 from fairbound.rows.sampling import reorder
+from fairbound.rows.sparse import SparseRows
 from fairbound.rows.split import stratified_split
 
 
@@ -78,3 +81,38 @@ def problems_of(
         return build(whole)
 
     return Problems(problem, validation, begin, all_rows)
+
+
+def problem_like(
+    problem: FairProblem,
+    model: Model,
+    features: Any,
+    plan: Plan | None,
+    *,
+    rows: np.ndarray | None = None,
+    objective: Any = None,
+) -> FairProblem:
+    """`problem` for another model, or for some of its rows.
+
+    features: of all rows in the problem's order, None for its own. plan: compiled already, objective included; None to compile it with
+    `objective`. rows: places (k,) in that order, None for all.
+    """
+    given = problem.features if features is None else features
+    if rows is not None:
+        given = given.rows(rows) if isinstance(given, SparseRows) else given[rows]
+    at = slice(None) if rows is None else rows
+    weight, order = problem.row_weight, problem.strata.order
+    return FairProblem(
+        model,
+        given.matrices[0] if isinstance(given, SparseRows) else given,
+        problem.targets[at],
+        None if problem.groups is None else problem.groups.take(order[at]),
+        problem.plan.notions,
+        objective=objective,
+        loss=problem.loss,
+        sample_weight=None if weight is None else weight[at].cpu().numpy(),
+        dtype=problem.dtype,
+        device=problem.device,
+        plan=plan,
+        shards=problem.shards,
+    )

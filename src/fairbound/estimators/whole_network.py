@@ -19,11 +19,10 @@ from fairbound.base.errors import EmptyGroupError
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.full_batch import PART_ROWS, joined
+from fairbound.estimators.problems import problem_like
 from fairbound.estimators.validation import VALIDATION
-from fairbound.fairness.plan import Plan
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM
-from fairbound.rows.sparse import SparseRows
 from fairbound.rows.split import stratified_split
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution, solve
@@ -83,25 +82,8 @@ def _parts(problem: FairProblem, seed: int) -> tuple[FairProblem, FairProblem]:
     if problem.groups is not None:
         strata = np.column_stack([strata, problem.groups.codes[problem.strata.order]])
     kept, apart = stratified_split(strata, [VALIDATION], seed_for("rounds", root=seed))
-    part = _part(problem, kept, None)
-    return part, _part(problem, apart, part.plan)
-
-
-def _part(problem: FairProblem, rows: np.ndarray, plan: Plan | None) -> FairProblem:
-    """The problem of the rows at the places `rows` (k,) of its order. plan: compiled already."""
-    features, weight, groups = problem.features, problem.row_weight, problem.groups
-    return FairProblem(
-        problem.model,
-        features.rows(rows).matrices[0] if isinstance(features, SparseRows) else features[rows],
-        problem.targets[rows],
-        None if groups is None else groups.take(problem.strata.order[rows]),
-        problem.plan.notions,
-        loss=problem.loss,
-        sample_weight=None if weight is None else weight[rows].cpu().numpy(),
-        dtype=problem.dtype,
-        device=problem.device,
-        plan=plan,
-    )
+    part, others = (problem_like(problem, problem.model, None, problem.plan, rows=rows) for rows in (kept, apart))
+    return part, others
 
 
 def _rounds(problem: FairProblem, x: Tensor, rounds: int, progress: bool, held: FairProblem | None = None) -> Solution:
