@@ -174,6 +174,17 @@ def test_a_long_batch_on_a_grid_is_the_double_sum(sharpness, monkeypatch):
     torch.testing.assert_close(loss.table(s, W), W @ torch.sigmoid(sharpness * (s[:, None] - s[:, :, None])) @ W.mT)
 
 
+def test_a_few_scores_far_from_all_others_leave_a_long_batch_on_its_grid(monkeypatch):
+    s, W, C = tables(10, 2, 400, 3)
+    s[0, :3], s[1, 5] = torch.tensor([4e6, 4e6 + 0.3, -9e5]), 1e7
+    loss = Sigmoid(1.0)
+    table, slope = loss.table(s, W), loss.slope(s, W, C)
+    monkeypatch.setattr("fairbound.fairness.pair_losses.GRID_ROWS", 10)
+    monkeypatch.setattr(Sigmoid, "_blocks", None)
+    torch.testing.assert_close(loss.table(s, W), table, rtol=0, atol=1e-5)
+    torch.testing.assert_close(loss.slope(s, W, C), slope, rtol=0.02, atol=0.01 * float(slope.abs().max()))
+
+
 def test_the_quadratic_double_sum_is_the_linear_time_form():
     rng = np.random.default_rng(0)
     s, t = rng.normal(size=40), rng.normal(size=31) + 0.3

@@ -383,6 +383,7 @@ MUTANTS = {
     "dual set: the smallest entry": Mutant("problems/dual_sets.py", "value, place = G.max(-1, keepdim=True)", "value, place = G.min(-1, keepdim=True)", "unit/problems/test_dual_sets.py"),
     "dual set: diameter": Mutant("problems/dual_sets.py", "return math.log(size)", "return math.log(size) / 2", "unit/problems/test_dual_sets.py"),
     # thresholds of groups
+    "pairs: near scores taken for far ones": Mutant("fairness/pair_losses.py", "ordered.diff(dim=-1).clamp_max(far)", "ordered.diff(dim=-1).clamp_max(far / 1e4)", "claims/test_auc_parity.py"),
     "group starts: shifts of no group": Mutant("estimators/group_starts.py", "terms[at, 2 * g - 1] = 1.0", "terms[at, 2 * g - 1] = 0.0", "unit/estimators/test_group_starts.py"),
     "group starts: the worse start": Mutant("estimators/group_starts.py", "return min((exact,", "return max((exact,", "unit/estimators/test_group_starts.py"),
     "group starts: no room for validation rows": Mutant("estimators/full_batch.py", "replace(direct, margin=margin)", "direct", "unit/estimators/test_group_starts.py"),

@@ -33,6 +33,7 @@ PAIRS_AT_ONCE = 1 << 22
 GRID_ROWS = 512  # longer batches are counted on a grid
 GRID_STEP = 0.02  # largest distance of its points, times sharpness; an error of a loss is then at most 1e-5
 MOST_POINTS = 1 << 17
+FAR = 40.0  # distance, times sharpness, from which a loss is 0 or 1 to double precision
 
 
 class Loss(Protocol):
@@ -111,9 +112,14 @@ class _Grid:
         """None for short batches, and for scores too far apart."""
         if s.shape[-1] <= GRID_ROWS:
             return None
-        low, high = (v.double() for v in s.detach().aminmax(dim=-1, keepdim=True))
-        wide = float((high - low).max()) * sharpness / GRID_STEP
-        if not wide < MOST_POINTS - 1:
+        s = s.detach()
+        for closer in (False, True):
+            s = _without_gaps(s, FAR / sharpness) if closer else s
+            low, high = (v.double() for v in s.aminmax(dim=-1, keepdim=True))
+            wide = float((high - low).max()) * sharpness / GRID_STEP
+            if wide < MOST_POINTS - 1:
+                break
+        else:
             return None
         points = max(1 << max(int(wide + 1).bit_length(), 4), 16)
         return cls(s, sharpness, low, ((high - low) / (points - 1)).clamp_min(GRID_STEP / sharpness / points), points)
@@ -137,6 +143,14 @@ class _Grid:
         """(..., S, B) the derivative of each row's mean loss in its score."""
         change = losses.diff(dim=-1) / self.step.unsqueeze(-2)
         return change.gather(-1, self.left.unsqueeze(-2).expand(*change.shape[:-1], -1))
+
+
+def _without_gaps(s: Tensor, far: float) -> Tensor:
+    """Scores (..., B) in the same order, neighbours as far apart as before but at most `far`; float64."""
+    ordered, order = s.double().sort(dim=-1)
+    moved = torch.zeros_like(ordered)
+    moved[..., 1:] = ordered.diff(dim=-1).clamp_max(far).cumsum(-1)
+    return torch.empty_like(moved).scatter_(-1, order, moved)
 
 
 @dataclass(frozen=True)
