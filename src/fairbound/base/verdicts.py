@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 AUDIT_SCHEMA = "fairbound.audit/1"
 EXIT_CODES = {"met": 0, "violated": 1, "insufficient": 3}
@@ -15,6 +16,18 @@ def about(rows: int) -> str:
         return "a billion or more"
     step = 10 ** max(len(str(rows)) - 3, 0)
     return f"{-(-rows // step) * step:,}"
+
+
+def against(findings: Iterable[Mapping[str, Any]]) -> str:
+    """A sentence where rows that would decide speak against the model, as a value is beyond its bound; else "".
+
+    findings: each with "value" (or None), "bound" and "sense", which is "at least" for a floor.
+    """
+    for found in findings:
+        value, bound = found["value"], found["bound"]
+        if value is not None and (value < bound if found.get("sense") == "at least" else value > bound):
+            return " As the value is beyond the bound, they would show it violated."
+    return ""
 
 
 def worst_verdict(verdicts: Iterable[str]) -> str | None:

@@ -38,7 +38,7 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
         s = values.astype(np.float64)
     except (TypeError, ValueError):
         raise DataError(
-            f"the scores are not numbers ({values.ravel()[0]!r}); pass 1 for positive and 0 for negative."
+            f"the scores are not numbers ({values.ravel()[0]!r}); pass 1 for positive and 0 for negative, as by y_pred == {values.ravel()[0]!r}."
         ) from None
     s = s[:, 0] if s.ndim == 2 and s.shape[1] == 1 else s
     if s.ndim != 1:
