@@ -35,7 +35,7 @@ from fairbound.estimators.options import check_distributed, classifier_bounds
 from fairbound.estimators.problems import problems_of
 from fairbound.estimators.saved import arguments_of, opened, parts_of, restored
 from fairbound.estimators.sharded import same_groups, with_labels_of_all
-from fairbound.estimators.training import MARGINS, Chosen, best_constant, chosen, train
+from fairbound.estimators.training import MARGINS, Chosen, best_constant, chosen, clear_of_rounding, train
 from fairbound.estimators.training_rows import (
     check_lengths,
     checked_labels,
@@ -196,7 +196,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             x0=x0,
             terms_of=len(groups.labels[0]) if self.group_terms and groups is not None else 1,
         )
-        trained = best_constant(trained)
+        trained = clear_of_rounding(best_constant(trained))
         self.solution_ = trained.solution
         self.x_ = self.solution_.x[: self.model_.n]  # without what is trained beside the model
         self.trajectory_ = trajectory(self.solution_.records, trained.problem.plan)

@@ -58,6 +58,9 @@ LEAST_STEPS = 1500
 MARGINS = (0.2, 0.5)
 """Shares of each bound that are kept as margin, in turn, where none was found with the method's own."""
 
+ROUNDING = 1e-5
+"""Of the largest score: what rounding of float32 sums may come to."""
+
 EPOCHS = 10
 PATIENCE = 4.0
 
@@ -236,6 +239,24 @@ def best_constant(trained: Trained) -> Trained:
         if all(float(m.violation) <= 0 for m in measured) and float(measured[0].f) < lowest:
             best, lowest = x, float(measured[0].f)
     return trained._replace(solution=replace(solution, x=best))
+
+
+def clear_of_rounding(trained: Trained) -> Trained:
+    """`trained`; where the score of a training row is so near 0 that sums in another order may change its sign, the last intercept moved to
+    the middle between the scores on either side of 0, so that predictions are the decisions that the bounds were measured on."""
+    problem, solution, model = trained.problem, trained.solution, trained.problem.model
+    if not isinstance(model, MLP) or not model.bias or model.outputs > 1:
+        return trained
+    if solution.x.dim() > 1 or not problem.shards.alone or not problem.m:
+        return trained
+    scores = problem.all_scores(solution.x)
+    above = scores > 0
+    if bool(above.all()) or not bool(above.any()) or float(scores.abs().min()) > ROUNDING * float(scores.abs().max()):
+        return trained
+    x = solution.x.clone()
+    model.layers.split(problem.split(x)[0])[-1].sub_((scores[above].min() + scores[~above].max()) / 2)
+    same = torch.equal(problem.all_scores(x) > 0, above)
+    return trained._replace(solution=replace(solution, x=x)) if same else trained
 
 
 def _constants(targets: Tensor, weight: Tensor, outputs: int) -> list[Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,9 +12,11 @@ import torch
 
 import fairbound as fb
 from fairbound.estimators import classifier, conventions, problems, training
+from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM
+from fairbound.models.mlp import MLP
 from fairbound.rows.shards import ALONE
-from fairbound.solver.solve import Solution
+from fairbound.solver.solve import Solution, solve
 from fairbound.tables import Encoded, TableEncoder
 
 FOUND, MISSED = (True, 10), (False, 10)
@@ -140,3 +143,16 @@ def test_a_small_table_is_small_encoded_or_with_a_column_called_features(encoded
         assert Counted().fit(Encoded.of(TableEncoder(), table) if encoded else table) == 1
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("gap", [(1e-7, 3e-4), (3e-4, 0.0), (0.01, 0.02)], ids=str)
+def test_no_training_row_is_decided_by_rounding(gap):
+    """Scores of x itself: the rows nearest to 0 on either side are moved apart, unless they are far from it."""
+    x = torch.tensor([-2.0, -gap[1], gap[0], 3.0])[:, None]
+    problem = FairProblem(MLP(1), x, [0, 0, 1, 1], ["a", "b", "a", "b"], "demographic_parity <= 1")
+    solution = solve(problem, "sgd", budget="1 steps")
+    solution = replace(solution, x=torch.tensor([1.0, 0.0]))
+    moved = training.clear_of_rounding(training.Trained(problem, None, solution, None, None, [], [])).solution.x
+    scores = (moved[0] * x[:, 0] + moved[1]).tolist()
+    assert [s > 0 for s in scores] == [False, False, True, True]
+    assert min(abs(s) for s in scores) == pytest.approx(sum(gap) / 2 if min(gap) < 1e-5 else min(gap), rel=1e-3)
