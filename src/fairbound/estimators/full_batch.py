@@ -50,8 +50,8 @@ def part_of(n: int, strata: np.ndarray, seed: int) -> np.ndarray | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Direct(FullBatchALM):
-    """Without a random search at the end: areas do not move in steps, and the start is a model already."""
+class WithoutSearch(FullBatchALM):
+    """Without a random search at the end, for runs that begin at a model already."""
 
     searches: ClassVar[bool] = False
 
@@ -63,7 +63,7 @@ def solved(problem: Any, method: FullBatchALM, **options: Any) -> Solution:
     solution, held = solve(problem, method, **options), options.get("validation")
     if held is None or not ranks(problem):
         return solution
-    direct = _Direct(**{field.name: getattr(method, field.name) for field in fields(method)})
+    direct = WithoutSearch(**{field.name: getattr(method, field.name) for field in fields(method)})
     for margin in ROOM:
         if solution.stopped == "interrupted" or float(held.evaluate(solution.last).violation) <= 0:
             break

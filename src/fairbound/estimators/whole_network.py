@@ -8,8 +8,8 @@ has met these others on its batches, so that they speak for fewer rounds rather 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 from fairbound.base.errors import EmptyGroupError
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.auc_training import ranks
-from fairbound.estimators.full_batch import PART_ROWS, joined
+from fairbound.estimators.full_batch import PART_ROWS, WithoutSearch, joined
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.validation import VALIDATION
 from fairbound.fairness.problem import FairProblem
@@ -34,12 +34,8 @@ MOST_ROWS = 2 * PART_ROWS
 """With more rows none are made: each takes about ten passes."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Rounds(FullBatchALM):
-    """Rounds of the last sharpness alone, after which no points are tried: the last layer is still to be solved."""
-
-    sharpness: tuple[float, ...] = FullBatchALM().sharpness[-1:]
-    searches: ClassVar[bool] = False
+LAST = WithoutSearch(sharpness=FullBatchALM().sharpness[-1:])
+"""Rounds of the last sharpness alone. The last layer is still to be solved."""
 
 
 def trained_further(problem: FairProblem, solution: Solution, seed: int, progress: bool) -> tuple[Solution, int]:
@@ -88,4 +84,4 @@ def _parts(problem: FairProblem, seed: int) -> tuple[FairProblem, FairProblem]:
 
 def _rounds(problem: FairProblem, x: Tensor, rounds: int, progress: bool, held: FairProblem | None = None) -> Solution:
     limit = Budget(steps=rounds)
-    return solve(problem, _Rounds(), budget=limit, sampling="full", x0=x, validation=held, progress=progress)
+    return solve(problem, LAST, budget=limit, sampling="full", x0=x, validation=held, progress=progress)
