@@ -13,10 +13,10 @@ import numpy as np
 from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.base.verdicts import about
-from fairbound.estimators.certifying import Judged, excess, judged
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.conventions import seed_of
 from fairbound.estimators.frontier import frontier
+from fairbound.estimators.judged_models import Judged, excess, judged
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.options import classifier_bounds
 from fairbound.fairness.bound import Bound

@@ -18,7 +18,9 @@ from scipy import stats
 import fairbound as fb
 from fairbound.base.errors import CertificateError, CertificateWarning, DataError, OptionError
 from fairbound.cli import app as cli
-from fairbound.estimators.certifying import SMOOTH, Judged, divided, excess, fall_back, half_width, pareto, tightened
+from fairbound.estimators.candidates import SMOOTH, tightened
+from fairbound.estimators.certifying import divided
+from fairbound.estimators.judged_models import Judged, excess, fall_back, half_width, pareto
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.report import schema
 

@@ -1,0 +1,141 @@
+"""The certificate as plain data and in words; docs/certificates.md names its fields."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from fairbound.base.verdicts import about, against
+from fairbound.estimators.judged_models import Judged, half_width
+from fairbound.estimators.judged_rows import JudgedRows
+from fairbound.estimators.validation import CONFIRM
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.scored import Finding
+
+
+def certificate_of(
+    taken: Judged,
+    free: Judged,
+    tested: Sequence[Judged],
+    stated: Sequence[Bound],
+    alpha: float,
+    sizes: dict[str, int],
+    rows: JudgedRows,
+) -> dict[str, Any]:
+    """The certificate as plain data; docs/certificates.md names its fields. rows: any, which say what is measured."""
+    verdict, confidence, measure = taken.verdict, round(1 - alpha, 12), rows.measure
+    lost = free.measured - taken.measured
+    facts = [
+        {name: found[name] for name in ("text", "sense", "bound", "value", "verdict", "rows_needed", "method", "why")}
+        | {"upper": _limit(found)}
+        for found in taken.findings
+    ]
+    uppers = [fact["upper"] for fact in facts]
+    needed = [fact["rows_needed"] for fact in facts if fact["verdict"] == "insufficient"]
+    enough = max(needed) if verdict == "insufficient" and needed and all(needed) else None
+    rows_needed = None if enough is None else math.ceil(enough * sum(sizes.values()) / sizes["certify"])
+    return {
+        "verdict": verdict,
+        "text": " and ".join(b.text for b in stated),
+        "bound": stated[0].stated if len(stated) == 1 else [b.stated for b in stated],
+        "upper": uppers[0] if len(stated) == 1 else uppers,
+        "confidence": confidence,
+        "rows": sizes,
+        "rows_needed": rows_needed,
+        "candidates": [_candidate(one, measure) for one in tested],
+        "measure": measure,
+        "price": lost if rows.gains else -lost,
+        measure: taken.measured,
+        "unconstrained": {
+            measure: free.measured,
+            "verdict": free.verdict,
+            "values": [found["value"] for found in free.findings],
+        },
+        "constraints": facts,
+        "said": _said(verdict, facts, confidence, sizes, enough, rows_needed) + _next_move(taken),
+    }
+
+
+def _next_move(taken: Judged) -> str:
+    """What to do where the bounds are not confirmed; "" where they are."""
+    if taken.verdict == "met":
+        return ""
+    for found in taken.findings:
+        room = 1 - found["bound"] if found["sense"] == "at least" else found["bound"]
+        if (width := half_width(found)) > room:
+            return (
+                f" That confidence bound lies {width:.3f} from the value, further than {found['text']} leaves: so few rows could not "
+                "confirm it of a model without any difference either. Give more rows, or loosen the bound."
+            )
+    facts = taken.model.fit_report_
+    if taken.verdict == "violated" and facts["feasible"] and facts["constraints"]:
+        values = " and ".join(f"{fact['train_value']:.4f}" for fact in facts["constraints"])
+        return (
+            f" On the rows that it was trained on it has {values}: too few rows for so many columns. Give more rows or fewer columns, "
+            "or loosen the bound."
+        )
+    return " Give more rows, loosen the bound, or take another model."
+
+
+def _limit(found: Finding) -> float | None:
+    """The confidence bound that decides "met": the upper one, of "at least" the lower one."""
+    return found["lower"] if found["sense"] == "at least" else found["upper"]  # type: ignore[no-any-return]
+
+
+def _candidate(one: Judged, measure: str) -> dict[str, Any]:
+    return {
+        "trained_under": [c["text"] for c in one.model.fit_report_["constraints"]],
+        "smoothed": one.smoothed,
+        measure: one.measured,
+        "values": [found["value"] for found in one.findings],
+        "uppers": [_limit(found) for found in one.findings],
+        "verdict": one.verdict,
+    }
+
+
+def _said(
+    verdict: str,
+    facts: Sequence[dict[str, Any]],
+    confidence: float,
+    sizes: dict[str, int],
+    enough: int | None,
+    rows_needed: int | None,
+) -> str:
+    """The certificate in one or two sentences. enough, rows_needed: rows to certify, and rows in all, that would decide."""
+    text = " and ".join(fact["text"] for fact in facts)
+    rows = f"{sizes['certify']:,} rows that took no part in training"
+    limits = " and ".join("unknown" if fact["upper"] is None else f"{fact['upper']:.4f}" for fact in facts)
+    are, limit, bound = ("is", "bound is", "bound") if len(facts) == 1 else ("are", "bounds are", "bounds")
+    if verdict == "met":
+        return f"{text} {are} met with {100 * confidence:g} % confidence on {rows}: the confidence {limit} {limits}."
+    if verdict == "violated":
+        return f"{text} {are} violated on {rows} by the most cautious model found."
+    more = ""
+    if enough is not None and rows_needed is not None:
+        total = sum(sizes.values())
+        more = f" About {about(enough)} such rows would decide it, {about(rows_needed)} in all; here were {total:,}.{against(facts)}"
+    return f"{text} cannot be certified: {rows} leave the confidence {bound} at {limits}.{more}"
+
+
+def report_of(facts: dict[str, Any], stated: Sequence[Bound], certificate: dict[str, Any]) -> dict[str, Any]:
+    """The report of the model taken, which speaks of the stated bounds and says what it was trained under."""
+    under = facts["constraints"]
+    trained = [*under, *({"text": None, "train_value": None} for _ in stated[len(under) :])]
+    constraints = [
+        {
+            "text": b.text,
+            "sense": b.sense,
+            "bound": b.stated,
+            "train_value": t["train_value"],
+            "trained_under": t["text"],
+        }
+        for b, t in zip(stated, trained, strict=True)
+    ]
+    sizes = certificate["rows"]
+    note = (
+        f"Rows: {sizes['train']:,} to train, {sizes['choose']:,} to choose, {sizes['certify']:,} to certify "
+        f"({sizes['certify'] / sum(sizes.values()):.0%}: by the size of the smallest group beside the bound)."
+    )
+    kept = [said for said in facts["notes"] if CONFIRM not in said]
+    return {"certificate": certificate, **facts, "constraints": constraints, "notes": [*kept, note]}
