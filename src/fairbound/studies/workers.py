@@ -61,7 +61,8 @@ def _ray(jobs: int) -> Iterator[None]:
     if mine:
         import os
 
-        ray.init(**({} if os.environ.get("RAY_ADDRESS") else {"num_cpus": jobs, "include_dashboard": False}))
+        own: dict[str, Any] = {"num_cpus": jobs, "include_dashboard": False}
+        ray.init(**({} if os.environ.get("RAY_ADDRESS") else own))
     register_ray()
     try:
         yield
