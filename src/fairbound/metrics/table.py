@@ -18,7 +18,7 @@ from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
 from fairbound.fairness.values import rate_values
 from fairbound.rows.groups import Groups, no_groups
-from fairbound.rows.labels import read_targets
+from fairbound.rows.labels import as_decisions, labels_of, two_valued
 from fairbound.rows.reading import column_array, read_weights
 from fairbound.rows.scores import as_logits
 
@@ -125,6 +125,7 @@ def table(
     attributes: Literal["each", "crossed", "both"] = "each",
     sample_weight: Any = None,
     threshold: float | None = None,
+    positive: Any = None,
     confidence: float = 0.95,
     bootstrap: int = 0,
     seed: int = 0,
@@ -134,7 +135,8 @@ def table(
     metrics: names of rates ("selection_rate", "true_positive_rate", "f1", ...) or functions of (y, scores), or of
         (y, scores, sample_weight=...) where they take weights: one, several, or name -> either. scores: (n,) as in `fairbound.audit`, for functions as they are.
     sensitive_features: as in `audit`; groups of a `Groups` that have no row are listed too. attributes: "each" by itself,
-        their combinations ("crossed"), or both. y: (n,), 0 and 1 where rates are asked for.
+        their combinations ("crossed"), or both. y: (n,); for rates of two values, of which `positive` (None for the greater one)
+        is the one that scores speak of; scores may be such labels too.
     confidence: of every interval by itself: Clopper-Pearson's for rates, and for functions the bootstrap's where `bootstrap`
         is a number of draws (percentiles of rows drawn within the group; reliable for many rows only).
     Raises: DataError, OptionError for what cannot be used.
@@ -153,7 +155,7 @@ def table(
         raise DataError(f"{n} scores but {len(groups)} rows of sensitive features.")
     weight = None if sample_weight is None else read_weights(sample_weight, n)
     rates = [name for name, metric in named.items() if isinstance(metric, str)]
-    rows = _scored(given, truth, groups, weight, threshold) if rates else None
+    rows = _scored(given, truth, positive, groups, weight, threshold) if rates else None
     made = _Cells(named, rows, truth, given, weight, confidence, bootstrap, seed)
     return made.table(groups, attributes)
 
@@ -183,11 +185,15 @@ def named_metrics(metrics: Any) -> dict[str, Any]:
 
 
 def _scored(
-    given: np.ndarray, truth: np.ndarray, groups: Groups, weight: np.ndarray | None, threshold: float | None
+    given: np.ndarray,
+    truth: np.ndarray,
+    positive: Any,
+    groups: Groups,
+    weight: np.ndarray | None,
+    threshold: float | None,
 ) -> Scored:
-    logits, _ = as_logits(given, threshold)
-    target = read_targets(truth, len(truth))
-    assert target is not None
+    target, meant = two_valued(truth, len(truth)) if positive is None else labels_of(truth, positive)
+    logits, _ = as_logits(as_decisions(given, meant), threshold)
     return Scored(target, (logits > 0).astype(np.int64), ("0", "1"), logits, groups, weight)
 
 

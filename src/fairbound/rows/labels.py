@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.rows.reading import column_array, column_values, is_missing, unspelled
+from fairbound.rows.reading import column_array, column_values, is_missing, plain_array, unspelled
 
 MANY_CLASSES = 100
 
@@ -157,12 +157,15 @@ def class_tuple(classes: Any) -> tuple[Any, ...]:
 
 
 def as_decisions(scores: Any, classes: tuple[Any, Any] | None) -> Any:
-    """Predicted labels (n,) of `classes`, (negative, positive), as 0 and 1 where they are texts; other scores as they are."""
-    values = scores if isinstance(scores, np.ndarray) else None
-    if classes is None or not isinstance(classes[1], str) or (values is not None and values.dtype.kind in "biufc"):
+    """Predicted labels (n,) of `classes`, (negative, positive), as 0 and 1; other scores as they are, and 0/1 and -1/1, which are
+    decisions already."""
+    if classes is None or set(classes) in ({0, 1}, {-1, 1}):
         return scores
+    text, values = isinstance(classes[1], str), plain_array(scores)
+    if values.dtype.kind in "biufc":
+        return scores if text or not np.isin(values, classes).all() else (values == classes[1]).astype(np.int64)
     given = column_values("scores", scores)
-    if not given or not all(isinstance(v, str) and v in classes for v in given):
+    if not given or not all(isinstance(v, str) == text and v in classes for v in given):
         return scores
     return np.array([v == classes[1] for v in given], dtype=np.int64)
 

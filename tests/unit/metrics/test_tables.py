@@ -163,7 +163,8 @@ def test_a_scorer_asks_for_the_groups():
     ("change", "error", "words"),
     [({"metrics": "recal"}, OptionError, "unknown metric"), ({"metrics": []}, OptionError, "at least one"),
      ({"metrics": {"x": 3}}, OptionError, "must be the name"), ({"confidence": 1}, OptionError, "confidence"),
-     ({"attributes": "all"}, OptionError, "attributes must be"), ({"y": [0, 1, 2]}, DataError, "0 and 1 only"),
+     ({"attributes": "all"}, OptionError, "attributes must be"), ({"y": [0, 1, 2]}, DataError, "has 3 values"),
+     ({"positive": "yes"}, DataError, "positive='yes' is not among"),
      ({"y": [0, 1]}, DataError, "3 scores and 2 labels"), ({"sensitive_features": ["a", "b"]}, DataError, "2 rows"),
      ({"scores": [], "y": []}, DataError, "no rows")],
 )  # fmt: skip
@@ -177,6 +178,21 @@ def test_bad_input_is_said(change, error, words):
     }
     with pytest.raises(error, match=words):
         fb.metrics.table(**given)
+
+
+@pytest.mark.parametrize("labels", [("no", "yes"), (1, 2), (0, 7), (-1, 0), (2.0, 3.0)], ids=str)
+@pytest.mark.parametrize("positive", [False, True])
+def test_labels_of_any_two_values_are_those_of_an_audit(labels, positive):
+    """The greater one is positive unless the other is named; predictions may be such labels or scores of the positive one."""
+    d, y, groups, _ = rows()
+    named = labels[0] if positive else None
+    wanted = fb.metrics.table(NAMES, 1 - d if positive else d, 1 - y if positive else y, groups)
+    given = np.array(labels, dtype=object if isinstance(labels[0], str) else None)
+    for decided in (given[d], list(given[d].tolist()), np.where(d == (0 if positive else 1), 0.75, 0.25)):
+        assert fb.metrics.table(NAMES, decided, given[y], groups, positive=named) == wanted
+    if not positive:
+        audit = fb.audit(given[d], given[y], groups)
+        assert audit["metrics"]["selection_rate"] == wanted.overall["selection_rate"]
 
 
 def test_streams_of_different_things_do_not_merge():
