@@ -18,9 +18,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from fairbound.base.errors import DataError, OptionError
@@ -29,7 +28,7 @@ from fairbound.estimators.training_rows import checked_labels
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
-from fairbound.postprocessing.scoring import scores_of
+from fairbound.postprocessing.scoring import fitted_to, scores_of, weighted_part
 from fairbound.postprocessing.sweep import Sweep, sweep_of
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import binary_labels
@@ -99,7 +98,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         sweep = sweep_of(plan, groups.codes, codes, weight)
         tried = _Tried(self.estimator, self.classes_, X, codes, weight, sweep)
         self._descend(tried, sweep)
-        model, threshold, excess, error, prices = tried.best()
+        model, threshold, excess, prices = tried.best()
         self.estimator_, self.threshold_ = model, threshold
         if hasattr(model, "n_features_in_"):
             self.n_features_in_ = model.n_features_in_
@@ -107,7 +106,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             self.feature_names_in_ = model.feature_names_in_
         decided = (self._scores(X) > threshold).astype(np.int64)
         rows = Scored(codes, decided, tuple(map(str, classes)), groups=groups, weight=None if sample_weight is None else weight)  # fmt: skip
-        self.fit_report_ = self._report(stated, rows, plan.names, excess, error, prices, tried.fits)
+        self.fit_report_ = self._report(stated, rows, plan.names, excess, prices, tried.fits)
         if not self.fit_report_["feasible"]:
             warnings.warn(self.fit_report_["message"], ConvergenceWarning, stacklevel=2)
         return self
@@ -120,7 +119,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise OptionError(
                 f"Reduction needs a classifier to fit, as in LogisticRegression(), got {self.estimator!r}."
             )
-        last, _ = _weighted_part(self.estimator)
+        last, _ = weighted_part(self.estimator)
         if not has_fit_parameter(last, "sample_weight"):
             raise OptionError(
                 f"{type(last).__name__}.fit takes no sample_weight, by which bounds are brought in. Take another "
@@ -157,13 +156,12 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         rows: Scored,
         names: Sequence[str],
         excess: float,
-        error: float,
         prices: np.ndarray,
         fits: int,
     ) -> dict[str, Any]:
         met = excess <= ROUNDING
         share = float(np.average(rows.target, weights=rows.weight))
-        constant = 1 - error <= max(share, 1 - share) + 1e-9
+        accuracy = float(np.average(~rows.wrong, weights=rows.weight))
         return {
             "constraints": [
                 {"text": b.text, "sense": b.sense, "bound": float(b.stated), "train_value": b.measure(rows)}
@@ -174,8 +172,8 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             if met
             else f"no model and threshold meets every bound on the training rows: the smallest excess is {excess:.4g}. Loosen "
             "the bound, or raise rounds.",
-            "accuracy": 1 - error,
-            "no_better_than_constant": constant,
+            "accuracy": accuracy,
+            "no_better_than_constant": accuracy <= max(share, 1 - share) + 1e-9,
             "threshold": float(self.threshold_),
             "fits": fits,
             "multipliers": {names[i]: float(p) for i, p in enumerate(prices) if p > 1e-6},
@@ -195,14 +193,6 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """(n,) labels; the same input gives the same labels every time."""
         check_is_fitted(self)
         return self.classes_[(self._scores(X) > self.threshold_).astype(int)]
-
-
-def _weighted_part(estimator: Any) -> tuple[Any, str]:
-    """What takes the weights of rows, a pipeline's last step or the estimator itself, and their name in `fit`."""
-    if isinstance(estimator, Pipeline):
-        name, last = estimator.steps[-1]
-        return last, f"{name}__sample_weight"
-    return estimator, "sample_weight"
 
 
 def own_threshold(model: Any) -> float:
@@ -225,7 +215,7 @@ class _Tried:
             sweep,
         )
         self.fits = 0
-        self._best: tuple[tuple[bool, float, float], tuple[Any, float, float, float, np.ndarray]] | None = None
+        self._best: tuple[tuple[bool, float, float], tuple[Any, float, float, np.ndarray]] | None = None
 
     def fit(self, prices: np.ndarray) -> np.ndarray:
         """(m,) the excess of every inequality under the model fitted at these prices and its own threshold."""
@@ -234,19 +224,18 @@ class _Tried:
         weights = weights * (len(weights) / weights.sum())
         if len(np.unique(labels[weights > 0])) < 2:
             return self.sweep.excess((labels > 0).astype(float))  # a constant needs no fit
-        name = _weighted_part(self.estimator)[1]
-        model = clone(self.estimator).fit(self.X, self.classes[labels], **{name: weights})
+        model = fitted_to(self.estimator, self.X, self.classes[labels], weights)
         self.fits += 1
         scores = scores_of(model, "auto", self.X, self.classes)
         own = own_threshold(model)
         threshold, excess, error = self.sweep.best(scores, own)
         rank = (excess > ROUNDING, excess if excess > ROUNDING else error, error)
         if self._best is None or rank < self._best[0]:
-            self._best = (rank, (model, threshold, excess, error, prices))
+            self._best = (rank, (model, threshold, excess, prices))
         return self.sweep.excess((scores > own).astype(float))
 
-    def best(self) -> tuple[Any, float, float, float, np.ndarray]:
-        """The model, its threshold, largest excess, error, and the prices it was fitted at."""
+    def best(self) -> tuple[Any, float, float, np.ndarray]:
+        """The model, its threshold, largest excess, and the prices it was fitted at."""
         if self._best is None:
             raise OptionError("no model could be fitted: at every price all rows had the same label.")
         return self._best[1]

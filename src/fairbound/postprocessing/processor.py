@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,7 +21,7 @@ from fairbound.base.files import atomic_write_text
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.postprocessing.fitting import RuleOptions, fit_rule
 from fairbound.postprocessing.rule import GroupRule, draws
-from fairbound.postprocessing.scoring import check_how, is_fitted, scores_of
+from fairbound.postprocessing.scoring import check_how, fitted_to, is_fitted, scores_of
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.reading import read_weights, warn_of_order
@@ -125,7 +125,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             return model
         if not hasattr(model, "fit"):
             raise OptionError(f"{type(model).__name__} has no fit method; pass it fitted, with prefit=True.")
-        return clone(model).fit(X, y) if sample_weight is None else clone(model).fit(X, y, sample_weight=sample_weight)
+        return fitted_to(model, X, y, sample_weight)
 
     # -- predicting ---------------------------------------------------------------------------------------------
 

@@ -1,16 +1,20 @@
-"""One real score per row from a fitted model of any library."""
+"""Models of any library: fitted to weighted rows, and one real score per row from them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.rows.reading import column_array, plain_array
+from fairbound.rows.reading import column_array, frame_of, plain_array
 
 METHODS = ("decision_function", "predict_proba", "predict")
 
@@ -26,6 +30,49 @@ def is_fitted(estimator: Any) -> bool:
     except (AttributeError, TypeError):  # of no library that scikit-learn knows
         return True
     return True
+
+
+def weighted_part(estimator: Any) -> tuple[Any, str]:
+    """What takes the weights of rows, a pipeline's last step or the estimator itself, and their name in `fit`."""
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        return last, f"{name}__sample_weight"
+    return estimator, "sample_weight"
+
+
+def fitted_to(estimator: Any, X: Any, y: Any, weight: Any = None) -> Any:
+    """A clone of the estimator fitted to rows of these weights, None for none. Raises: DataError for text that it does not take."""
+    name = weighted_part(estimator)[1]
+    with _naming_text(estimator, X):
+        return clone(estimator).fit(X, y, **({} if weight is None else {name: weight}))
+
+
+@contextmanager
+def _naming_text(estimator: Any, X: Any) -> Iterator[None]:
+    """Raises: DataError where the estimator, which is no pipeline, fails on a table X with columns that are no numbers."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        columns = [] if isinstance(error, DataError) or isinstance(estimator, Pipeline) else _columns_of_text(X)
+        if not columns:
+            raise
+        name = type(estimator).__name__
+        shown = ", ".join(map(repr, columns[:6])) + (", ..." if len(columns) > 6 else "")
+        raise DataError(
+            f"{name} takes numbers, and these columns of X are none: {shown}. Encode them in a pipeline, as by "
+            f"sklearn.pipeline.make_pipeline(fb.TableEncoder(), {name}()). Its own words: {error}"
+        ) from error
+
+
+def _columns_of_text(X: Any) -> list[Any]:
+    """The columns of a table, by name or place, that hold something other than numbers."""
+    frame = frame_of(X)
+    if frame is not None:
+        return [name for name, kind in frame.schema.items() if not (kind.is_numeric() or kind == nw.Boolean)]
+    values = plain_array(X) if not hasattr(X, "tocsr") else np.empty((0, 0))
+    if values.ndim != 2 or values.dtype.kind not in "OU":
+        return []
+    return [j for j, column in enumerate(values.T) if any(isinstance(v, str) for v in column)]
 
 
 def check_how(how: Any) -> None:
@@ -53,7 +100,8 @@ def scores_of(estimator: Any, how: str | Callable[[Any, Any], Any], X: Any, clas
         raise OptionError(
             f"{type(estimator).__name__} has none of the methods {', '.join(names)}; pass scores=, a function of (estimator, X)."
         )
-    values = plain_array(getattr(estimator, name)(X))
+    with _naming_text(estimator, X):
+        values = plain_array(getattr(estimator, name)(X))
     return _oriented(estimator, name, values, classes)
 
 

@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from fairbound.base.errors import DataError
@@ -48,12 +49,14 @@ _Number = tuple[NumberFeature, int, Column]
 _Category = tuple[CategoryFeature, int, Column]
 
 
-class TableEncoder:
+class TableEncoder(BaseEstimator):
     """Learns on one table how to turn tables into features; see the head of this module for the rules.
 
     ``fit`` and ``transform`` take a DataFrame of any library that narwhals reads (pandas, polars, pyarrow, ...), a 2-D numpy array or torch tensor, a list of rows
     (made-up names x0, x1, ...) or a scipy sparse matrix, which stays sparse. Frames are matched by name in any order;
     extra columns are ignored and reported. A table without names is matched by place.
+
+    As a step of a scikit-learn ``Pipeline`` it lets any estimator take tables; ``y`` is for that alone and is not looked at.
 
     After ``fit``: ``feature_names`` (d,), ``columns`` (the input columns it needs), ``dropped`` (column -> reason) and
     ``last_report``, the :class:`EncodeReport` of the latest ``fit`` or ``transform``.
@@ -69,6 +72,9 @@ class TableEncoder:
         self.scale: np.ndarray | None = None  # sparse tables: (d,) divisor of each column
         self._inputs: tuple[str, ...] = ()  # all training columns in order, dropped ones too
         self._named = False
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.fitted
 
     @property
     def fitted(self) -> bool:
@@ -97,7 +103,7 @@ class TableEncoder:
         self._check_fitted()
         return self._inputs if self.learnt is None else tuple(f for spec in self.learnt for f in spec.feature_names)
 
-    def fit(self, table: Any) -> TableEncoder:
+    def fit(self, table: Any, y: Any = None) -> TableEncoder:
         """Learn from the training table, (n, c) with n, c >= 1; forgets what was learnt before. Returns self."""
         self._fit(table)
         return self
@@ -106,7 +112,7 @@ class TableEncoder:
         """The features of a table: (n, d) float64, dense, or csr_array where it was fitted on a sparse table."""
         return self.encode(table)[0]
 
-    def fit_transform(self, table: Any) -> Any:
+    def fit_transform(self, table: Any, y: Any = None) -> Any:
         """``fit(table).transform(table)``, reading the table once."""
         return self.fit_encode(table)[0]
 
