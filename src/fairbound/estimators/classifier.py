@@ -35,7 +35,7 @@ from fairbound.estimators.options import check_distributed, classifier_bounds
 from fairbound.estimators.problems import problems_of
 from fairbound.estimators.saved import arguments_of, opened, parts_of, restored
 from fairbound.estimators.sharded import same_groups, with_labels_of_all
-from fairbound.estimators.training import MARGINS, Chosen, best_constant, chosen, clear_of_rounding, train
+from fairbound.estimators.training import Chosen, best_constant, chosen, clear_of_rounding, margins_of, train
 from fairbound.estimators.training_rows import (
     check_lengths,
     checked_labels,
@@ -185,7 +185,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             method=choice.method,
             last_layer=choice.last_layer,
             rival=isinstance(self.algorithm, str) and self.algorithm == "auto",
-            margins=MARGINS if isinstance(self.algorithm, str) and hasattr(choice.method, "margin") else (),
+            margins=margins_of(self.algorithm, choice.method),
             part=made.part,
             refined=refined,
             budget=self.budget,

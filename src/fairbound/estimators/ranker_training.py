@@ -11,7 +11,7 @@ import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
 from fairbound.base.seeds import seed_for
-from fairbound.estimators.training import AT_ONCE, EPOCHS, LEAST_STEPS, MARGINS, PATIENCE, with_room
+from fairbound.estimators.training import AT_ONCE, EPOCHS, LEAST_STEPS, MARGINS, PATIENCE, margins_of, with_room
 from fairbound.fairness.rankings.problem import RankingProblem
 from fairbound.methods import ALM, FullBatchALM, Method
 from fairbound.methods import algorithm as algorithm_named
@@ -59,7 +59,7 @@ def train_ranker(
     problem, held = held_back(build, queries, validation, at_once, seed, notes)
     limit = Budget.of(budget) if budget is not None else None
     run = partial(_run, limit=limit, batch_size=batch_size, seed=seed, progress=progress, x0=x0)
-    margins = MARGINS if isinstance(algorithm, str) and hasattr(method, "margin") and not at_once else ()
+    margins = () if at_once else margins_of(algorithm, method)
     solution = with_room(partial(run, algorithm=method), problem, held, method, margins, notes)
     if algorithm == "auto" and at_once and problem.m and not solution.found and solution.stopped != "interrupted":
         rival = with_room(partial(run, algorithm=ALM()), problem, held, ALM(), MARGINS, notes)

@@ -23,7 +23,7 @@ from fairbound.estimators.judged_rows import NumberRows
 from fairbound.estimators.options import check_options
 from fairbound.estimators.problems import problems_of
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments, shared_facts
-from fairbound.estimators.training import MARGINS, chosen, train
+from fairbound.estimators.training import chosen, margins_of, train
 from fairbound.estimators.training_rows import check_lengths, checked_labels, fit_features, model_scores
 from fairbound.estimators.validation import held_share
 from fairbound.fairness.notions import PredictionParity, constraints
@@ -110,7 +110,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
             method=choice.method,
             last_layer=choice.last_layer,
             rival=auto and self.algorithm == "auto",
-            margins=MARGINS if auto and hasattr(choice.method, "margin") else (),
+            margins=margins_of(self.algorithm, choice.method),
             part=made.part,
             budget=self.budget,
             batch_size=self.batch_size,

@@ -300,6 +300,11 @@ def _better(first: Trained, second: Trained, refined: Literal["no", "auto", "yes
     return second._replace(notes=[*second.notes, note])
 
 
+def margins_of(algorithm: Any, method: Method[Any]) -> tuple[float, ...]:
+    """MARGINS for a method that was named, not made, and whose `margin` is a share of each bound; else none."""
+    return MARGINS if isinstance(algorithm, str) and getattr(method, "keeps_room", False) else ()
+
+
 def _on_batches(
     problem: FairProblem,
     held: FairProblem | None,

@@ -69,6 +69,7 @@ class ALM(Method[ALMState]):
 
     name: ClassVar[str] = "alm"
     partial: ClassVar[bool] = True
+    keeps_room: ClassVar[bool] = True
     presets: ClassVar[dict[str, dict]] = {}
 
     def __post_init__(self) -> None:

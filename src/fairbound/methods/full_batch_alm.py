@@ -90,6 +90,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     needs: ClassVar[frozenset[str]] = frozenset({"space"})
     record_every: ClassVar[int] = 1
     searches: ClassVar[bool] = True
+    keeps_room: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         positive(self, "rounds_each", "iterations", "penalty", "multiplier_bound", "patience", "tolerance", "rounds")

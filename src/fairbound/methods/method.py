@@ -79,6 +79,7 @@ class Method(Protocol[S]):
     What a method may say besides: `record_every`, the steps between records at first, where `solve` is not told (50 without it);
     `searches` = True, that points near its late iterates are to be tried where none of them met the bounds;
     `partial` = True, that it works on evaluations of some constraints (`Evaluation.subset`), by `Evaluation.of` and `put`;
+    `keeps_room` = True, that its option `margin` is the share of each bound to stay below it by;
     `lifts` = True, that it steps by the dual set alone, and so takes problems with inner maximisations (`Problem.lifted`).
     """
 

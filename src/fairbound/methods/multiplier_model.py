@@ -72,6 +72,7 @@ class MultiplierModel(Method[MultiplierModelState]):
 
     name: ClassVar[str] = "multiplier_model"
     presets: ClassVar[dict[str, dict]] = {}
+    keeps_room: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         positive(self, "step_size", "dual_step", "clip", "decay_steps")

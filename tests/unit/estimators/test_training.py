@@ -13,7 +13,7 @@ import torch
 import fairbound as fb
 from fairbound.estimators import classifier, conventions, problems, training
 from fairbound.fairness.problem import FairProblem
-from fairbound.methods import ALM
+from fairbound.methods import ALM, METHODS
 from fairbound.models.mlp import MLP
 from fairbound.rows.shards import ALONE
 from fairbound.solver.solve import Solution, solve
@@ -84,6 +84,23 @@ def test_more_margin_is_kept_where_no_iterate_met_a_bound_on_groups(monkeypatch,
     assert made == margins and bool(trained.notes) == noted
     found = [run[:2] for run in runs][-1] == FOUND
     assert bool(trained.solution.feasible and trained.solution.best_step) == found
+
+
+def test_more_margin_is_kept_by_the_methods_whose_margin_is_a_share_of_the_bound():
+    """That of certified_level_set is in standard errors, that of sfls a word."""
+    kept = {name for name, made in METHODS.items() if training.margins_of(name, made()) == training.MARGINS}
+    assert kept == {"alm", "full_batch_alm", "multiplier_model", "plada", "ssl_alm"}
+    assert training.margins_of(ALM(), ALM()) == ()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::fairbound.DataWarning")
+def test_a_method_without_such_a_margin_is_fitted_where_it_meets_no_bound():
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(300, 2)), np.repeat(["a", "b", "b"], 100)
+    y = (X[:, 0] + (group == "a") > 0.3).astype(int)
+    made = fb.FairClassifier("demographic_parity <= 0.001", algorithm="sfls", budget="5 steps", random_state=0)
+    notes = made.fit(X, y, sensitive_features=group).fit_report_["notes"]
+    assert not any("kept as margin" in note for note in notes)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::fairbound.DataWarning")
