@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
@@ -18,6 +19,11 @@ def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
 def positive(options: Any, *names: str) -> None:
     """Raises OptionError naming the first of these fields of ``options`` that is not > 0; None, where nothing is stated, passes."""
     _check(options, names, lambda value: value > 0, "must be positive")
+
+
+def finite(options: Any, *names: str) -> None:
+    """As `positive`, of fields that are infinite too."""
+    _check(options, names, lambda value: 0 < value < math.inf, "must be positive and finite")
 
 
 def nonnegative(options: Any, *names: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from torch import Tensor
 
-from fairbound.base.errors import OptionError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.language import SENSES, Option, number_text, option_texts, read_bound
 from fairbound.fairness.scored import Finding, Scored
@@ -111,6 +111,14 @@ class Bound(ABC):
             raise OptionError(
                 f"{self.text!r} speaks of positive and negative, but the model gives {outputs} scores per row and "
                 "no class is the positive one. State loss_gap over all labels, or train one class against the rest."
+            )
+
+    def check_class_scores(self, outputs: int, y: np.ndarray) -> None:
+        """Raises: DataError where a model of one score is asked about classes other than 0 and 1."""
+        if outputs == 1 and not np.isin(y, (0, 1)).all():
+            raise DataError(
+                f"{self.text!r} needs labels 0 and 1, or a model with a score for every class; got "
+                f"{np.unique(y)[:5].tolist()}."
             )
 
     @property

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.blas import daxpy
 
+from fairbound.base.checks import finite, positive
 from fairbound.base.errors import OptionError
 
 
@@ -58,9 +59,8 @@ class RowOptions:
     least: int = 2000
 
     def __post_init__(self) -> None:
-        for option in ("c1", "step_size", "dual_step", "inertia", "reach", "least", "horizon"):
-            if not getattr(self, option) > 0 or (getattr(self, option) == math.inf and option != "horizon"):
-                raise OptionError(f"{option} must be positive and finite, got {getattr(self, option)!r}.")
+        positive(self, "horizon")
+        finite(self, "c1", "step_size", "dual_step", "inertia", "reach", "least")
         if not self.theta > 1 or not 0 <= self.decay < 1:
             raise OptionError(f"theta must be above 1 and decay lie in [0, 1), got {self.theta!r} and {self.decay!r}.")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,14 @@ class Values:
     cells: np.ndarray | None = None
     largest: float | None = None
     least: float = 0.0
+
+    @classmethod
+    def of_shares(
+        cls, made: Sequence[tuple[np.ndarray, ...]], transform: Callable[[Any], np.ndarray] | None = None
+    ) -> Values:
+        """Of R shares, each as `share_values` has it."""
+        successes, trials, rows, totals = (np.stack(part) for part in zip(*made, strict=True))
+        return cls(successes, trials, rows, totals, transform)
 
     @property
     def estimates(self) -> np.ndarray:

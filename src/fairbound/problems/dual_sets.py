@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from fairbound.base.checks import finite
 from fairbound.base.errors import OptionError
 from fairbound.problems.domain import Simplex
 
@@ -115,9 +116,7 @@ class LiftedSimplex:
     curvature: float = 1.0
 
     def __post_init__(self) -> None:
-        for option in ("reach", "curvature"):
-            if not 0 < getattr(self, option) < math.inf:
-                raise OptionError(f"{option} must be positive and finite, got {getattr(self, option)!r}.")
+        finite(self, "reach", "curvature")
         if not self.owners or min(self.owners) < 0:
             raise OptionError(f"owners must be entries of y, numbered from 0, got {self.owners!r}.")
 

@@ -10,26 +10,23 @@ and decisions.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from fairbound.base.checks import check_choice
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared
 from fairbound.fairness.judging import judge_groups, measured_groups
-from fairbound.fairness.language import Key, Word, plain_number
-from fairbound.fairness.notions.groups import GroupBound, cell_numbers
+from fairbound.fairness.language import Word
+from fairbound.fairness.notions.groups import SMOOTHING, GroupBound, cell_numbers, check_smoothing
 from fairbound.fairness.notions.registry import register
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import ClassShare, Function, RowFunction
 from fairbound.fairness.values import Values, share_values
 from fairbound.rows.groups import label_text
-
-SURROGATES = ("sigmoid", "hinge", "clipped")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,18 +44,11 @@ class ClassRateBound(GroupBound):
 
     needs = frozenset({"groups", "classes"})
     of_counts = True
-    OPTIONS: ClassVar[Any] = {
-        **GroupBound.OPTIONS,
-        "surrogate": Key("surrogate"),
-        "sharpness": Key("sharpness", plain_number, repr),
-    }
+    OPTIONS: ClassVar[Any] = {**GroupBound.OPTIONS, **SMOOTHING}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.surrogate not in SURROGATES:
-            raise OptionError(f"surrogate must be one of {SURROGATES}, got {self.surrogate!r}.")
-        if not 0 < self.sharpness < math.inf:
-            raise OptionError(f"sharpness must be positive and finite, got {self.sharpness}.")
+        check_smoothing(self, "sigmoid", "hinge", "clipped")
 
     def rates(self) -> list[tuple[int | None, int | None]]:
         """For each value (predicted, label): the share predicted as the class of the number `predicted`, among the rows of the
@@ -120,11 +110,7 @@ class ClassRateBound(GroupBound):
         return ClassShare(predicted, self.surrogate, self.sharpness)
 
     def check_model(self, outputs: int, y: np.ndarray) -> None:
-        if outputs == 1 and not np.isin(y, (0, 1)).all():
-            raise DataError(
-                f"{self.text!r} needs labels 0 and 1, or a model with a score for every class; got "
-                f"{np.unique(y)[:5].tolist()}."
-            )
+        self.check_class_scores(outputs, y)
 
     # -- measuring ----------------------------------------------------------------------------------------------
 
@@ -140,8 +126,7 @@ class ClassRateBound(GroupBound):
             among = np.full(len(rows), True) if label is None else rows.target == label
             hit = rows.wrong if predicted is None else rows.predicted == predicted
             made.append(share_values(hit, among, rows, group, len(compared)))
-        successes, trials, counts, totals = (np.stack(part) for part in zip(*made, strict=True))
-        return Values(successes, trials, counts, totals)
+        return Values.of_shares(made)
 
 
 @register()

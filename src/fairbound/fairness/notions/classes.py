@@ -12,7 +12,6 @@ Source: Rigollet, Tong (2011), Neyman-Pearson classification; Lin, Nadarajah, So
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
@@ -20,17 +19,16 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fairbound.base.errors import DataError, EmptyGroupError, OptionError
+from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import Builder, class_number
 from fairbound.fairness.judging import judge_share
 from fairbound.fairness.language import leading_name, number_text, plain_number
+from fairbound.fairness.notions.groups import check_smoothing
 from fairbound.fairness.notions.registry import NOTIONS
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import RowFunction
 from fairbound.rows.groups import label_text
-
-SURROGATES = ("sigmoid", "hinge", "clipped", "loss")
 
 _LONG = re.compile(
     r"^\s*(recall|error)\s+of\s+class\s+(.+?)\s*(?:\[((?:surrogate|sharpness)=[^\[\]]*)\])?\s*(<=|>=|≤|≥)\s*(\S+)\s*$"
@@ -75,10 +73,7 @@ class ClassRisk(Bound):
             raise OptionError(
                 f"the bound of {self.name} must lie in [0, 1], got {self.stated!r}; it is a share of the rows of the class."
             )
-        if self.surrogate not in SURROGATES:
-            raise OptionError(f"surrogate must be one of {SURROGATES}, got {self.surrogate!r}.")
-        if not 0 < self.sharpness < math.inf:
-            raise OptionError(f"sharpness must be positive and finite, got {self.sharpness}.")
+        check_smoothing(self, "sigmoid", "hinge", "clipped", "loss")
 
     @property
     def name(self) -> str:
@@ -148,11 +143,7 @@ class ClassRisk(Bound):
         builder.contrasts(np.array([[place]]), [1.0], lambda _: f"class {self.class_}")
 
     def check_model(self, outputs: int, y: np.ndarray) -> None:
-        if outputs == 1 and not np.isin(y, (0, 1)).all():
-            raise DataError(
-                f"a bound on a class needs labels 0 and 1, or a model with a score for every class; got "
-                f"{np.unique(y)[:5].tolist()}."
-            )
+        self.check_class_scores(outputs, y)
 
     @property
     def fewest_rows(self) -> float:

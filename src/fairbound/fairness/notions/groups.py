@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairbound.base.checks import check_choice, finite
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import CONDITION, Builder
@@ -70,9 +71,8 @@ class GroupBound(Bound):
                 f"the bound of {self.name} must lie in [0, {most:g}], got {self.bound!r}; it is the {what} you accept, in the "
                 "units of the metric."
             )
-        for option, allowed in (("against", ("pairwise", "overall", "best")), ("empty", ("raise", "drop"))):
-            if getattr(self, option) not in allowed:
-                raise OptionError(f"{option} must be one of {allowed}, got {getattr(self, option)!r}.")
+        check_choice("against", self.against, ("pairwise", "overall", "best"))
+        check_choice("empty", self.empty, ("raise", "drop"))
         if self.attributes not in ("each", "crossed", "both"):
             names = (self.attributes,) if isinstance(self.attributes, str) else tuple(self.attributes)
             if not names or not all(names) or len(set(names)) < len(names):
@@ -231,41 +231,12 @@ class GroupBound(Bound):
         return torch.where(of_other > 0, of_group / of_other.clamp_min(1e-300), equal).amin(-1).clamp_max(1.0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RateBound(GroupBound):
-    """Rates of decisions of every group, compared. A notion below it names its `rates`.
-
-    surrogate: what training differentiates in place of the decision: "sigmoid", "hinge", "clipped" or "loss".
-    sharpness: multiplies the score inside the surrogate; larger is nearer the decision and harder to train.
-    """
-
-    surrogate: Literal["sigmoid", "hinge", "clipped", "loss"] = "sigmoid"
-    sharpness: float = 1.0
+class DecisionBound(GroupBound):
+    """Rates of decisions of every group. A notion below it names its `rates`."""
 
     needs = frozenset({"groups", "two classes"})
     of_counts = True
     rates: ClassVar[tuple[Rate, ...]]
-    OPTIONS: ClassVar[Any] = {
-        **GroupBound.OPTIONS,
-        "surrogate": Key("surrogate"),
-        "sharpness": Key("sharpness", plain_number, repr),
-    }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        known = ("sigmoid", "hinge", "clipped", "loss")
-        if self.surrogate not in known:
-            raise OptionError(f"surrogate must be one of {known}, got {self.surrogate!r}.")
-        if not 0 < self.sharpness < math.inf:
-            raise OptionError(f"sharpness must be positive and finite, got {self.sharpness}.")
-        if self.surrogate == "loss" and not all(r.is_mean for r in self.rates):
-            raise OptionError(
-                f"surrogate='loss' would put the loss above and below in {self.name}, which is always 1; take another one."
-            )
-        if self.against == "overall" and not all(r.is_share for r in self.rates):
-            raise OptionError(
-                f"{self.name} of all rows is no mean of its groups'; compare it pairwise or with the best."
-            )
 
     @property
     def tails(self) -> tuple[str, ...]:
@@ -277,6 +248,46 @@ class RateBound(GroupBound):
 
     def conditions(self) -> tuple[int | None, ...]:
         return tuple(r.condition if r.is_mean else None for r in self.rates)
+
+    def shares(self, rows: Scored, compared: Compared) -> list[tuple[np.ndarray, ...]]:
+        """What is behind each rate, as `share_values` has it."""
+        group = compared.of_rows(rows.known_groups)
+        return [rate_values(r, rows, group, len(compared)) for r in self.rates]
+
+
+SMOOTHING = {"surrogate": Key("surrogate"), "sharpness": Key("sharpness", plain_number, repr)}
+
+
+def check_smoothing(bound: Any, *surrogates: str) -> None:
+    """Raises: OptionError for an unknown surrogate of the decision, or a sharpness that is not positive and finite."""
+    check_choice("surrogate", bound.surrogate, surrogates)
+    finite(bound, "sharpness")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateBound(DecisionBound):
+    """Rates of decisions of every group, compared. A notion below it names its `rates`.
+
+    surrogate: what training differentiates in place of the decision: "sigmoid", "hinge", "clipped" or "loss".
+    sharpness: multiplies the score inside the surrogate; larger is nearer the decision and harder to train.
+    """
+
+    surrogate: Literal["sigmoid", "hinge", "clipped", "loss"] = "sigmoid"
+    sharpness: float = 1.0
+
+    OPTIONS: ClassVar[Any] = {**GroupBound.OPTIONS, **SMOOTHING}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_smoothing(self, "sigmoid", "hinge", "clipped", "loss")
+        if self.surrogate == "loss" and not all(r.is_mean for r in self.rates):
+            raise OptionError(
+                f"surrogate='loss' would put the loss above and below in {self.name}, which is always 1; take another one."
+            )
+        if self.against == "overall" and not all(r.is_share for r in self.rates):
+            raise OptionError(
+                f"{self.name} of all rows is no mean of its groups'; compare it pairwise or with the best."
+            )
 
     def quantities(self, builder: Builder, compared: Compared) -> np.ndarray:
         return np.stack([self._rate(builder, compared, rate) for rate in self.rates])
@@ -300,11 +311,8 @@ class RateBound(GroupBound):
         return tuple((RowFunction(row_table(r), self.surrogate, self.sharpness), r.condition) for r in self.rates)
 
     def values(self, rows: Scored, compared: Compared) -> Values:
-        group = compared.of_rows(rows.known_groups)
-        made = [rate_values(r, rows, group, len(compared)) for r in self.rates]
         one = self.rates[0]
-        successes, trials, count, totals = (np.stack(part) for part in zip(*made, strict=True))
-        return Values(successes, trials, count, totals, None if one.is_share else one.of_share)
+        return Values.of_shares(self.shares(rows, compared), None if one.is_share else one.of_share)
 
 
 @dataclass(frozen=True, kw_only=True)

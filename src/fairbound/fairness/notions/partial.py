@@ -24,20 +24,21 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from fairbound.base.checks import finite
 from fairbound.base.errors import OptionError
-from fairbound.fairness.builder import CONDITION, Builder
+from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared, differences
 from fairbound.fairness.interval_shares import GridParity, WithinShares
 from fairbound.fairness.judging_percentiles import judge_curves, measured_curves
 from fairbound.fairness.language import Form, Key, number_text
 from fairbound.fairness.notions.auc import pair_loss
-from fairbound.fairness.notions.groups import GroupBound
+from fairbound.fairness.notions.groups import DecisionBound, GroupBound
 from fairbound.fairness.notions.registry import register
 from fairbound.fairness.percentiles import EVERYTHING, Percentiles, read_own
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.fairness.statistics import LOSS, RATES, Rate
+from fairbound.fairness.statistics import LOSS, RATES
 from fairbound.fairness.steps import step_named
-from fairbound.fairness.values import Values, rate_values
+from fairbound.fairness.values import Values
 from fairbound.fairness.window_pairs import WindowPairs, area
 
 LEAST_POINTS, MOST_POINTS = 10, 40
@@ -71,8 +72,7 @@ class PartialBound(GroupBound):
         if self.against != "pairwise":
             raise OptionError(f"{self.name} compares groups pairwise, got {self.against!r}.")
         step_named(self.surrogate, self.sharpness)
-        if not 0 < self.sharpness < math.inf:
-            raise OptionError(f"sharpness must be positive and finite, got {self.sharpness}.")
+        finite(self, "sharpness")
         if len({name for name, _ in self.own}) < len(self.own):
             raise OptionError(f"{self.text!r} gives a group two intervals; keep one, or join them by +.")
 
@@ -200,26 +200,11 @@ class PartialGroupAUC(PartialBound):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartialRateBound(PartialBound):
+class PartialRateBound(DecisionBound, PartialBound):
     """Shares of positive decisions among these rows."""
-
-    rates: ClassVar[tuple[Rate, ...]]
-    needs = frozenset({"groups", "two classes"})
-    of_counts = True
 
     def step_of(self, rows: int) -> float:
         return self.jump(rows)
-
-    @property
-    def tails(self) -> tuple[str, ...]:
-        return tuple(CONDITION[r.condition] for r in self.rates)
-
-    @property
-    def higher_is_better(self) -> tuple[bool, ...]:
-        return tuple(r.higher_is_better for r in self.rates)
-
-    def conditions(self) -> tuple[int | None, ...]:
-        return tuple(r.condition for r in self.rates)
 
     def compile(self, builder: Builder) -> None:
         step, conditions = step_named(self.surrogate, self.sharpness), self.conditions()
@@ -235,10 +220,8 @@ class PartialRateBound(PartialBound):
             builder.contrasts(made[index], found.coefficient, found.name)
 
     def values(self, rows: Scored, compared: Compared) -> Values:
-        group, intervals = compared.of_rows(rows.known_groups), self.intervals_of(compared)
-        made = [rate_values(r, rows, group, len(compared)) for r in self.rates]
-        successes, trials, count, totals = (np.stack(part) for part in zip(*made, strict=True))
-        return Values(successes, trials, count, totals, _through(intervals, len(self.rates)))
+        through = _through(self.intervals_of(compared), len(self.rates))
+        return Values.of_shares(self.shares(rows, compared), through)
 
 
 def _above(compared: Compared, first: np.ndarray, second: np.ndarray, i: int) -> str:

@@ -16,14 +16,13 @@ Source: Beutel et al. (2019), Fairness in recommendation ranking through pairwis
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fairbound.base.checks import check_choice
+from fairbound.base.checks import check_choice, finite
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared
@@ -56,8 +55,7 @@ class RankingBound(GroupBound):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.sharpness < math.inf:
-            raise OptionError(f"sharpness must be positive and finite, got {self.sharpness}.")
+        finite(self, "sharpness")
 
     def conditions(self) -> tuple[int | None, ...]:
         return (None,)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 
+from fairbound.base.checks import finite
 from fairbound.base.errors import OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared
@@ -106,8 +107,7 @@ class PredictionParity(PredictionBound):
         object.__setattr__(self, "thresholds", tuple(float(t) for t in self.thresholds))
         if not all(map(math.isfinite, self.thresholds)) or len(set(self.thresholds)) < len(self.thresholds):
             raise OptionError(f"at must be different finite thresholds, as in at=10:20:30, got {self.thresholds!r}.")
-        if not 0 < self.sharpness < math.inf:
-            raise OptionError(f"sharpness must be positive and finite, got {self.sharpness}.")
+        finite(self, "sharpness")
 
     def step_of(self, rows: int) -> float:
         return 1 / rows
@@ -128,8 +128,7 @@ class PredictionParity(PredictionBound):
         assert rows.scores is not None
         group, everyone = compared.of_rows(rows.known_groups), np.full(len(rows), True)
         made = [share_values(rows.scores > t, everyone, rows, group, len(compared)) for t in self.thresholds]
-        successes, trials, counts, totals = (np.stack(part) for part in zip(*made, strict=True))
-        return Values(successes, trials, counts, totals)
+        return Values.of_shares(made)
 
 
 @dataclass(frozen=True, kw_only=True)
