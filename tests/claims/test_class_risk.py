@@ -394,7 +394,7 @@ def test_dual_and_problems_refuse_what_they_cannot_train():
     assert Dual("recall of class 1 >= 0.9", groups=[0, 1, 0, 1], targets=[0, 1, 1, 0]).names == ("recall: class 1",)
     with pytest.raises(OptionError, match="there is no class '2'"):
         Dual("recall of class 2 >= 0.9", groups=[0, 1, 0, 1], targets=[0, 1, 1, 0])
-    with pytest.raises(DataError, match="class 0 >= 0[.]9' needs labels 0 and 1"):
+    with pytest.raises(DataError, match="recall of class 0 >= "):
         FairProblem(MLP(1), [[1.0], [2.0]], [0.0, 2.0], None, "recall[0] >= 0.9", loss="squared")
 
 

@@ -14,7 +14,7 @@ from fairbound.audits.audit import audit
 from fairbound.audits.counts import AuditCounts
 from fairbound.base.errors import OptionError
 from fairbound.base.files import check_writable
-from fairbound.cli.audited import data_facts, training_facts
+from fairbound.cli.audited import training_facts, whole_file_facts
 from fairbound.cli.columns import (
     decided_or_scored,
     file_checksum,
@@ -33,11 +33,12 @@ from fairbound.cli.columns import (
 from fairbound.cli.fit import trained_on
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.regress import audit_numbers
-from fairbound.cli.stated import by_class, of_classes_only, stated_bounds
+from fairbound.cli.stated import bounds_for, by_class, of_classes_only, stated_bounds
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder
 from fairbound.estimators.saved import kind_of
+from fairbound.fairness.notions import Bound
 from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.scores import as_logits
@@ -61,12 +62,7 @@ def run_audit(options: AuditOptions) -> Outcome:
     groups = groups_in(frame, attributes)
     warnings: list[str] = []
     checksum = file_checksum(options.data)
-    classifier = None if folder is None else FairClassifier.load(folder)
-    if classifier is not None and not options.constraint:
-        bounds = stated_bounds(saved_bounds(classifier), options.cross)
-    decides_by_groups = classifier is not None and classifier.needs_groups
-    if groups is None and (decides_by_groups or any("groups" in b.needs for b in bounds)):
-        one_column(None, columns, "--group")
+    classifier, bounds = _model_and_bounds(options, folder, columns)
     measured: dict[str, Any]
     if classifier is not None:
         assert classifier.encoder_ is not None  # a module has none, and `load` refuses one without its code
@@ -100,13 +96,25 @@ def run_audit(options: AuditOptions) -> Outcome:
         constraint=bounds,
         confidence=options.confidence,
         sample_weight=weights_of(frame, options.weights, options.data),
-        **_file_facts(options, label, checksum, classes),
+        **whole_file_facts(options.data, label, classes=classes),
         model=model_facts(classifier, options),
         warnings=warnings,
         notes=[*unlabelled, *notes],
     )
     _explain_missing(found, options)
     return written_audit(found, options.out)
+
+
+def _model_and_bounds(
+    options: AuditOptions, folder: Folder | None, columns: Sequence[str]
+) -> tuple[FairClassifier | None, list[Bound]]:
+    """The saved classifier, None where there is none, and the bounds. Raises: OptionError where groups are needed and not named."""
+    classifier = None if folder is None else FairClassifier.load(folder)
+    bounds = bounds_for(options, classifier)
+    needed = (classifier is not None and classifier.needs_groups) or any("groups" in b.needs for b in bounds)
+    if needed and not listed(options.group, columns, "--group"):
+        one_column(None, columns, "--group")
+    return classifier, bounds
 
 
 def _of_training(folder: Folder | None, checksum: str) -> list[str]:
@@ -132,17 +140,11 @@ def model_facts(model: Any, options: AuditOptions) -> dict[str, Any]:
 
 def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None) -> Outcome:
     """As `run_audit`, of a file read in parts: two classes, and bounds on rates or on a class, which counts can tell."""
-    bounds = stated_bounds(options.constraint, options.cross)
     check_writable(options.out)
     columns = file_columns(options.data)
     label, attributes = one_column(options.label, columns, "--label"), listed(options.group, columns, "--group")
-    classifier = None if folder is None else FairClassifier.load(folder)
+    classifier, bounds = _model_and_bounds(options, folder, columns)
     score = None if classifier is not None else one_column(options.score, columns, "--score")
-    if classifier is not None and not options.constraint:
-        bounds = stated_bounds(saved_bounds(classifier), options.cross)
-    decides_by_groups = classifier is not None and classifier.needs_groups
-    if not attributes and (decides_by_groups or any("groups" in b.needs for b in bounds)):
-        one_column(None, columns, "--group")
     positive = options.positive if classifier is None else str(classifier.classes_[1])
     labels, unlabelled = labelled_rows(
         narrow_columns(options.data, [label], chunk_rows), label, options.drop_missing_labels, options.data
@@ -174,18 +176,13 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
         bounds,
         classes=classes,
         confidence=options.confidence,
-        **_file_facts(options, label, checksum, classes),
+        **whole_file_facts(options.data, label, classes=classes),
         model=model_facts(classifier, options),
         warnings=[*_lacked_in_training(new, len(merged)), *_of_training(folder, checksum)],
         notes=unlabelled + ([merged.read_as] if classifier is None else []),
     )
     _explain_missing(said, options)
     return written_audit(said, options.out)
-
-
-def _file_facts(options: AuditOptions, label: str, checksum: str | None, classes: Sequence[Any]) -> dict[str, Any]:
-    split = "all rows of the file, taken as held out"
-    return data_facts(Path(options.data).name, label, split, checksum, classes=classes)
 
 
 def _explain_missing(found: dict[str, Any], options: AuditOptions) -> None:
@@ -231,12 +228,6 @@ def _two(frame: Any, label: str, positive: str | None, options: AuditOptions) ->
     with in_label(options.data, label, frame.index.to_numpy()):
         target, classes = binary_labels(frame[label], positive)
     return {"y": target, "classes": classes}
-
-
-def saved_bounds(classifier: FairClassifier) -> list[str]:
-    """The bounds that a saved model was trained under."""
-    stated: Any = classifier.constraint
-    return [] if stated is None else [stated] if isinstance(stated, str) else list(stated)
 
 
 def _with_groups_of_training(classifier: FairClassifier, groups: Groups) -> tuple[Groups, Counter[tuple[str, str]]]:

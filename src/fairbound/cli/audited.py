@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from fairbound.audits.classes import compared_model
 from fairbound.base.verdicts import EXIT_CODES
+from fairbound.cli.columns import file_checksum
 
 
 def data_facts(
@@ -17,6 +19,12 @@ def data_facts(
     positive = str(classes[1]) if len(classes) == 2 else None
     data = {"name": name, "train_rows": train_rows, "checksum": checksum, "label": label, "positive": positive}
     return {"title": f"{label}: {name}", "data": {**data, "split": split}}
+
+
+def whole_file_facts(path: str, label: str, rows: str = "rows", classes: Sequence[Any] = ()) -> dict[str, Any]:
+    """`data_facts` of a file whose rows are all judged. rows: what they are called."""
+    split = f"all {rows} of the file, taken as held out"
+    return data_facts(Path(path).name, label, split, file_checksum(path), classes=classes)
 
 
 def training_facts(model: Any) -> dict[str, Any]:

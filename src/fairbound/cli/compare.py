@@ -11,7 +11,6 @@ import numpy as np
 from fairbound.audits.compare import compare
 from fairbound.base.errors import OptionError
 from fairbound.base.files import atomic_write_many, check_writable
-from fairbound.cli.audit import saved_bounds
 from fairbound.cli.columns import (
     decided_or_scored,
     file_checksum,
@@ -25,7 +24,7 @@ from fairbound.cli.columns import (
 )
 from fairbound.cli.fit import trained_on
 from fairbound.cli.outcome import Outcome, json_file
-from fairbound.cli.stated import stated_bounds
+from fairbound.cli.stated import bounds_for
 from fairbound.cli.using import CompareOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import load_folder
@@ -77,14 +76,13 @@ def compared(options: CompareOptions) -> dict[str, Any]:
         _scores(named, model, frame, classes, groups, options.data)
         for named, model in zip((options.first, options.second), models, strict=True)
     )
-    stated = options.constraint or next((saved_bounds(m) for m in reversed(models) if m is not None), [])
     names = (Path(options.first).as_posix(), Path(options.second).as_posix())
     found = compare(
         first,
         second,
         target,
         groups,
-        stated_bounds(stated, options.cross),
+        bounds_for(options, *models),
         threshold=0.0,
         confidence=options.confidence,
         sample_weight=weights_of(frame, options.weights, options.data),

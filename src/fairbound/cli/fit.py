@@ -186,7 +186,7 @@ def train(options: TrainOptions, bounds: list, parts: Parts, shards: Shards = AL
         classifier.set_params(distributed=True)
     minimised = objective_of(options.objective)
     compares = bounds or options.group_terms or (minimised is not None and "groups" in minimised.needs)
-    groups = rows.groups.take(numbers) if compares and rows.groups.attributes else None
+    groups = rows.groups_of(numbers) if compares else None
     with warnings.catch_warnings():
         for said_by_reader_warnings in (ConvergenceWarning, DataWarning):
             warnings.simplefilter("ignore", said_by_reader_warnings)
@@ -216,7 +216,7 @@ def judged_rows(
 ) -> dict[str, Any]:
     """What `audit` needs of the rows `numbers`: predicted labels where there are more than two classes or `by_class` says so,
     else scores."""
-    groups = rows.groups.take(numbers) if rows.groups.attributes else None
+    groups = rows.groups_of(numbers)
     weight = rows.weight_of(numbers)
     facts: dict[str, Any] = {"sensitive_features": groups, "classes": rows.classes, "sample_weight": weight}
     if len(rows.classes) > 2 or by_class:

@@ -11,10 +11,9 @@ import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
-from fairbound.cli.audit import saved_bounds
 from fairbound.cli.columns import file_checksum, in_file, listed, numbers_of, one_column
 from fairbound.cli.outcome import Outcome, verdict_summary, verdict_text
-from fairbound.cli.stated import of_two_classes, stated_bounds
+from fairbound.cli.stated import bounds_for, of_two_classes, stated_bounds
 from fairbound.cli.using import MonitorOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import model_folder
@@ -118,9 +117,7 @@ def _in_columns(source: str, columns: dict[str, str]) -> Iterator[None]:
 
 def _begun(options: MonitorOptions, label: Any, given: Any, classifier: FairClassifier | None) -> Monitor:
     """A new monitor, whose labels and threshold are those of the first file."""
-    bounds = stated_bounds(
-        options.constraint or ([] if classifier is None else saved_bounds(classifier)), options.cross
-    )
+    bounds = bounds_for(options, classifier)
     classes: tuple[Any, ...]
     threshold: float | None
     if classifier is not None:

@@ -173,61 +173,83 @@ ByGroup = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowOptions:
-    """Which rows to read, and how."""
+class FileOptions:
+    """Which columns of a file to learn from."""
 
-    data: Data
+    data: File
     label: Label = None
     group: Group = None
-    positive: Positive = None
     drop: Drop = None
     keep_sensitive: KeepSensitive = False
     weights: Weights = None
-    data_dir: DataDir = None
-    chunk_rows: ChunkRows = None
     drop_missing_labels: DropMissingLabels = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(RowOptions):
-    """How to train on them."""
+class RowOptions(FileOptions):
+    """Which rows of two or more classes to read, of a file or a named data set."""
+
+    data: Data
+    positive: Positive = None
+    data_dir: DataDir = None
+    chunk_rows: ChunkRows = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """Which model to train, and how long. What can be wrong without reading the data is found before it is read."""
 
     model: Model = "linear"
     knots: Knots = 0
-    algorithm: Algorithm = "auto"
-    objective: Objective = "auto"
     seed: Seed = 0
     budget: BudgetText = None
-    batch_size: BatchSize = 256
     cross: Cross = False
-    use_groups_at_prediction: ByGroup = False
-    group_terms: WithTerms = False
     confidence: Confidence = 0.95
 
     def __post_init__(self) -> None:
-        """What can be wrong without reading the data is found before it is read."""
+        from fairbound.models.model import model_of
+        from fairbound.solver.budget import Budget
+
+        model_of(self.model, features=1)
+        if self.budget is not None:
+            Budget.of(self.budget)
+        if not 0.5 < self.confidence < 1:
+            raise OptionError(f"--confidence must lie in (0.5, 1), got {self.confidence}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(ModelOptions, RowOptions):
+    """How to train a classifier or a ranker."""
+
+    algorithm: Algorithm = "auto"
+    objective: Objective = "auto"
+    batch_size: BatchSize = 256
+    use_groups_at_prediction: ByGroup = False
+    group_terms: WithTerms = False
+
+    def __post_init__(self) -> None:
         from fairbound.fairness.objectives import objective_of
         from fairbound.methods import algorithm as algorithm_named
 
         if self.algorithm != "auto":
             algorithm_named(self.algorithm)
         objective_of(self.objective)
-        _check_training(self)
+        super().__post_init__()
 
 
-def _check_training(asked: Any) -> None:
-    """Raises: OptionError for a model, a budget, a share or a confidence that is none."""
-    from fairbound.models.model import model_of
-    from fairbound.solver.budget import Budget
+@dataclass(frozen=True, kw_only=True)
+class HeldOutOptions:
+    """Which rows judge the model: a share held out, or those that `--certify` keeps apart."""
 
-    model_of(asked.model, features=1)
-    if asked.budget is not None:
-        Budget.of(asked.budget)
-    check_share(getattr(asked, "test_size", None))
-    if getattr(asked, "certify", False) and asked.test_size is not None:
-        raise OptionError("--certify decides itself how many rows are held out; leave --test-size out.")
-    if not 0.5 < asked.confidence < 1:
-        raise OptionError(f"--confidence must lie in (0.5, 1), got {asked.confidence}.")
+    test_size: TestSize = None
+    certify: Certify = False
+    on_insufficient: OnInsufficient = "warn"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()  # type: ignore[misc]
+        check_share(self.test_size)
+        if self.certify and self.test_size is not None:
+            raise OptionError("--certify decides itself how many rows are held out; leave --test-size out.")
 
 
 def check_share(share: float | None) -> None:
@@ -239,7 +261,7 @@ NOT_DISTRIBUTED = ("estimator", "qid", "chunk_rows", "knots", "certify", "use_gr
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitOptions(TrainOptions):
+class FitOptions(HeldOutOptions, TrainOptions):
     """Train a model under fairness bounds and judge it on rows it has not seen."""
 
     out: Out
@@ -253,12 +275,9 @@ class FitOptions(TrainOptions):
             "to fit in place of --model; no model is saved then.",
         ),
     ] = None
-    test_size: TestSize = None
     baseline: Annotated[
         bool, option("--baseline/--no-baseline", help="Train an unconstrained model too, for comparison.")
     ] = True
-    certify: Certify = False
-    on_insufficient: OnInsufficient = "warn"
     distributed: Annotated[
         bool,
         option(
@@ -303,6 +322,7 @@ class FrontierOptions(TrainOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_share(self.test_size)
         if any(sign in self.constraint for sign in "<>≤≥"):
             raise OptionError(
                 f"--constraint of a frontier is a notion without its bound, got {self.constraint!r}; use --bounds."
@@ -319,36 +339,18 @@ class FeasibilityOptions(TrainOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressOptions:
+class RegressOptions(HeldOutOptions, ModelOptions, FileOptions):
     """Predict a number under bounds between groups, and judge the model on rows it has not seen."""
 
     run: ClassVar[str] = "regress:regress"
-    data: File
     label: Annotated[str, option("--label", help="Column of numbers to predict.")]
     out: Out
-    group: Group = None
     constraint: Annotated[
         list[str],
         option(
             "--constraint", help="'residual_gap <= 0.1', 'group_squared_error <= 0.5' or 'prediction_parity <= 0.05'."
         ),
     ] = field(default_factory=list)
-    model: Model = "linear"
-    knots: Knots = 0
-    seed: Seed = 0
-    budget: BudgetText = None
-    test_size: TestSize = None
-    drop: Drop = None
-    keep_sensitive: KeepSensitive = False
-    weights: Weights = None
-    cross: Cross = False
-    certify: Certify = False
-    on_insufficient: OnInsufficient = "warn"
-    confidence: Confidence = 0.95
-    drop_missing_labels: DropMissingLabels = False
-
-    def __post_init__(self) -> None:
-        _check_training(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,27 +14,16 @@ from fairbound.audits.audit import audit
 from fairbound.base.errors import CertificateWarning, DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.seeds import seed_for
-from fairbound.cli.audited import data_facts, take_own, training_facts
-from fairbound.cli.columns import (
-    file_checksum,
-    groups_in,
-    in_file,
-    in_label,
-    labelled_table,
-    listed,
-    numbers_of,
-    one_column,
-    weights_of,
-)
+from fairbound.cli.audited import data_facts, take_own, training_facts, whole_file_facts
+from fairbound.cli.columns import groups_in, in_label, labelled_table, listed, numbers_of, one_column, weights_of
 from fairbound.cli.options import RegressOptions
 from fairbound.cli.outcome import Outcome, say, shows_progress, written_audit
-from fairbound.cli.rows import TEST_SHARE, table_options
+from fairbound.cli.rows import TEST_SHARE, InputRows, Split, rows_of_file, table_options
 from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.regressor import FairRegressor, regression_bounds
-from fairbound.rows.groups import Groups
 from fairbound.rows.split import stratified_split
 
 
@@ -47,38 +36,23 @@ def regress(options: RegressOptions) -> Outcome:
     if options.certify:
         check_certifiable(bounds)
     check_writable(options.out)
-    frame, label, attributes, notes = _read(options)
-    columns = list(frame.columns)
-    weight = weights_of(frame, options.weights, options.data)
-    away = {
-        label,
-        options.weights,
-        *listed(options.drop, columns, "--drop"),
-        *(() if options.keep_sensitive else attributes),
-    }
-    features = [c for c in columns if c not in away]
-    if not features:
-        raise OptionError(
-            f"{options.data}: no column is left to learn from after the label, groups and dropped columns."
-        )
-    y, groups = _numbers_to_predict(frame, label, options.data), Groups.of(frame[attributes])
-    X = frame[features]
-    trained = (_certified if options.certify else _trained)(options, bounds, X, y, groups, weight)
-    model, held, facts = trained.model, trained.held, trained.model.fit_report_
-    with in_file(options.data, X.index.to_numpy()[held]):
-        predicted, free = (one.predict(X.iloc[held]) for one in (model, trained.free))
+    rows = rows_of_file(options, True, _numbers_to_predict)
+    trained = (_certified if options.certify else _trained)(options, bounds, rows)
+    model, held, facts = trained.model, trained.split.test, trained.model.fit_report_
+    with rows.in_lines_of(held):
+        predicted, free = (one.predict(rows.X.iloc[held]) for one in (model, trained.free))
     found = audit(
         predicted,
-        y[held],
-        groups.take(held),
+        rows.target[held],
+        rows.groups.take(held),
         list(model.constraints_),
         confidence=options.confidence,
-        sample_weight=None if weight is None else weight[held],
+        sample_weight=rows.weight_of(held),
         compare={"unconstrained": free},
-        **_file_facts(options.data, label, f"{trained.words}, seed {options.seed}", len(y) - len(held)),
+        **data_facts(rows.name, rows.label, trained.split.words, rows.checksum, len(trained.split.train)),
         model={"kind": options.model, "description": f"{options.model} model of a number", **training_facts(model)},
         warnings=[*([] if facts["feasible"] else [facts["message"]]), *facts["warnings"]],
-        notes=[*notes, *facts["notes"]],
+        notes=[*rows.notes, *facts["notes"]],
     )
     take_own(found, facts)
     model.save(options.out / "model")
@@ -86,50 +60,37 @@ def regress(options: RegressOptions) -> Outcome:
 
 
 class Trained(NamedTuple):
-    """The model, the same without bounds, the numbers of the rows held out, and how they were chosen."""
+    """The model, the same without bounds, and which rows took part."""
 
     model: FairRegressor
     free: FairRegressor
-    held: np.ndarray
-    words: str
+    split: Split
 
 
-def _trained(
-    options: RegressOptions, bounds: list[Any], X: Any, y: np.ndarray, groups: Groups, weight: np.ndarray | None
-) -> Trained:
+def _trained(options: RegressOptions, bounds: list[Any], rows: InputRows) -> Trained:
     share = TEST_SHARE if options.test_size is None else options.test_size
-    train, held = stratified_split(groups.codes, [share], seed_for("held-out", root=options.seed))
+    train, held = stratified_split(rows.groups.codes, [share], seed_for("held-out", root=options.seed))
     if not len(held):
-        raise OptionError(f"{len(y)} rows are too few to hold out {share:g} of them for the verdict.")
+        raise OptionError(f"{len(rows)} rows are too few to hold out {share:g} of them for the verdict.")
     under = " and ".join(b.text for b in bounds)
-    say(f"{Path(options.data).name}: training on {len(train):,} rows under {under}; {len(held):,} rows are held out.")
-    with in_file(options.data, X.index.to_numpy()[train]):
-        part = X.iloc[train], y[train], groups.take(train), None if weight is None else weight[train]
-        model, free = (_fitted(options, stated, *part) for stated in (bounds, []))
-    return Trained(model, free, held, f"{100 * share:g} % held out, stratified by group")
+    say(f"{rows.name}: training on {len(train):,} rows under {under}; {len(held):,} rows are held out.")
+    model, free = (_fitted(options, stated, rows, train) for stated in (bounds, []))
+    words = f"{100 * share:g} % held out, stratified by group, seed {options.seed}"
+    return Trained(model, free, Split(train, held, words))
 
 
-def _certified(
-    options: RegressOptions, bounds: list[Any], X: Any, y: np.ndarray, groups: Groups, weight: np.ndarray | None
-) -> Trained:
+def _certified(options: RegressOptions, bounds: list[Any], rows: InputRows) -> Trained:
     under = " and ".join(b.text for b in bounds)
-    say(
-        f"{Path(options.data).name}: training on a part of {len(y):,} rows until another part confirms {under}, or cannot."
-    )
-    with in_file(options.data, X.index.to_numpy()):
-        model = _fitted(options, bounds, X, y, groups, weight, certify=options.confidence)
+    say(f"{rows.name}: training on a part of {len(rows):,} rows until another part confirms {under}, or cannot.")
+    every = np.arange(len(rows))
+    model = _fitted(options, bounds, rows, every, certify=options.confidence)
     held = model.certify_rows_
-    return Trained(model, model.unconstrained_, held, f"{len(held) / len(y):.0%} of the rows, kept apart to certify")
+    words = f"{len(held) / len(rows):.0%} of the rows, kept apart to certify, seed {options.seed}"
+    return Trained(model, model.unconstrained_, Split(np.setdiff1d(every, held), held, words))
 
 
 def _fitted(
-    options: RegressOptions,
-    bounds: list[Any],
-    X: Any,
-    y: np.ndarray,
-    groups: Groups,
-    weight: np.ndarray | None,
-    certify: float = 0.0,
+    options: RegressOptions, bounds: list[Any], rows: InputRows, part: np.ndarray, certify: float = 0.0
 ) -> FairRegressor:
     made = FairRegressor(
         bounds or None,
@@ -141,17 +102,22 @@ def _fitted(
         random_state=options.seed,
         progress=shows_progress(),
     )
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), rows.in_lines_of(part):
         for said_by_the_report in (ConvergenceWarning, CertificateWarning):
             warnings.simplefilter("ignore", said_by_the_report)
-        return made.fit(X, y, groups, weight)
+        return made.fit(rows.X.iloc[part], rows.target[part], rows.groups.take(part), rows.weight_of(part))
 
 
 def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | None) -> Outcome:
     """The audit of a file's column of predicted numbers, or of the regressor saved in `folder` on its rows."""
     check_writable(options.out)
-    frame, label, attributes, notes = _read(options)
+    frame, label, notes = labelled_table(options)
     columns = list(frame.columns)
+    attributes = listed(options.group, columns, "--group")
+    if not attributes:
+        one_column(None, columns, "--group")
+    with in_label(options.data, label, frame.index.to_numpy()):
+        truth, _ = _numbers_to_predict(frame[label])
     if folder is not None:
         model = FairRegressor.load(folder)
         bounds = bounds or list(model.constraints_)
@@ -161,34 +127,21 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
         predicted, said = numbers_of(frame[column], column), f"column {column}"
     found = audit(
         predicted,
-        _numbers_to_predict(frame, label, options.data),
+        truth,
         groups_in(frame, attributes),
         bounds,
         confidence=options.confidence,
         sample_weight=weights_of(frame, options.weights, options.data),
-        **_file_facts(options.data, label, "all rows of the file, taken as held out"),
+        **whole_file_facts(options.data, label),
         model={"kind": "numbers", "description": said},
         notes=notes,
     )
     return written_audit(found, options.out)
 
 
-def _read(options: RegressOptions | AuditOptions) -> tuple[Any, str, list[str], list[str]]:
-    """The file, its column of labels, the columns of its groups, and notes."""
-    frame, label, notes = labelled_table(options)
-    attributes = listed(options.group, list(frame.columns), "--group")
-    if not attributes:
-        one_column(None, list(frame.columns), "--group")
-    return frame, label, attributes, notes
-
-
-def _numbers_to_predict(frame: Any, label: str, source: str) -> np.ndarray:
-    with in_label(source, label, frame.index.to_numpy()):
-        y = numbers_of(frame[label], label)
-        if not np.isfinite(y).all():
-            raise DataError(f"row {np.isinf(y).argmax()} (counting from 0) holds an infinite number. Correct it.")
-    return y
-
-
-def _file_facts(path: str, label: str, split: str, train_rows: int | None = None) -> dict[str, Any]:
-    return data_facts(Path(path).name, label, split, file_checksum(path), train_rows)
+def _numbers_to_predict(column: Any) -> tuple[np.ndarray, tuple[()]]:
+    """(n,) the finite numbers of a column of labels, and no classes."""
+    y = numbers_of(column, str(column.name))
+    if not np.isfinite(y).all():
+        raise DataError(f"row {np.isinf(y).argmax()} (counting from 0) holds an infinite number. Correct it.")
+    return y, ()

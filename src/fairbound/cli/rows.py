@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -29,7 +29,7 @@ from fairbound.cli.columns import (
     one_column,
     weights_of,
 )
-from fairbound.cli.options import RowOptions
+from fairbound.cli.options import FileOptions, RowOptions
 from fairbound.data.registry import is_own
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.labels import class_labels, positive_last
@@ -45,9 +45,9 @@ FEW_ROWS = 5
 class InputRows:
     """n labelled rows. X: pandas frame, CSR matrix or Chunks; y: (n,) labels as the file has them; target: (n,) class numbers.
 
-    classes: the labels of the class numbers; of two, the positive one is last. published: row numbers of the publisher's "train" and
+    classes: the labels of the class numbers; of two, the positive one is last; () where target holds numbers. published: row numbers of the publisher's "train" and
     "test", or empty. weight: (n,) >= 0, or None. path: of the file; a named set has none. numbers: (n,) of the rows in the file, None
-    where they are all of it.
+    where they are all of it. qid: (n,) the query of each row, or None.
     """
 
     name: str
@@ -63,6 +63,14 @@ class InputRows:
     weight: np.ndarray | None = None
     path: str = ""
     numbers: np.ndarray | None = None
+    qid: Any = None
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    def groups_of(self, rows: np.ndarray) -> Groups | None:
+        """The groups of some rows, None where there is no attribute."""
+        return self.groups.take(rows) if self.groups.attributes else None
 
     def weight_of(self, rows: np.ndarray) -> np.ndarray | None:
         """The weights of some rows, None where all rows count alike."""
@@ -113,7 +121,8 @@ def read_rows(asked: RowOptions, needs_groups: bool = True, two_classes: bool = 
     Raises: DataError or OptionError saying what is wrong with the file or the options; OSError for a wrong path.
     """
     if is_file(asked.data):
-        return _from_file(asked, needs_groups, two_classes)
+        read = partial(read_labels, positive=asked.positive, two_classes=two_classes)
+        return rows_of_file(asked, needs_groups, read, chunk_rows=asked.chunk_rows)
     if asked.chunk_rows is not None:
         raise OptionError("--chunk-rows is for files; a named data set is read whole.")
     return _from_name(asked, needs_groups, two_classes)
@@ -127,8 +136,15 @@ def read_labels(y: Any, positive: str | None, two_classes: bool) -> tuple[np.nda
     return positive_last(codes, classes, positive)
 
 
-def _from_file(asked: RowOptions, needs_groups: bool, two_classes: bool) -> InputRows:
-    path, chunk_rows = asked.data, asked.chunk_rows
+def rows_of_file(
+    asked: FileOptions,
+    needs_groups: bool,
+    read: Callable[[Any], tuple[np.ndarray, tuple[Any, ...]]],
+    query: str | None = None,
+    chunk_rows: int | None = None,
+) -> InputRows:
+    """The rows of the file `asked.data`. read: of the column of labels, the targets and the classes. query: the column of the query."""
+    path = asked.data
     frame = read_table(path) if chunk_rows is None else None
     columns = file_columns(path) if frame is None else list(frame.columns)
     label = one_column(asked.label, columns, "--label")
@@ -136,6 +152,7 @@ def _from_file(asked: RowOptions, needs_groups: bool, two_classes: bool) -> Inpu
     if needs_groups and not attributes:
         one_column(None, columns, "--group")
     dropped = listed(asked.drop, columns, "--drop")
+    queries = [] if query is None else [one_column(query, columns, "--qid")]
     weigh = [] if asked.weights is None else [one_column(asked.weights, columns, "--weights")]
     if label in attributes or label in dropped:
         raise OptionError(f"column {label!r} is the label and cannot be a group or be dropped too.")
@@ -145,8 +162,8 @@ def _from_file(asked: RowOptions, needs_groups: bool, two_classes: bool) -> Inpu
     frame, unlabelled = labelled_rows(frame, label, asked.drop_missing_labels, path)
     numbers = frame.index.to_numpy() if len(frame) < rows else None
     with in_label(path, label, numbers):
-        target, classes = read_labels(frame[label], asked.positive, two_classes)
-    away = {label, *dropped, *weigh, *(() if asked.keep_sensitive else attributes)}
+        target, classes = read(frame[label])
+    away = {label, *dropped, *weigh, *queries, *(() if asked.keep_sensitive else attributes)}
     features = [column for column in columns if column not in away]
     if not features:
         raise OptionError(f"{path}: no column is left to learn from after the label, groups and dropped columns.")
@@ -166,8 +183,9 @@ def _from_file(asked: RowOptions, needs_groups: bool, two_classes: bool) -> Inpu
         X = Chunks.read(path, rows=chunk_rows, columns=features, folder=tempfile.gettempdir())
         X = X if numbers is None else X.take(numbers)
     return InputRows(
-        Path(path).name, X, y, target, classes, groups, label, checksum, {}, tuple(notes), weight, path, numbers
-    )
+        Path(path).name, X, y, target, classes, groups, label, checksum, {}, tuple(notes), weight, path, numbers,
+        frame[query] if queries else None,
+    )  # fmt: skip
 
 
 def _from_name(asked: RowOptions, needs_groups: bool, two_classes: bool) -> InputRows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from fairbound.fairness.notions import Bound, constraint, constraints
 
@@ -20,6 +21,18 @@ def of_two_classes(bounds: Sequence[Bound]) -> bool:
 def by_class(bounds: Sequence[Bound]) -> bool:
     """Whether a bound speaks of the rates of every class."""
     return any("classes" in b.needs for b in bounds)
+
+
+def saved_bounds(model: Any) -> list[str]:
+    """The bounds that a saved model was trained under."""
+    stated = model.constraint
+    return [] if stated is None else [stated] if isinstance(stated, str) else list(stated)
+
+
+def bounds_for(asked: Any, *models: Any) -> list[Bound]:
+    """The bounds of `--constraint`, or where none are stated, those of the last saved model; None stands for no model."""
+    own = next((saved_bounds(model) for model in reversed(models) if model is not None), [])
+    return stated_bounds(asked.constraint or own, asked.cross)
 
 
 def stated_bounds(texts: list[str], cross: bool = False, bound: float | None = None) -> list[Bound]:
