@@ -13,6 +13,7 @@ import argparse
 import numpy as np
 import torch
 from torch import nn
+from with_and_without import show, with_and_without
 
 import fairbound as fb
 
@@ -45,33 +46,16 @@ def compare(data_dir: str | None, steps: int, bound: float, noise: float = 0.5, 
     mnist = fb.data.load("mnist-test", data_dir)
     images, groups = noisy_half(mnist.X, noise)
     parts = {"train": slice(0, 8000), "test": slice(8000, None)}
-    found: dict[str, dict] = {}
     stated = f"loss_gap <= {bound}"
-    for name, algorithm in (("no bound", fb.SGD(step_size=0.1)), (stated, CONSTRAINED)):
+
+    def problems() -> dict:
         module = cnn(seed)
-        problems = {
+        return {
             part: fb.formulate(module, "cross_entropy", (images[rows], mnist.y[rows], groups[rows]), None, stated)
             for part, rows in parts.items()
         }
-        solution = fb.solve(problems["train"], algorithm, budget=f"{steps} steps", batch_size=64, seed=seed)
-        x = solution.last if name == "no bound" else solution.x
-        for part, problem in problems.items():
-            measured = problem.evaluate(x)
-            found.setdefault(name, {"steps": solution.steps, "parameters": problem.n})[part] = {
-                "loss gap": float(problem.stated_values(measured)[0]),
-                "loss": float(measured.f),
-                "accuracy": float(measured.extra["accuracy"]),
-            }
-    return found
 
-
-def show(found: dict[str, dict]) -> None:
-    print(f"{'':>18}  {'part':<5}  {'loss gap':>8}  {'loss':>6}  {'accuracy':>8}")
-    for name, result in found.items():
-        for part in ("train", "test"):
-            r = result[part]
-            print(f"{name:>18}  {part:<5}  {r['loss gap']:8.4f}  {r['loss']:6.4f}  {r['accuracy']:8.3f}")
-        print(f"{'':>18}  {result['steps']:,} steps, {result['parameters']:,} parameters")
+    return with_and_without(problems, stated, CONSTRAINED, steps, seed)
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pandas
 import torch
 from torch import nn
+from with_and_without import show, with_and_without
 
 import fairbound as fb
 
@@ -60,33 +61,16 @@ def compare(sample: bool, data_dir: str | None, steps: int, bound: float, seed: 
     group, columns = ("race", LOANS) if sample else ("sex", ADULT)
     tokens, vocabulary = tokens_of(data.frame, columns)
     parts = data.split(seed, 0.25, "group", group=group) if sample else data.splits
-    found: dict[str, dict] = {}
     stated = f"loss_gap <= {bound}"
-    for name, algorithm in (("no bound", fb.SGD(step_size=0.1)), (stated, fb.ALM(step_size=0.1))):
+
+    def problems() -> dict:
         module = transformer(vocabulary, len(columns), seed)
-        problems = {
+        return {
             part: fb.formulate(module, "logistic", (tokens[rows], data.y[rows]), data.group(group)[rows], stated)
             for part, rows in parts.items()
         }
-        solution = fb.solve(problems["train"], algorithm, budget=f"{steps} steps", batch_size=64, seed=seed)
-        x = solution.last if name == "no bound" else solution.x
-        for part, problem in problems.items():
-            measured = problem.evaluate(x)
-            found.setdefault(name, {"steps": solution.steps, "parameters": problem.n})[part] = {
-                "loss gap": float(problem.stated_values(measured)[0]),
-                "loss": float(measured.f),
-                "accuracy": float(measured.extra["accuracy"]),
-            }
-    return found
 
-
-def show(found: dict[str, dict]) -> None:
-    print(f"{'':>18}  {'part':<5}  {'loss gap':>8}  {'loss':>6}  {'accuracy':>8}")
-    for name, result in found.items():
-        for part in ("train", "test"):
-            r = result[part]
-            print(f"{name:>18}  {part:<5}  {r['loss gap']:8.4f}  {r['loss']:6.4f}  {r['accuracy']:8.3f}")
-        print(f"{'':>18}  {result['steps']:,} steps, {result['parameters']:,} parameters")
+    return with_and_without(problems, stated, fb.ALM(step_size=0.1), steps, seed)
 
 
 def main() -> None:

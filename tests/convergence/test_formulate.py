@@ -1,6 +1,6 @@
 """From any module, a loss and a group definition to a problem: shapes, types, slopes, errors, bounds that are met."""
 
-import importlib.util
+import importlib
 import itertools
 import warnings
 from pathlib import Path
@@ -385,14 +385,14 @@ def test_the_bound_is_met_where_an_unbounded_fit_misses_it(kind, seed):
     assert bool(bounded.feasible) and float(found.violation) == 0 and float(found.f) < float(start.f) - 0.02
 
 
-def example(name):
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def example(monkeypatch):
+    """Imports an example by its name, beside the others."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    return importlib.import_module
 
 
-def test_the_cnn_example_runs_and_begins_to_learn(data_dir, capsys):
+def test_the_cnn_example_runs_and_begins_to_learn(example, data_dir, capsys):
     cnn_mnist = example("cnn_mnist")
     found = cnn_mnist.compare(str(data_dir), 200, 0.1)
     assert found["no bound"]["train"]["accuracy"] > 0.5
@@ -400,7 +400,7 @@ def test_the_cnn_example_runs_and_begins_to_learn(data_dir, capsys):
     assert "6,318 parameters" in capsys.readouterr().out
 
 
-def test_the_transformer_example_meets_its_bound_on_the_sample(capsys):
+def test_the_transformer_example_meets_its_bound_on_the_sample(example, capsys):
     pytest.importorskip("pandas")
     transformer_example = example("tabular_transformer")
     found = transformer_example.compare(True, None, 500, 0.1)
@@ -410,7 +410,7 @@ def test_the_transformer_example_meets_its_bound_on_the_sample(capsys):
     assert "0.1" in capsys.readouterr().out
 
 
-def test_tokens_of_different_columns_differ():
+def test_tokens_of_different_columns_differ(example):
     pandas = pytest.importorskip("pandas")
     tokens_of = example("tabular_transformer").tokens_of
     frame = pandas.DataFrame({"u": ["x", None, "y"], "v": [1.0, float("nan"), 1.0]})

@@ -92,20 +92,27 @@ def _at(folder: Path, path: Any) -> str:
 
 def _options(stated: dict[str, Any], folder: Path, spare: Path) -> AuditOptions:
     return AuditOptions(
-        data=_at(folder, stated["data"]),
-        label=stated["label"],
-        group=stated.get("group"),
+        **_rows_and_bounds(stated, folder),
         out=folder / stated["out"] if "out" in stated else spare,
         score=stated.get("score"),
         model=Path(_at(folder, stated["model"])) if "model" in stated else None,
-        positive=None if "positive" not in stated else str(stated["positive"]),
         threshold=stated.get("threshold"),
-        constraint=_texts(stated.get("constraint", [])),
         weights=stated.get("weights"),
-        cross=bool(stated.get("cross", False)),
-        confidence=float(stated.get("confidence", 0.95)),
-        drop_missing_labels=bool(stated.get("drop_missing_labels", False)),
     )
+
+
+def _rows_and_bounds(stated: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """What an audit and a comparison are asked alike."""
+    return {
+        "data": _at(folder, stated["data"]),
+        "label": stated["label"],
+        "group": stated.get("group"),
+        "positive": None if "positive" not in stated else str(stated["positive"]),
+        "constraint": _texts(stated.get("constraint", [])),
+        "cross": bool(stated.get("cross", False)),
+        "confidence": float(stated.get("confidence", 0.95)),
+        "drop_missing_labels": bool(stated.get("drop_missing_labels", False)),
+    }
 
 
 def _verdicts(summary: dict[str, Any], accept: list[str]) -> tuple[list[str], list[str]]:
@@ -145,22 +152,7 @@ def _worse(stated: dict[str, Any], folder: Path) -> list[str]:
     """The bounds whose value is worse than the baseline's, beyond what chance explains."""
     named = stated.get("model") or stated.get("score")
     paths = [_at(folder, n) if (folder / str(n)).is_dir() else str(n) for n in (stated["baseline"], named)]
-    bounds = _texts(stated.get("constraint", []))
-    positive = None if "positive" not in stated else str(stated["positive"])
-    found = compared(
-        CompareOptions(
-            first=paths[0],
-            second=paths[1],
-            data=_at(folder, stated["data"]),
-            label=stated["label"],
-            group=stated.get("group"),
-            positive=positive,
-            constraint=bounds,
-            cross=bool(stated.get("cross", False)),
-            confidence=float(stated.get("confidence", 0.95)),
-            drop_missing_labels=bool(stated.get("drop_missing_labels", False)),
-        )
-    )
+    found = compared(CompareOptions(first=paths[0], second=paths[1], **_rows_and_bounds(stated, folder)))
     worse = []
     for d in found["differences"]:
         floor, bound = ">=" in d["name"], "<=" in d["name"] or ">=" in d["name"]

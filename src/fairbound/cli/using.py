@@ -43,24 +43,30 @@ def _check_source(score: str | None, model: Path | None, threshold: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditOptions:
-    """Judge scores or a saved model on a file of held-out rows; a saved model brings its own bounds."""
+class JudgeOptions:
+    """Which held-out rows of a file to judge by, and which bounds; a saved model brings its own."""
 
     data: HeldOut
     label: TrueLabel
-    out: Out
     group: Group = None
-    qid: Qid = None
-    score: Score = None
-    model: SavedModel = None
     positive: Positive = None
-    threshold: Threshold = None
     constraint: Constraints = field(default_factory=list)
     weights: Weights = None
     cross: Cross = False
     confidence: Confidence = 0.95
-    chunk_rows: ChunkRows = None
     drop_missing_labels: DropMissingLabels = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions(JudgeOptions):
+    """Judge scores or a saved model on a file of held-out rows; a saved model brings its own bounds."""
+
+    out: Out
+    qid: Qid = None
+    score: Score = None
+    model: SavedModel = None
+    threshold: Threshold = None
+    chunk_rows: ChunkRows = None
 
     @property
     def run(self) -> str:
@@ -130,22 +136,13 @@ class MonitorOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions:
+class CompareOptions(JudgeOptions):
     """The second of two models less the first on the same rows: accuracy, rates and bounds, with paired intervals."""
 
     run: ClassVar[str] = "compare:run_compare"
     first: Annotated[str, argument("Folder of a saved model, or a column of scores or decisions.")]
     second: Annotated[str, argument("The other one.")]
-    data: HeldOut
-    label: TrueLabel
-    group: Group = None
-    positive: Positive = None
-    constraint: Constraints = field(default_factory=list)
-    weights: Weights = None
-    cross: Cross = False
-    confidence: Confidence = 0.95
     out: OutIfAny = None
-    drop_missing_labels: DropMissingLabels = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -30,77 +30,78 @@ from fairbound.rows.split import stratified_split
 from fairbound.tables import Chunks, Encoded
 
 
-class JudgedRows(Protocol):
+class JudgedRows:
     """n rows with their table X, the truth, groups or None, and weights or None.
 
-    measure: the number by which models are compared, named as in the certificate. gains: whether more of it is better.
+    measure: the number by which models are compared, named as in the certificate. gains: whether more of it is better. BY_ROW: the
+    arrays that have an entry for each row.
     """
 
+    X: Any
+    groups: Groups | None
     measure: ClassVar[str]
     gains: ClassVar[bool]
+    BY_ROW: ClassVar[tuple[str, ...]]
 
-    @property
-    def X(self) -> Any: ...
-
-    @property
-    def groups(self) -> Groups | None: ...
-
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        return len(getattr(self, self.BY_ROW[0]))
 
     def take(self, rows: np.ndarray) -> Self:
         """The rows numbered `rows` (k,), ascending."""
-        ...
+        own = {name: getattr(self, name) for name in self.BY_ROW}
+        own = {name: None if values is None else values[rows] for name, values in own.items()}
+        groups = None if self.groups is None else self.groups.take(rows)
+        return replace(self, X=taken(self.X, rows), groups=groups, **own)  # type: ignore[type-var]
+
+    @property
+    def known(self) -> Groups:
+        """The groups, of no attribute where there are none."""
+        return no_groups(len(self)) if self.groups is None else self.groups
 
     def smallest(self, bound: Bound) -> int:
         """The number of rows of the smallest group or class that the bound compares; of a ranking, of queries."""
-        ...
+        raise NotImplementedError
 
     def split(self, shares: Sequence[float], seed: int) -> list[np.ndarray]:
         """Numbers of the rows left over and of a random part for each share, with equal shares of every group."""
-        ...
+        raise NotImplementedError
 
     def check(self, train: Self) -> None:
         """Raises: DataError where the part `train` of these rows lacks something to train on."""
-        ...
 
     def check_to_certify(self, stated: Sequence[Bound], alpha: float) -> None:
-        """Raises: CertificateError where these rows, which are to certify, are too few to confirm a bound of any model."""
-        ...
+        """Raises: CertificateError where these rows, which are to certify, are known to be too few to confirm a bound of any model."""
 
     def settled(self, stated: tuple[Bound, ...]) -> tuple[Bound, ...]:
         """The bounds with what they leave to these rows."""
-        ...
+        return stated
 
     def train(self, model: Any, table: Any, x0: Any) -> None:
         """Fit `model` on these rows, whose table is `table`, beginning at x0."""
-        ...
+        raise NotImplementedError
 
     def scored(self, model: Any, confidence: float) -> Scored:
         """What the fitted `model` says of the rows."""
-        ...
+        raise NotImplementedError
 
     def cost(self, rows: Scored, objective: Any) -> float:
         """What is to be low of a model that said `rows`."""
-        ...
+        raise NotImplementedError
 
     def measured(self, rows: Scored) -> float:
         """The measure."""
-        ...
+        raise NotImplementedError
 
 
-class GroupedRows:
+class GroupedRows(JudgedRows):
     """What rows have in common whose unit of evidence is the row."""
 
     y: np.ndarray
-    groups: Groups | None
     weight: np.ndarray | None
 
     def split(self, shares: Sequence[float], seed: int) -> list[np.ndarray]:
         """Labels are not balanced: what the parts had in common would be a look at the rows to certify."""
-        return stratified_split(_known(self).codes, shares, seed)
-
-    def check_to_certify(self, stated: Sequence[Bound], alpha: float) -> None:
-        """Of these rows nothing is known before a model is."""
+        return stratified_split(self.known.codes, shares, seed)
 
     def train(self, model: Any, table: Any, x0: Any) -> None:
         model._fit(table, self.y, self.groups, self.weight, x0=x0)
@@ -122,6 +123,7 @@ class LabelledRows(GroupedRows):
 
     measure: ClassVar[str] = "accuracy"
     gains: ClassVar[bool] = True
+    BY_ROW: ClassVar[tuple[str, ...]] = ("codes", "y", "weight")
 
     @classmethod
     def of(cls, classifier: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> LabelledRows:
@@ -136,15 +138,6 @@ class LabelledRows(GroupedRows):
         weight = None if sample_weight is None else read_weights(sample_weight, len(codes))
         check_lengths(X, len(codes), groups)
         return cls(X, plain_array(labels).reshape(-1), codes, classes, groups, weight)
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def take(self, rows: np.ndarray) -> LabelledRows:
-        """The rows numbered `rows` (k,), ascending."""
-        groups = None if self.groups is None else self.groups.take(rows)
-        weight = None if self.weight is None else self.weight[rows]
-        return LabelledRows(taken(self.X, rows), self.y[rows], self.codes[rows], self.classes, groups, weight)
 
     def smallest(self, bound: Bound) -> int:
         return smallest_cell(bound, self.groups, self.codes, list(self.classes))
@@ -178,9 +171,6 @@ class LabelledRows(GroupedRows):
                     f"decision for all people. {found[0]['why'] or ''} Merge small groups with others, leave their values empty to "
                     "take them out of the bound, loosen the bound, or train without a certificate.".replace("  ", " ")
                 )
-
-    def settled(self, stated: tuple[Bound, ...]) -> tuple[Bound, ...]:
-        return stated
 
     def scored(self, model: Any, confidence: float) -> Scored:
         labels = tuple(str(label_text(v)) for v in self.classes)
@@ -220,6 +210,7 @@ class NumberRows(GroupedRows):
 
     measure: ClassVar[str] = "root_mean_squared_error"
     gains: ClassVar[bool] = False
+    BY_ROW: ClassVar[tuple[str, ...]] = ("y", "weight")
 
     @classmethod
     def of(cls, regressor: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> NumberRows:
@@ -232,19 +223,8 @@ class NumberRows(GroupedRows):
         check_lengths(X, len(targets), groups)
         return cls(X, targets, groups, weight, regressor.settled)
 
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def take(self, rows: np.ndarray) -> NumberRows:
-        groups = None if self.groups is None else self.groups.take(rows)
-        weight = None if self.weight is None else self.weight[rows]
-        return replace(self, X=taken(self.X, rows), y=self.y[rows], groups=groups, weight=weight)
-
     def smallest(self, bound: Bound) -> int:
         return smallest_cell(self.settled((bound,))[0], self.groups, np.zeros(len(self), dtype=np.int64), [0])
-
-    def check(self, train: NumberRows) -> None:
-        """Numbers lack nothing."""
 
     def settled(self, stated: tuple[Bound, ...]) -> tuple[Bound, ...]:
         return self.settle(stated, self.y)
@@ -262,7 +242,7 @@ class NumberRows(GroupedRows):
 
 
 @dataclass(frozen=True, eq=False)
-class DocumentRows:
+class DocumentRows(JudgedRows):
     """n documents: their table, relevance (n,), query (n,) as a number, and groups or None; the unit of evidence is the query."""
 
     X: Any
@@ -272,6 +252,7 @@ class DocumentRows:
 
     measure: ClassVar[str] = "ndcg"
     gains: ClassVar[bool] = True
+    BY_ROW: ClassVar[tuple[str, ...]] = ("relevance", "query")
     weight: ClassVar[None] = None
 
     @classmethod
@@ -286,31 +267,15 @@ class DocumentRows:
             raise DataError(f"y has {len(relevance)} rows, qid {len(query)}.")
         return cls(X, relevance, query, groups)
 
-    def __len__(self) -> int:
-        return len(self.relevance)
-
-    def take(self, rows: np.ndarray) -> DocumentRows:
-        groups = None if self.groups is None else self.groups.take(rows)
-        return DocumentRows(taken(self.X, rows), self.relevance[rows], self.query[rows], groups)
-
     def smallest(self, bound: Bound) -> int:
         """The queries with a document of the group that is in the fewest of them."""
-        codes = _known(self).codes
+        codes = self.known.codes
         pairs = [np.unique(np.column_stack([code, self.query])[code >= 0], axis=0)[:, 0] for code in codes.T]
         return min(int(np.bincount(column).min()) for column in pairs)
 
     def split(self, shares: Sequence[float], seed: int) -> list[np.ndarray]:
         """No query is in two parts."""
         return split_by_query(self.query, shares, seed)
-
-    def check(self, train: DocumentRows) -> None:
-        """What the rows lack, the problem says."""
-
-    def check_to_certify(self, stated: Sequence[Bound], alpha: float) -> None:
-        """Of these rows nothing is known before a model is."""
-
-    def settled(self, stated: tuple[Bound, ...]) -> tuple[Bound, ...]:
-        return stated
 
     def train(self, model: Any, table: Any, x0: Any) -> None:
         model._fit(table, self.relevance, self.query, self.groups, x0=x0)
@@ -337,10 +302,6 @@ def smallest_cell(bound: Bound, groups: Groups | None, codes: np.ndarray, classe
     plan = compile_plan((bound,), known, codes, classes)
     sizes = np.bincount(plan.cells(known.codes, codes).ravel(), minlength=plan.n_cells + 1)[:-1]
     return int(sizes[plan.used_cells(plan.rows_of(0))].min(initial=len(codes)))
-
-
-def _known(rows: Any) -> Groups:
-    return no_groups(len(rows)) if rows.groups is None else rows.groups
 
 
 def taken(table: Any, rows: np.ndarray) -> Any:
