@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from fairbound.data.adult import age_25_60
 from fairbound.data.catalog import TABLE
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build, labels
-from fairbound.data.files import expect, read_content, require_pandas
+from fairbound.data.files import expect, read_rows
 
 FEATURES = ("AGEP", "COW", "SCHL", "MAR", "OCCP", "POBP", "RELP", "WKHP", "SEX", "RAC1P")
 NUMBERS = ("AGEP", "WKHP")
@@ -50,9 +49,7 @@ def load_extract(folder: Path, name: str, *, encoding: str = "numeric") -> Datas
         hours are categories ("one-hot-reference" has HHYL26's 813 columns on the US extract).
     """
     info = TABLE[name]
-    content = io.BytesIO(read_content(folder, info.files[0], name))
-    frame = require_pandas().read_csv(content, dtype="int32")
-    expect(name, "rows", len(frame), info.rows or 0)
+    frame = read_rows(folder, info, dtype="int32")
     extra = {}
     if "ST" in frame:
         extra["state"] = (labels(frame["ST"], {code: state for state, code in FIPS.items()}), ("ST",))
@@ -62,8 +59,7 @@ def load_extract(folder: Path, name: str, *, encoding: str = "numeric") -> Datas
 def load_pums_2024(folder: Path, *, encoding: str = "numeric") -> Dataset:
     """Oklahoma's person records of 2024 after the ACSIncome filter: 8 features (no POBP, no RELP)."""
     info = TABLE["acs-pums-ok-2024"]
-    frame = require_pandas().read_csv(io.BytesIO(read_content(folder, info.files[0], info.name)))
-    expect(info.name, "person records", len(frame), 39219)
+    frame = read_rows(folder, info, 39219)
     frame = _income_filter(frame)
     extra = {
         "hispanic": (np.where(frame["HISP"] == 1, "Not Hispanic", "Hispanic").astype(object), ("HISP",)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ from fairbound.data.adult import age_25_60
 from fairbound.data.catalog import TABLE
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build, labels
-from fairbound.data.files import expect, read_content, require_pandas
+from fairbound.data.files import read_rows
 
 
 def load_bank(folder: Path, *, encoding: str = "one-hot", duration: bool = False) -> Dataset:
@@ -26,9 +25,7 @@ def load_bank_full(folder: Path, *, encoding: str = "one-hot", duration: bool = 
 
 def _load(name: str, folder: Path, encoding: str, duration: bool) -> Dataset:
     info = TABLE[name]
-    content = io.BytesIO(read_content(folder, info.files[0], name))
-    frame = require_pandas().read_csv(content, sep=";", na_filter=False)
-    expect(name, "rows", len(frame), info.rows or 0)
+    frame = read_rows(folder, info, sep=";", na_filter=False)
     return build(
         name,
         frame,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -13,7 +12,7 @@ from fairbound.base.errors import OptionError
 from fairbound.data.catalog import TABLE
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build, labels
-from fairbound.data.files import expect, read_content, require_pandas
+from fairbound.data.files import read_rows
 
 NOT_FEATURES = ("state", "communityname", "fold", "ViolentCrimesPerPop", "Black", "class")
 RACES = ("racepctblack", "racePctAsian", "racePctHisp")
@@ -34,8 +33,7 @@ def load_communities(folder: Path, *, threshold: float = 0.7) -> Dataset:
     if not 0 < threshold <= 1:
         raise OptionError(f"threshold must be in (0, 1], got {threshold}; ViolentCrimesPerPop is scaled to [0, 1].")
     info = TABLE["communities-crime"]
-    frame = require_pandas().read_csv(io.BytesIO(read_content(folder, info.files[0], info.name)))
-    expect(info.name, "rows", len(frame), info.rows or 0)
+    frame = read_rows(folder, info)
     fold = frame["fold"].to_numpy()
     return build(
         info.name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from fairbound.data.catalog import TABLE
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build, labels
-from fairbound.data.files import expect, read_content, require_pandas
+from fairbound.data.files import expect, read_rows
 
 FEATURES = (
     "sex", "age", "age_cat", "race", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count",
@@ -24,7 +23,7 @@ def load_two_years(folder: Path, *, encoding: str = "one-hot", compas_scores: bo
     """7,214 people, of whom ProPublica's filter leaves 6,172: arrested within 30 days of the screening, outcome known,
     not an ordinary traffic offence, score given. compas_scores: COMPAS's decile scores become features too.
     """
-    frame = _read("compas-two-years", folder, 7214)
+    frame = read_rows(folder, TABLE["compas-two-years"], 7214)
     kept = (
         frame["days_b_screening_arrest"].between(-30, 30)
         & (frame["is_recid"] != -1)
@@ -36,15 +35,9 @@ def load_two_years(folder: Path, *, encoding: str = "one-hot", compas_scores: bo
 
 def load_all(folder: Path, *, encoding: str = "one-hot", compas_scores: bool = False) -> Dataset:
     """11,757 people without the 719 whose outcome is unknown (is_recid -1) and those without a decile score (-1)."""
-    frame = _read("compas", folder, 11757)
+    frame = read_rows(folder, TABLE["compas"], 11757)
     kept = (frame["is_recid"] != -1) & (frame["decile_score"] != -1)
     return _build("compas", frame[kept], "is_recid", encoding, compas_scores)
-
-
-def _read(name: str, folder: Path, rows: int) -> Any:
-    frame = require_pandas().read_csv(io.BytesIO(read_content(folder, TABLE[name].files[0], name)))
-    expect(name, "rows", len(frame), rows)
-    return frame
 
 
 def _build(name: str, frame: Any, label: str, encoding: str, compas_scores: bool) -> Dataset:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import os
 import zlib
 from dataclasses import dataclass
@@ -61,6 +62,14 @@ def data_folder(data_dir: str | os.PathLike[str] | None, name: str) -> Path:
             f"the data folder {str(folder)!r} does not exist or is no folder; check data_dir or {ENVIRONMENT}."
         )
     return folder
+
+
+def read_rows(folder: Path, info: Any, rows: int | None = None, **how: Any) -> Any:
+    """The first file of a data set as a pandas frame of `rows` rows, those of the data set by default. how: options of pandas.read_csv."""
+    content = io.BytesIO(read_content(folder, info.files[0], info.name))
+    frame = require_pandas().read_csv(content, **how)
+    expect(info.name, "rows", len(frame), rows or info.rows or 0)
+    return frame
 
 
 def read_content(folder: Path, file: FileInfo, name: str) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +9,13 @@ import numpy as np
 from fairbound.data.catalog import TABLE
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build, labels
-from fairbound.data.files import expect, read_content, require_pandas
+from fairbound.data.files import read_rows
 
 
 def load_law_school(folder: Path, *, encoding: str = "one-hot") -> Dataset:
     """20,798 students, 11 features; race is White / Non-White in the file, fam_inc a family income fifth "1".."5"."""
     info = TABLE["law-school"]
-    frame = require_pandas().read_csv(io.BytesIO(read_content(folder, info.files[0], info.name)))
-    expect(info.name, "rows", len(frame), info.rows or 0)
+    frame = read_rows(folder, info)
     return build(
         info.name,
         frame,

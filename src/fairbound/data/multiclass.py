@@ -13,7 +13,7 @@ from fairbound.base.errors import DataError
 from fairbound.data.catalog import TABLE
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build
-from fairbound.data.files import read_content, require_pandas
+from fairbound.data.files import read_content, read_rows
 
 SIDE = 28
 CELLS = tuple(f"{column}{row}" for column in "abcdefg" for row in range(1, 7))
@@ -74,7 +74,7 @@ def load_connect_4(folder: Path, *, encoding: str = "one-hot") -> Dataset:
     encoding: see `fairbound.data.encode.encode`; "one-hot" makes 126 columns, some of them always 0 or 1.
     """
     info = TABLE["connect-4"]
-    frame = require_pandas().read_csv(io.BytesIO(read_content(folder, info.files[0], info.name)))
+    frame = read_rows(folder, info)
     return build(
         info.name,
         frame,

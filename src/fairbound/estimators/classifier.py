@@ -29,7 +29,7 @@ from fairbound.estimators.conventions import (
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import Folder, save_folder
 from fairbound.estimators.group_rule import fit_group_rule, without_rule
-from fairbound.estimators.group_terms import check_terms, codes_of, with_terms_of
+from fairbound.estimators.group_terms import check_terms, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.options import check_distributed, classifier_bounds
 from fairbound.estimators.problems import problems_of
@@ -59,7 +59,7 @@ from fairbound.rows.reading import read_weights, warn_of_order
 from fairbound.rows.shards import ALONE, Processes, Shards
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import Encoded, EncodeReport
-from fairbound.tables.group_terms import with_terms
+from fairbound.tables.group_terms import codes_of, with_terms
 
 
 @dataclass(eq=False, repr=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from torch import nn
 
 from fairbound.base.errors import DataError, OptionError
@@ -35,18 +34,3 @@ def check_terms(estimator: Any, where: str) -> None:
         if estimator.model_.spec()["features"] == d + (k - 1) * (1 + d):
             return
     raise ModelFolderError(f"the model in {where!r} does not fit its groups and its encoder. Save the model again.")
-
-
-def codes_of(trained: Groups, sensitive_features: Any, n: int) -> np.ndarray:
-    """(n,) the number of each row's group in training, -1 where it is missing; such a row has the weights of the first.
-
-    Raises: DataError where the groups are not given, are not n, or are not all among those of training.
-    """
-    name = trained.attributes[0]
-    found, unseen = trained.encode_needed(sensitive_features, n, "score")
-    if unseen[name]:
-        raise DataError(
-            f"{unseen[name]} of {n} rows have a {name} that was not among the training rows, and so no weights of their own: "
-            f"correct it to one of {', '.join(trained.labels[0])}, or leave it empty for the weights of {trained.labels[0][0]}."
-        )
-    return found.codes[:, 0]

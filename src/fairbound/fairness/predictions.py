@@ -68,11 +68,7 @@ def read_numbers(predictions: Any, y: Any) -> Scored:
 
 def finite_numbers(what: str, given: Any, n: int | None = None) -> np.ndarray:
     """(n,) float64 of a column that errors call `what`. Raises: DataError as `read_numbers`."""
-    column = number_column(what, given, n)
-    try:
-        numbers = column.astype(np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"{what} must be numbers, got {column[0]!r}.") from None
+    numbers = number_column(what, given, n)
     if not len(numbers):
         raise DataError("there are no rows.")
     bad = ~np.isfinite(numbers)

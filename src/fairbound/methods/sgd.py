@@ -7,6 +7,7 @@ Departs: the paper states neither step size nor batch size (a configuration in i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ from torch import Tensor
 from fairbound.base.checks import nonnegative, positive
 from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.methods.primal import OptimizerFactory, check_optimizer, decayed, make_optimizer, move
-from fairbound.problems.problem import Draws, Problem
+from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +53,13 @@ class SGD(Method[SGDState]):
         optimizer = make_optimizer(self.optimizer, x, self.step_size)
         return SGDState(x=x, k=0, multipliers=no_multipliers(problem, x), optimizer=optimizer)
 
+    def weights(self, problem: Problem, x: Tensor) -> Weights | Callable[[Evaluation], Weights]:
+        """What f and each g weigh in a step from x (..., n): f alone."""
+        return 1.0, None
+
     def step(self, state: SGDState, problem: Problem, draws: Draws) -> SGDState:
-        """One step along the gradient of f on a batch, projected."""
-        _, gradient = problem.gradient(state.x, draws("objective", state.k), (1.0, None))
+        """One step along the weighted gradients on a batch, projected."""
+        _, gradient = problem.gradient(state.x, draws("objective", state.k), self.weights(problem, state.x))
         move(state.x, gradient, state.optimizer, self.step_size, decayed(state.k, self.decay_steps, self.decay))
         state.x.copy_(problem.domain.project(state.x))
         return state.next()

@@ -11,15 +11,16 @@ Source: He, Huang, Yao, Lin (2026), (114), (119) and G.4.2, with sampling="full"
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from fairbound.base.checks import nonnegative
-from fairbound.methods.primal import decayed, move
-from fairbound.methods.sgd import SGD, SGDState
-from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
+from fairbound.methods.sgd import SGD
+from fairbound.problems.problem import Evaluation, Problem, Weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,17 +40,14 @@ class SGDMaxPenalty(SGD):
         super().__post_init__()
         nonnegative(self, "strength")
 
-    def step(self, state: SGDState, problem: Problem, draws: Draws) -> SGDState:
-        """One step along a subgradient of f + strength * max(0, g), projected."""
+    def weights(self, problem: Problem, x: Tensor) -> Callable[[Evaluation], Weights]:
+        """Those of a subgradient of f + strength * max(0, g)."""
 
-        def weights(e: Evaluation) -> Weights:
+        def of(e: Evaluation) -> Weights:
             w = torch.zeros_like(e.g)
             if problem.m:
                 worst = e.g.argmax(-1, keepdim=True)
                 w.scatter_(-1, worst, self.strength * (e.g.gather(-1, worst) > 0).to(e.g.dtype))
-            return 1.0 if state.x.dim() == 1 else torch.ones_like(state.x[..., :1]), w
+            return 1.0 if x.dim() == 1 else torch.ones_like(x[..., :1]), w
 
-        _, gradient = problem.gradient(state.x, draws("objective", state.k), weights)
-        move(state.x, gradient, state.optimizer, self.step_size, decayed(state.k, self.decay_steps, self.decay))
-        state.x.copy_(problem.domain.project(state.x))
-        return state.next()
+        return of

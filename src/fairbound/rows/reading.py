@@ -105,11 +105,14 @@ def column_array(name: str, values: Any, n: int | None = None) -> np.ndarray:
 
 
 def number_column(name: str, values: Any, n: int | None = None) -> np.ndarray:
-    """`column_array` of what is to become real numbers. Raises: DataError for complex numbers, dates and durations too."""
+    """`column_array` of real numbers, as float64. Raises: DataError for complex numbers, dates, durations and texts too."""
     column = column_array(name, values, n)
     if column.dtype.kind in "cmM":
         raise DataError(f"{name} must be numbers, got {column.dtype}.")
-    return column
+    try:
+        return column.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} must be numbers ({error}).") from None
 
 
 def column_values(name: str, values: Any) -> list[Any]:
@@ -187,12 +190,7 @@ def read_weights(sample_weight: Any, n: int) -> np.ndarray:
     """
     if sample_weight is None:
         return np.ones(n)
-    try:
-        column = number_column("sample_weight", sample_weight, n).astype(np.float64)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"sample_weight must be numbers ({error}).") from None
+    column = number_column("sample_weight", sample_weight, n)
     if not np.isfinite(column).all() or (column < 0).any() or column.sum() == 0:
         raise DataError("sample_weight must be finite, non-negative and not all zero.")
     return column if 1e-100 < column.max() < 1e100 else column / column.max()

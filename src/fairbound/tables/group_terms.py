@@ -33,6 +33,21 @@ def with_terms(features: Any, codes: np.ndarray, groups: int) -> Any:
     return sp.csr_array(sp.hstack(parts)) if sp.issparse(features) else np.hstack(parts)
 
 
+def codes_of(trained: Groups, sensitive_features: Any, n: int) -> np.ndarray:
+    """(n,) the number of each row's group in training, -1 where it is missing; such a row has the weights of the first.
+
+    Raises: DataError where the groups are not given, are not n, or are not all among those of training.
+    """
+    name = trained.attributes[0]
+    found, unseen = trained.encode_needed(sensitive_features, n, "score")
+    if unseen[name]:
+        raise DataError(
+            f"{unseen[name]} of {n} rows have a {name} that was not among the training rows, and so no weights of their own: "
+            f"correct it to one of {', '.join(trained.labels[0])}, or leave it empty for the weights of {trained.labels[0][0]}."
+        )
+    return found.codes[:, 0]
+
+
 class GroupTerms:
     """A table and its groups into features with group terms, learnt on the training rows as by `TableEncoder`.
 
@@ -53,6 +68,7 @@ class GroupTerms:
         if len(groups.attributes) != 1 or len(groups.labels[0]) < 2:
             raise DataError("group terms need one sensitive attribute with two or more groups.")
         self.encoder = TableEncoder(self.options).fit(table)
+        self.groups = groups.take([])
         self.attribute, self.labels = groups.attributes[0], groups.labels[0]
         return self
 
@@ -65,17 +81,8 @@ class GroupTerms:
             raise NotFittedError(
                 "these GroupTerms are not fitted yet. Call fit(table, groups) with the training rows first."
             )
-        features, given = self.encoder.transform(table), Groups.of(sensitive_features)
-        if len(given) != features.shape[0] or len(given.attributes) != 1:
-            raise DataError(
-                f"the table has {features.shape[0]} rows; give their groups by one attribute, got {len(given)}."
-            )
-        if strange := [label for label in given.labels[0] if label not in self.labels]:
-            raise DataError(
-                f"group {strange[0]!r} was not among the training rows, whose groups are {', '.join(self.labels)}."
-            )
-        place = np.array([*(self.labels.index(label) for label in given.labels[0]), -1])
-        return with_terms(features, place[given.codes[:, 0]], len(self.labels))
+        features = self.encoder.transform(table)
+        return with_terms(features, codes_of(self.groups, sensitive_features, features.shape[0]), len(self.labels))
 
     def fit_transform(self, table: Any, sensitive_features: Any) -> Any:
         """`fit`, and `transform` of the same rows."""

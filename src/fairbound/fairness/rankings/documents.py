@@ -16,7 +16,7 @@ from fairbound.base.errors import DataError
 from fairbound.ranking import by_query
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.queries import Queries
-from fairbound.rows.reading import column_array
+from fairbound.rows.reading import number_column
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,12 +72,7 @@ class Documents:
 
 def read_relevance(relevance: Any) -> np.ndarray:
     """(n,) float64 grades. Raises: DataError for values that are no finite numbers >= 0."""
-    try:
-        grade = column_array("relevance", relevance).astype(np.float64)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"relevance must be numbers, such as grades 0 to 4 ({error}).") from None
+    grade = number_column("relevance", relevance)
     bad = ~np.isfinite(grade) | (grade < 0)
     if bad.any():
         raise DataError(
