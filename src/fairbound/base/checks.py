@@ -17,22 +17,22 @@ def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
 
 
 def positive(options: Any, *names: str) -> None:
-    """Raises OptionError naming the first of these fields of ``options`` that is not > 0; None, where nothing is stated, passes."""
+    """Raises OptionError naming the first of these fields of ``options`` that is not > 0; None passes, as an option that was left out."""
     _check(options, names, lambda value: value > 0, "must be positive")
 
 
 def finite(options: Any, *names: str) -> None:
-    """As `positive`, of fields that are infinite too."""
+    """As `positive`, for fields that must not be infinite either."""
     _check(options, names, lambda value: 0 < value < math.inf, "must be positive and finite")
 
 
 def nonnegative(options: Any, *names: str) -> None:
-    """As `positive`, of fields that are < 0."""
+    """As `positive`, for fields that may be 0."""
     _check(options, names, lambda value: value >= 0, "must not be negative")
 
 
 def share(options: Any, *names: str) -> None:
-    """As `positive`, of fields that are not in [0, 1)."""
+    """As `positive`, for fields that must lie in [0, 1)."""
     _check(options, names, lambda value: 0 <= value < 1, "must lie in [0, 1)")
 
 

@@ -37,7 +37,7 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _taken(path: Path) -> int:
-    """The open lock file; opened anew where its last holder removed it in between."""
+    """The open lock file; opened again where its last holder removed it in between."""
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:

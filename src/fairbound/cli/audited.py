@@ -32,9 +32,9 @@ def training_facts(model: Any) -> dict[str, Any]:
     return {key: model.fit_report_[key] for key in ("algorithm", "seed", "budget", "seconds", "steps")}
 
 
-def take_own(audit: dict[str, Any], facts: dict[str, Any]) -> None:
-    """Put the model itself before those that it is compared with, and take the certificate of its fit_report_ `facts`, where it has
-    one: it decides the audit's verdict and exit code."""
+def add_own_model(audit: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Add the model itself, first, to those that it is compared with, and the certificate of its fit_report_ `facts`, where it has
+    one, which then decides the audit's verdict and exit code."""
     if audit["comparison"]:
         metrics = audit["metrics"]
         own = compared_model("constrained", metrics.get("accuracy"), metrics.get("auc"), audit["constraints"])

@@ -15,7 +15,7 @@ from fairbound.base.errors import CertificateWarning, DataWarning, OptionError
 from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.locks import locked
-from fairbound.cli.audited import data_facts, take_own, training_facts
+from fairbound.cli.audited import add_own_model, data_facts, training_facts
 from fairbound.cli.options import FitOptions, TrainOptions
 from fairbound.cli.outcome import LOG, Outcome, json_lines, say, shows_progress, verdict_summary, verdict_text
 from fairbound.cli.rows import (
@@ -260,7 +260,7 @@ def judge(
     )
     if facts.get("advice"):
         found["advice"] = facts["advice"]
-    take_own(found, facts)
+    add_own_model(found, facts)
     return found
 
 

@@ -16,7 +16,7 @@ from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.records import plain
 from fairbound.base.seeds import seed_for
 from fairbound.cli.audit import model_facts
-from fairbound.cli.audited import data_facts, take_own, training_facts, whole_file_facts
+from fairbound.cli.audited import add_own_model, data_facts, training_facts, whole_file_facts
 from fairbound.cli.columns import groups_in, in_file, in_label, labelled_table, listed, numbers_of, one_column
 from fairbound.cli.fit import TRAINED_ON
 from fairbound.cli.options import FitOptions
@@ -191,5 +191,5 @@ def _judged(
         warnings=[*missed, *facts["warnings"]],
         notes=[*rows.notes, *facts["notes"]],
     )
-    take_own(found, facts)
+    add_own_model(found, facts)
     return found

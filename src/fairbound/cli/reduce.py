@@ -17,7 +17,7 @@ from fairbound.audits.audit import audit
 from fairbound.base.errors import OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.own import own_module
-from fairbound.cli.audited import data_facts, take_own
+from fairbound.cli.audited import add_own_model, data_facts
 from fairbound.cli.options import FitOptions
 from fairbound.cli.outcome import Outcome, say, written_audit
 from fairbound.cli.rows import Parts, encoded_parts, group_warnings, read_rows, split_rows
@@ -127,5 +127,5 @@ def _judged(
         warnings=[*([] if facts["feasible"] else [facts["message"]]), *group_warnings(rows.groups, train)],
         notes=[*rows.notes, NOT_SAVED],
     )  # fmt: skip
-    take_own(found, facts)
+    add_own_model(found, facts)
     return found

@@ -14,7 +14,7 @@ from fairbound.audits.audit import audit
 from fairbound.base.errors import CertificateWarning, DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.seeds import seed_for
-from fairbound.cli.audited import data_facts, take_own, training_facts, whole_file_facts
+from fairbound.cli.audited import add_own_model, data_facts, training_facts, whole_file_facts
 from fairbound.cli.columns import groups_in, in_label, labelled_table, listed, numbers_of, one_column, weights_of
 from fairbound.cli.options import RegressOptions
 from fairbound.cli.outcome import Outcome, say, shows_progress, written_audit
@@ -54,7 +54,7 @@ def regress(options: RegressOptions) -> Outcome:
         warnings=[*([] if facts["feasible"] else [facts["message"]]), *facts["warnings"]],
         notes=[*rows.notes, *facts["notes"]],
     )
-    take_own(found, facts)
+    add_own_model(found, facts)
     model.save(options.out / "model")
     return written_audit(found, options.out, facts["seconds"], options.seed, model=options.out / "model")
 

@@ -94,8 +94,8 @@ class InputRows:
 
 @contextmanager
 def in_lines_of_parts(rows: InputRows) -> Iterator[None]:
-    """As `rows.in_lines_of`, where what is raised within may number the rows of a part: all of them are then read again, as those of
-    the file."""
+    """As `rows.in_lines_of`, for errors that may count the rows of a part alone: the whole table is then read again, so that the error
+    names lines of the file."""
     try:
         yield
     except DataError:

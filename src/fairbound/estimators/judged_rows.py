@@ -85,7 +85,7 @@ class JudgedRows:
         raise NotImplementedError
 
     def cost(self, rows: Scored, objective: Any) -> float:
-        """What is to be low of a model that said `rows`."""
+        """The cost of what a model says of its rows; lower is better."""
         raise NotImplementedError
 
     def measured(self, rows: Scored) -> float:

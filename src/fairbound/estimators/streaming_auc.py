@@ -288,7 +288,7 @@ class StreamingAUC(BaseEstimator):
                 raise DataError(f"solver='rows' begins after {self.warm_up} rows; it has seen {self.rows_}.")
             elif not self._run.complete:
                 raise DataError(
-                    "no row of some set that the bound or the area compares has come by yet; feed more rows."
+                    "no row of some set that the bound or the area compares has arrived yet; feed more rows."
                 )
             else:
                 self._found = self._whiten @ self._run.point

@@ -101,7 +101,7 @@ class Builder:
         names: Callable[[], Sequence[str]],
         known: tuple[int, ...] | None = None,
     ) -> CellColumn:
-        """The column of these groups and conditions; names() gives the groups' names, where it is made anew.
+        """The column of these groups and conditions; names() gives the groups' names, where the column is new.
 
         attributes: () for one group of all rows with every attribute of `known` known.
         """

@@ -15,7 +15,7 @@ from torch import Tensor
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise
 
-UNDEFINED = 1.0  # g of a contrast one of whose ratios divides by 0: missed, as the largest difference of rates is
+UNDEFINED = 1.0  # g of a contrast whose ratio divides by 0: missed by 1, the largest difference of two rates
 LEAST_BELOW = 1e-8  # a smaller denominator of a ratio counts as this, so that its slopes stay finite in float32
 
 

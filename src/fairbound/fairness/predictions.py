@@ -1,4 +1,4 @@
-"""What a model says of rows, read: predicted labels, a score for every class, or predicted numbers."""
+"""Reading what a model predicts: labels, a score for every class, or numbers."""
 
 from __future__ import annotations
 

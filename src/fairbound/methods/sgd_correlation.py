@@ -1,4 +1,4 @@
-"""Stochastic gradient descent on the objective plus the correlation of scores and groups: a baseline that heeds no bound.
+"""Stochastic gradient descent on the objective plus the correlation of scores and groups: a baseline that ignores every bound.
 
     x <- Proj_X(x - tau_k grad (f + strength * |corr(scores, group)|)(x)),   both on one batch
 

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent on the loss plus a fairness penalty: the regularised baseline, which heeds no bound.
+"""Stochastic gradient descent on the loss plus a fairness penalty: the regularised baseline, which ignores every bound.
 
     x <- Proj_X(x - tau_k grad (f + strength * penalty)(x)),   both on one batch
 

@@ -26,7 +26,7 @@ def texts_of(column: Any) -> np.ndarray:
 
 
 def _coded_texts(column: Any) -> tuple[np.ndarray, list[str | None]]:
-    """(n,) codes of the rows of one column into texts, of which some may be equal, and None is missing."""
+    """One column as codes (n,) and the texts that they number; some texts may be equal, and None means missing."""
     try:
         codes, values = factorised(column_values("the labels", column))
     except TypeError as error:
@@ -155,7 +155,8 @@ class Groups:
         return {a: (c, [*v, None]) for a, c, v in zip(self.attributes, self.codes.T, self.labels, strict=True)}
 
     def after(self, known: Groups) -> tuple[Groups, dict[str, list[str]]]:
-        """The same rows with the groups of `known` first, whether they have a row here or not, and by attribute the others.
+        """The same rows, with the groups of `known` first among their groups, even those without a row here; and the other groups, by
+        attribute.
 
         known: of the same attributes, in any order.
         """
@@ -219,8 +220,8 @@ def cross(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
 def said_labels(
     attributes: Sequence[str], labels: Sequence[Sequence[str]], *, crossed: bool = False
 ) -> tuple[tuple[str, ...], ...]:
-    """The labels of every attribute as the names of groups have them: with the attribute, "sex: F", where two attributes share
-    the label, and all labels where those of `crossed` groups are joined by what one of them holds."""
+    """The labels of every attribute as they stand in the names of groups: with the attribute, "sex: F", where two attributes share
+    the label, and everywhere where a label of `crossed` groups holds the sign that joins them."""
     times = Counter(label for known in labels for label in known)
     joined = crossed and len(labels) > 1 and any(AND in label for label in times)
     return tuple(

@@ -13,7 +13,7 @@ LATEST = 4
 """Iterates that are kept to land between."""
 
 TOWARDS, BISECTIONS = 2, 7
-"""How many of them are gone towards, and the halvings each time."""
+"""How many of them `land` moves towards, and how often it halves each distance."""
 
 SEARCHES, POINTS, IN_ALL = 10, 150, 2000
 """Rounds of a search from one iterate, points of a round at most, and points after which no round begins."""
@@ -109,7 +109,7 @@ class Best:
         """Where a run met the bounds nowhere but at its start, try random points near a late iterate that missed them: the one
         of lowest objective that meets them is taken, where it is better than a start that meets them; while there is none, the next
         are near the one that misses them least. This is done from each late iterate in turn, as it may end nowhere. Rates of
-        few rows move in steps, over which training with smooth surrogates leaps.
+        few rows move in steps, which smooth surrogates do not see.
 
         measure: x (n,) -> objective and violation. run: which one of a stack. project: x (n,) -> a point of the domain.
         points: from one iterate. stopped: asked before each round whether to end.

@@ -1,4 +1,4 @@
-"""What is wrong with a run, told from its records and, where it is given, from its problem: the fault and the next move.
+"""What is wrong with a run, as its records show and, where it is given, from its problem: the fault and the next move.
 
 Numbers are those of the second half of the records, by their count. The thresholds were set on runs with other seeds and data than
 those of benchmarks/doctor.py, which prints how often a built fault is named first and how often a healthy run is left alone.
@@ -54,7 +54,7 @@ class Advice:
 
 
 def diagnose(solution: Solution, problem: Problem | None = None) -> list[Advice]:
-    """The faults of a finished run, the one to mend first at the head; none where nothing is wrong.
+    """The faults of a finished run, the one to repair first comes first; none where nothing is wrong.
 
     solution: of one run (not a stack), with records that keep "train" and "multipliers". problem: the one solved; without it
     vanished gradients, surrogates far from the metric and noise cannot be seen.

@@ -30,7 +30,7 @@ AVERAGE_EVERY = 10
 COUNTED_BY = 1000
 FIRST_RECORD = 50
 GROWTH = 0.05
-"""Of the steps done: after so many more is the next record due."""
+"""The next record is due after this share of the steps done so far."""
 
 Stopped = Literal["budget", "interrupted", "halted"]
 

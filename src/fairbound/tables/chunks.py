@@ -22,7 +22,7 @@ ROWS = 1 << 16
 
 
 class Chunks:
-    """A table in parts, which is read anew each time it is iterated over.
+    """A table in parts, which is read again each time it is iterated over.
 
     parts: a function that gives the parts in order, each a frame of any library or an array of the same columns: for Dask
         ``lambda: (p.compute() for p in frame.partitions)``. folder: where features of this table are kept in a file instead

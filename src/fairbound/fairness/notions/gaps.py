@@ -98,7 +98,7 @@ class EqualizedOdds(RateBound):
 
 
 def check_uncompared(bound: Any) -> None:
-    """Raises OptionError where a bound on every group by itself is told what to compare groups with."""
+    """Raises OptionError where a bound on each group by itself says what to compare groups with."""
     if bound.against != "pairwise":
         raise OptionError(f"{bound.name} compares no groups, so against={bound.against!r} says nothing; leave it out.")
 

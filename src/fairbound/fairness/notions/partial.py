@@ -49,7 +49,7 @@ LEAST_POINTS, MOST_POINTS = 10, 40
 class PartialBound(GroupBound):
     """Something of the rows whose scores lie in a percentile interval of their group differs by at most `bound`.
 
-    interval: of every group; own: (group, interval) of groups with another one.
+    interval: of every group; own: (group, interval) of groups with an interval of their own.
     surrogate: what training puts for "above": "logistic" or "clip" of the distance times sharpness.
     """
 

@@ -211,7 +211,7 @@ class RankingProblem(RankingVerbs, BaseProblem):
 
     @property
     def dropped(self) -> list[str]:
-        """Names of what the bounds leave out for want of queries."""
+        """Names of what the bounds leave out for lack of queries."""
         return sorted({name for each in self._sums_of.values() for made in each for name in made.dropped})
 
     def stated_values(self, measured: Measured) -> list[Tensor]:
