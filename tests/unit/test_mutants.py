@@ -250,7 +250,7 @@ MUTANTS = {
     "the largest contrast: half of the error": Mutant("confidence/contrasts.py", "return GapBounds(value, lower, float(singles.max())", "return GapBounds(value, lower, float(uppers.max())", "unit/confidence/test_contrasts.py"),
     "rows needed: met shares the error": Mutant("confidence/contrasts.py", "upper(which, n, 1)) - bound", "upper(which, n, len(contrasts))) - bound", "claims/test_intervals.py"),
     "certificate: goes on after a failure": Mutant("estimators/certifying.py", 'if tested[-1].verdict != "met":', "if False:", "unit/estimators/test_certifying.py"),
-    "certificate: labels balanced over the parts": Mutant("estimators/judged_rows.py", 'rows to certify."""\n        return stratified_split(_known(self).codes,', 'rows to certify."""\n        return stratified_split(np.column_stack([self.codes, _known(self).codes]),', "unit/estimators/test_certifying.py"),
+    "certificate: labels balanced over the parts": Mutant("estimators/judged_rows.py", 'rows to certify."""\n        return stratified_split(self.known.codes,', 'rows to certify."""\n        return stratified_split(np.column_stack([self.codes, self.known.codes]),', "unit/estimators/test_certifying.py"),
     "plada: constants of all rows on batches": Mutant("methods/plada.py", "rows = CONSTANT_ROWS if full else", "rows = CONSTANT_ROWS if True else", "claims/test_plada.py"),
     "clusters: skewness the other way": Mutant("confidence/clusters.py", "lean = -skew * (2", "lean = skew * (2", "unit/confidence/test_clusters.py"),
     "clusters: the variance does not lean": Mutant("confidence/clusters.py", "+ bend * t**2 + shift", "+ shift", "unit/confidence/test_clusters.py"),

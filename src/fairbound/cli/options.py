@@ -388,15 +388,9 @@ class ReproduceOptions:
     out: Out
     quick: Annotated[bool, option("--quick", help="The study's short form: minutes on two cores.")] = False
     only: Annotated[str | None, option("--only", help="Items of the study, separated by commas.")] = None
-    tune: Annotated[bool, option("--tune", help="Also tune every method on validation rows, with equal budgets.")] = (
-        False
-    )
-    seeds: Annotated[int | None, option("--seeds", help="Runs of every method; the study's own by default.", min=1)] = (
-        None
-    )
-    budget: Annotated[str | None, option("--budget", help="Of every run, such as 30s; the study's own by default.")] = (
-        None
-    )
+    tune: Annotated[bool, option("--tune", help="Also tune every method, with equal budgets.")] = False
+    seeds: Annotated[int | None, option("--seeds", help="Runs of every method, if not the study's own.", min=1)] = None
+    budget: Annotated[str | None, option("--budget", help="Of every run, such as 30s, if not the study's own.")] = None
     jobs: Annotated[int, option("--jobs", help="Runs at once, each in its own process and thread.", min=1)] = 1
     backend: Annotated[str, option("--backend", help="loky, threading, ray or dask.")] = "loky"
     data_dir: DataDir = None

@@ -53,7 +53,7 @@ class TableOptions:
 
 STRANGE = 0.5
 FEWEST = 20
-"""Of the rows the share, and the number, with an unknown value that make a column strange."""
+"""A column is strange where at least this share of its rows, and this many, have a value that was unknown in training."""
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,7 @@ def test_what_is_refused():
     with pytest.raises(DataError, match="no rows"):
         made.partial_fit(X[:0], y[:0], group[:0])
     steps = fb.StreamingAUC("auc_parity[group] <= 0.05", solver="rows", kappa=0.2, warm_up=10)
-    with pytest.raises(DataError, match="has come by yet"):
+    with pytest.raises(DataError, match="has arrived yet"):
         _ = steps.partial_fit(X, np.ones(50, dtype=int), group).coef_
     late = fb.StreamingAUC("auc_parity[group] <= 0.05", solver="rows", kappa=0.2, warm_up=10)
     late.partial_fit(X, y, group)

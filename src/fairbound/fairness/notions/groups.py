@@ -205,11 +205,8 @@ class GroupBound(Bound):
     @property
     def against_everyone(self) -> bool:
         """Whether differences from all rows are bounded one by one."""
-        return (
-            self.against == "overall"
-            and self.compares == "differences"
-            and not (self.summed or self.averaged or self.within)
-        )
+        joined = self.summed or self.averaged or self.within
+        return self.against == "overall" and self.compares == "differences" and not joined
 
     # -- measuring ----------------------------------------------------------------------------------------------
 
@@ -293,16 +290,14 @@ class RateBound(DecisionBound):
         return np.stack([self._rate(builder, compared, rate) for rate in self.rates])
 
     def _rate(self, builder: Builder, compared: Compared, rate: Rate) -> np.ndarray:
-        function = RowFunction(row_table(rate), self.surrogate, self.sharpness)
+        function, overall = RowFunction(row_table(rate), self.surrogate, self.sharpness), self.against == "overall"
         if rate.is_mean:
             conditions = tuple(
                 dict.fromkeys(r.condition for r in self.rates if r.is_mean and row_table(r) == row_table(rate))
             )
-            return cell_numbers(builder, compared, function, conditions, rate.condition, self.against == "overall")
+            return cell_numbers(builder, compared, function, conditions, rate.condition, overall)
         below = RowFunction(row_table(rate, "among"), self.surrogate, self.sharpness)
-        means = [
-            cell_numbers(builder, compared, f, (None,), None, self.against == "overall") for f in (function, below)
-        ]
+        means = [cell_numbers(builder, compared, f, (None,), None, overall) for f in (function, below)]
         return builder.ratio(*means)
 
     def row_functions(self) -> tuple[tuple[RowFunction, int | None], ...]:
