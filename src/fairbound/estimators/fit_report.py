@@ -12,11 +12,15 @@ from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.conventions import missing_group_words
 from fairbound.estimators.training import Trained
 from fairbound.estimators.validation import coarse_groups, thin_groups
+from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem
+from fairbound.methods import Method
 from fairbound.problems.problem import Measured
 from fairbound.rows.groups import Groups, alike
 from fairbound.rows.shards import Shards
+from fairbound.solver.budget import Budget
 from fairbound.solver.diagnosis import diagnose
+from fairbound.solver.solve import Solution
 from fairbound.tables import EncodeReport
 
 
@@ -28,7 +32,6 @@ def fit_report(
     (of dropped columns too), and the advice of `fairbound.solver.diagnosis`. groups: of all rows, those kept for validation too."""
     problem, held, solution = trained.problem, trained.held, trained.solution
     measured = problem.evaluate(solution.x)
-    values = problem.stated_values(measured)
     small = [*(said for _, said in coarse_groups(problem)), *(alike(groups) if groups is not None else [])]
     thin = thin_groups(problem) if bool(solution.feasible) else []
     missing = _missing_groups(groups, problem.shards)
@@ -51,23 +54,9 @@ def fit_report(
         nothing_learnt += " Train longer (budget), loosen the bound, or merge small groups."
         cautions.append(nothing_learnt)
     return {
-        "model": problem.model.spec(),
-        "algorithm": trained.method.name,
-        "options": repr(trained.method),
-        "seed": seed,
-        "budget": trained.budget.text,
-        "steps": solution.steps,
-        "seconds": solution.seconds,
-        "best_step": int(solution.best_step),
-        "feasible": bool(solution.feasible),
-        "message": solution.message,
+        **run_facts(problem, solution, trained.method, trained.budget, seed, encoding, measured, problem.plan.notions),
         "train_rows": problem.total_rows,
         "validation_rows": 0 if held is None else held.total_rows,
-        "train_loss": float(measured.extra.get("loss", measured.f)),
-        "constraints": [
-            {"text": c.text, "sense": c.sense, "bound": float(c.stated), "train_value": _number(v)}
-            for c, v in zip(problem.plan.notions, values, strict=True)
-        ],
         "optimality": trained.optimality,
         "advice": [advice.to_dict() for advice in diagnose(solution, problem)],
         "no_better_than_constant": constant,
@@ -76,9 +65,39 @@ def fit_report(
         "small_groups": small,
         "remarks": remarks,
         "missing_group_rows": missing,
-        "encoding": None if encoding is None else encoding.to_dict(),
         "notes": [*notes, *trained.notes, *thin],
         "warnings": cautions,
+    }
+
+
+def run_facts(
+    problem: Any,
+    solution: Solution,
+    method: Method[Any],
+    budget: Budget,
+    seed: int,
+    encoding: EncodeReport | None,
+    measured: Measured,
+    notions: Sequence[Bound],
+) -> dict[str, Any]:
+    """What the reports of all fits say of the run; measured: of the problem at its solution; notions: its stated bounds."""
+    return {
+        "model": problem.model.spec(),
+        "algorithm": method.name,
+        "options": repr(method),
+        "seed": seed,
+        "budget": budget.text,
+        "steps": solution.steps,
+        "seconds": solution.seconds,
+        "best_step": int(solution.best_step),
+        "feasible": bool(solution.feasible),
+        "message": solution.message,
+        "train_loss": float(measured.extra.get("loss", measured.f)),
+        "constraints": [
+            {"text": c.text, "sense": c.sense, "bound": float(c.stated), "train_value": _number(v)}
+            for c, v in zip(notions, problem.stated_values(measured), strict=True)
+        ],
+        "encoding": None if encoding is None else encoding.to_dict(),
     }
 
 

@@ -111,9 +111,14 @@ def train_full_batch(
     first = problem
     if part is not None and solution.stopped != "interrupted":
         solution = run(solution, under(problem, share), quick)
-    near = kkt(under(problem, share).sharpened(method.sharpness[-1]), solution.x)
+    return solution, {**optimality(under(problem, share), method, solution.x), "error_share": share}
+
+
+def optimality(problem: Any, method: FullBatchALM, x: Tensor) -> dict[str, Any]:
+    """How nearly x (n,) is an optimum under the last surrogates of the method, with the multipliers that are not 0 by name."""
+    near = kkt(problem.sharpened(method.sharpness[-1]), x)
     prices = {problem.names[i]: float(near.multipliers[i]) for i in near.multipliers.nonzero().flatten().tolist()}
-    return solution, {**near._asdict(), "multipliers": prices, "error_share": share}
+    return {**near._asdict(), "multipliers": prices}
 
 
 class _Quality(NamedTuple):

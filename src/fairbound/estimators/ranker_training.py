@@ -11,6 +11,8 @@ import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
 from fairbound.base.seeds import seed_for
+from fairbound.estimators.fit_report import run_facts
+from fairbound.estimators.full_batch import optimality
 from fairbound.estimators.training import AT_ONCE, EPOCHS, LEAST_STEPS, MARGINS, PATIENCE, margins_of, with_room
 from fairbound.fairness.rankings.problem import RankingProblem
 from fairbound.methods import ALM, FullBatchALM, Method
@@ -20,7 +22,6 @@ from fairbound.models.model import Model
 from fairbound.rows.queries import split_by_query
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution, solve
-from fairbound.subproblems.multipliers import kkt
 from fairbound.tables import EncodeReport
 
 MOST_AT_ONCE = 4_000_000
@@ -142,35 +143,15 @@ def report(
 ) -> dict[str, Any]:
     """What `FairRanker.fit_report_` holds."""
     measured = problem.evaluate(solution.x)
-    optimality: dict[str, Any] = {}
-    if isinstance(method, FullBatchALM):
-        near = kkt(problem.sharpened(method.sharpness[-1]), solution.x)
-        prices = {problem.names[i]: float(near.multipliers[i]) for i in near.multipliers.nonzero().flatten().tolist()}
-        optimality = {**near._asdict(), "multipliers": prices}
     return {
-        "model": problem.model.spec(),
-        "algorithm": method.name,
-        "options": repr(method),
-        "seed": seed,
-        "budget": budget.text,
-        "steps": solution.steps,
-        "seconds": solution.seconds,
-        "best_step": int(solution.best_step),
-        "feasible": bool(solution.feasible),
-        "message": solution.message,
+        **run_facts(problem, solution, method, budget, seed, encoding, measured, problem.notions),
         "train_rows": len(problem.documents),
         "train_queries": problem.rows,
         "validation_rows": 0 if held is None else len(held.documents),
         "validation_queries": 0 if held is None else held.rows,
-        "train_loss": float(measured.f),
         "train_pair_error": float(measured.extra["pair_error"]),
-        "constraints": [
-            {"text": b.text, "sense": b.sense, "bound": float(b.stated), "train_value": float(v)}
-            for b, v in zip(problem.notions, problem.stated_values(measured), strict=True)
-        ],
-        "optimality": optimality,
+        "optimality": optimality(problem, method, solution.x) if isinstance(method, FullBatchALM) else {},
         "dropped_groups": problem.dropped,
-        "encoding": None if encoding is None else encoding.to_dict(),
         "notes": list(notes),
         "warnings": [] if encoding is None else encoding.dropped_lines(),
     }
