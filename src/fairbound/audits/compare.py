@@ -22,7 +22,7 @@ from fairbound.base.records import versions
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
-from fairbound.rows.groups import Groups, no_groups
+from fairbound.rows.groups import Groups
 from fairbound.rows.labels import as_decisions, two_valued
 from fairbound.rows.reading import column_array, read_weights
 from fairbound.rows.scores import as_logits
@@ -64,9 +64,7 @@ def compare(
             f"compare needs as many scores of both as labels, {len(target)}; got {len(scores[0])} and {len(scores[1])}."
         )
     w = None if sample_weight is None else read_weights(sample_weight, len(target))
-    groups = no_groups(len(target)) if sensitive_features is None else Groups.of(sensitive_features)
-    if len(groups) != len(target):
-        raise DataError(f"{len(target)} scores but {len(groups)} rows of sensitive features.")
+    groups = Groups.of_rows(sensitive_features, len(target))
     bounds = constraints(constraint)
     for bound in bounds:
         if "groups" in bound.needs and not groups.attributes:

@@ -20,7 +20,7 @@ from fairbound.audits.impact import impact_tables
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
-from fairbound.rows.groups import MISSING, Groups, natural_order, no_groups
+from fairbound.rows.groups import MISSING, Groups, natural_order
 from fairbound.rows.labels import read_targets
 from fairbound.rows.scores import as_logits
 from fairbound.rows.strata import Strata
@@ -53,9 +53,7 @@ class AuditCounts:
         target = read_targets(y, len(s))
         if target is None:
             raise DataError("an audit needs the labels y.")
-        groups = no_groups(len(s)) if sensitive_features is None else Groups.of(sensitive_features)
-        if len(groups) != len(s):
-            raise DataError(f"{len(s)} scores but {len(groups)} rows of sensitive features.")
+        groups = Groups.of_rows(sensitive_features, len(s))
         decision = (s > 0).astype(np.int64)
         of_rows = np.column_stack([groups.codes, target, decision])
         alike = Strata.of(of_rows)

@@ -47,9 +47,7 @@ def measure(
     if bound.needs & {"classes", "predictions"}:
         _refuse_positive(bound, positive)
         rows = read_numbers(scores, y) if "predictions" in bound.needs else read_predictions(scores, y, classes)
-        of_rows = Groups.of(sensitive_features)
-        if len(of_rows) != len(rows):
-            raise DataError(f"{len(rows)} predictions but {len(of_rows)} rows of sensitive features.")
+        of_rows = Groups.of_rows(sensitive_features, len(rows), "predictions")
         weight = None if sample_weight is None else read_weights(sample_weight, len(rows))
         return bound.measure(replace(rows, groups=of_rows, weight=weight))
     if y is None:
@@ -59,9 +57,7 @@ def measure(
     target = _zero_one(y, len(s)) if found is None else found[0]
     if len(target) != len(s):
         raise DataError(f"{len(s)} scores but {len(target)} labels.")
-    groups = None if sensitive_features is None else Groups.of(sensitive_features)
-    if groups is not None and len(groups) != len(s):
-        raise DataError(f"{len(s)} scores but {len(groups)} rows of sensitive features.")
+    groups = Groups.of_rows(sensitive_features, len(s))
     if "scores" in bound.needs:
         refuse_decisions(read_as)
     weight = None if sample_weight is None else read_weights(sample_weight, len(s))

@@ -114,6 +114,17 @@ class Groups:
             raise DataError(f"the sensitive attributes differ in length: {[len(c) for c in codes]}.")
         return cls(np.stack(codes, axis=1), tuple(columns), tuple(names))
 
+    @classmethod
+    def of_rows(cls, sensitive_features: Any, n: int, what: str = "scores") -> Groups:
+        """`Groups.of`, for n rows; of no attribute for None. what: the other column of the rows, for the message.
+
+        Raises: DataError where they are not n.
+        """
+        found = no_groups(n) if sensitive_features is None else cls.of(sensitive_features)
+        if len(found) != n:
+            raise DataError(f"{n} {what} but {len(found)} rows of sensitive features.")
+        return found
+
     def encode(self, sensitive_features: Any) -> tuple[Groups, dict[str, int]]:
         """New rows in the codes of these groups, and how many rows per attribute have a group never seen here.
 
@@ -145,9 +156,7 @@ class Groups:
                 f"these predictions need the groups of the rows: pass sensitive_features= with {', '.join(self.attributes)}."
             )
         found, unseen = self.encode(sensitive_features)
-        if len(found) != n:
-            raise DataError(f"{n} rows to {use} but {len(found)} rows of sensitive features.")
-        return found, unseen
+        return Groups.of_rows(found, n, f"rows to {use}"), unseen
 
     @property
     def _coded(self) -> dict[str, tuple[np.ndarray, list[str | None]]]:

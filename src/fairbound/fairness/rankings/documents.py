@@ -14,7 +14,7 @@ import numpy as np
 
 from fairbound.base.errors import DataError
 from fairbound.ranking import by_query
-from fairbound.rows.groups import Groups, no_groups
+from fairbound.rows.groups import Groups
 from fairbound.rows.queries import Queries
 from fairbound.rows.reading import number_column
 
@@ -35,9 +35,7 @@ class Documents:
         """
         grade = read_relevance(relevance)
         found = Queries.of(qid, grade)
-        known = no_groups(len(grade)) if groups is None else Groups.of(groups)
-        if len(known) != len(grade):
-            raise DataError(f"there are {len(grade)} documents, but {len(known)} rows of sensitive features.")
+        known = Groups.of_rows(groups, len(grade), "documents")
         return cls(grade[found.order], found, known.take(found.order))
 
     @classmethod
