@@ -186,7 +186,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
 
 
 def _explain_missing(found: dict[str, Any], options: AuditOptions) -> None:
-    """Where groups of a CSV file are not known, add what is read as not known, which a group may be called."""
+    """Where groups of a CSV file are not known, warn which words are read as that, since a group may be called by one of them."""
     if any(found["data"]["missing_group_rows"].values()) and not is_parquet(options.data):
         found["warnings"].append(
             "In a CSV file an empty cell, ? and words such as NA, None, nan or null are read as not known (docs/commands.md). "

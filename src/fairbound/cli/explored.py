@@ -1,4 +1,4 @@
-"""What the page of a frontier shows as its bound is moved: each model's rates and ROC curves by group, and decisions changed."""
+"""What the page of a frontier shows when its reader moves the bound: each model's rates and ROC curves by group, and decisions changed."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from fairbound.report.terminal import grid
 
 
 def run_feasibility(options: FeasibilityOptions) -> Outcome:
-    """Train along the curve, judge on the other half of the rows, print; the exit code is 0."""
+    """Train models under tighter and tighter bounds, judge each on the other half of the rows, print; the exit code is 0."""
     if options.out is not None:
         check_writable(options.out)
     (bound,) = stated_bounds([options.constraint], options.cross)

@@ -176,8 +176,8 @@ def _in_training(bounds: list, parts: Parts, classifier: FairClassifier, baselin
 
 
 def train(options: TrainOptions, bounds: list, parts: Parts, shards: Shards = ALONE) -> FairClassifier:
-    """The classifier of these options on the training rows; without bounds, the unconstrained one. shards: of these rows, which
-    every process has read, each trains on its own."""
+    """The classifier of these options on the training rows; without bounds, the unconstrained one. shards: the processes that
+    train together; each has read all rows and trains on its own part."""
     rows, numbers, table = parts.rows, parts.split.train, parts.train
     classifier = of_options(options, bounds, rows)
     if not shards.alone:

@@ -23,7 +23,7 @@ KEYS = (
 
 @dataclass(frozen=True)
 class Gate:
-    """What was found. passed: whether all holds. exit_code: 0, 1 where something is broken, 3 where only evidence is wanting.
+    """What was found. passed: whether all holds. exit_code: 0, 1 where something is broken, 3 where only evidence is missing.
     reasons: what does not hold, in sentences. summary: of the audit, as `fairbound audit --json` prints it; its "out" is None where the file
     names no folder."""
 
