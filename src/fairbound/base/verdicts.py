@@ -18,16 +18,17 @@ def about(rows: int) -> str:
     return f"{-(-rows // step) * step:,}"
 
 
-def against(findings: Iterable[Mapping[str, Any]]) -> str:
-    """A sentence where rows that would decide speak against the model, as a value is beyond its bound; else "".
+def direction(findings: Iterable[Mapping[str, Any]]) -> str:
+    """A sentence on what rows that would decide would show of the bounds together; "" where a value is not known.
 
     findings: each with "value" (or None), "bound" and "sense", which is "at least" for a floor.
     """
-    for found in findings:
-        value, bound = found["value"], found["bound"]
-        if value is not None and (value < bound if found.get("sense") == "at least" else value > bound):
-            return " As the value is beyond the bound, they would show it violated."
-    return ""
+    known = [(f["value"], f["bound"], f.get("sense") == "at least") for f in findings]
+    if any(value is None for value, _, _ in known):
+        return ""
+    if any(value < bound if floor else value > bound for value, bound, floor in known):
+        return " As the value is beyond the bound, they would show it violated."
+    return " As the value is within the bound, they would confirm it."
 
 
 def worst_verdict(verdicts: Iterable[str]) -> str | None:

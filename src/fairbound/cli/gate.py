@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbound.base.errors import OptionError
-from fairbound.base.verdicts import about
+from fairbound.base.verdicts import about, direction
 from fairbound.cli.audit import run_audit
 from fairbound.cli.compare import compared
 from fairbound.cli.outcome import Outcome
@@ -125,7 +125,10 @@ def _verdicts(summary: dict[str, Any], accept: list[str]) -> tuple[list[str], li
             ends = ", ".join(f"{k} {c[k]:.4g}" for k in ("value", "lower", "upper") if c[k] is not None)
             needed = ""
             if c.get("rows_needed") is not None:
-                needed = f"; about {about(c['rows_needed'])} held-out rows would decide it, this audit had {summary['rows']:,}"
+                needed = (
+                    f"; about {about(c['rows_needed'])} held-out rows would decide it, this audit had {summary['rows']:,}."
+                    f"{direction([c])}".rstrip(".")
+                )
             by[c["verdict"]].append(f"{c['text']}: {c['verdict']} ({ends}){needed}")
     return by["violated"], by["insufficient"]
 

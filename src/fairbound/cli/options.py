@@ -109,7 +109,8 @@ Weights = Annotated[
 ]
 Cross = Annotated[bool, option("--cross", help="Compare combinations of the sensitive columns (race x sex).")]
 Certify = Annotated[
-    bool, option("--certify", help="Return the least costly model whose bounds rows kept apart confirm.")
+    bool,
+    option("--certify", help="Train so that rows kept apart confirm the bounds, at as little cost as the others show."),
 ]
 OnInsufficient = Annotated[
     str, option("--on-insufficient", help="With --certify: warn, or raise to refuse a model that is not confirmed.")

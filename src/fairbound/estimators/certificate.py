@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fairbound.base.verdicts import about, against
+from fairbound.base.verdicts import about, direction
 from fairbound.estimators.judged_models import Judged, half_width
 from fairbound.estimators.judged_rows import JudgedRows
 from fairbound.estimators.validation import CONFIRM
@@ -18,12 +18,17 @@ def certificate_of(
     taken: Judged,
     free: Judged,
     tested: Sequence[Judged],
+    order: Sequence[Judged],
     stated: Sequence[Bound],
     alpha: float,
     sizes: dict[str, int],
     rows: JudgedRows,
 ) -> dict[str, Any]:
-    """The certificate as plain data; docs/certificates.md names its fields. rows: any, which say what is measured."""
+    """The certificate as plain data; docs/certificates.md names its fields.
+
+    tested: models on the rows to certify, in turn; order: the same on the rows that put them in order, and those not tested. rows:
+    any, which say what is measured.
+    """
     verdict, confidence, measure = taken.verdict, round(1 - alpha, 12), rows.measure
     lost = free.measured - taken.measured
     facts = [
@@ -43,7 +48,7 @@ def certificate_of(
         "confidence": confidence,
         "rows": sizes,
         "rows_needed": rows_needed,
-        "candidates": [_candidate(one, measure) for one in tested],
+        "candidates": [_candidate(one, before.cost, measure) for one, before in zip(tested, order, strict=False)],
         "measure": measure,
         "price": lost if rows.gains else -lost,
         measure: taken.measured,
@@ -75,6 +80,8 @@ def _next_move(taken: Judged) -> str:
             f" On the rows that it was trained on it has {values}: too few rows for so many columns. Give more rows or fewer columns, "
             "or loosen the bound."
         )
+    if "violated" in direction(taken.findings):
+        return " Loosen the bound, give more rows to train on, or take another model."
     return " Give more rows, loosen the bound, or take another model."
 
 
@@ -83,10 +90,11 @@ def _limit(found: Finding) -> float | None:
     return found["lower"] if found["sense"] == "at least" else found["upper"]  # type: ignore[no-any-return]
 
 
-def _candidate(one: Judged, measure: str) -> dict[str, Any]:
+def _candidate(one: Judged, cost: float, measure: str) -> dict[str, Any]:
     return {
         "trained_under": [c["text"] for c in one.model.fit_report_["constraints"]],
         "smoothed": one.smoothed,
+        "cost": cost,
         measure: one.measured,
         "values": [found["value"] for found in one.findings],
         "uppers": [_limit(found) for found in one.findings],
@@ -114,7 +122,7 @@ def _said(
     more = ""
     if enough is not None and rows_needed is not None:
         total = sum(sizes.values())
-        more = f" About {about(enough)} such rows would decide it, {about(rows_needed)} in all; here were {total:,}.{against(facts)}"
+        more = f" About {about(enough)} such rows would decide it, {about(rows_needed)} in all; here were {total:,}.{direction(facts)}"
     return f"{text} cannot be certified: {rows} leave the confidence {bound} at {limits}.{more}"
 
 

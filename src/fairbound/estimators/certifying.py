@@ -12,7 +12,8 @@
 
 The order is settled before the rows to certify are looked at, and a model is tested only if the hypotheses before it were all
 rejected. So the first true hypothesis of the order is rejected with probability at most 1 - confidence, whatever the number of
-models: choosing costs nothing. The bounds of one model need no share of the level each: "one of them is broken" is rejected
+models: choosing costs nothing. What is costly was settled with the order, on the rows to train and choose: on the rows to certify a
+model tested before may look cheaper, and to take it for that would be a choice that the promise does not cover. The bounds of one model need no share of the level each: "one of them is broken" is rejected
 only where each of them is (Berger 1982).
 
 Source: Angelopoulos, Bates, Candes, Jordan, Lei (2021), Learn then test, section 3.2 (fixed sequence testing); Laufer-Goldshtein,
@@ -51,7 +52,7 @@ ENOUGH = 60
 
 
 def fit_certified(classifier: Any, kind: Any, *given: Any) -> Any:
-    """`classifier`, or another estimator, fitted to the least costly model that the rows confirm.
+    """`classifier`, or another estimator, fitted to the model that, of those that the rows to certify confirm, costs least on the others.
 
     kind: of its rows, a JudgedRows whose `of` reads what was `given` to fit.
     Adds certify_rows_, the numbers of the rows that took no part in making the model, unconstrained_, the model of the same rows
@@ -93,7 +94,7 @@ def fit_certified(classifier: Any, kind: Any, *given: Any) -> Any:
     if hasattr(classifier, "constraints_"):
         classifier.constraints_ = stated
     sizes = dict(zip(("train", "choose", "certify"), map(len, numbers), strict=True))
-    certificate = certificate_of(taken, free, tested, stated, alpha, sizes, rows)
+    certificate = certificate_of(taken, free, tested, order, stated, alpha, sizes, rows)
     classifier.fit_report_ = report_of(classifier.fit_report_, stated, certificate)
     if not passed:
         if classifier.on_insufficient == "raise":

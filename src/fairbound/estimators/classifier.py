@@ -88,8 +88,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         "auc" for the largest area under the ROC curve; see docs/auc.md for where positive begins.
     objective_class: None, or a label for the lowest loss over the rows of that class, as in Neyman-Pearson classification.
     positive: of two classes, the label that counts as positive; None for the greater one.
-    certify: True, or a confidence such as 0.99, to return the least costly model whose bounds rows kept apart confirm
-        (docs/certificates.md); fit_report_["certificate"] has the verdict. on_insufficient: "warn" returns a model that they
+    certify: True, or a confidence such as 0.99, to return a model whose bounds rows kept apart confirm, of these the one of
+        least cost on the other rows (docs/certificates.md); fit_report_["certificate"] has the verdict. on_insufficient: "warn" returns a model that they
         do not confirm, with a warning; "raise" refuses it with CertificateError.
     use_groups_at_prediction: train without the bounds and give every group the threshold that decides best under them
         (docs/postprocessing.md); `predict` and `decision_function` then need the groups, `predict_proba` stays the model's.

@@ -12,7 +12,7 @@ import numpy as np
 
 from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
-from fairbound.base.verdicts import about
+from fairbound.base.verdicts import about, direction
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.conventions import seed_of
 from fairbound.estimators.frontier import frontier
@@ -93,7 +93,7 @@ def feasibility(
         "rows_needed": found[chosen].findings[0]["rows_needed"],
         "more_rows": more,
     }
-    return {**out, "said": _said(out)}
+    return {**out, "said": _said(out, stated)}
 
 
 def _bounds(stated: Bound, free: float | None) -> list[Bound]:
@@ -147,7 +147,7 @@ def more_rows(scored: Scored, stated: Bound, alpha: float) -> dict[str, float]:
     return out
 
 
-def _said(out: dict[str, Any]) -> str:
+def _said(out: dict[str, Any], stated: Bound) -> str:
     """Its findings in a few sentences."""
     small, cheap, bent = out["smallest"], out["cheapest"], out["knee"]
     rows = f"{out['rows']['held']:,}"
@@ -156,13 +156,16 @@ def _said(out: dict[str, Any]) -> str:
     if cheap is None:
         said.append(f"No model's interval lies within {out['bound']}: these rows would not confirm it.")
         if out["rows_needed"] is not None:
+            way = direction([small | {"bound": stated.stated, "sense": stated.sense}])
             would = f"about {about(out['rows_needed'])} held-out rows would decide it; here were {rows}."
-            said.append(f"Of the model of the smallest value {would}")
+            said.append(f"Of the model of the smallest value {would}{way}")
     else:
         under = "without a bound" if cheap["trained_under"] is None else f"under {cheap['trained_under']:g}"
-        lost = 100 * (out["curve"][0]["accuracy"] - cheap["accuracy"])
+        lost = round(100 * (out["curve"][0]["accuracy"] - cheap["accuracy"]), 2)
+        price = f"costs {lost:.2f} points of accuracy" if lost > 0 else "costs no accuracy"
+        more = f": it has {-lost:.2f} points more than the model without a bound on these rows" if lost < 0 else ""
         said.append(
-            f"The cheapest model whose interval lies within {out['bound']} is trained {under} and costs {lost:.2f} points of accuracy."
+            f"The cheapest model whose interval lies within {out['bound']} is trained {under} and {price}{more}."
         )
     if bent is not None and bent["trained_under"] is not None:
         said.append(f"The knee of the curve is at {bent['trained_under']:g}.")

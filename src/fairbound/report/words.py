@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from fairbound.base.verdicts import about, against
+from fairbound.base.verdicts import about, direction
 
 UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 VERDICTS = {
@@ -137,7 +137,7 @@ def explain(constraint: dict[str, Any], rows: int) -> str:
                 f"this audit had {rows:,}. Train under a tighter bound, or audit against a looser one."
             )
         elif needed is not None:
-            text += f" About {about(needed)} held-out rows of this kind would decide it; this audit had {rows:,}.{against([constraint])}"
+            text += f" About {about(needed)} held-out rows of this kind would decide it; this audit had {rows:,}.{direction([constraint])}"
         elif not constraint["why"]:
             text += " No number of rows was found that would decide it."
     if why:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairbound.base.verdicts import about
+from fairbound.base.verdicts import about, direction
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,18 @@ from fairbound.base.verdicts import about
 )
 def test_rows_to_three_digits(rows, said):
     assert about(rows) == said
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        ([(0.04, 0.05, "at most")], "they would confirm it"),
+        ([(0.06, 0.05, "at most")], "they would show it violated"),
+        ([(0.85, 0.8, "at least"), (0.04, 0.05, "at most")], "they would confirm it"),
+        ([(0.75, 0.8, "at least"), (0.04, 0.05, "at most")], "they would show it violated"),
+        ([(None, 0.8, "at least"), (0.06, 0.05, "at most")], ""),
+    ],
+)
+def test_rows_that_would_decide_say_which_way(found, says):
+    said = direction({"value": v, "bound": b, "sense": sense} for v, b, sense in found)
+    assert says in said and bool(says) == bool(said)

@@ -67,6 +67,8 @@ def test_models_are_tested_in_order_until_the_first_that_is_not_confirmed(certif
     tested = certified.fit_report_["certificate"]["candidates"]
     assert [one["verdict"] for one in tested[:-1]] == ["met"] * (len(tested) - 1) and tested[-1]["verdict"] != "met"
     assert len(tested) > 2
+    costs = [one["cost"] for one in tested]  # on the rows to train and choose on, which made the order
+    assert costs == sorted(costs, reverse=True) and len(set(costs)) == len(costs)
     taken = tested[-2]
     assert taken["uppers"][0] == certified.fit_report_["certificate"]["upper"] <= 0.1 < tested[-1]["uppers"][0]
 
@@ -332,6 +334,7 @@ def test_the_command_writes_the_certificate_first(tmp_path, capsys):
     assert audit["certificate"]["upper"] == audit["constraints"][0]["upper"] <= 0.15
     page = (tmp_path / "out" / "report.html").read_text()
     assert 0 < page.index("Certificate: bound met") < page.index('aria-label="Verdict"')
+    assert "another may look cheaper by chance" in page
     assert [m["name"] for m in audit["comparison"]] == ["constrained", "unconstrained"]
     assert audit["comparison"][1]["constraints"][0]["verdict"] == audit["certificate"]["unconstrained"]["verdict"]
     strict = [*call, "--on-insufficient", "raise", "--constraint", "demographic_parity <= 0.005"]

@@ -11,7 +11,7 @@ import pytest
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.cli import app as cli
-from fairbound.estimators.feasibility import _bounds, _knee
+from fairbound.estimators.feasibility import _bounds, _knee, _said
 
 BOUND = "demographic_parity <= 0.15"
 
@@ -67,6 +67,18 @@ def test_a_bound_out_of_reach_says_how_many_rows_would_do():
     X, y, sex = people(400)
     found = fb.feasibility("demographic_parity <= 0.02", X, y, sex, budget="10 steps")
     assert found["cheapest"] is None and "would not confirm it" in found["said"]
+    beyond = found["smallest"]["value"] > 0.02
+    assert ("they would show it violated" if beyond else "they would confirm it") in found["said"]
+
+
+@pytest.mark.parametrize(("accuracy", "says"), [(0.81, "costs 1.00 points of accuracy."), (0.82, "costs no accuracy."),
+                                                (0.8242, "costs no accuracy: it has 0.42 points more than the model without a bound on these rows.")])  # fmt: skip
+def test_what_the_bound_costs_is_said_as_a_gain_where_it_is_one(accuracy, says):
+    ends = {"value": 0.02, "lower": 0.01, "upper": 0.03}
+    cheap, free = ({"trained_under": under, "accuracy": a, **ends} for under, a in [(0.05, accuracy), (None, 0.82)])
+    out = {"bound": "demographic_parity <= 0.05", "rows": {"held": 100}, "curve": [free, cheap], "smallest": cheap}
+    out |= {"cheapest": cheap, "knee": None, "rows_needed": None, "more_rows": {}}
+    assert _said(out, fb.constraint(out["bound"])).endswith(f"is trained under 0.05 and {says}")
 
 
 def test_bounds_from_below_and_the_knee():
