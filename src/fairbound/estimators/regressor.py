@@ -139,7 +139,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
     @staticmethod
     def settled(stated: tuple[Any, ...], targets: np.ndarray) -> tuple[Any, ...]:
         """The bounds with thresholds: where none are stated, the deciles of the labels to train on."""
-        at = tuple(dict.fromkeys(np.quantile(targets, DECILES).tolist()))
+        at = tuple(dict.fromkeys(float(f"{decile:.12g}") for decile in np.quantile(targets, DECILES)))
         return tuple(
             replace(b, thresholds=at) if isinstance(b, PredictionParity) and not b.thresholds else b for b in stated
         )

@@ -31,6 +31,9 @@ from fairbound.fairness.notions.groups import LossBound
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.monitoring.tally import Moment
 
+CLOSE = 1e-5
+"""A limit as near to the measured value as this was stopped by it: limits are looked for on their side of it."""
+
 START = 100
 MOST_ROWS = 10**9
 LATE = 0.1
@@ -116,6 +119,19 @@ def judge_in_time(
             "why": None,
         }
     )
+
+
+def contradicted(finding: Finding) -> str | None:
+    """What is said where the limits, which go by the order of the decisions, exclude the value of all decisions together."""
+    value, lower, upper = (finding[name] for name in ("value", "lower", "upper"))
+    if value is None or lower is None or upper is None:
+        return None
+    if (0 < value <= lower + CLOSE) or (upper - CLOSE <= value < 1):
+        return (
+            f"{finding['text']}: the measured value, {value:.4f}, is that of all decisions together, and the order in which they came "
+            "contradicts it: the rates have changed. Start a new monitor to judge the new rates."
+        )
+    return None
 
 
 def _at(rows: Scored, moment: Moment, losses: int | None) -> Scored:

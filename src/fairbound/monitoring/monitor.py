@@ -30,7 +30,7 @@ from fairbound.fairness.notions.auc import AUCParity
 from fairbound.fairness.notions.groups import LossBound
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.monitoring.areas import judge_areas_in_time
-from fairbound.monitoring.judging import Shares, anytime_groups, check_watched, judge_in_time
+from fairbound.monitoring.judging import Shares, anytime_groups, check_watched, contradicted, judge_in_time
 from fairbound.monitoring.pairing import AreaTally
 from fairbound.monitoring.tally import Tally
 from fairbound.rows.groups import alike, label_text
@@ -193,7 +193,7 @@ class Monitor:
                 continue
             sums = self._tally.largest.index(float(bound.largest)) if isinstance(bound, LossBound) else None  # type: ignore[arg-type]
             found.append(judge_in_time(bound, rows, now, before, self._shares[bound.text], alpha, needed, sums))
-        changed = [said for finding in found if (said := self._with_alarm(finding))]
+        changed = [said for finding in found for said in (contradicted(finding), self._with_alarm(finding)) if said]
         self._remember(found)
         return rows, found, changed
 

@@ -294,7 +294,7 @@ def test_a_bound_on_smoothed_decisions_holds_better_on_new_rows(seed):
     assert gaps[1] < gaps[0] - 0.05
     if seed:
         return
-    with pytest.warns(CertificateWarning, match="Give more rows"):
+    with pytest.warns(CertificateWarning, match="show it violated. Loosen the bound, give more rows to train on"):
         fair = fb.FairClassifier("demographic_parity <= 0.1", certify=True).fit(X, y, sensitive_features=old)
     assert fair.fit_report_["certificate"]["candidates"][0]["smoothed"]
     assert not any("certify=True" in note for note in fair.fit_report_["notes"])

@@ -114,6 +114,15 @@ def test_an_alarm_stays_and_contradicting_rows_are_said_to_have_changed():
     assert "Start a new monitor" in found["warnings"][0]
 
 
+def test_an_order_of_rows_that_excludes_the_measured_value_is_said_to_show_that_rates_have_changed():
+    """3,000 rows without a gap, then 3,000 with one of 0.2: forecasters that begin at the latter exclude the 0.1 of all together."""
+    for rates, changes in (((0.5, 0.5), True), ((0.6, 0.4), False)):
+        for seed in range(2):
+            monitor = fb.Monitor(PARITY).update(*decisions(3000, rates=rates, seed=seed))
+            found = monitor.update(*decisions(3000, rates=(0.6, 0.4), seed=seed + 9)).look()
+            assert any("the rates have changed" in said for said in found["warnings"]) == changes
+
+
 def test_shares_of_the_error_never_add_up_to_more_than_one():
     shares = Shares()
     first = shares.of(["a", "b", "a"])
