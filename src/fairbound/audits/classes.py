@@ -11,8 +11,12 @@ from typing import Any
 import numpy as np
 
 from fairbound.confidence.single import clopper_pearson
+from fairbound.fairness.notions.class_rates import ClassRateBound
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.values import share_of, share_values
+
+MOST_RATES = 12
+"""Of a group, beside its accuracy; with more classes the comparisons alone say them."""
 
 
 def class_metrics(rows: Scored) -> dict[str, float | None]:
@@ -40,14 +44,34 @@ def class_rows(rows: Scored, label: str) -> list[dict[str, Any]]:
     return out
 
 
-def accuracy_rows(rows: Scored) -> list[dict[str, Any]]:
-    """Accuracy in every group of every sensitive attribute."""
+def class_rates_of_groups(rows: Scored, bounds: Sequence[Any] = ()) -> list[dict[str, Any]]:
+    """Of every group of every sensitive attribute accuracy, and the rates that the bounds compare where they are at most MOST_RATES."""
+    rates: dict[str, tuple[int | None, int | None]] = {}
+    for bound in bounds:
+        if isinstance(bound, ClassRateBound):
+            own = bound.of_classes(rows.classes)
+            rates |= {
+                (tail[2:] if of[0] is not None else f"recall{tail}"): of
+                for tail, of in zip(own.tails, own.rates(), strict=True)
+            }
+    rates.pop("recall", None)  # over all classes: the accuracy
+    rates = {"accuracy": (None, None), **(rates if len(rates) <= MOST_RATES else {})}
     out, groups = [], rows.known_groups
     for attribute, code, names in zip(groups.attributes, groups.codes.T, groups.labels, strict=True):
-        right = share_values(~rows.wrong, code >= 0, rows, code, len(names))
+        found = {}
+        for rate, (predicted, label) in rates.items():
+            hit = ~rows.wrong if predicted is None else rows.predicted == predicted
+            among = (code >= 0) & (True if label is None else rows.target == label)
+            found[rate] = share_values(hit, among, rows, code, len(names))
         for g, name in enumerate(names):
-            rate = rate_record(right[0][g], right[1][g], "row of the group", rows.confidence)
-            facts = {"n": int(right[2][g]), "positives": None, "rates": {"accuracy": rate}, "mean_loss": None}
+            made = {}
+            for rate, (successes, trials, *_) in found.items():
+                label = rates[rate][1]
+                among = (
+                    "row of the group" if label is None else f"row of the group with the label {rows.classes[label]}"
+                )
+                made[rate] = rate_record(successes[g], trials[g], among, rows.confidence)
+            facts = {"n": int(found["accuracy"][2][g]), "positives": None, "rates": made, "mean_loss": None}
             out.append({"attribute": attribute, "group": name, **facts})
     return out
 
@@ -90,7 +114,7 @@ def class_facts(
         said.append(f"Every row is predicted {one!r}, so a bound on that class is met trivially.")
     return {
         "metrics": class_metrics(rows),
-        "groups": class_rows(rows, label) + accuracy_rows(rows),
+        "groups": class_rows(rows, label) + class_rates_of_groups(rows, bounds),
         "constraints": [b.judge(rows, alpha) for b in bounds],
         "comparison": [
             compared_model(name, class_metrics(these)["accuracy"], None, [b.judge(these, alpha) for b in bounds])

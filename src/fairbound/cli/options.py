@@ -120,7 +120,9 @@ Model = Annotated[str, option("--model", help="linear, or mlp:64,32 for layers o
 Knots = Annotated[
     int,
     option(
-        "--knots", help="Values at which a number's part of the model may bend, at most; 5 is a good choice.", min=0
+        "--knots",
+        help="Values at which a number's part of a linear model may bend, at most; 5 is a good choice.",
+        min=0,
     ),
 ]
 SavedModel = Annotated[Path | None, option("--model", help="Folder of a saved model, such as OUT/model of fit.")]

@@ -28,7 +28,7 @@ def fit_report(
     trained: Trained, seed: int, encoding: EncodeReport | None, notes: Sequence[str], groups: Groups | None
 ) -> dict[str, Any]:
     """What `FairClassifier.fit_report_` holds: model, algorithm, budget, rows, rows whose group is not known by attribute,
-    stated bounds with their values on the training rows, notes (those given and those of the training), warnings
+    stated bounds with their values on the training rows and the comparison that gives each ("worst"), notes (those given and those of the training), warnings
     (of dropped columns too), and the advice of `fairbound.solver.diagnosis`. groups: of all rows, those kept for validation too."""
     problem, held, solution = trained.problem, trained.held, trained.solution
     measured = problem.evaluate(solution.x)
@@ -53,8 +53,13 @@ def fit_report(
     if nothing_learnt is not None:
         nothing_learnt += " Train longer (budget), loosen the bound, or merge small groups."
         cautions.append(nothing_learnt)
+    run = run_facts(
+        problem, solution, trained.method, trained.budget, seed, encoding, measured, problem.plan.notions
+    )
+    for fact, worst in zip(run["constraints"], _worst(problem, measured), strict=True):
+        fact["worst"] = worst
     return {
-        **run_facts(problem, solution, trained.method, trained.budget, seed, encoding, measured, problem.plan.notions),
+        **run,
         "train_rows": problem.total_rows,
         "validation_rows": 0 if held is None else held.total_rows,
         "optimality": trained.optimality,
@@ -128,6 +133,17 @@ def _no_better_than_constant(problem: FairProblem, measured: Measured) -> bool:
     classes = problem.shards.sum(problem.targets.long().bincount(minlength=max(2, problem.model.outputs)))
     largest = float(classes.max()) / problem.total_rows
     return bool(float(measured.extra["accuracy"]) <= largest + 1e-9)
+
+
+def _worst(problem: FairProblem, measured: Measured) -> list[str | None]:
+    """For each stated bound the comparison that gives its value, None where there is no other, or all are alike."""
+    plan, out = problem.plan, []
+    for number, bound in enumerate(plan.notions):
+        rows = plan.rows_of(number)
+        g = measured.g[rows]
+        worst = plan.names[rows[int(g.argmax())]] if len(rows) > 1 and bool(g.max() > g.min()) else None
+        out.append(worst and worst.removeprefix(f"{bound.name}: "))
+    return out
 
 
 def _number(value: Any) -> float | None:

@@ -113,13 +113,11 @@ class _Grid:
         if s.shape[-1] <= GRID_ROWS:
             return None
         s = s.detach()
-        for closer in (False, True):
-            s = _without_gaps(s, FAR / sharpness) if closer else s
-            low, high = (v.double() for v in s.aminmax(dim=-1, keepdim=True))
-            wide = float((high - low).max()) * sharpness / GRID_STEP
-            if wide < MOST_POINTS - 1:
-                break
-        else:
+        low, high, wide = _spread(s, sharpness)
+        if wide >= MOST_POINTS - 1:
+            s = _without_gaps(s, FAR / sharpness)
+            low, high, wide = _spread(s, sharpness)
+        if wide >= MOST_POINTS - 1:
             return None
         points = max(1 << max(int(wide + 1).bit_length(), 4), 16)
         return cls(s, sharpness, low, ((high - low) / (points - 1)).clamp_min(GRID_STEP / sharpness / points), points)
@@ -143,6 +141,12 @@ class _Grid:
         """(..., S, B) the derivative of each row's mean loss in its score."""
         change = losses.diff(dim=-1) / self.step.unsqueeze(-2)
         return change.gather(-1, self.left.unsqueeze(-2).expand(*change.shape[:-1], -1))
+
+
+def _spread(s: Tensor, sharpness: float) -> tuple[Tensor, Tensor, float]:
+    """The lowest and highest of the scores (..., B), each (..., 1) float64, and the most steps of the grid between them."""
+    low, high = (v.double() for v in s.aminmax(dim=-1, keepdim=True))
+    return low, high, float((high - low).max()) * sharpness / GRID_STEP
 
 
 def _without_gaps(s: Tensor, far: float) -> Tensor:

@@ -20,7 +20,7 @@ import numpy as np
 
 from fairbound._version import __version__
 from fairbound.audits.audit import assembled, facts_of_data
-from fairbound.audits.classes import accuracy_rows, class_metrics, class_rows
+from fairbound.audits.classes import class_metrics, class_rates_of_groups, class_rows
 from fairbound.audits.groups import group_rows
 from fairbound.audits.impact import impact_tables
 from fairbound.base.errors import CheckpointError, DataError, OptionError
@@ -217,7 +217,7 @@ class Monitor:
         }
 
     def _groups(self, rows: Scored) -> list[dict[str, Any]]:
-        return group_rows(rows) if len(self.classes) == 2 else class_rows(rows, "y") + accuracy_rows(rows)
+        return group_rows(rows) if len(self.classes) == 2 else class_rows(rows, "y") + class_rates_of_groups(rows)
 
     def _metrics(self, rows: Scored) -> dict[str, float | None]:
         if len(self.classes) > 2:

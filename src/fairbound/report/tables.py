@@ -20,7 +20,7 @@ def constraints(audit: dict[str, Any], uids: Iterator[str]) -> list[dict[str, An
     """
     made = []
     for c in audit["constraints"]:
-        said = words.explain(c, audit["data"]["rows"])
+        said = words.explain(c, audit["data"]["rows"]) + words.attained(c, audit)
         sign = 1 if words.at_least(c) else -1
         contrasts = sorted(_one_way(c["contrasts"]), key=lambda k: (k["value"] is None, sign * (k["value"] or 0.0)))
         if len(contrasts) < 2:
@@ -54,21 +54,19 @@ def _one_way(contrasts: list[dict]) -> list[dict]:
 
 def groups(audit: dict[str, Any]) -> dict[str, Any]:
     """The groups of each attribute, in the order given, and the rates that any of them has, with their meaning."""
-    found = {rate for g in audit["groups"] for rate in g["rates"]}
-    rates = [r for r in words.RATES if r in found] + sorted(found - set(words.RATES))
+    found = dict.fromkeys(rate for g in audit["groups"] for rate in g["rates"])
+    rates = [r for r in words.RATES if r in found] + [r for r in found if r not in words.RATES]
     meaning = "; ".join(f"{words.RATES[r][0].lower()}: {words.RATES[r][1]}" for r in rates if r in words.RATES)
     missing = audit["data"]["missing_group_rows"]
+    tables = []
+    for attribute in dict.fromkeys(g["attribute"] for g in audit["groups"]):
+        members = [g for g in audit["groups"] if g["attribute"] == attribute]
+        own = [r for r in rates if any(r in g["rates"] for g in members)]
+        labels = [words.label(r) for r in own]
+        more = {"missing": missing.get(attribute, 0), "rates": own, "labels": labels}
+        tables.append({"attribute": attribute, "groups": members, **more})
     return {
-        "tables": [
-            {
-                "attribute": attribute,
-                "groups": [g for g in audit["groups"] if g["attribute"] == attribute],
-                "missing": missing.get(attribute, 0),
-            }
-            for attribute in dict.fromkeys(g["attribute"] for g in audit["groups"])
-        ],
-        "rates": rates,
-        "labels": [words.label(r) for r in rates],
+        "tables": tables,
         "meaning": f" {meaning[0].upper()}{meaning[1:]}." if meaning else "",
         "with_loss": any(g["mean_loss"] is not None for g in audit["groups"]),
     }

@@ -83,34 +83,24 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
                 "Models", ("model", *map(_short_label, model_metrics(audit)), *texts), _models(audit, texts), (), width
             )
         )
-    facts = group_tables(audit)
-    parts += [_groups(t, facts, width) for t in facts["tables"]]
+    parts += [_groups(t, width) for t in group_tables(audit)["tables"]]
     parts += [
-        f"{printable(c['text'])}: {printable(words.explain(c, rows) + _attained(c, audit))}"
+        f"{printable(c['text'])}: {printable(words.explain(c, rows) + words.attained(c, audit))}"
         for c in audit["constraints"]
     ]
     parts += [f"warning: {printable(w)}" for w in audit["warnings"]]
     return "\n\n".join(part for part in parts if part)
 
 
-def _attained(c: dict[str, Any], audit: dict[str, Any]) -> str:
-    """Which groups give the value, and of which attribute, where several are compared and the groups' names tell."""
-    worst = c.get("worst")
-    if not worst or len(audit["data"]["sensitive"]) < 2:
-        return ""
-    of = {g["attribute"] for g in audit["groups"] if worst.startswith(f"{g['group']} - ")}
-    return f" It is that of {worst}{f' ({of.pop()})' if len(of) == 1 else ''}."
-
-
-def _groups(made: dict[str, Any], facts: dict[str, Any], width: int) -> str:
+def _groups(made: dict[str, Any], width: int) -> str:
     """The rates of the largest groups of one attribute."""
     shown = sorted(made["groups"], key=lambda g: -g["n"])[:MOST_GROUPS]
     left = len(made["groups"]) - len(shown)
     title = f"Groups of {made['attribute']}" + (
         f", the {MOST_GROUPS} largest; {left:,} more on the page" if left else ""
     )
-    rows = [[g["group"], f"{g['n']:,}", *(_rate(g, name) for name in facts["rates"])] for g in shown]
-    return grid(title, ("group", "rows", *(label.lower() for label in facts["labels"])), rows, (), width)
+    rows = [[g["group"], f"{g['n']:,}", *(_rate(g, name) for name in made["rates"])] for g in shown]
+    return grid(title, ("group", "rows", *map(_short_label, made["rates"])), rows, (), width)
 
 
 def _rate(group: dict[str, Any], name: str) -> str:
@@ -139,7 +129,7 @@ def _ends(audit: dict[str, Any], metric: str) -> str:
 
 def _short_label(metric: str) -> str:
     label = words.label(metric)
-    return label if label[1:2].isupper() else label.lower()
+    return label if label[1:2].isupper() else label[:1].lower() + label[1:]
 
 
 def _models(audit: dict[str, Any], texts: Sequence[str]) -> Iterable[list[str]]:

@@ -49,6 +49,8 @@ def label(name: str) -> str:
     """``"balanced_accuracy"`` as people read it: ``"Balanced accuracy"``."""
     if name in RATES:
         return RATES[name][0]
+    if " " in name:  # words already, which may name a class
+        return name[:1].upper() + name[1:]
     words = [_ACRONYMS.get(word.lower(), word) for word in name.replace("_", " ").split()]
     text = " ".join(words)
     return text[:1].upper() + text[1:]
@@ -143,6 +145,17 @@ def explain(constraint: dict[str, Any], rows: int) -> str:
     if why:
         text += f" {why[0].upper()}{why[1:].rstrip('.')}."
     return text
+
+
+def attained(constraint: dict[str, Any], audit: dict[str, Any]) -> str:
+    """Which comparison gives the value, and of which attribute where the groups' names tell; empty where there is one alone, or all are
+    alike."""
+    worst = constraint.get("worst")
+    if not worst or len(constraint["groups"]) < 3 or (not constraint["value"] and not at_least(constraint)):
+        return ""
+    of = {g["attribute"] for g in audit["groups"] if worst.startswith(f"{g['group']} - ")}
+    named = f" ({of.pop()})" if len(of) == 1 and len(audit["data"]["sensitive"]) > 1 else ""
+    return f" The value is that of {worst}{named}."
 
 
 def rule(constraints: Sequence[dict[str, Any]]) -> str:

@@ -21,9 +21,7 @@ class TableOptions:
     infinite: str = "error"  # "error", or "missing": infinities count as missing
     categorical: tuple[str, ...] = ()  # columns that are categories whatever their type
     numeric: tuple[str, ...] = ()  # columns that are numbers whatever their type
-    knots: int = (
-        0  # values at which a number's part of a linear model may change its slope, at most; 5 is a good choice
-    )
+    knots: int = 0  # values at which a number's part of a linear model may change its slope, at most; 5 is a good choice; not for networks
     sparse_scale: str = (
         "max_abs"  # scipy sparse tables: "max_abs" divides each column by its largest |x|, "none" leaves it
     )

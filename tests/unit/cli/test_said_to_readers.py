@@ -38,7 +38,7 @@ def test_what_is_said_and_when(people, tmp_path, capsys):
     assert (
         "On the training rows, which the verdict is not about, the value of 'demographic_parity <= 0.1' is" in said.out
     )
-    assert "It is that of old - young (old)." in said.out or "It is that of young - old (old)." in said.out
+    assert "The value is that of old - young (old)." in said.out or "It is that of young - old (old)." in said.out
 
     model, compared = tmp_path / "out", ["compare", tmp_path / "out", "pay", *given, "--drop-missing-labels"]
     main([str(a) for a in [*compared, "--out", tmp_path / "c"]])

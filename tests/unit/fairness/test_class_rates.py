@@ -145,6 +145,46 @@ def test_audits_list_classes_and_groups_and_take_scores_of_every_class():
     assert read_predictions(X, y, (0, 1, 2)).predicted.tolist() == X.argmax(1).tolist()
 
 
+def test_audits_show_the_rates_that_are_bounded_and_what_attains_the_value():
+    X, y, groups = rows(5)
+    labels, d = np.array(LABELS), X.argmax(1)
+    found = fb.audit(labels[d], labels[y], groups, [f"{name} <= 0.2" for name in NAMES[:2]], classes=LABELS)
+    of = {(g["attribute"], g["group"]): g["rates"] for g in found["groups"]}
+    for attribute, column in groups.items():
+        for value in np.unique(column):
+            at = column == value
+            for c, label in enumerate(LABELS):
+                rates = of[attribute, value]
+                assert rates[f"predicted {label}"]["value"] == pytest.approx(np.mean(d[at] == c))
+                assert rates[f"recall | y={label}"]["value"] == pytest.approx(np.mean(d[at & (y == c)] == c))
+    first, text = found["constraints"][0], fb.report.table(found)
+    pair, label = first["worst"].split(", ")
+    attribute = "race" if pair[0] in "abc" else "sex"
+    high, low = (of[attribute, value][label]["value"] for value in pair.split(" - "))
+    assert (
+        first["value"] == pytest.approx(abs(high - low))
+        and f"The value is that of {first['worst']} ({attribute})." in text
+    )
+    assert text.count("predicted middle") == 2 + text.count(f"{pair}, predicted middle")  # no column among the classes
+    page = fb.report.page.audit_page(found)
+    assert f"The value is that of {first['worst']} ({attribute})." in page and page.count("Predicted middle") >= 2
+    many = [f"c{i:02}" for i in np.random.default_rng(0).integers(0, 13, 900)]
+    assert list(fb.audit(many, many, groups, "class_demographic_parity <= 1")["groups"][-1]["rates"]) == ["accuracy"]
+
+
+def test_which_pair_attains_the_value_is_said_of_more_than_two_groups():
+    X, y, groups = rows(6, classes=2)
+    for attribute, says in (("race", True), ("sex", False)):
+        column = groups[attribute]
+        made = fb.FairClassifier("demographic_parity <= 0.01", budget="20 steps").fit(X, y, {attribute: column})
+        rate = {g: np.mean(made.predict(X)[column == g]) for g in np.unique(column)}
+        high, low = max(rate, key=rate.get), min(rate, key=rate.get)
+        assert made.fit_report_["constraints"][0]["worst"] == f"{high} - {low}"
+        audit = fb.audit(made.predict(X), y, {attribute: column}, "demographic_parity <= 0.01")
+        assert (f"The value is that of {audit['constraints'][0]['worst']}." in fb.report.table(audit)) == says
+        assert set(audit["constraints"][0]["worst"].split(" - ")) == {high, low}
+
+
 @pytest.mark.parametrize(
     ("stated", "words"),
     [("class_recall_parity[macro,best] <= 0.1", "averages them"), ("class_error_parity[surrogate=loss] <= 0.1", "surrogate"),
