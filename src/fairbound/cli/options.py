@@ -119,11 +119,7 @@ Confidence = Annotated[float, option("--confidence", help="Of all verdicts toget
 Model = Annotated[str, option("--model", help="linear, or mlp:64,32 for layers of 64 and 32 units.")]
 Knots = Annotated[
     int,
-    option(
-        "--knots",
-        help="Values at which a number's part of a linear model may bend, at most; 5 is a good choice.",
-        min=0,
-    ),
+    option("--knots", help="Values at which a number's part of a linear model may bend, at most; 5 is good.", min=0),
 ]
 SavedModel = Annotated[Path | None, option("--model", help="Folder of a saved model, such as OUT/model of fit.")]
 Score = Annotated[

@@ -37,8 +37,9 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
     try:
         s = values.astype(np.float64)
     except (TypeError, ValueError):
+        first = values.ravel().tolist()[0]
         raise DataError(
-            f"the scores are not numbers ({values.ravel()[0]!r}); pass 1 for positive and 0 for negative, as by y_pred == {values.ravel()[0]!r}."
+            f"the scores are not numbers ({first!r}); pass 1 for positive and 0 for negative, as by y_pred == {first!r}."
         ) from None
     s = s[:, 0] if s.ndim == 2 and s.shape[1] == 1 else s
     if s.ndim != 1:

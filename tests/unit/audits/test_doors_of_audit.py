@@ -113,3 +113,12 @@ def test_decisions_have_no_log_loss():
         metrics = fb.audit(decisions, y)["metrics"]
         assert metrics["log_loss"] is None and metrics["accuracy"] == pytest.approx(4 / 6)
     assert fb.audit(np.array([0.1, 0.9, 0.4, 0.2, 0.8, 0.6]), y)["metrics"]["log_loss"] > 0
+
+
+def test_errors_show_plain_values():
+    """No repr of numpy's, no whole table."""
+    s, y, g = rows()
+    with pytest.raises(DataError, match=r"not numbers \('maybe'\).* y_pred == 'maybe'"):
+        fb.audit(np.full(400, "maybe"), y, g, PARITY)
+    with pytest.raises(OptionError, match="got a ndarray"):
+        fb.feasibility(np.zeros((400, 2)), y, g, PARITY)
