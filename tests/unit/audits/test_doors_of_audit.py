@@ -117,7 +117,7 @@ def test_decisions_have_no_log_loss():
 
 def test_errors_show_plain_values():
     """No repr of numpy's, no whole table."""
-    s, y, g = rows()
+    _, y, g = rows()
     with pytest.raises(DataError, match=r"not numbers \('maybe'\).* y_pred == 'maybe'"):
         fb.audit(np.full(400, "maybe"), y, g, PARITY)
     with pytest.raises(OptionError, match="got a ndarray"):
