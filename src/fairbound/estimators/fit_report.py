@@ -53,9 +53,7 @@ def fit_report(
     if nothing_learnt is not None:
         nothing_learnt += " Train longer (budget), loosen the bound, or merge small groups."
         cautions.append(nothing_learnt)
-    run = run_facts(
-        problem, solution, trained.method, trained.budget, seed, encoding, measured, problem.plan.notions
-    )
+    run = run_facts(problem, solution, trained.method, trained.budget, seed, encoding, measured, problem.plan.notions)
     for fact, worst in zip(run["constraints"], _worst(problem, measured), strict=True):
         fact["worst"] = worst
     return {
