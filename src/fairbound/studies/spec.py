@@ -101,8 +101,8 @@ class ItemSpec:
     paper: the table of the study's `paper` whose numbers stand beside. figures: keys of the study's figures, all of them
     by default. compare: options of the comparison. together: all data in one block of the page, with a panel each.
     budget, batch, record_every, sampling: of its runs, in place of the study's and (but for full batches) the methods'
-    own; quick_budget: with `--quick`. presets: method -> preset of its algorithm here. tuned: its methods run with the
-    settings that `--tune` chose.
+    own; quick_budget: with `--quick`. presets: method -> preset of its algorithm here. trial_budget: of each trial with `--tune`; the
+    items that state one are tuned, the first item where none does. tuned: its methods run with the settings that `--tune` chose.
     """
 
     key: str
@@ -120,6 +120,7 @@ class ItemSpec:
     record_every: int | str = 0
     sampling: str = ""
     presets: Mapping[str, str] = field(default_factory=dict)
+    trial_budget: str = ""
     tuned: bool = False
 
 
@@ -194,7 +195,7 @@ class QuickSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class TuningSpec:
-    """seeds, budget: of every trial. validation: share of the training rows that judges. loss, value: the measures by
+    """seeds, budget: of every trial, where its item states no budget of its own. validation: share of the training rows that judges. loss, value: the measures by
     which it judges; tolerance: of the value, taken as met."""
 
     seeds: int = 1
@@ -272,7 +273,12 @@ class StudySpec:
                 for name in names:
                     known(of, kind, name, among)
             budget = item.budget or self.budget
-            for text in (budget, item.quick_budget or budget, self.quick.budget or budget, self.tuning.budget):
+            for text in (
+                budget,
+                item.quick_budget or budget,
+                self.quick.budget or budget,
+                item.trial_budget or self.tuning.budget,
+            ):
                 Budget.of(text)
             self.compared(item)
         counts = {m.key: len(m.trials()) for m in self.methods.values() if m.grid}
@@ -313,20 +319,26 @@ class StudySpec:
         return replace(self, budget=budget, items=tuple(replace(item, budget="") for item in self.items))
 
     def with_tuned(self) -> Self:
-        """The study with one more item, "tuned": the methods that have a grid, on the data of the first item."""
-        first, tuning = self.items[0], self.tuning
-        methods = [self.methods[key] for key in first.methods if self.methods[key].grid]
-        if not methods:
-            raise OptionError(f"study {self.name!r}: no method of item {first.key!r} has a grid to tune over.")
-        tuned = {m.key + TUNED: replace(m, key=m.key + TUNED, title=f"{m.title}, tuned") for m in methods}
-        note = (
-            f"{len(methods[0].trials())} settings a method, {tuning.seeds} seed(s) of {tuning.budget} each, judged on "
-            f"{tuning.validation:.0%} of the training rows."
-        )
-        item = replace(
-            first, key="tuned", title="Equal tuning budgets", methods=tuple(tuned), tuned=True, paper="", note=note
-        )
-        return replace(self, items=(*self.items, item), methods={**self.methods, **tuned})
+        """The study with one more item for each that is tuned: its methods that have a grid, on its data.
+
+        Raises: OptionError where such an item has no method with a grid.
+        """
+        methods, items = dict(self.methods), list(self.items)
+        for item in [i for i in self.items if i.trial_budget] or self.items[:1]:
+            own = [self.methods[key] for key in item.methods if self.methods[key].grid]
+            if not own:
+                raise OptionError(f"study {self.name!r}: no method of item {item.key!r} has a grid to tune over.")
+            tuned = {m.key + TUNED: replace(m, key=m.key + TUNED, title=f"{m.title}, tuned") for m in own}
+            methods |= tuned
+            note = (
+                f"{len(own[0].trials())} settings a method, {self.tuning.seeds} seed(s) of {item.trial_budget or self.tuning.budget} each, "
+                f"judged on {self.tuning.validation:.0%} of the training rows."
+            )
+            title = f"{item.title}: equal tuning budgets"
+            items.append(
+                replace(item, key=item.key + TUNED, title=title, methods=tuple(tuned), tuned=True, paper="", note=note)
+            )
+        return replace(self, items=tuple(items), methods=methods)
 
     def cells(self, chosen: Mapping[str, Mapping[str, Values]] | None = None, seeds: int | None = None) -> list[Cell]:
         """Every cell once, seed by seed. chosen: data -> method -> options that trials chose, its own where there are none.
@@ -351,14 +363,15 @@ class StudySpec:
         return list(cells.values())
 
     def trials(self) -> list[Cell]:
-        """Every cell of the tuning: grid points x tuning seeds, for each data set and method of the tuned item."""
+        """Every cell of the tuning: grid points x tuning seeds, for each data set and method of the tuned items."""
         cells = []
         for item in (i for i in self.items if i.tuned):
             for data, key in itertools.product(item.data, (m.removesuffix(TUNED) for m in item.methods)):
                 for n, options in enumerate(self.methods[key].trials()):
                     for seed in range(self.tuning.seeds):
                         cell = self._cell(f"tune.{data}.{key}.{n}.s{seed}", item, data, options, seed, key)
-                        cells.append(replace(cell, budget=self.tuning.budget, held=self.tuning.validation))
+                        budget = item.trial_budget or self.tuning.budget
+                        cells.append(replace(cell, budget=budget, held=self.tuning.validation))
         return cells
 
     def _cell(self, key: str, item: ItemSpec, data: str, options: Values, seed: int, name: str) -> Cell:
