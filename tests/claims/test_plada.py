@@ -356,7 +356,8 @@ def test_presets_are_table_2():
 @pytest.mark.parametrize(
     "options",
     [{"alpha": 0.0}, {"beta": -1.0}, {"dual_step": 1.5}, {"margin": 1.0}, {"step_size": 0.0}, {"inner_steps": 0},
-     {"dual_values": "both"}, {"kappa": math.nan}, {"constraint_rows": 0}],
+     {"dual_values": "both"}, {"kappa": math.nan}, {"constraint_rows": 0},
+     {"alpha": math.inf}, {"alpha": True}, {"inner_steps": 1.5}],
 )  # fmt: skip
 def test_wrong_options(options):
     with pytest.raises(OptionError):

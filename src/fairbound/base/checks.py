@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from numbers import Real
+from dataclasses import fields
+from numbers import Integral, Real
 from typing import Any
 
 from fairbound.base.errors import OptionError
+
+WHOLE = (int, int | None, "int", "int | None")
+"""How a dataclass says that a field is a whole number."""
 
 
 def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
@@ -17,13 +21,19 @@ def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
 
 
 def positive(options: Any, *names: str) -> None:
-    """Raises OptionError naming the first of these fields of ``options`` that is not > 0; None passes, as an option that was left out."""
+    """Raises OptionError naming the first of these fields of the dataclass ``options`` that is not a finite number > 0, or no whole
+    number where the field is an int; None passes, as an option that was left out."""
     _check(options, names, lambda value: value > 0, "must be positive")
 
 
-def finite(options: Any, *names: str) -> None:
-    """As `positive`, for fields that must not be infinite either."""
-    _check(options, names, lambda value: 0 < value < math.inf, "must be positive and finite")
+def number(options: Any, *names: str) -> None:
+    """As `positive`, for fields of either sign."""
+    _check(options, names, lambda value: not math.isnan(value), "must be a number")
+
+
+def limit(options: Any, *names: str) -> None:
+    """As `positive`, for fields that may be infinite, which is no limit."""
+    _check(options, names, lambda value: value > 0, "must be positive", finite=False)
 
 
 def nonnegative(options: Any, *names: str) -> None:
@@ -36,8 +46,18 @@ def share(options: Any, *names: str) -> None:
     _check(options, names, lambda value: 0 <= value < 1, "must lie in [0, 1)")
 
 
-def _check(options: Any, names: Sequence[str], good: Callable[[Any], bool], what: str) -> None:
+def _check(options: Any, names: Sequence[str], good: Callable[[Any], bool], what: str, finite: bool = True) -> None:
+    kinds = {field.name: field.type for field in fields(options)}
     for name in names:
         value = getattr(options, name)
-        if value is not None and not (isinstance(value, Real) and good(value)):
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise OptionError(f"{name} must be a number, got {value!r}.")
+        if not good(value):
             raise OptionError(f"{name} {what}, got {value!r}.")
+        if finite and math.isinf(value):
+            without = "; None states none" if "None" in str(kinds[name]) else ""
+            raise OptionError(f"{name} must be finite, got {value!r}{without}.")
+        if kinds[name] in WHOLE and not isinstance(value, Integral):
+            raise OptionError(f"{name} must be a whole number, got {value!r}.")

@@ -22,7 +22,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from fairbound.base.checks import check_choice, nonnegative, positive, share
+from fairbound.base.checks import check_choice, limit, nonnegative, positive, share
 from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.methods.primal import OptimizerFactory, check_optimizer, clipped, decayed, make_optimizer, move
 from fairbound.problems.problem import Draws, Problem
@@ -73,7 +73,8 @@ class ALM(Method[ALMState]):
     presets: ClassVar[dict[str, dict]] = {}
 
     def __post_init__(self) -> None:
-        positive(self, "step_size", "dual_step_size", "dual_every", "multiplier_bound", "clip", "decay_steps")
+        positive(self, "step_size", "dual_step_size", "dual_every", "decay_steps")
+        limit(self, "multiplier_bound", "clip")
         nonnegative(self, "penalty", "dual_rows", "decay", "weight_decay")
         check_optimizer(self.optimizer)
         share(self, "margin")

@@ -140,7 +140,7 @@ class CertifiedLevelSet(Method[CertifiedState]):
 
     def __post_init__(self) -> None:
         positive(self, "delta", "first_call", "first_move", "dual_step", "start_weight", "oracle_rows")
-        nonnegative(self, "growth", "margin", "averaging")
+        nonnegative(self, "growth", "margin", "most_margin", "averaging")
         if not (self.delta < 1 and self.start_weight < 1):
             raise OptionError(f"delta and start_weight must be below 1, got {self.delta} and {self.start_weight}.")
         if self.most_margin < self.margin:

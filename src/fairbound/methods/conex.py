@@ -28,7 +28,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from fairbound.base.checks import nonnegative, positive
+from fairbound.base.checks import limit, nonnegative, positive
 from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
@@ -67,7 +67,8 @@ class ConEx(Method[ConExState]):
     presets: ClassVar[dict[str, dict]] = {"strongly-convex": {"modulus": 0.1, "average": True}}
 
     def __post_init__(self) -> None:
-        positive(self, "step_size", "dual_step", "multiplier_bound")
+        positive(self, "step_size", "dual_step")
+        limit(self, "multiplier_bound")
         nonnegative(self, "modulus")
 
     def weight(self, t: int) -> float:

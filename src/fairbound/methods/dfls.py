@@ -22,15 +22,13 @@ Departs: the source does not say when a call ends. The subgradient method is at 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from fairbound.base.checks import positive
-from fairbound.base.errors import OptionError
+from fairbound.base.checks import number, positive
 from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.problems.problem import Draws, Evaluation, Problem, largest
 
@@ -85,8 +83,7 @@ class DFLS(Method[DFLSState]):
 
     def __post_init__(self) -> None:
         positive(self, "step_size", "relative_error")
-        if self.level is not None and not math.isfinite(self.level):
-            raise OptionError(f"level must be a finite number above the optimal value, or None, got {self.level!r}.")
+        number(self, "level")
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> DFLSState:
         """A call about to begin at x (..., n)."""

@@ -30,7 +30,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from fairbound.base.checks import check_choice, positive, share
+from fairbound.base.checks import check_choice, limit, positive, share
 from fairbound.base.errors import OptionError
 from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.problems.problem import Draws, Evaluation, Problem
@@ -93,9 +93,10 @@ class FullBatchALM(Method[FullBatchALMState]):
     keeps_room: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        positive(self, "rounds_each", "iterations", "penalty", "multiplier_bound", "patience", "tolerance", "rounds")
+        positive(self, "rounds_each", "iterations", "penalty", "patience", "tolerance", "rounds", "relaxation")
+        limit(self, "multiplier_bound")
         share(self, "margin")
-        if not 0 < self.relaxation <= 1:
+        if not self.relaxation <= 1:
             raise OptionError(f"relaxation must lie in (0, 1], got {self.relaxation!r}.")
         check_choice("dual_values", self.dual_values, ("true", "surrogate"))
         if not self.sharpness or not all(s > 0 for s in self.sharpness):

@@ -18,7 +18,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from fairbound.base.checks import check_choice, nonnegative, positive, share
+from fairbound.base.checks import check_choice, limit, nonnegative, number, positive, share
 from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.methods.method import Method, State
@@ -75,9 +75,11 @@ class MultiplierModel(Method[MultiplierModelState]):
     keeps_room: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        positive(self, "step_size", "dual_step", "clip", "decay_steps")
+        positive(self, "step_size", "dual_step", "decay_steps")
+        limit(self, "clip")
         nonnegative(self, "decay")
         share(self, "margin")
+        number(self, "shift")
         for name in (self.optimizer, self.dual_optimizer):
             check_optimizer(name)
         object.__setattr__(self, "hidden", tuple(self.hidden))

@@ -38,7 +38,7 @@ import torch
 from scipy.optimize import nnls
 from torch import Tensor
 
-from fairbound.base.checks import check_choice, nonnegative, positive, share
+from fairbound.base.checks import check_choice, limit, nonnegative, positive, share
 from fairbound.base.errors import OptionError
 from fairbound.methods.constants import constraint_slope, gradient_lipschitz, squared_norm
 from fairbound.methods.method import Method, State, no_multipliers
@@ -151,7 +151,8 @@ class PLADA(Method[PLADAState]):
 
     def __post_init__(self) -> None:
         positive(self, "alpha", "beta", "step_size", "slack_step", "dual_step", "kappa", "inner_steps")
-        positive(self, "balance", "clip", "decay_steps", "constraint_rows")
+        positive(self, "balance", "decay_steps", "constraint_rows")
+        limit(self, "clip")
         nonnegative(self, "decay")
         share(self, "margin")
         if self.dual_step > 1:

@@ -27,7 +27,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from fairbound.base.checks import check_choice, nonnegative, positive
+from fairbound.base.checks import check_choice, nonnegative, number, positive
 from fairbound.base.errors import OptionError
 from fairbound.methods import ovsmd
 from fairbound.methods.method import Method, State
@@ -125,14 +125,13 @@ class SFLS(Method[SFLSState]):
         for option, allowed in choices.items():
             check_choice(option, getattr(self, option), allowed)
         ovsmd.check_scaling(self.scaling)
+        number(self, "theta", "delta", "level")
         positive(self, "min_steps", "step_size", "diameter", "oracle_error")
         nonnegative(self, "optimality_tolerance")
         if not self.theta > 1:
             raise OptionError(f"theta must be greater than 1, got {self.theta!r}.")
         if not 0 < self.delta < 1:
             raise OptionError(f"delta is a probability in (0, 1), got {self.delta!r}.")
-        if self.level is not None and not abs(self.level) < float("inf"):
-            raise OptionError(f"level must be finite, got {self.level!r}; None finds one.")
         theory = self.stopping == "theory"
         if theory and (self.oracle_error is None or self.light_tails is None or self.level is None):
             raise OptionError(

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from fairbound.base.checks import nonnegative
+from fairbound.base.checks import nonnegative, positive
 from fairbound.base.errors import OptionError
 from fairbound.fairness.fairret import Attributes, GroupPenalty, Penalty, penalty_of
 from fairbound.methods.sgd import SGD, SGDState
@@ -55,6 +55,7 @@ class SGDFairret(SGD):
     def __post_init__(self) -> None:
         super().__post_init__()
         nonnegative(self, "strength")
+        positive(self, "norm")
         penalty_of(self.statistic, self.norm, self.penalty)
         if isinstance(self.attributes, str) and self.attributes not in ("each", "crossed"):
             object.__setattr__(self, "attributes", (self.attributes,))

@@ -23,8 +23,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from fairbound.base.checks import positive
-from fairbound.base.errors import OptionError
+from fairbound.base.checks import number, positive
 from fairbound.methods import ovsmd
 from fairbound.methods.method import Method, State
 from fairbound.methods.ovsmd import Call
@@ -69,8 +68,7 @@ class SMD(Method[SMDState]):
 
     def __post_init__(self) -> None:
         positive(self, "step_size")
-        if self.level is not None and not abs(self.level) < float("inf"):
-            raise OptionError(f"level must be finite, got {self.level!r}; None leaves the objective out.")
+        number(self, "level")
         ovsmd.check_scaling(self.scaling)
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> SMDState:

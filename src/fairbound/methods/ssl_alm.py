@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from fairbound.base.checks import nonnegative, positive, share
+from fairbound.base.checks import limit, nonnegative, positive, share
 from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.methods.primal import decayed
 from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
@@ -74,7 +74,8 @@ class SSLALM(Method[SSLALMState]):
     keeps_room: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        positive(self, "step_size", "dual_step_size", "multiplier_bound", "decay_steps")
+        positive(self, "step_size", "dual_step_size", "decay_steps")
+        limit(self, "multiplier_bound")
         nonnegative(self, "smoothing", "penalty", "centre_step", "decay", "constraint_batch_size")
         share(self, "margin")
 

@@ -91,14 +91,10 @@ class StochasticGhost(Method[GhostState]):
     needs: ClassVar[frozenset[str]] = frozenset({"space", "unbiased"})
 
     def __post_init__(self) -> None:
-        positive(self, "step_size", "proximal", "box", "radius")
-        for option in ("max_level", "element_rows"):
-            if int(getattr(self, option)) != getattr(self, option):
-                raise OptionError(f"{option} must be a whole number, got {getattr(self, option)!r}.")
-        positive(self, "element_rows")
+        positive(self, "step_size", "proximal", "box", "radius", "element_rows", "level_probability", "relaxation")
         nonnegative(self, "step_decay", "max_level")
         check_choice("kappa", self.kappa, ("paper", "swapped"))
-        if not 0 < self.level_probability < 1:
+        if not self.level_probability < 1:
             raise OptionError(f"level_probability must lie in (0, 1), got {self.level_probability!r}.")
         if self.step_size * self.step_decay >= 1:
             raise OptionError(

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from fairbound.base.checks import finite
+from fairbound.base.checks import positive
 from fairbound.base.errors import OptionError
 from fairbound.problems.domain import Simplex
 
@@ -116,7 +116,7 @@ class LiftedSimplex:
     curvature: float = 1.0
 
     def __post_init__(self) -> None:
-        finite(self, "reach", "curvature")
+        positive(self, "reach", "curvature")
         if not self.owners or min(self.owners) < 0:
             raise OptionError(f"owners must be entries of y, numbered from 0, got {self.owners!r}.")
 

@@ -39,6 +39,9 @@ def study_page(
         about=about,
         blocks=[_block(study, rows_of(results, b), b, drawn[b["key"]]) for b in summary["blocks"]],
         tuned=_tuned(study),
+        trial_budgets=dict.fromkeys(
+            i.get("trial_budget") or study["tuning"]["budget"] for i in study["items"] if i["tuned"]
+        ),
     )
 
 

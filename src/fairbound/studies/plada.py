@@ -249,7 +249,7 @@ def overall(
     """In how many panels PLADA, untuned, arrives before every other method, tuned where tuned runs are there."""
     panels: dict[str, dict[str, float]] = {}
     for row in results:
-        if row["column"] == "cpu to arrive" and row["item"] in ("panels", "tuned"):
+        if row["column"] == "cpu to arrive" and row["item"] in ("panels", "panels" + TUNED):
             panels.setdefault(row["data"], {})[row["row"]] = np.inf if row["ours"] is None else row["ours"]
     if not panels:
         return []

@@ -67,7 +67,7 @@ def run_study(
 
     spec: the name of a study, a TOML file, or a StudySpec. jobs: cells run at once, each in its own process and thread.
     backend: "loky" (processes), "threading", "ray" or "dask". quick: the study's short form. only: keys of its items.
-    tune: also choose settings of every method on validation rows, with equal budgets, and run them as the item "tuned".
+    tune: also choose settings of every method on validation rows, with equal budgets, and run them as the item "KEY-tuned" of each that is tuned.
     seeds, budget: in place of the study's own. say: receives lines of progress.
     Raises: OptionError for wrong use, and where `out` holds another study; DataError where data cannot be read or no cell finishes; KeyboardInterrupt after
         Ctrl-C, with finished cells and checkpoints kept.

@@ -195,8 +195,8 @@ class QuickSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class TuningSpec:
-    """seeds, budget: of every trial, where its item states no budget of its own. validation: share of the training rows that judges. loss, value: the measures by
-    which it judges; tolerance: of the value, taken as met."""
+    """seeds: of every trial. budget: of those whose item states none. validation: share of the training rows that judges. loss,
+    value: the measures by which it judges; tolerance: of the value, taken as met."""
 
     seeds: int = 1
     budget: str = "10s"
@@ -273,12 +273,8 @@ class StudySpec:
                 for name in names:
                     known(of, kind, name, among)
             budget = item.budget or self.budget
-            for text in (
-                budget,
-                item.quick_budget or budget,
-                self.quick.budget or budget,
-                item.trial_budget or self.tuning.budget,
-            ):
+            trial = item.trial_budget or self.tuning.budget
+            for text in (budget, item.quick_budget or budget, self.quick.budget or budget, trial):
                 Budget.of(text)
             self.compared(item)
         counts = {m.key: len(m.trials()) for m in self.methods.values() if m.grid}

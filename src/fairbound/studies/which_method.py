@@ -195,34 +195,39 @@ def overall(
     study: StudySpec, said: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """For every method, in how many cells all its runs meet the bound, and in how many they come within 1, 2 and 5 % of the lowest
-    mean loss of a method that does; then what holds for `auto`."""
-    out = []
-    for tuned in (False, True):
-        rows = [r for r in results if (r["item"] == "tuned") == tuned]
-        if rows:
-            out += _profile(study, rows, " (tuned)" if tuned else "")
+    mean loss of a method that does. With tuned runs, once more for these and for the methods without a grid, beside the lowest loss
+    of any method, tuned or not."""
+    tuned = [r for r in results if r["item"].endswith(TUNED)]
+    own = [r for r in results if not r["item"].endswith(TUNED)]
+    out = _profile(study, own, list(dict.fromkeys(r["row"] for r in own)), "profile", "")
+    if tuned:
+        fixed = [r["row"] for r in own if not study.methods[r["row"]].grid]
+        shown = list(dict.fromkeys([*fixed, *(r["row"] for r in tuned)]))
+        out += _profile(study, results, shown, "profile, tuned", " of any method, tuned or not")
     return out
 
 
-def _profile(study: StudySpec, rows: Sequence[Mapping[str, Any]], words: str) -> list[dict[str, Any]]:
-    cells = list(dict.fromkeys(r["data"] for r in rows))
-    ranks = {
-        d: {m: _rank([r for r in rows if r["data"] == d], m) for m in dict.fromkeys(r["row"] for r in rows if r["data"] == d)}
-        for d in cells
-    }  # fmt: skip
+def _profile(
+    study: StudySpec, rows: Sequence[Mapping[str, Any]], shown: Sequence[str], question: str, words: str
+) -> list[dict[str, Any]]:
+    """The counts of the methods `shown`, beside the lowest loss in `rows`."""
+    by_cell: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_cell.setdefault(row["data"], []).append(row)
+    ranks = {d: {m: _rank(its, m) for m in dict.fromkeys(r["row"] for r in its)} for d, its in by_cell.items()}
     lowest = {
         d: min((loss for missed, loss, _ in by.values() if missed == 0), default=np.inf) for d, by in ranks.items()
     }
     out = []
-    for m in dict.fromkeys(r["row"] for r in rows):
+    for m in shown:
         own = {d: by[m] for d, by in ranks.items() if m in by}
         met = [d for d, (missed, _, _) in own.items() if missed == 0]
         near = [sum(own[d][1] <= lowest[d] * (1 + share) for d in met) for share in NEAR]
         title = study.methods[m].title if m in study.methods else m.removesuffix(TUNED)
         counts = ", ".join(f"{n} within {share:.0%}" for n, share in zip(near, NEAR, strict=True))
         out.append({
-            "question": f"profile{words}", "method": m, "cells": len(own), "met": len(met), "near": near,
+            "question": question, "method": m, "cells": len(own), "met": len(met), "near": near,
             "missed": [d for d in own if d not in met], "far": [d for d in met if own[d][1] > lowest[d] * (1 + NEAR[0])],
-            "text": f"{title}{words}: bound met in every run of {len(met)} of {len(own)} cells; of the lowest loss {counts}.",
+            "text": f"{title}: bound met in every run of {len(met)} of {len(own)} cells; of the lowest loss{words}, {counts}.",
         })  # fmt: skip
     return sorted(out, key=lambda f: (-f["met"], -f["near"][0]))

@@ -127,14 +127,14 @@ def test_panels_are_won_against_every_baseline_and_no_other_setting_of_its_own()
 
     rows = [
         row("panels", "adult-dp", "plada", 1.0), row("panels", "adult-dp", "ssg", 2.0),
-        row("panels", "adult-dp", "plada-paper", 0.1), row("tuned", "adult-dp", "ssg-tuned", 1.5),
+        row("panels", "adult-dp", "plada-paper", 0.1), row("panels-tuned", "adult-dp", "ssg-tuned", 1.5),
         row("panels", "bank-dp", "plada", 1.0), row("panels", "bank-dp", "ssg", None),
-        row("tuned", "bank-dp", "ssg-tuned", 0.5), row("alpha", "compas-dp", "plada", 0.1),
+        row("panels-tuned", "bank-dp", "ssg-tuned", 0.5), row("alpha", "compas-dp", "plada", 0.1),
     ]  # fmt: skip
     (found,) = plada.overall(study, [], rows)
     assert found["won"] == ["adult-dp"] and found["of"] == 2
     assert "as tuned and as set" in found["text"] and "Bank, demographic parity" in found["text"]
-    (found,) = plada.overall(study, [], [r for r in rows if r["item"] != "tuned"])
+    (found,) = plada.overall(study, [], [r for r in rows if r["item"] != "panels-tuned"])
     assert found["won"] == ["adult-dp", "bank-dp"] and "not tuned" in found["text"]
 
 

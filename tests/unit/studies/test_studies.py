@@ -373,9 +373,9 @@ def test_tuning_gives_every_method_as_many_trials_and_judges_on_validation_rows(
     losses = [models(run, trial)["last"]["test loss"] for trial in trials]
     assert chosen["sgd"]["options"] == {"step_size": [0.01, 0.3][int(np.argmin(losses))]}
     assert chosen["sgd"]["loss"] == pytest.approx(min(losses))
-    assert {i["key"] for i in run.study["items"]} == {"main", "tuned"}
+    assert {i["key"] for i in run.study["items"]} == {"main", "main-tuned"}
     results = json.loads((tmp_path / "results.json").read_text())
-    assert {r["row"] for r in results if r["item"] == "tuned"} == {"sgd-tuned", "alm-tuned"}
+    assert {r["row"] for r in results if r["item"] == "main-tuned"} == {"sgd-tuned", "alm-tuned"}
     with pytest.raises(OptionError, match="no method of item 'switching' has a grid"):
         run_study(study, tmp_path, only=["switching"], tune=True)
 

@@ -1,5 +1,7 @@
 """The study of which method when: what a cell measures, what `auto` does in it, and how methods are ranked."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ import torch
 from fairbound.base.errors import OptionError
 from fairbound.estimators.training import chosen
 from fairbound.models.model import ModuleModel
+from fairbound.solver.budget import Budget
 from fairbound.studies import load_spec, which_method
 from fairbound.studies.spec import Cell, MethodSpec
 from fairbound.studies.task import Run, run_cell
@@ -92,6 +95,48 @@ def test_feasible_runs_come_first_and_the_profile_counts_cells():
     assert said["auto"]["met"] == 2 and said["auto"]["near"] == [1, 1, 1] and said["auto"]["far"] == ["law-dp"]
     assert said["alm"]["near"] == [2, 2, 2] and said["plada"]["met"] == 1 and said["plada"]["missed"] == ["compas-dp"]
     assert [f["method"] for f in which_method.overall(study, [], found)] == ["alm", "auto", "plada"]
+
+
+def test_tuning_covers_every_kind_of_model_with_equal_budgets():
+    """Three settings a method, its own among them, each for half the time of a run; `auto` has no settings to tune."""
+    study = load_spec("which-method").with_tuned()
+    tuned = {i.key: i for i in study.items if i.tuned}
+    assert set(tuned) == {"linear-tuned", "network-tuned", "convolutions-tuned"}
+    trials = Counter((c.data, c.method.key) for c in study.trials())
+    assert set(trials.values()) == {3} and {d for d, _ in trials} == set(study.data)
+    budgets = {c.data: c.budget for c in study.trials()}
+    for key, item in ((key, i) for i in study.items for key in i.data):
+        assert (
+            Budget.of(budgets[key]).seconds == Budget.of(item.budget).seconds / 2 and Budget.of(budgets[key]).processor
+        )
+    for item in (i for i in study.items if not i.tuned):
+        assert tuned[item.key + "-tuned"].methods == tuple(f"{m}-tuned" for m in item.methods if m != "auto")
+        for method in (study.methods[m] for m in item.methods if m != "auto"):
+            own = method.config(method.options)
+            assert [method.config(options) for options in method.trials()].count(own) == 1
+    assert {i.key for i in load_spec("which-method").only(["network"]).with_tuned().items} == {
+        "network",
+        "network-tuned",
+    }
+
+
+def test_the_tuned_profile_is_beside_all_runs():
+    """`auto` once more among the tuned, and a tuned run above the same method's own settings counts as such."""
+    study = load_spec("which-method").with_tuned()
+
+    def rows(item, method, loss):
+        values = {"meets the bound": 1.0, "train loss where met": loss, "found at": 0.1}
+        return [{"item": item, "data": "compas-dp", "row": method, "column": c, "ours": v} for c, v in values.items()]
+
+    found = rows("linear", "auto", 0.605) + rows("linear", "alm", 0.6) + rows("linear-tuned", "alm-tuned", 0.63)
+    said = which_method.overall(study, [], found)
+    assert [(f["question"], f["method"], f["near"]) for f in said] == [
+        ("profile", "auto", [1, 1, 1]), ("profile", "alm", [1, 1, 1]),
+        ("profile, tuned", "auto", [1, 1, 1]), ("profile, tuned", "alm-tuned", [0, 0, 1]),
+    ]  # fmt: skip
+    assert said[3]["text"].startswith(
+        "alm, tuned: bound met in every run of 1 of 1 cells; of the lowest loss of any method"
+    )
 
 
 def test_wrong_tasks():

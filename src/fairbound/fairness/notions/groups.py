@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.base.checks import check_choice, finite
+from fairbound.base.checks import check_choice, positive
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import CONDITION, Builder
@@ -258,7 +258,7 @@ SMOOTHING = {"surrogate": Key("surrogate"), "sharpness": Key("sharpness", plain_
 def check_smoothing(bound: Any, *surrogates: str) -> None:
     """Raises: OptionError for an unknown surrogate of the decision, or a sharpness that is not positive and finite."""
     check_choice("surrogate", bound.surrogate, surrogates)
-    finite(bound, "sharpness")
+    positive(bound, "sharpness")
 
 
 @dataclass(frozen=True, kw_only=True)

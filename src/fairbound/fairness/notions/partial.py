@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fairbound.base.checks import finite
+from fairbound.base.checks import positive
 from fairbound.base.errors import OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared, differences
@@ -72,7 +72,7 @@ class PartialBound(GroupBound):
         if self.against != "pairwise":
             raise OptionError(f"{self.name} compares groups pairwise, got {self.against!r}.")
         step_named(self.surrogate, self.sharpness)
-        finite(self, "sharpness")
+        positive(self, "sharpness")
         if len({name for name, _ in self.own}) < len(self.own):
             raise OptionError(f"{self.text!r} gives a group two intervals; keep one, or join them by +.")
 

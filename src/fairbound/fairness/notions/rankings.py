@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fairbound.base.checks import check_choice, finite
+from fairbound.base.checks import check_choice, positive
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared
@@ -55,7 +55,7 @@ class RankingBound(GroupBound):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        finite(self, "sharpness")
+        positive(self, "sharpness")
 
     def conditions(self) -> tuple[int | None, ...]:
         return (None,)

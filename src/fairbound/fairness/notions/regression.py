@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 
-from fairbound.base.checks import finite
+from fairbound.base.checks import positive
 from fairbound.base.errors import OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared
@@ -107,7 +107,7 @@ class PredictionParity(PredictionBound):
         object.__setattr__(self, "thresholds", tuple(float(t) for t in self.thresholds))
         if not all(map(math.isfinite, self.thresholds)) or len(set(self.thresholds)) < len(self.thresholds):
             raise OptionError(f"at must be different finite thresholds, as in at=10:20:30, got {self.thresholds!r}.")
-        finite(self, "sharpness")
+        positive(self, "sharpness")
 
     def step_of(self, rows: int) -> float:
         return 1 / rows
