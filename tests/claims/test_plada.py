@@ -13,7 +13,7 @@ import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.methods import algorithm
 from fairbound.methods.constants import constraint_slope, gradient_lipschitz, squared_norm
-from fairbound.methods.plada import PLADA
+from fairbound.methods.plada import PLADA, _stationary
 from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Draws
 from fairbound.testing import PROBLEMS, KnownProblem, Optimum, run
@@ -277,9 +277,18 @@ def test_the_first_multipliers_make_the_start_stationary(slope):
     state = states(config, problem, 1)[0][1]
     share = min(max(0.5 / slope**2, 0.01), 100.0)  # L_F = 1
     assert float(state.share) == pytest.approx(share, rel=1e-6)
-    assert float(state.multipliers) == pytest.approx((3 - x) / slope + config.rho * share * slope * (x - 1), rel=1e-6)
+    assert float(state.multipliers) == pytest.approx((3 - x) / slope + config.rho * share * slope * (x - 1), rel=1e-5)
     away = states(config, line(-slope, bound=-1.0), 1)[0][1]  # x >= -1
     assert float(away.multipliers) == 0 and float(away.mu) == 0 and float(away.u) == pytest.approx(slope * (1 + x))
+
+
+def test_the_first_multipliers_are_short_where_constraints_go_round_in_a_circle():
+    """The gradients of a - b, b - c and c - a sum to 0, so that (1, 0, 0) + t (1, 1, 1) are all as stationary; but for rounding, here
+    of 1e-6, with which t = 3,333 would take the last hundredth off the residual."""
+    one, two, off = torch.eye(3, dtype=torch.float64)
+    g = torch.stack([one, two, -one - two]) - 1e-6 * off
+    y = _stationary(torch.stack([-one + 0.01 * off, *g]))
+    assert torch.allclose(y, one, atol=0.02)
 
 
 def test_weighed_constraints_have_no_unit():

@@ -17,7 +17,7 @@ Departs: lines 6 and 7 of a step stand at the head of the next, where G(theta) i
     iterates are the same, and the first lambda follows (12). Of very many constraints, those that a batch lacks keep theirs. (9), which has no closed form, is solved by `inner_steps`
     projected subgradient steps of lengths 2 eta / (j + 2), those of a (1/eta)-strongly convex function; the first is
     theta_k - eta (grad F + lambda . dG). u_max is ROOM times the largest |G_i| so far, as the paper gives no B_G. The start, which the paper leaves
-    open: mu is the multipliers y >= 0 of the smallest |grad F + y . dG|, where steps are the theory's, the model is judged on all rows and
+    open: mu is the shortest multipliers y >= 0 of about the smallest |grad F + y . dG|, where steps are the theory's, the model is judged on all rows and
     constraints are few, else 0; u is 0 where mu > 0, else [-G]_+.
     On batches, G comes from rows of its own and eta decays. By default alpha, 1/beta, tau and the steps of mu are scaled
     so that steep constraints move as flat ones do. On all rows few constraints are weighed, all by one number, so that M_G^2 is `balance` times L_F:
@@ -60,6 +60,9 @@ ROOM = 2.0
 
 FEW = 64
 """Constraints up to which all gradients are taken at the start."""
+
+SHORT = 1e-3
+"""Price of long first multipliers: differences of three groups go round in a circle, whose multipliers could all be raised alike for nothing."""
 
 LIGHTEST, HEAVIEST = 0.01, 100.0
 """Between what numbers few constraints are weighed."""
@@ -283,7 +286,11 @@ class PLADA(Method[PLADAState]):
 
 
 def _stationary(slopes: Tensor) -> Tensor:
-    """(..., m) the y >= 0 of the smallest |grad f + sum_i y_i grad g_i|, from the gradients (..., 1 + m, n) of f and all g."""
+    """(..., m) the y >= 0 of the smallest |grad f + sum_i y_i grad g_i|^2 + (SHORT s |y|)^2, from the gradients (..., 1 + m, n) of f and
+    all g; s: the largest singular value of those of g."""
     rows = slopes.double().cpu().numpy().reshape(-1, *slopes.shape[-2:])
-    y = np.stack([nnls(one[1:].T, -one[0])[0] for one in rows])
-    return torch.from_numpy(y).to(slopes).view(*slopes.shape[:-2], -1)
+    zero, y = np.zeros(slopes.shape[-2] - 1), []
+    for one in rows:
+        price = SHORT * np.linalg.norm(one[1:], 2) * np.eye(len(zero))
+        y.append(nnls(np.vstack([one[1:].T, price]), np.append(-one[0], zero))[0])
+    return torch.from_numpy(np.stack(y)).to(slopes).view(*slopes.shape[:-2], -1)
