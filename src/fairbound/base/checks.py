@@ -52,9 +52,7 @@ def _check(options: Any, names: Sequence[str], good: Callable[[Any], bool], what
         value = getattr(options, name)
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, Real):
-            raise OptionError(f"{name} must be a number, got {value!r}.")
-        if not good(value):
+        if isinstance(value, bool) or not isinstance(value, Real) or not good(value):
             raise OptionError(f"{name} {what}, got {value!r}.")
         if finite and math.isinf(value):
             without = "; None states none" if "None" in str(kinds[name]) else ""

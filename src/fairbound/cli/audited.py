@@ -29,7 +29,8 @@ def whole_file_facts(path: str, label: str, rows: str = "rows", classes: Sequenc
 
 def training_facts(model: Any) -> dict[str, Any]:
     """How a fitted model was trained, as `audit` takes it beside the model's kind and description."""
-    return {key: model.fit_report_[key] for key in ("algorithm", "seed", "budget", "seconds", "steps")}
+    facts = {key: model.fit_report_[key] for key in ("algorithm", "seed", "budget", "seconds", "steps")}
+    return facts | {"stationarity": model.fit_report_.get("optimality", {}).get("stationarity")}
 
 
 def add_own_model(audit: dict[str, Any], facts: dict[str, Any]) -> None:

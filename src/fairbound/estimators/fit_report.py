@@ -10,6 +10,7 @@ import torch
 
 from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.conventions import missing_group_words
+from fairbound.estimators.full_batch import optimality
 from fairbound.estimators.training import Trained
 from fairbound.estimators.validation import coarse_groups, thin_groups
 from fairbound.fairness.notions import Bound
@@ -30,7 +31,9 @@ def fit_report(
     """What `FairClassifier.fit_report_` holds: model, algorithm, budget, rows, rows whose group is not known by attribute,
     stated bounds with their values on the training rows and the comparison that gives each ("worst"), notes (those given and those of the training), warnings
     (of dropped columns too), and the advice of `fairbound.solver.diagnosis`. groups: of all rows, those kept for validation too."""
-    problem, held, solution = trained.problem, trained.held, trained.solution
+    problem, held, solution, near = trained.problem, trained.held, trained.solution, trained.optimality
+    if not near and problem.shards.count == 1:
+        near = optimality(problem, trained.method, solution.x, problem.total_rows)
     measured = problem.evaluate(solution.x)
     small = [*(said for _, said in coarse_groups(problem)), *(alike(groups) if groups is not None else [])]
     thin = thin_groups(problem) if bool(solution.feasible) else []
@@ -60,7 +63,7 @@ def fit_report(
         **run,
         "train_rows": problem.total_rows,
         "validation_rows": 0 if held is None else held.total_rows,
-        "optimality": trained.optimality,
+        "optimality": near,
         "advice": [advice.to_dict() for advice in diagnose(solution, problem)],
         "no_better_than_constant": constant,
         "nothing_learnt": nothing_learnt,

@@ -20,7 +20,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.estimators.auc_training import ranks
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.problem import FairProblem
-from fairbound.methods import FullBatchALM
+from fairbound.methods import FullBatchALM, Method
 from fairbound.ranking.wins import auc
 from fairbound.rows.split import stratified_split
 from fairbound.solver.solve import Solution, solve
@@ -34,6 +34,9 @@ AUC_LOSS = 0.002
 
 ROOM = (0.4, 0.8)
 """Shares of each bound kept as margin, in turn, where validation rows are missed."""
+
+NEAR_ROWS = 20_000
+"""Up to so many rows it is said of a model trained on random batches how nearly it meets the conditions of optimality."""
 
 PART_ROWS = 100_000
 """With more than twice as many rows, all but the last rounds are of a random part with so many."""
@@ -111,12 +114,16 @@ def train_full_batch(
     first = problem
     if part is not None and solution.stopped != "interrupted":
         solution = run(solution, under(problem, share), quick)
-    return solution, {**optimality(under(problem, share), method, solution.x), "error_share": share}
+    return solution, {**optimality(under(problem, share), method, solution.x, problem.total_rows), "error_share": share}
 
 
-def optimality(problem: Any, method: FullBatchALM, x: Tensor) -> dict[str, Any]:
-    """How nearly x (n,) is an optimum under the last surrogates of the method, with the multipliers that are not 0 by name."""
-    near = kkt(problem.sharpened(method.sharpness[-1]), x)
+def optimality(problem: Any, method: Method[Any], x: Tensor, rows: int) -> dict[str, Any]:
+    """How nearly x (n,) is an optimum under the last surrogates of the method, with the multipliers that are not 0 by name. Of a
+    method that goes by random batches nothing is said where the `rows`, or the parameters, are more than NEAR_ROWS."""
+    full = isinstance(method, FullBatchALM)
+    if not full and max(rows, problem.n) > NEAR_ROWS:
+        return {}
+    near = kkt(problem.sharpened(method.sharpness[-1]) if full else problem, x)
     prices = {problem.names[i]: float(near.multipliers[i]) for i in near.multipliers.nonzero().flatten().tolist()}
     return {**near._asdict(), "multipliers": prices}
 

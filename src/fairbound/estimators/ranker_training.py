@@ -150,7 +150,7 @@ def report(
         "validation_rows": 0 if held is None else len(held.documents),
         "validation_queries": 0 if held is None else held.rows,
         "train_pair_error": float(measured.extra["pair_error"]),
-        "optimality": optimality(problem, method, solution.x) if isinstance(method, FullBatchALM) else {},
+        "optimality": optimality(problem, method, solution.x, len(problem.documents)),
         "dropped_groups": problem.dropped,
         "notes": list(notes),
         "warnings": [] if encoding is None else encoding.dropped_lines(),

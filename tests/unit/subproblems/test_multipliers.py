@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.special import expit
 
 import fairbound as fb
 from fairbound.base.errors import OptionError
@@ -100,6 +101,25 @@ def test_the_report_of_a_linear_fit_holds_them():
     free = fb.FairClassifier(objective="loss").fit(X, y).fit_report_["optimality"]
     assert free["multipliers"] == {} and free["stationarity"] < 0.001
     assert fb.kkt(fb.FairProblem(MLP(3), X, y), torch.zeros(4)).violation == 0
+
+
+def test_the_report_of_a_fit_on_batches_holds_them_up_to_a_number_of_rows(monkeypatch):
+    """Without bounds the residual is the length of the mean of (p - y) (z, 1), z being the standardised features."""
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(400, 3)), rng.choice(["a", "b"], 400)
+    y = (X[:, 0] + rng.logistic(size=400) > 0.5).astype(int)
+    free = fb.FairClassifier(algorithm="sgd", objective="loss", budget="30 steps", random_state=0).fit(X, y)
+    z = np.column_stack([(X - X.mean(0)) / X.std(0), np.ones(400)])
+    slope = ((expit(free.decision_function(X)) - y)[:, None] * z).mean(0)
+    assert free.fit_report_["optimality"]["stationarity"] == pytest.approx(np.linalg.norm(slope), rel=1e-3)
+    bounded = fb.FairClassifier("demographic_parity <= 0.05", algorithm="plada", budget="100 steps", random_state=0)
+    found = bounded.fit(X, y, group).fit_report_["optimality"]
+    assert (
+        set(found) == {"stationarity", "violation", "complementarity", "multipliers", "duality_gap"}
+        and found["violation"] == 0
+    )
+    monkeypatch.setattr("fairbound.estimators.full_batch.NEAR_ROWS", 399)
+    assert bounded.fit(X, y, group).fit_report_["optimality"] == {}
 
 
 def test_the_point_of_every_method_has_residuals():
