@@ -162,7 +162,6 @@ def build(
             "budget": "30 s",
             "seconds": 27.4,
             "steps": 12_000,
-            "stationarity": 0.0021,
         },
         "metrics": {"accuracy": 0.8913, "auc": 0.8126, "balanced_accuracy": 0.7012},
         "groups": groups,
