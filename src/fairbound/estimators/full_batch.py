@@ -120,10 +120,11 @@ def train_full_batch(
 def optimality(problem: Any, method: Method[Any], x: Tensor, rows: int) -> dict[str, Any]:
     """How nearly x (n,) is an optimum under the last surrogates of the method, with the multipliers that are not 0 by name. Of a
     method that goes by random batches nothing is said where the `rows`, or the parameters, are more than NEAR_ROWS."""
-    full = isinstance(method, FullBatchALM)
-    if not full and max(rows, problem.n) > NEAR_ROWS:
+    if isinstance(method, FullBatchALM):
+        problem = problem.sharpened(method.sharpness[-1])
+    elif max(rows, problem.n) > NEAR_ROWS:
         return {}
-    near = kkt(problem.sharpened(method.sharpness[-1]) if full else problem, x)
+    near = kkt(problem, x)
     prices = {problem.names[i]: float(near.multipliers[i]) for i in near.multipliers.nonzero().flatten().tolist()}
     return {**near._asdict(), "multipliers": prices}
 
