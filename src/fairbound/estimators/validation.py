@@ -109,7 +109,12 @@ def coarse_groups(problem: FairProblem) -> list[tuple[Bound, str]]:
         if bound.free_thresholds:
             why = f"{rows[few[0]]} scores are {step[few[0]]:.2g} from another group's at least, unless they are tied"
         said = f"{bound.text}: too few training rows for a difference this small in {named}. {why}."
-        out.append((bound, f"{said} Merge the group with another, mark it missing, or loosen the bound."))
+        out.append(
+            (
+                bound,
+                f"{said} Merge the group with another, leave its values empty so that no bound holds for it, or loosen the bound.",
+            )
+        )
     return out
 
 

@@ -67,8 +67,11 @@ def test_models_are_tested_in_order_until_the_first_that_is_not_confirmed(certif
     tested = certified.fit_report_["certificate"]["candidates"]
     assert [one["verdict"] for one in tested[:-1]] == ["met"] * (len(tested) - 1) and tested[-1]["verdict"] != "met"
     assert len(tested) > 2
-    costs = [one["cost"] for one in tested]  # on the rows to train and choose on, which made the order
+    costs = [one["cost"] for one in tested]
     assert costs == sorted(costs, reverse=True) and len(set(costs)) == len(costs)
+    X, y, _ = people()
+    others = np.delete(np.arange(6000), certified.certify_rows_)  # which made the order
+    assert costs[-2] == pytest.approx((certified.predict(X.iloc[others]) != y[others]).mean())
     taken = tested[-2]
     assert taken["uppers"][0] == certified.fit_report_["certificate"]["upper"] <= 0.1 < tested[-1]["uppers"][0]
 

@@ -54,3 +54,18 @@ def test_bounds_below_the_step_of_the_smallest_group_are_found(notion, loss, ste
         problem = FairProblem(model_of("linear", 2, 1), X, np.arange(200) % 2, Groups.of(group), stated, loss=loss)
         said = [text for _, text in coarse_groups(problem)]
         assert len(said) == (bound < step) and all("in 'b" in text for text in said), said
+
+
+def test_a_group_of_one_row_is_kept_as_stated_and_missing_it_is_under_no_bound():
+    """All other rates must be within 0.05 of the one row's 0 or 1, where the labels are even: most of the accuracy is lost."""
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(400, 2)), np.array(["a", "b"], object)[np.arange(400) % 2]
+    y, found = (X[:, 0] > 0).astype(int), []
+    for first in ("alone", None):
+        group[0] = first
+        with pytest.warns(UserWarning, match="leave its values empty" if first else "missing in 1 training rows"):
+            fair = fb.FairClassifier("demographic_parity <= 0.05", random_state=0).fit(X, y, sensitive_features=group)
+        rates = [fair.predict(X)[group == g].mean() for g in ("a", "b", *([first] if first else []))]
+        assert max(rates) - min(rates) <= 0.05
+        found.append(fair.score(X, y))
+    assert found[0] < 0.6 < 0.9 < found[1]
