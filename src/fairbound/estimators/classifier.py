@@ -22,6 +22,7 @@ from fairbound.estimators.conventions import (
     named_features,
     on_few_threads,
     seed_of,
+    trained_by,
     warn_of_fit,
     warn_of_names,
     weighed,
@@ -35,7 +36,7 @@ from fairbound.estimators.options import check_distributed, classifier_bounds
 from fairbound.estimators.problems import problems_of
 from fairbound.estimators.saved import arguments_of, opened, parts_of, restored
 from fairbound.estimators.sharded import same_groups, with_labels_of_all
-from fairbound.estimators.training import Chosen, best_constant, chosen, clear_of_rounding, margins_of, train
+from fairbound.estimators.training import Chosen, best_constant, chosen, clear_of_rounding
 from fairbound.estimators.training_rows import (
     check_lengths,
     checked_labels,
@@ -178,24 +179,10 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         own = own and not self.use_groups_at_prediction  # a rule is fitted to the rows in their first order
         build = self._builder(codes, groups, trained_under, weight, objective, choice, shards)
         made = problems_of(build, features, codes, groups, share=share, seed=seed, own=own, begins=at_once)
-        trained = train(
-            made.problem,
-            made.held,
-            made.all_rows if self.validation == "auto" else None,
-            method=choice.method,
-            last_layer=choice.last_layer,
-            rival=isinstance(self.algorithm, str) and self.algorithm == "auto",
-            margins=margins_of(self.algorithm, choice.method),
-            part=made.part,
-            refined=refined,
-            budget=self.budget,
-            batch_size=self.batch_size,
-            sampling=self.sampling,
-            seed=seed,
-            progress=bool(self.progress or self.verbose),
-            x0=x0,
+        trained = trained_by(
+            self, made, choice, seed, x0, progress=bool(self.progress or self.verbose), refined=refined,
             terms_of=len(groups.labels[0]) if self.group_terms and groups is not None else 1,
-        )
+        )  # fmt: skip
         trained = clear_of_rounding(best_constant(trained))
         self.solution_ = trained.solution
         self.x_ = self.solution_.x[: self.model_.n]  # without what is trained beside the model

@@ -16,6 +16,8 @@ from torch import nn
 
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.threads import one_thread
+from fairbound.estimators.problems import Problems
+from fairbound.estimators.training import Chosen, Trained, margins_of, train
 from fairbound.estimators.training_rows import column_names
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import class_number
@@ -75,6 +77,26 @@ class TrainedEstimator(TakesTables):
     on_insufficient: Literal["warn", "raise"] = "warn"
     random_state: Any = 0
     progress: bool = False
+
+
+def trained_by(estimator: Any, made: Problems, choice: Chosen, seed: int, x0: Any, **more: Any) -> Trained:
+    """The run of the chosen method on the problems of a fit, by the parameters of the estimator. more: further arguments of `train`."""
+    return train(
+        made.problem,
+        made.held,
+        made.all_rows if estimator.validation == "auto" else None,
+        method=choice.method,
+        last_layer=choice.last_layer,
+        rival=isinstance(estimator.algorithm, str) and estimator.algorithm == "auto",
+        margins=margins_of(estimator.algorithm, choice.method),
+        part=made.part,
+        budget=estimator.budget,
+        batch_size=estimator.batch_size,
+        sampling=estimator.sampling,
+        seed=seed,
+        x0=x0,
+        **more,
+    )
 
 
 def seed_of(random_state: Any) -> int:

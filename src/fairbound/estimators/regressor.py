@@ -16,14 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.certifying import fit_certified
-from fairbound.estimators.conventions import TrainedEstimator, named_features, on_few_threads, seed_of
+from fairbound.estimators.conventions import TrainedEstimator, named_features, on_few_threads, seed_of, trained_by
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import Folder, save_folder
 from fairbound.estimators.judged_rows import NumberRows
 from fairbound.estimators.options import check_options
 from fairbound.estimators.problems import problems_of
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments, shared_facts
-from fairbound.estimators.training import chosen, margins_of, train
+from fairbound.estimators.training import chosen
 from fairbound.estimators.training_rows import check_lengths, checked_labels, fit_features, model_scores
 from fairbound.estimators.validation import held_share
 from fairbound.fairness.notions import PredictionParity, constraints
@@ -102,23 +102,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         build = self._builder((targets - self.shift_) / self.scale_, groups, scaled, weights)
         seed = seed_of(self.random_state)
         made = problems_of(build, features, nothing, groups, share=share, seed=seed, own=False, begins=choice.at_once)
-        auto = isinstance(self.algorithm, str)
-        trained = train(
-            made.problem,
-            made.held,
-            made.all_rows if self.validation == "auto" else None,
-            method=choice.method,
-            last_layer=choice.last_layer,
-            rival=auto and self.algorithm == "auto",
-            margins=margins_of(self.algorithm, choice.method),
-            part=made.part,
-            budget=self.budget,
-            batch_size=self.batch_size,
-            sampling=self.sampling,
-            seed=seed,
-            progress=self.progress,
-            x0=x0,
-        )
+        trained = trained_by(self, made, choice, seed, x0, progress=self.progress)
         self.solution_ = trained.solution
         self.x_ = self.solution_.x
         facts = fit_report(trained, seed, self.encoder_report_, notes, groups)
