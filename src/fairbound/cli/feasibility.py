@@ -11,6 +11,9 @@ from fairbound.cli.stated import of_classes_only, of_two_classes, stated_bounds
 from fairbound.estimators.feasibility import feasibility
 from fairbound.report.terminal import grid
 
+SHOWN = 0.00005
+"""The smallest number that is not printed as 0."""
+
 
 def run_feasibility(options: FeasibilityOptions) -> Outcome:
     """Train models under tighter and tighter bounds, judge each on the other half of the rows, print; the exit code is 0."""
@@ -36,12 +39,18 @@ def run_feasibility(options: FeasibilityOptions) -> Outcome:
     ]
     title = f"{bound.text} on {rows.name}: {found['rows']['held']:,} held-out rows"
     text = grid(title, ("trained under", "measured", "at least", "at most", "accuracy", "within the bound"), lines)
-    if found["more_rows"]:
-        text += "\n1,000 more held-out rows would lower the interval's end by\n" + "\n".join(
-            f"  {gain:.4f}  of {name}" for name, gain in sorted(found["more_rows"].items(), key=lambda kv: -kv[1])
-        )
+    if gains := gains_of_rows(found["more_rows"]):
+        text += "\n1,000 more held-out rows would lower the interval's end by\n" + "\n".join(gains)
     text += f"\n\n{found['said']}"
     if options.out is not None:
         path = atomic_write_text(options.out / "feasibility.json", json_file(found).decode())
         text += f"\nas data  {path}"
     return Outcome(found, text)
+
+
+def gains_of_rows(more_rows: dict[str, float]) -> list[str]:
+    """Lines that say by how much more rows of each group would lower the interval's end, the most first; groups that do nothing together."""
+    helps = sorted(((gain, name) for name, gain in more_rows.items() if gain >= SHOWN), reverse=True)
+    rest = len(more_rows) - len(helps)
+    others = [f"  0.0000  of {'any other group' if rest > 1 else 'the other group'}"] if helps and rest else []
+    return [f"  {gain:.4f}  of {name}" for gain, name in helps] + others

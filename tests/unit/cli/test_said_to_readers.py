@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from fairbound.cli.app import main
+from fairbound.cli.feasibility import gains_of_rows
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("jinja2", reason="the page needs the extra 'report'")
@@ -53,3 +54,11 @@ def test_what_is_said_and_when(people, tmp_path, capsys):
     compared[compared.index(people)] = other
     main([str(a) for a in compared])
     assert "was trained on" not in capsys.readouterr().out
+
+
+def test_groups_whose_rows_would_change_nothing_share_a_line():
+    lines = gains_of_rows({"a": 0.0, "b": 0.0061, "c": 0.00001, "d": 0.02})
+    assert lines == ["  0.0200  of d", "  0.0061  of b", "  0.0000  of any other group"]
+    assert gains_of_rows({"a": 0.0}) == [] and gains_of_rows({"a": 0.01, "b": 0.0})[1:] == [
+        "  0.0000  of the other group"
+    ]
