@@ -170,8 +170,22 @@ def test_a_long_batch_on_a_grid_is_the_double_sum(sharpness, monkeypatch):
         change = (C * (loss.table(s + step, W) - loss.table(s - step, W))).sum((-1, -2)) / 2e-7
         torch.testing.assert_close(mine[:, i], change, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(loss.table(0 * s, W), torch.full_like(table, 0.5), rtol=0, atol=1e-12)
-    monkeypatch.setattr("fairbound.fairness.pair_losses.MOST_POINTS", 64)  # scores too far apart: pair by pair
-    torch.testing.assert_close(loss.table(s, W), W @ torch.sigmoid(sharpness * (s[:, None] - s[:, :, None])) @ W.mT)
+    s[0, 0] = torch.nan  # pair by pair, and NaN
+    torch.testing.assert_close(
+        loss.table(s, W), W @ torch.sigmoid(sharpness * (s[:, None] - s[:, :, None])) @ W.mT, equal_nan=True
+    )
+
+
+def test_widely_spread_scores_are_counted_on_a_coarser_grid(monkeypatch):
+    s, W, C = tables(10, 2, 400, 3)
+    s, loss = 300 * s, Sigmoid(8.0)
+    table, slope = loss.table(s, W), loss.slope(s, W, C)
+    monkeypatch.setattr("fairbound.fairness.pair_losses.GRID_ROWS", 10)
+    monkeypatch.setattr("fairbound.fairness.pair_losses.MOST_POINTS", 1 << 12)
+    found = loss.table(s, W)
+    torch.testing.assert_close(found, table, rtol=0, atol=2e-3)
+    torch.testing.assert_close(found + found.mT, torch.ones_like(found), rtol=0, atol=1e-12)
+    assert not torch.equal(found, table) and (loss.slope(s, W, C) * slope).sum() > 0
 
 
 def test_a_few_scores_far_from_all_others_leave_a_long_batch_on_its_grid(monkeypatch):

@@ -434,6 +434,7 @@ MUTANTS = {
     "areas: no prior": Mutant("confidence/auc.py", "PRIOR = 3.0", "PRIOR = 1e-9", "unit/confidence/test_areas.py"),
     "auc_parity: inter is intra": Mutant("fairness/areas.py", '"inter": (own, negatives + other, other, negatives + own)', '"inter": (own, negatives + own, other, negatives + other)', "claims/test_auc_parity.py"),
     "auc_parity: everyone without the groups left out": Mutant("fairness/areas.py", "group[k] = True", "group[k, compared.codes] = True", "claims/test_auc_parity.py"),
+    "pairs: spread scores one by one": Mutant("fairness/pair_losses.py", "if not math.isfinite(wide):", "if not wide < MOST_POINTS - 1:", "claims/test_auc_parity.py"),
     "pairs: slope of one side": Mutant("fairness/pair_losses.py", "turned = (C.transpose(-1, -2) - C) @ W", "turned = -2 * C @ W", "claims/test_auc_parity.py"),
     "pairs: ramp twice as wide": Mutant("fairness/pair_losses.py", "half = 0.5 / self.sharpness", "half = 1 / self.sharpness", "claims/test_auc_parity.py"),
     "pairs: one variance": Mutant("fairness/pair_losses.py", "of_variance = C.sum(-1) + C.sum(-2)", "of_variance = C.sum(-1)", "claims/test_auc_parity.py"),

@@ -5,7 +5,8 @@
 stands in for Pr(h < h'), so that AUC(G1, G1') - AUC(G2, G2') becomes L[G1', G1] + L[G2, G2'] - 1, with l one of
 
     sigmoid    1 / (1 + exp(sharpness t)), from all pairs of the batch, in blocks of rows: bounded memory, time O(B^2); of
-               long batches from scores shared out among the points of a fine grid, by fast Fourier transforms: O(B)
+               long batches from scores shared out among the points of a fine grid (of MOST_POINTS at most), by fast Fourier
+               transforms: O(B)
     ramp       clip(1/2 - sharpness t, 0, 1), from the scores in order: memory O(B), time O(B log B)
     quadratic  c1 (t - 1)^2, from means and variances: O(B)
 
@@ -18,6 +19,7 @@ Source: Yao, Lin, Yang (2023), (3) to (6); Vogel, Bellet, Clemencon (2021) for s
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -32,7 +34,7 @@ from fairbound.ranking.wins import cell_wins
 PAIRS_AT_ONCE = 1 << 22
 GRID_ROWS = 512  # longer batches are counted on a grid
 GRID_STEP = 0.02  # largest distance of its points, times sharpness; an error of a loss is then at most 1e-5
-MOST_POINTS = 1 << 17
+MOST_POINTS = 1 << 18  # further apart where scores are spread wider than that
 FAR = 40.0  # distance, times sharpness, from which a loss is 0 or 1 to double precision
 
 
@@ -109,7 +111,7 @@ class _Grid:
 
     @classmethod
     def of(cls, s: Tensor, sharpness: float) -> _Grid | None:
-        """None for short batches, and for scores too far apart."""
+        """None for short batches, and for scores that are not finite."""
         if s.shape[-1] <= GRID_ROWS:
             return None
         s = s.detach()
@@ -117,9 +119,9 @@ class _Grid:
         if wide >= MOST_POINTS - 1:
             s = _without_gaps(s, FAR / sharpness)
             low, high, wide = _spread(s, sharpness)
-        if wide >= MOST_POINTS - 1:
+        if not math.isfinite(wide):
             return None
-        points = max(1 << max(int(wide + 1).bit_length(), 4), 16)
+        points = min(1 << max(int(wide + 1).bit_length(), 4), MOST_POINTS)
         return cls(s, sharpness, low, ((high - low) / (points - 1)).clamp_min(GRID_STEP / sharpness / points), points)
 
     def shared(self, W: Tensor) -> Tensor:
