@@ -69,6 +69,15 @@ def test_a_multiplier_that_all_but_vanished_rises_again():
     assert float(state.multipliers.max()) > 1
 
 
+def test_the_proxy_lagrangian_without_bounds_is_gradient_descent():
+    made = problem(rows(), bound=())
+    x, batch = made.start((0,)).clone(), Draws(made, (0,), 10, "full")("proxy", 0)
+    run = solve(made, fb.ProxyLagrangian(step_size=0.5), budget="3 steps", sampling="full", x0=x.clone())
+    for _ in range(3):
+        x -= 0.5 * made.gradient(x, batch, lambda e: (1.0, None))[1]
+    torch.testing.assert_close(run.last, x.reshape(run.last.shape))
+
+
 def test_the_proxy_lagrangian_meets_a_bound_on_areas():
     made = problem(rows())
     found = solve(

@@ -80,7 +80,7 @@ class ProxyLagrangian(Method[ProxyLagrangianState]):
         g = problem.values(x, batch, true=True).g * problem.dual_scale
         if seen is not None:
             g = g * seen
-        gain = torch.cat([torch.zeros_like(g[..., :1]), g], dim=-1)
+        gain = torch.cat([g.new_zeros(*g.shape[:-1], 1), g], dim=-1)
         raised = state.matrix * (self.dual_step_size * gain.unsqueeze(-1) * share.unsqueeze(-2)).exp()
         x.copy_(problem.domain.project(x - self.step_size * slope))
         matrix = (raised / raised.sum(-2, keepdim=True)).clamp_min(LEAST)
