@@ -100,6 +100,7 @@ def _paint(axes: Axes, result: dict[str, Any], colors: tuple[str, str], ink: str
         text = "no bound" if s["bound"] is None else f"{sign} {words.bound(s['bound'])}"
         at = (s["value"], s["accuracy"])
         axes.annotate(text, at, textcoords="offset points", xytext=(4, -12), fontsize=8.5, color=ink)
+    axes.margins(y=0.15)  # room for the text below the lowest model
     if not words.at_least(result):
         axes.set_xlim(left=0)
 

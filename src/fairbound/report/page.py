@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from itertools import count
 from typing import Any
 
@@ -27,7 +26,7 @@ def audit_page(audit: dict[str, Any]) -> str:
         "audit.html.j2",
         audit=audit,
         members=words.members(audit),
-        created=_date(audit["created"]),
+        created=words.date(audit["created"]),
         constraints=constraints,
         worst_first=sorted(constraints, key=lambda c: WORST_FIRST.index(c["verdict"])),
         alike=len({c["verdict"] for c in constraints}) == 1,
@@ -65,12 +64,6 @@ def _price(made: dict[str, Any] | None, uids: Iterator[str]) -> Any:
         f"Returned: confidence bound {made['upper']:.4f} at {made[measure]:.4f}, bound {made['bound']:g}."
     )
     return drawing(plots.price(made, next(uids), alt))
-
-
-def _date(iso: str) -> str:
-    when = datetime.fromisoformat(iso)
-    zone = "" if when.tzinfo is None else " UTC" if not when.utcoffset() else when.strftime(" UTC%z")
-    return f"{when.day} {when:%B %Y, %H:%M}{zone}"
 
 
 def _spent(model: dict[str, Any] | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from fairbound.base.verdicts import about, direction
@@ -54,6 +55,13 @@ def label(name: str) -> str:
     words = [_ACRONYMS.get(word.lower(), word) for word in name.replace("_", " ").split()]
     text = " ".join(words)
     return text[:1].upper() + text[1:]
+
+
+def date(iso: str) -> str:
+    """``"2026-11-23T02:42:11+00:00"`` as people read it: ``"23 November 2026, 02:42 UTC"``."""
+    when = datetime.fromisoformat(iso)
+    zone = "" if when.tzinfo is None else " UTC" if not when.utcoffset() else when.strftime(" UTC%z")
+    return f"{when.day} {when:%B %Y, %H:%M}{zone}"
 
 
 def number(value: float | None, digits: int = 4, beside: float | None = None) -> str:

@@ -104,6 +104,7 @@ def comparison():
 
 def test_the_page_of_a_comparison_says_what_is_clear_and_what_not():
     page = compare_page(comparison())
+    assert "1 January 2026, 00:00" in page and "2026-01-01" not in page
     assert "40 of 900 decisions differ. Clear at 95 % confidence, each for itself: accuracy (lower)." in page
     assert page.count("<td>lower</td>") == 1 and page.count("<td>not known</td>") == 1 and "<script" not in page
     hostile = comparison() | {"names": ["<script>a</script>", "b"]}
