@@ -179,6 +179,8 @@ def train(
         notes = _beyond_few_rows(problem) if budget is None else []
         if notes:
             rounds, rival, refined = FEW, False, "no"
+        if any(bound.free_thresholds for bound in problem.plan.notions):
+            rival = False  # a random batch has too few rows of an interval for its distribution
         areas = ranks_only(problem)
         start = area_start(problem, held, terms_of) if areas and x0 is None else None
         x0 = x0 if start is None else start.x

@@ -219,12 +219,15 @@ class GridParity(RowShares):
         """`_ranks` as tensors."""
         return [constant(v, device, dtype) for v in self._ranks]
 
+    def numbers(self, batch: Any) -> np.ndarray:
+        """(..., B) the group of each row, -1 for none."""
+        cells = cells_within(batch, self.offset, self.sets.shape[1])
+        return np.append(np.where(self.sets.any(0), self.sets.argmax(0), -1), -1)[cells.cpu().numpy()]
+
     def _between(self, scores: Tensor, shares: Tensor, stated: Tensor, batch: Any) -> Tensor:
         """(..., 2 S P) [u | l], each as large as at the worst score whose rank is nearest to that of the threshold. shares: (..., S, P)
         above the thresholds, of which `stated` (..., 2 S P) are the numbers."""
-        cells = cells_within(batch, self.offset, self.sets.shape[1])
-        number = torch.as_tensor(np.append(np.where(self.sets.any(0), self.sets.argmax(0), -1), -1))
-        parts = scores, batch.objective.expand(scores.shape), number[cells.cpu()].expand(scores.shape)
+        parts = scores, batch.objective.expand(scores.shape), torch.as_tensor(self.numbers(batch)).expand(scores.shape)
         flat = [part.reshape(-1, part.shape[-1]).cpu().numpy() for part in parts]
         upper = stated.unflatten(-1, (2, *shares.shape[-2:]))[..., 0, :, :]
         own = [part.reshape(-1, *shares.shape[-2:]).double().cpu().numpy() for part in (shares, upper)]

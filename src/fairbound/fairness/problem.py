@@ -19,6 +19,8 @@ from fairbound.fairness import quantities
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import dual_scale
+from fairbound.fairness.interval_shares import GridParity
+from fairbound.fairness.matching import matched, rescaled
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.objectives import Accuracy, ClassLoss, objective_of
 from fairbound.fairness.parts import plan_parts
@@ -279,6 +281,14 @@ class FairProblem(Verbs, BaseProblem):
             more = self.n - model.n
             self._curvature = torch.block_diag(mean, mean.trace() / len(mean) * torch.eye(more, dtype=mean.dtype))
         return self._curvature
+
+    def nearer(self, x: Tensor) -> Tensor | None:
+        """Of a linear model under one bound on distributions of scores, by `matching`; None for others."""
+        only = self.plan.statistics[0] if len(self.plan.statistics) == 1 else None
+        linear = isinstance(self.model, MLP) and not self.model.hidden and self.model.outputs == 1
+        if not linear or not isinstance(only, GridParity) or not self.shards.alone or x.dim() > 1:
+            return None
+        return rescaled(self, matched(self, only, x))
 
     @cached_property
     def descriptions(self) -> Tensor | None:

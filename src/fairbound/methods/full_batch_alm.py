@@ -68,7 +68,8 @@ class FullBatchALM(Method[FullBatchALMState]):
         up to half of the bound, or this share of it where that is more.
     patience, tolerance: the run ends where, in `patience` rounds of the last sharpness that met every bound, the objective
         fell by less than tolerance times its size.
-    rounds: the run ends after so many in any case.
+    rounds: the run ends after so many in any case. unmet: it ends after so many where none of the last sharpness met every bound; 20 in
+        the preset "thresholds", as the problem itself finds a way from there (`Problem.nearer`).
     dual_values: "true" for multipliers and offsets of the stated metric; "surrogate" solves the problem that training
         differentiates, at the last sharpness, without offsets.
     """
@@ -83,17 +84,20 @@ class FullBatchALM(Method[FullBatchALMState]):
     patience: int = 2
     tolerance: float = 1e-4
     rounds: int = 40
+    unmet: int = 40
     dual_values: Literal["true", "surrogate"] = "true"
 
     name: ClassVar[str] = "full_batch_alm"
-    presets: ClassVar[dict[str, dict]] = {"thresholds": {"iterations": 40, "relaxation": 0.5}}
+    presets: ClassVar[dict[str, dict]] = {"thresholds": {"iterations": 40, "relaxation": 0.5, "unmet": 20}}
     needs: ClassVar[frozenset[str]] = frozenset({"space"})
     record_every: ClassVar[int] = 1
     searches: ClassVar[bool] = True
     keeps_room: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        positive(self, "rounds_each", "iterations", "penalty", "patience", "tolerance", "rounds", "relaxation")
+        positive(
+            self, "rounds_each", "iterations", "penalty", "patience", "tolerance", "rounds", "unmet", "relaxation"
+        )
         limit(self, "multiplier_bound")
         share(self, "margin")
         if not self.relaxation <= 1:
@@ -178,7 +182,8 @@ class FullBatchALM(Method[FullBatchALMState]):
             fell = float(e.f) < float(state["lowest"]) - self.tolerance * abs(float(e.f))
             out["lowest"] = min(float(e.f), float(state["lowest"]))
             out["idle"] = 0 if fell else int(state["idle"]) + 1
-        out["halted"] = out.get("idle", 0) >= self.patience or k + 1 >= self.rounds
+        never = k + 1 >= self.unmet and float(out.get("lowest", state["lowest"])) == np.inf
+        out["halted"] = out.get("idle", 0) >= self.patience or k + 1 >= self.rounds or never
         return out
 
     def _both(self, problem: Problem, sharp: Problem, x: Tensor, batch: Any) -> tuple[Evaluation, Evaluation]:

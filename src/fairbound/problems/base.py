@@ -119,6 +119,10 @@ class BaseProblem(ABC):
         """None: it is not known."""
         return None
 
+    def nearer(self, x: Tensor) -> Tensor | None:
+        """None: no better way is known than trying."""
+        return None
+
     def of_run(self, r: int) -> Problem:
         """Itself: all runs of a stack have the same problem."""
         return self

@@ -166,6 +166,11 @@ class Problem(Protocol):
         """(n, n), symmetric: what the second derivatives of f look like up to a factor, at any x; None where it is not known."""
         ...
 
+    def nearer(self, x: Tensor) -> Tensor | None:
+        """A point (n,) beside x (n,) that meets the true bounds or misses them by less, or where x meets them has a lower objective; None
+        where the problem knows no way there."""
+        ...
+
     def of_run(self, r: int) -> Problem:
         """The problem of run r of a stack: this one, or where every run has its own bounds (R, m) the one with bounds[r]."""
         ...

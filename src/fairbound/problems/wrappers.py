@@ -86,6 +86,10 @@ class Wrapper(BaseProblem):
         """(n, n) the inner problem's, or None."""
         return self.inner.curvature()
 
+    def nearer(self, x: Tensor) -> Tensor | None:
+        """The inner problem's: a point (n,) that misses its true bounds by less, or None."""
+        return self.inner.nearer(x)
+
     def around(self, inner: Problem) -> Problem:
         """This wrapper around another problem of the same shape; itself where it is the one inside."""
         if inner is self.inner:
@@ -223,6 +227,10 @@ class Rebounded(Wrapper):
     def stated_values(self, measured: Measured) -> list[Tensor]:
         """The values of the stated bounds, as the inner problem gives them: they do not depend on the bounds."""
         return self.inner.stated_values(replace(measured, g=measured.g - self.shift))  # type: ignore[attr-defined]
+
+    def nearer(self, x: Tensor) -> Tensor | None:
+        """The inner problem's: a point (n,) that misses its true bounds by less, or None."""
+        return self.inner.nearer(x)
 
     def around(self, inner: Problem) -> Problem:
         return self if inner is self.inner else Rebounded(inner, self.own)

@@ -66,12 +66,11 @@ class Best:
         self._take(x, f, violation, step)
 
     def _take(self, x: Tensor, f: Tensor, violation: Tensor, step: int) -> None:
-        feasible, was = violation <= 0, self.violation <= 0
-        better = (feasible & ~was) | (feasible & was & (f < self.f)) | (~feasible & ~was & (violation < self.violation))
+        better = _better(f, violation, self.f, self.violation)
         self.x = torch.where(better.unsqueeze(-1).to(x.device), x, self.x)
         self.f, self.violation = torch.where(better, f, self.f), torch.where(better, violation, self.violation)
         self.step = torch.where(better, torch.full_like(self.step, step), self.step)
-        self.met = torch.where(feasible, torch.full_like(self.met, step), self.met)
+        self.met = torch.where(violation <= 0, torch.full_like(self.met, step), self.met)
 
     def land(self, measure: Callable[[Tensor], tuple[Tensor, Tensor]], step: int) -> None:
         """Go from the best iterate, where it meets the bounds, towards late ones that miss them at a lower objective, as far
@@ -94,6 +93,33 @@ class Best:
                 self._take(middle, f, violation, step)
                 meets = (violation <= 0).unsqueeze(-1).to(middle.device)
                 inside, outside = torch.where(meets, middle, inside), torch.where(meets, outside, middle)
+
+    def approach(
+        self,
+        measure: Callable[[Tensor], tuple[Tensor, Tensor]],
+        step: int,
+        *,
+        nearer: Callable[[Tensor], Tensor | None],
+        run: int | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Try the points that the problem itself finds `nearer` to its bounds than the best iterate and the late ones that missed them.
+        False where it knows none.
+
+        measure: x (n,) -> objective and violation. run: which one of a stack. stopped: asked before each whether to end.
+        """
+        at = ... if run is None else run
+        late, recent = self.recent_violation[(slice(None), at)], self.recent_x[(slice(None), at)]
+        missed = [recent[i] for i in late.argsort().tolist() if 0 < late[i] < math.inf]
+        for x in [*([self.x[at]] if self.met[at] > 0 else []), *missed]:
+            point = None if stopped() else nearer(x)
+            if point is None:
+                return stopped()
+            f, violation = (v.double().cpu() for v in measure(point))
+            if _better(f, violation, self.f[at], self.violation[at]):
+                self.x[at], self.f[at], self.violation[at], self.step[at] = point, f, violation, step
+                self.met[at] = step if violation <= 0 else self.met[at]
+        return True
 
     def search(
         self,
@@ -160,3 +186,10 @@ class Best:
             f"no iterate met every bound on {where}{runs}; the smallest excess reached is {least:.4g} in the units of the "
             "metric. The bound may be infeasible for this model and data: loosen it, train longer, or take another model."
         )
+
+
+def _better(f: Tensor, violation: Tensor, than_f: Tensor, than_violation: Tensor) -> Tensor:
+    """(...,) whether a point is to be taken in place of another: feasible before infeasible, then the lower objective, or the smaller
+    violation where neither is feasible."""
+    feasible, was = violation <= 0, than_violation <= 0
+    return (feasible & ~was) | (feasible & was & (f < than_f)) | (~feasible & ~was & (violation < than_violation))

@@ -171,17 +171,21 @@ class Run:
         return "interrupted" if interrupts.seen else "halted" if halted else "budget", seconds
 
     def _finish(self, stopped: Callable[[], bool]) -> None:
-        """Points between the iterates that are better than the best, and where none met the bounds points near them, which are
-        measured, from each late iterate, on no more rows than training has looked at."""
+        """Points between the iterates that are better than the best; before them those that the problem itself finds nearer to its
+        bounds, or where it knows none, and no iterate met the bounds, points near them, which are measured, from each late iterate,
+        on no more rows than training has looked at."""
         single = self.state.x.dim() == 1
         points = self.counts.samples // self.problem.rows
         for r, seed in enumerate(self.settings.seeds if getattr(self.settings.method, "searches", False) else ()):
             problem, held = self.problem.of_run(r), self.settings.validation
             held = None if held is None else held.of_run(r)
+            measure, run = partial(_objective_and_violation, problem, held), None if single else r
+            if self.best.approach(measure, self.state.k, nearer=problem.nearer, run=run, stopped=stopped):
+                continue
             self.best.search(
-                partial(_objective_and_violation, problem, held),
+                measure,
                 self.state.k,
-                run=None if single else r,
+                run=run,
                 project=problem.domain.project,
                 points=points,
                 generator=torch.Generator().manual_seed(seed_for("search", root=seed)),

@@ -46,6 +46,42 @@ def test_nothing_moves_where_no_late_iterate_is_better_or_none_met_the_bounds():
     assert float(missed.x[0]) == pytest.approx(0.8) and float(missed.violation) > 0
 
 
+# -- points that the problem itself finds nearer to its bounds -------------------------------------------------------
+
+
+def approached(best, nearer, **options):
+    return best.approach(measure, 5, nearer=nearer, **options)
+
+
+def test_the_lowest_of_the_points_that_the_problem_finds_is_taken():
+    best = offered(torch.zeros(2), torch.tensor([0.9, 0.5]), torch.tensor([0.8, 0.25]))
+    assert approached(best, lambda x: x * torch.tensor([0.3, 1.0]))
+    assert torch.allclose(best.x, torch.tensor([0.27, 0.5])) and int(best.step) == 5 == int(best.met)
+    assert float(best.f) == pytest.approx(-0.27) and float(best.violation) == 0
+
+
+def test_a_point_of_higher_objective_or_outside_the_bounds_is_not_taken():
+    best = offered(torch.zeros(2), torch.tensor([0.25, 0.0]), torch.tensor([0.9, 0.0]))
+    for far in (0.2, 0.4):
+        assert approached(best, lambda x, far=far: torch.tensor([far, 1.0]))
+        assert torch.equal(best.x, torch.tensor([0.25, 0.0])) and int(best.step) == 1
+
+
+def test_the_best_iterate_is_bettered_too_and_every_run_by_itself():
+    best = offered(torch.zeros(2, 2), torch.tensor([[0.1, 0.0], [0.2, 0.0]]))
+    for run in range(2):
+        one = lambda x, run=run: (-x[0], (x[0] - (0.3, 0.7)[run]).clamp_min(0))  # noqa: E731
+        assert best.approach(one, 5, nearer=lambda x: 2 * x, run=run)
+    assert torch.allclose(best.x[:, 0], torch.tensor([0.2, 0.4])) and best.step.tolist() == [5, 5]
+
+
+def test_it_says_where_the_problem_knows_no_nearer_point():
+    best = offered(torch.zeros(2), torch.tensor([0.9, 0.5]))
+    before = best.x.clone()
+    assert not approached(best, lambda x: None) and torch.equal(best.x, before)
+    assert approached(best, lambda x: 0.1 * x, stopped=lambda: True) and torch.equal(best.x, before)
+
+
 # -- the search where no iterate met the bounds ---------------------------------------------------------------------
 
 
