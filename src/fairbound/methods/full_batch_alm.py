@@ -95,9 +95,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     keeps_room: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        positive(
-            self, "rounds_each", "iterations", "penalty", "patience", "tolerance", "rounds", "unmet", "relaxation"
-        )
+        positive(self, "rounds_each", "iterations", "penalty", "patience", "tolerance", "rounds", "unmet", "relaxation")
         limit(self, "multiplier_bound")
         share(self, "margin")
         if not self.relaxation <= 1:
