@@ -179,8 +179,6 @@ def train(
         notes = _beyond_few_rows(problem) if budget is None else []
         if notes:
             rounds, rival, refined = FEW, False, "no"
-        if any(bound.free_thresholds for bound in problem.plan.notions):
-            rival = False  # a random batch has too few rows of an interval for its distribution
         areas = ranks_only(problem)
         start = area_start(problem, held, terms_of) if areas and x0 is None else None
         x0 = x0 if start is None else start.x
@@ -190,7 +188,7 @@ def train(
             solution, said = decided(problem, solution, start)
             notes += said
         trained = Trained(problem, held, solution, method, rounds, notes, [], optimality)
-        if not rival or (solution.found and not len(problem.plan.ratios)) or solution.stopped == "interrupted":
+        if not rival or _settled(problem, solution):
             return trained
         batches = _on_batches(problem, held, None, partial(run, algorithm=ALM()), ALM(), (), limit)
         return _better(trained, batches, refined, "Random batches (alm) gave the better model, which is taken.")
@@ -212,6 +210,12 @@ def train(
     unbound = finish(Trained(problem, held, free, plain, limit, [], []))
     note = "Layers trained without bounds (sgd), the last one then under them, gave the better model, which is taken."
     return _better(trained, unbound, refined, note)
+
+
+def _settled(problem: FairProblem, solution: Solution) -> bool:
+    """Whether random batches need not be tried after all rows at once; those of few rows of an interval say little of its distribution."""
+    met = solution.found and not len(problem.plan.ratios)
+    return met or solution.stopped == "interrupted" or any(b.free_thresholds for b in problem.plan.notions)
 
 
 def _beyond_few_rows(problem: FairProblem) -> list[str]:
