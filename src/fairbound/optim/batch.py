@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.plan import Plan
+from fairbound.fairness.pointwise import Pointwise, loss_named
 from fairbound.optim.state import some
 from fairbound.rows.groups import MISSING, Groups
 
@@ -60,19 +61,18 @@ class Keys:
         repeated, labels = np.repeat(codes, classes, axis=0), np.tile(np.arange(classes), len(codes))
         self.table = torch.as_tensor(plan.cells(repeated, labels))
         self.columns_of = [
-            self.table[:, [j for j, c in enumerate(plan.columns) if c.function == f]] for f in plan.functions
+            self.table.numpy()[:, [j for j, c in enumerate(plan.columns) if c.function == f]] for f in plan.functions
         ]
         strides = np.cumprod([1, *shape[:0:-1]])[::-1].copy() if shape else np.zeros(0, dtype=np.int64)
         self.strides, self.ends = torch.as_tensor(strides * classes), torch.tensor(shape)
 
     def to(self, device: torch.device) -> None:
-        """Where keys are made, and weights looked up."""
+        """Where keys are made."""
         self.strides, self.ends = self.strides.to(device), self.ends.to(device)
-        self.columns_of = [table.to(device) for table in self.columns_of]
 
-    def weights(self, function: int, by_cell: Tensor) -> Tensor:
-        """(keys,) the weight of a row's number `function` of the plan: the sum of the weights (K + 1,) of its cells."""
-        return by_cell.take(self.columns_of[function]).sum(1)
+    def weights(self, function: int, by_cell: np.ndarray) -> np.ndarray:
+        """(keys,) the weight of a row's number `function` of the plan: the sum of the weights (K,) of its cells."""
+        return np.add.reduce(np.append(by_cell, 0.0)[self.columns_of[function]], 1)
 
     def read(self, scores: Tensor, targets: Any, group: Any, weight: Any, soft: bool, careful: bool) -> Batch:
         """The batch. careful: whether targets are compared with whole numbers too; their range is looked at always.
@@ -80,7 +80,7 @@ class Keys:
         Raises: OptionError for shapes, DataError for labels, codes and weights that cannot be.
         """
         s = self._scores(scores)
-        rows, labels = s.shape[0], _on(s.device, targets)
+        rows, labels = s.shape[0], _on(s.device, targets, "targets must be numbers, one for each row of scores.")
         labels = labels if labels.dim() == 1 else labels.reshape(-1)
         w = None if weight is None else self._weight(weight, s)
         if soft and labels.is_floating_point():
@@ -93,7 +93,7 @@ class Keys:
         if (
             low.item() < 0
             or high.item() >= self.classes
-            or (careful and labels.is_floating_point() and not torch.equal(whole.to(labels.dtype), labels))
+            or (careful and labels.dtype != torch.int64 and not torch.equal(whole.to(labels.dtype), labels))
         ):
             self._refuse_labels(labels)
         y = labels if labels.dtype == s.dtype else labels.to(s.dtype)
@@ -103,7 +103,7 @@ class Keys:
         if self.outputs == 1 and scores.dim() == 2 and scores.shape[1] == 1:
             scores = scores.squeeze(1)
         fits = scores.dim() == 1 if self.outputs == 1 else scores.dim() == 2 and scores.shape[1] == self.outputs
-        if not fits or not scores.is_floating_point() or not scores.shape[0]:
+        if not fits or not scores.is_floating_point() or not scores.shape[0] or scores.is_sparse:
             asked = (
                 "(B,) or (B, 1), one real score per row" if self.outputs == 1
                 else f"(B, {self.outputs}), one real score per class"
@@ -119,10 +119,7 @@ class Keys:
         attributes = len(self.sizes)
         if group is None and not attributes:
             return None
-        try:
-            codes = _on(s.device, group)
-        except (TypeError, ValueError, RuntimeError):
-            raise OptionError("group must hold integer codes, as dual.encode(sensitive_features) gives.") from None
+        codes = _on(s.device, group, "group must hold integer codes, as dual.encode(sensitive_features) gives.")
         if attributes == 1 and codes.dim() == 2 and codes.shape[1] == 1:
             codes = codes.squeeze(1)
         wanted = s.shape[:1] if attributes == 1 else (s.shape[0], attributes)
@@ -146,8 +143,8 @@ class Keys:
         return (torch.remainder(codes, self.ends) * self.strides).sum(1) + labels
 
     def _weight(self, weight: Any, s: Tensor) -> Tensor:
-        w = torch.as_tensor(weight, device=s.device)
-        w = w.reshape(-1).to(s.dtype)
+        w = _on(s.device, weight, f"weight must be ({len(s)},), one number for each row of scores.").reshape(-1)
+        w = w.to(s.dtype) if not w.is_complex() else w[:0]
         if len(w) != len(s):
             raise OptionError(f"weight must be ({len(s)},), one for each row of scores, got {tuple(w.shape)}.")
         if not bool((torch.isfinite(w) & (w >= 0)).all()):
@@ -186,8 +183,38 @@ class Keys:
         raise DataError(f"targets must be {known}, got {float(y[row]):g} in row {row} of the batch.{hint}")
 
 
-def _on(device: torch.device, value: Any) -> Tensor:
-    return value if isinstance(value, Tensor) and value.device == device else torch.as_tensor(value, device=device)
+def _on(device: torch.device, value: Any, needed: str) -> Tensor:
+    """The value as a tensor there. Raises: OptionError, which says what is needed."""
+    if isinstance(value, Tensor) and value.device == device:
+        return value
+    try:
+        return torch.as_tensor(value, device=device)
+    except (TypeError, ValueError, RuntimeError):
+        raise OptionError(needed) from None
+
+
+def device_named(device: Any) -> torch.device:
+    """The device. Raises: OptionError where there is none of that name, or where it holds no numbers."""
+    try:
+        found = torch.device(device)
+    except (TypeError, RuntimeError):
+        raise OptionError(f"no device {device!r}; torch knows names such as 'cpu' and 'cuda:0'.") from None
+    if found.type == "meta":
+        raise OptionError("the meta device holds no numbers; give scores of a model that has run on another device.")
+    return found
+
+
+def loss_of_rows(loss: Any, outputs: int, soft_targets: bool) -> Pointwise:
+    """The loss called `loss`, for models with `outputs` scores per row. Raises: OptionError where it takes another number."""
+    found = loss_named("cross_entropy" if loss == "logistic" and outputs > 1 else loss, outputs)
+    if found.per_class != (outputs > 1):
+        raise OptionError(
+            f"the loss {found.name!r} takes {'a score for every class' if outputs == 1 else 'one score per row'}; "
+            f"{'give classes= too' if outputs == 1 else 'leave classes= out'}."
+        )
+    if soft_targets and outputs > 1:
+        raise OptionError("soft_targets are shares of the label 1; leave classes= out.")
+    return found
 
 
 def class_names(classes: int | Sequence[Any] | None) -> tuple[Any, ...]:

@@ -25,21 +25,20 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor, distributed
-from torch.nn import functional
 
 from fairbound.base.errors import FairboundError, OptionError
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import Contrasts, Memo, dual_scale, seen_contrasts
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.plan import Plan
-from fairbound.fairness.pointwise import LOSSES, Pointwise, loss_named
+from fairbound.fairness.pointwise import LOSSES, Pointwise
 from fairbound.methods.alm import ALM
 from fairbound.methods.primal import decayed
-from fairbound.optim.batch import Batch, Keys, class_names, refuse_probabilities
-from fairbound.optim.means import Queue, RunningMeans, best_of, cells_behind, report_of, stated_values
+from fairbound.optim.batch import Batch, Keys, class_names, device_named, loss_of_rows, refuse_probabilities
+from fairbound.optim.means import Queue, RunningMeans, best_of, cell_weights, compared, report_of, stated_values
 from fairbound.optim.rows import training_rows
 from fairbound.optim.state import DualReport, as_tensors, check_options, checked_state, fresh_state, not_finite
-from fairbound.optim.weighted import WeightedSum
+from fairbound.optim.weighted import WeightedSum, weighted_loss
 from fairbound.rows.groups import Groups, label_text
 
 FORMAT = 2
@@ -98,6 +97,7 @@ class Dual:
         nonfinite: Literal["raise", "skip"] = "raise",
         distributed: bool = False,
     ):
+        self._given = {name: value for name, value in locals().items() if name != "self"}
         self.config = ALM(
             dual_step_size=dual_step_size,
             penalty=penalty,
@@ -121,6 +121,7 @@ class Dual:
                 "streaming data."
             )
         rows = training_rows(groups, targets, group_names, len(self.classes))
+        self._given |= {"groups": rows, "targets": None, "group_names": None}
         self.groups = Groups(rows.codes[:0], rows.attributes, rows.labels)
         self.plan: Plan = compile_plan(notions, rows, classes=None if classes is None else self.classes)
         if self.plan.beyond_means:
@@ -130,16 +131,9 @@ class Dual:
         self.nonfinite, self.distributed = nonfinite, distributed
         self.memory = max(MEMORY, MEMORY_PER_CELL * self.plan.n_cells) if memory is None else memory
         outputs = 1 if classes is None else len(self.classes)
-        self._loss = loss_named("cross_entropy" if loss == "logistic" and outputs > 1 else loss, outputs)
-        if self._loss.per_class != (outputs > 1):
-            raise OptionError(
-                f"the loss {self._loss.name!r} takes {'a score for every class' if outputs == 1 else 'one score per row'}; "
-                f"{'give classes= too' if outputs == 1 else 'leave classes= out'}."
-            )
+        self._loss = loss_of_rows(loss, outputs, soft_targets)
         for bound in notions:
             bound.check_model(outputs, rows.targets)
-        if soft_targets and outputs > 1:
-            raise OptionError("soft_targets are shares of the label 1; leave classes= out.")
         self.soft_targets = soft_targets
         self._kinds = [f.trained(self._loss) for f in self.plan.functions]
         true = [f.exact(self._loss) for f in self.plan.functions]
@@ -163,6 +157,10 @@ class Dual:
         by = f", groups={sizes}" if sizes else ""
         many = "" if self._keys.outputs == 1 else f", classes={len(self.classes)}"
         return f"Dual({stated}{by}{many}, m={self.m}, steps={self._state['k']}, largest multiplier={self._state['multipliers'].max():.3g})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How to build it again, with its state: what pickle and copy ask."""
+        return _built, (self._given, self.state_dict())
 
     @property
     def m(self) -> int:
@@ -220,7 +218,7 @@ class Dual:
         batch = self._read(scores, targets, group, weight)
         s, y = batch.scores, batch.y
         own = batch.weight if self._own is None else batch.weights(self._own)
-        value = self._weighted_loss(s, y, own, batch.rows)
+        value = weighted_loss(self._loss, s, y, own, batch.rows)
         if self._others:
             parts = [(kind, batch.weights(by_key)) for kind, by_key in self._others]
             if len(parts) > 1:
@@ -235,19 +233,12 @@ class Dual:
             value.detach().add_(self._constant)  # no node of autograd for what has no slope
         return value
 
-    def _weighted_loss(self, s: Tensor, y: Tensor, own: Tensor | None, rows: int) -> Tensor:
-        """() the sum of the rows' losses, each times its weight `own` (B,), over `rows`."""
-        if self._loss is LOSSES["logistic"]:
-            mean = functional.binary_cross_entropy_with_logits(s, y, own)
-            return mean if s.shape[0] == rows else mean * (s.shape[0] / rows)
-        per_row = self._loss.value(s, y).to(s.dtype)
-        return per_row.mean() if own is None else torch.dot(own, per_row) / rows
-
     @torch.no_grad()
     def observe(self, scores: Tensor, targets: Any, group: Any = None, *, weight: Any = None) -> None:
         """Let a batch enter the running estimates without a loss; arguments as in `loss`."""
-        batch = self._read(scores.detach(), targets, group, weight)
-        if self._usable(self._weighted_loss(batch.scores, batch.y, batch.weight, batch.rows), batch, True):
+        batch = self._read(scores, targets, group, weight)
+        value = weighted_loss(self._loss, batch.scores, batch.y, batch.weight, batch.rows)
+        if self._usable(value, batch, True):
             self._means.queue.add(batch, self._state["k"])
 
     def step(self) -> None:
@@ -268,6 +259,8 @@ class Dual:
     def _read(self, scores: Tensor, targets: Any, group: Any, weight: Any) -> Batch:
         """The batch, checked. Whole numbers among the targets are looked for until the multipliers first move."""
         s = scores
+        if not isinstance(s, Tensor):
+            raise OptionError(f"scores must be a tensor of a model that torch differentiates, got {type(s).__name__}.")
         dtype = torch.float32 if s.dtype in (torch.float16, torch.bfloat16) else s.dtype
         if (s.device, dtype) != self._place and s.is_floating_point():
             self.to(s.device, dtype)
@@ -278,11 +271,16 @@ class Dual:
 
     def _usable(self, value: Tensor, batch: Batch, observe: bool) -> bool:
         """Whether every score and loss is finite; raises or skips the batch where one is not. value: the batch's loss."""
-        state, s = self._state, batch.scores.detach()
+        state = self._state
         state["calls"] += observe
-        total = value.item() if self._loss is LOSSES["logistic"] else float(value.detach() + 0 * s.sum())
+        total = (
+            value.item()
+            if self._loss is LOSSES["logistic"]
+            else float(value.detach() + 0 * batch.scores.detach().sum())
+        )
         if total - total == 0.0:
             return True
+        s = batch.scores.detach()
         per_row = self._loss.value(s, batch.y)
         finite = torch.isfinite(s) if s.dim() == 1 else torch.isfinite(s).all(1)
         bad = ~(finite & torch.isfinite(per_row)).detach()
@@ -307,11 +305,10 @@ class Dual:
         rows = self._means.update(world, self._place[0])
         s["weighed"], s["processes"] = s["k"], world
         slower = decayed(s["k"], config.decay_steps, config.decay)
-        values, memo = self._contrasts.values(torch.from_numpy(self._means.state["mean"])[:, -1])
-        g = values.numpy()
+        g, memo = compared(self._contrasts, self._means.state["mean"][:, -1])
         y = s["multipliers"] + config.dual_step_size * slower * (self._scale * g)
         y = np.minimum(np.maximum(y, 0), config.multiplier_bound)
-        fresh = seen_contrasts(self.plan, torch.from_numpy(rows > 0))
+        fresh = None if np.count_nonzero(rows) == len(rows) else seen_contrasts(self.plan, torch.from_numpy(rows > 0))
         if fresh is not None:
             g, y = np.where(fresh.numpy(), g, s["g"]), np.where(fresh.numpy(), y, s["multipliers"])
         s["g"], s["multipliers"] = g, y
@@ -327,38 +324,29 @@ class Dual:
         self._passed = []
 
     def _weigh(self, memo: Memo | None) -> None:
-        """Weights of a row's loss, and of each other row function, by its key; and the constant -w . bounds.
-
-        A contrast whose rarest cell has a fraction of a row per step enters with that fraction of its weight, so that
-        no row weighs more than w. memo: of the contrasts at the running means.
-        """
-        s, means = self._state, self._means.state
+        """Weights of a row's loss, and of each other row function, by its key; and the constant -w . bounds. memo: of the
+        contrasts at the running means."""
         self._own, self._others, self._constant = None, [], 0.0
-        if not s["w"].any():
+        w = self._state["w"]
+        if not np.count_nonzero(w):
             return
-        often = np.ones(self.plan.n_cells + 1)
-        often[:-1] = np.minimum(means["rows"] / s["weighed"], 1)
-        w = s["w"] * often[cells_behind(self.plan, self._contrasts, memo)].min(-1)
-        dq, share = self._contrasts.vjp(torch.from_numpy(w), memo).numpy(), means["mass"] / means["total_rows"]
-        v = np.zeros(self.plan.n_cells + 1)
-        np.divide(dq, share, out=v[:-1], where=share > 0)
-        by_cell = torch.from_numpy(v).to(*self._place)
+        w, by_cell = cell_weights(self._contrasts, w, self._means.state, self._state["weighed"], memo)
         for number, kind in enumerate(self._kinds):
-            by_key = self._keys.weights(number, by_cell)
+            by_key = torch.from_numpy(self._keys.weights(number, by_cell)).to(*self._place)
             if kind is self._loss:
                 self._own = by_key + (1 if self._own is None else self._own)
             else:
                 self._others.append((kind, by_key))
-        self._constant = -float(w @ self.plan.bounds)
+        self._constant = -float(np.add.reduce(w * self.plan.bounds))
 
     def to(self, device: Any = None, dtype: torch.dtype | None = None) -> Dual:
         """Itself, ready for scores on this device and of this dtype; `loss` does so by itself when scores move. Rows are kept and
         looked up there; sums and multipliers stay on the CPU."""
-        place = torch.device(device) if device is not None else self._place[0]
+        place = self._place[0] if device is None else device_named(device)
         self._place = place, dtype or self._place[1]
         self._keys.to(place)
         self._means.queue.to(place)
-        self._weigh(self._contrasts.values(torch.from_numpy(self._means.state["mean"])[:, -1])[1])
+        self._weigh(compared(self._contrasts, self._means.state["mean"][:, -1])[1])
         return self
 
     # -- checkpoints --------------------------------------------------------------------------------------------
@@ -396,3 +384,9 @@ class Dual:
         self._state, self._passed = {key: state[key] for key in self._state}, []
         self._means.state, self._means.queue = {key: state[key] for key in self._means.state}, queue
         self.to(*self._place)
+
+
+def _built(given: dict[str, Any], state: dict[str, Any]) -> Dual:
+    dual = Dual(**given)
+    dual.load_state_dict(state)
+    return dual

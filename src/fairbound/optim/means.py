@@ -9,8 +9,8 @@ ratios. A cell without a row keeps its mean.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,9 @@ from fairbound.fairness.pointwise import Pointwise
 from fairbound.optim.batch import Batch, Keys
 from fairbound.optim.state import DualReport, by_name
 
-QUEUE_ROWS = 1 << 16  # rows kept before they are summed, where no update comes first
+LEAST = 1e-300  # for the weight of a cell without rows
+# rows, or sums of a batch over a cell, that are kept before they are summed up, where no update comes first
+QUEUE_ROWS = 1 << 16
 
 
 @dataclass
@@ -57,24 +59,17 @@ class Queue:
         self.keys = [k.to(device) for k in self.keys]
         self.weights = [None if w is None else w.to(device) for w in self.weights]
 
-    def joined(self) -> tuple[Tensor, np.ndarray, np.ndarray | None, np.ndarray]:
-        """All rows, on the CPU: scores (N,) or (N, k), keys (N,), weights (N,) or None, and the batch's number (N,)."""
+    def joined(self) -> tuple[Tensor, np.ndarray, np.ndarray | None]:
+        """All rows, on the CPU: scores (N,) or (N, k), keys (N,), and weights (N,) or None."""
         weight = None
         if any(w is not None for w in self.weights):
             pairs = zip(self.weights, self.scores, strict=True)
             weight = torch.cat([s.new_ones(len(s)) if w is None else w for w, s in pairs]).cpu().double().numpy()
-        number = np.arange(len(self.keys)).repeat([len(k) for k in self.keys])
-        return torch.cat(self.scores).cpu(), torch.cat(self.keys).cpu().numpy(), weight, number
+        return torch.cat(self.scores).cpu(), torch.cat(self.keys).cpu().numpy(), weight
 
-    def ages(self) -> list[int]:
-        """How many rows came in later steps than each batch."""
-        out, later, since, step = [], 0, 0, None
-        for own, size in zip(reversed(self.steps), reversed(self.sizes), strict=True):
-            if own != step:
-                later, since, step = later + since, 0, own
-            since += size
-            out.append(later)
-        return out[::-1]
+    def shape(self) -> tuple[tuple[int, ...], ...]:
+        """Of each batch: how many steps after the first it came, the rows that the loop gave, and the rows that stand here."""
+        return tuple(k - self.steps[0] for k in self.steps), tuple(self.sizes), tuple(map(len, self.keys))
 
     def plain(self) -> dict[str, Any]:
         """Lists of CPU tensors and numbers."""
@@ -121,6 +116,21 @@ class Queue:
         return made
 
 
+@lru_cache(maxsize=8)
+def layout(
+    steps: tuple[int, ...], sizes: tuple[int, ...], lengths: tuple[int, ...], rate: float, width: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """What `Queue.shape` alone decides, kept as it is mostly the same: for each row (N,) what it still weighs,
+    exp(-rate * rows of later steps), and its batch's number times `width`."""
+    ages, later, since, step = [], 0, 0, None
+    for own, size in zip(reversed(steps), reversed(sizes), strict=True):
+        if own != step:
+            later, since, step = later + since, 0, own
+        since += size
+        ages.append(later)
+    return np.exp(-rate * np.array(ages[::-1])).repeat(lengths), (width * np.arange(len(ages))).repeat(lengths)
+
+
 class RunningMeans:
     """memory: in rows. statistics: for each, one function per row function of the plan, whose means over cells are kept.
     loss: the function whose values come with the rows. world: number of processes that are summed over.
@@ -133,10 +143,8 @@ class RunningMeans:
 
     def __init__(self, plan: Plan, statistics: list[list[Pointwise]], loss: Pointwise, memory: float, keys: Keys):
         self.plan, self.statistics, self.loss, self.memory, self.keys = plan, statistics, loss, memory, keys
-        self._cells, self._labels = keys.table.numpy(), np.arange(keys.n, dtype=np.float32) % keys.classes
-        self._kinds = [kind for kinds in statistics for kind in kinds]
-        several = [plan.functions.index(c.function) for c in plan.columns] if len(plan.functions) > 1 else [0]
-        self._sums_of = [[1 + slot * len(plan.functions) + f for f in several] for slot in range(len(statistics))]
+        self._cells, self._labels = keys.table.numpy().T.copy(), np.arange(keys.n, dtype=np.float32) % keys.classes
+        self._function_of = [plan.functions.index(c.function) for c in plan.columns]
         self.state, self.queue = self.fresh(), Queue()
 
     def fresh(self) -> dict[str, Any]:
@@ -160,37 +168,28 @@ class RunningMeans:
         s, queue = self.state, self.queue
         if not queue.rows:
             return s["window"], s["tally"]
-        scores, keys, weight, batch = queue.joined()
-        y = torch.as_tensor(self._labels[keys], dtype=scores.dtype)
-        per_row: list[np.ndarray | None] = [weight]
-        for kind in self._kinds:
-            values = kind.value(scores, y).numpy()
-            per_row.append(values if weight is None else values * weight)
-        width = self.keys.n + self.keys.classes  # keys begin at minus the number of classes
-        place = batch * width + keys + self.keys.classes
-        place, counts, sums = summed(place, None if weight is None else weight > 0, per_row)
-        number, key = np.divmod(place, width)
-        cells = self._cells[key - self.keys.classes]
-        fading = np.array([math.exp(-age * world / self.memory) for age in queue.ages()])[number]
-        columns = [self._by_cell(cells, fading * sums[0])]
-        columns += [self._by_cell(cells, *(fading * sums[j] for j in of)) for of in self._sums_of]
-        rows = self._by_cell(cells, counts)
-        lacked = len(queue.steps) - self._batches_with(number, cells, counts)
-        mass = rows if weight is None else self._by_cell(cells, sums[0])
+        scores, keys, weight = queue.joined()
+        y = torch.from_numpy(self._labels.take(keys, mode="wrap")).to(scores.dtype)
+        width, columns = self.plan.n_cells + 1, len(self._cells)
+        fading, first = layout(*queue.shape(), world / self.memory, width)
+        cells = self._cells.take(keys, 1, mode="wrap")
+
+        def sums(numbers: np.ndarray | None, place: np.ndarray = cells, size: int = width) -> np.ndarray:
+            """(size,) over the rows of each place of numbers (N,), the same for all columns, or (columns, N); None for ones."""
+            if numbers is not None and columns > 1:
+                numbers = np.broadcast_to(numbers, cells.shape).ravel()
+            return np.bincount(place.ravel(), numbers, size)
+
+        known = None if weight is None else (weight > 0).astype(float)
+        faded = fading if weight is None else fading * weight
+        window = [sums(faded)]
+        for kinds in self.statistics:
+            values = [kind.value(scores, y).numpy() for kind in kinds]
+            window.append(sums(faded * (values[0] if len(values) == 1 else np.array(values)[self._function_of])))
+        met = sums(known, cells + first, len(queue.keys) * width).reshape(-1, width)
+        tally = np.array([np.add.reduce(met), np.add.reduce(met == 0), sums(weight)])
         kept = math.exp(-queue.rows * world / self.memory)
-        return s["window"] * kept + np.array(columns).T, s["tally"] + np.array([rows, lacked, mass]).T
-
-    def _by_cell(self, cells: np.ndarray, *numbers: np.ndarray) -> np.ndarray:
-        """(K,) sums over cells (P, columns) of numbers (P,): one for all columns, or one for each."""
-        each = np.repeat(numbers[0], cells.shape[1]) if len(numbers) == 1 else np.stack(numbers, axis=1).ravel()
-        return np.bincount(cells.ravel(), each, minlength=self.plan.n_cells + 1)[:-1]
-
-    def _batches_with(self, number: np.ndarray, cells: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """(K,) in how many batches each cell has a row; number, counts: (P,), of the batches and of rows; cells: (P, columns)."""
-        some = slice(None) if counts.all() else counts > 0
-        met = np.zeros((int(number[-1]) + 1, self.plan.n_cells + 1), dtype=bool)
-        met[number[some, None], cells[some]] = True
-        return np.count_nonzero(met[:, :-1], axis=0)
+        return s["window"] * kept + np.array(window).T[:-1], s["tally"] + tally.T[:-1]
 
     def latest(self) -> tuple[np.ndarray, np.ndarray]:
         """(K, S) means and (K,) rows seen, with what this process has seen since the last update."""
@@ -203,7 +202,7 @@ class RunningMeans:
 
     def shorten(self, world: int) -> None:
         """Sum the queue up where it has grown long."""
-        if self.queue.rows > QUEUE_ROWS:
+        if max(self.queue.rows, len(self.queue.keys) * self.plan.n_cells) > QUEUE_ROWS:
             self._empty(world)
 
     def update(self, world: int, device: torch.device) -> np.ndarray:
@@ -236,34 +235,14 @@ class RunningMeans:
 
     def _joined(self, window: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
         """mean and weight with a window of `rows` rows added."""
-        before = self.state["weight"] * math.exp(-rows / self.memory)
-        after = before + window[:, 0]
-        mean = (before[:, None] * self.state["mean"] + window[:, 1:]) / np.maximum(after, 1e-300)[:, None]
-        return np.where(window[:, :1] > 0, mean, self.state["mean"]), after
+        after = self.state["weight"] * math.exp(-rows / self.memory) + window[:, 0]
+        mean = self.state["mean"]
+        return mean + (window[:, 1:] - window[:, :1] * mean) / np.maximum(after, LEAST)[:, None], after
 
 
 def _exact(device: torch.device) -> torch.dtype:
     """The dtype of sums: float64 where the device has it."""
     return torch.float32 if device.type == "mps" else torch.float64
-
-
-def summed(
-    place: np.ndarray, known: np.ndarray | None, per_row: Sequence[np.ndarray | None]
-) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """Sums over the rows of each place. place: (N,) >= 0; known: (N,) which rows count, None for all; per_row: (N,) numbers of
-    the rows, None for ones.
-
-    Returns: the P places that occur, how many rows of each count (P,), and the sums (P,) of each of `per_row`.
-    """
-    if int(place.max()) > 4 * len(place) + 1024:  # too many empty places to go through
-        occurring, place = np.unique(place, return_inverse=True)
-        ones = np.bincount(place)
-        kept = np.arange(len(ones))
-    else:
-        ones = np.bincount(place)
-        occurring = kept = np.flatnonzero(ones)
-    counts = ones if known is None else np.bincount(place[known], minlength=len(ones))
-    return occurring, counts[kept], [(ones if v is None else np.bincount(place, v))[kept] for v in per_row]
 
 
 def stated_values(plan: Plan, contrasts: Contrasts, mean: np.ndarray, rows: np.ndarray) -> list[float]:
@@ -294,11 +273,36 @@ def best_of(
     return np.array(out)
 
 
-def cells_behind(plan: Plan, contrasts: Contrasts, memo: Memo | None) -> np.ndarray:
-    """(m, t) the cell behind each term of each contrast, K for none."""
-    if memo is None or memo.compared is None or len(plan.ratios):
-        return plan.cells_of
-    return torch.where(contrasts.coefficient != 0, memo.compared, plan.n_cells).numpy()
+def compared(contrasts: Contrasts, q: np.ndarray) -> tuple[np.ndarray, Memo | None]:
+    """g (m,) at cell means q (K,), and what `cell_weights` needs; plain differences without torch, which costs a third."""
+    if contrasts.is_difference:
+        first, second = contrasts.plan.index.T
+        return q[first] - q[second] - contrasts.plan.bounds, None
+    g, memo = contrasts.values(torch.from_numpy(q))
+    return g.numpy(), memo
+
+
+def cell_weights(
+    contrasts: Contrasts, w: np.ndarray, state: dict[str, Any], steps: int, memo: Memo | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """w (m,) as it enters the loss, and (K,) what a row of each cell then weighs: the gradient of w . g in the cell's mean over
+    the share of all rows that lie in it. state: of the running means, after `steps` steps.
+
+    A contrast whose rarest cell has a fraction of a row per step enters with that fraction of its weight, so that no row
+    weighs more than w.
+    """
+    plan, rows = contrasts.plan, state["rows"]
+    if np.count_nonzero(rows < steps):
+        often, cells = np.append(np.minimum(rows / steps, 1), 1), plan.cells_of
+        if memo is not None and memo.compared is not None and not len(plan.ratios):
+            cells = torch.where(contrasts.coefficient != 0, memo.compared, plan.n_cells).numpy()
+        w = w * often[cells].min(-1)
+    if contrasts.is_difference:
+        first, second = plan.index.T
+        slope = np.bincount(first, w, plan.n_cells) - np.bincount(second, w, plan.n_cells)
+    else:
+        slope = contrasts.vjp(torch.from_numpy(w), memo).numpy()
+    return w, slope * (state["total_rows"] / np.maximum(state["mass"], LEAST))
 
 
 def report_of(

@@ -18,8 +18,11 @@ LARGEST_CODE = 1 << 16
 def training_rows(groups: Any, targets: Any, names: Any, classes: int = 2) -> Occurring:
     """Which groups and labels the training rows have; without them every combination of the named groups and labels.
 
-    classes: number of classes; targets are their numbers. Without groups and names there are no attributes.
+    classes: number of classes; targets are their numbers. Without groups and names there are no attributes. Groups that were
+    made here are taken as they are.
     """
+    if isinstance(groups, Occurring):
+        return groups
     if names is not None and not isinstance(names, Mapping):
         names = {"group": names}
     labels = None if names is None else tuple(tuple(str(v) for v in column) for column in names.values())

@@ -95,6 +95,8 @@ def checked_state(
     identity: what must agree. others: keys that must be there too and are checked elsewhere. Raises: CheckpointError
     naming the key that is missing, unknown, of another problem, of another shape, or holds an impossible value.
     """
+    if not isinstance(saved, Mapping):
+        raise CheckpointError(f"the state of Dual is {type(saved).__name__}; pass what state_dict() returned.")
     wanted = {*fresh, *identity, *others}
     for what, keys in (("lacks", wanted - set(saved)), ("has unknown", set(saved) - wanted)):
         if keys:

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from fairbound.fairness.pointwise import Pointwise
+from fairbound.fairness.pointwise import LOSSES, Pointwise
 
 Part = tuple[Pointwise, Tensor]
 
@@ -44,3 +45,12 @@ def _slope(s: Tensor, y: Tensor, parts: Sequence[Part], rows: int) -> Tensor:
         one = kind.slope(s, y) * (w if s.dim() == 1 else w.unsqueeze(1))
         total = one if total is None else total + one
     return total / rows
+
+
+def weighted_loss(loss: Pointwise, s: Tensor, y: Tensor, weight: Tensor | None, rows: int) -> Tensor:
+    """() the sum of the rows' losses, each times its weight (B,), over `rows`."""
+    if loss is LOSSES["logistic"]:
+        mean = functional.binary_cross_entropy_with_logits(s, y, weight)
+        return mean if s.shape[0] == rows else mean * (s.shape[0] / rows)
+    per_row = loss.value(s, y).to(s.dtype)
+    return per_row.mean() if weight is None else torch.dot(weight, per_row) / rows

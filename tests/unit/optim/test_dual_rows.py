@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import pytest
 import torch
@@ -201,6 +202,55 @@ def test_to_and_repr():
         f"m={made.m}, steps=0, largest multiplier=0)"
     )
     assert "classes=3" in repr(Dual("recall of class 1 >= 0.9", classes=3))
+
+
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        (lambda d: d.loss(torch.zeros(2, device="meta"), [0, 1], [0, 1]), "meta device holds no numbers"),
+        (lambda d: d.to("meta"), "meta device holds no numbers"),
+        (lambda d: d.to("nowhere"), "no device 'nowhere'"),
+        (lambda d: d.loss(torch.zeros(2), torch.zeros(2, device="meta"), [0, 1]), "targets must be numbers"),
+        (lambda d: d.loss(torch.zeros(2), None, [0, 1]), "targets must be numbers"),
+        (lambda d: d.loss(torch.zeros(2), ["a", "b"], [0, 1]), "targets must be numbers"),
+        (lambda d: d.loss(torch.zeros(2), [0, 1], torch.zeros(2, dtype=torch.int64, device="meta")), "integer codes"),
+        (lambda d: d.loss(torch.zeros(2), [0, 1], [0, 1], weight="x"), "weight must be"),
+        (lambda d: d.loss(torch.zeros(2), [0, 1], [0, 1], weight=[1j, 1j]), "weight must be"),
+        (lambda d: d.loss([0.0, 1.0], [0, 1], [0, 1]), "scores must be a tensor"),
+        (lambda d: d.observe(None, [0, 1], [0, 1]), "scores must be a tensor"),
+        (lambda d: d.loss(torch.zeros(2).to_sparse(), [0, 1], [0, 1]), "one real score per row"),
+    ],
+)
+def test_what_holds_no_numbers_is_refused_in_words(call, said):
+    made = dual(group_names=["a", "b"])
+    with pytest.raises(OptionError, match=said):
+        call(made)
+    assert made.loss(torch.zeros(2), [0, 1], [0, 1]).isfinite() and made.report().batches == 1
+
+
+@pytest.mark.parametrize("copied", [lambda d: pickle.loads(pickle.dumps(d)), copy.deepcopy, copy.copy])
+@pytest.mark.parametrize("groups", [{"groups": {"g": ["a", "b", "c"] * 2}, "targets": [0, 1, 0, 1, 0, 1]}, {}])
+def test_a_dual_can_be_pickled_and_copied(copied, groups):
+    s, y, group = rows()
+    made = settled(
+        dual(
+            ["demographic_parity <= 0.05", "equalized_odds <= 0.1"],
+            **groups,
+            **({"group_names": None} if groups else {}),
+        ),
+        s,
+        y,
+        group,
+    )
+    made.loss(s, y, group)  # rows that no update has taken yet
+    again = copied(made)
+    for one in (made, again):
+        one.step()
+        one.loss(-s, y, group)
+        one.step()
+    assert torch.equal(made.multipliers, again.multipliers) and str(made.report()) == str(again.report())
+    with pytest.raises(CheckpointError, match="NoneType"):
+        again.load_state_dict(None)
 
 
 def test_a_state_with_weights_comes_back_from_plain_data(tmp_path):

@@ -22,7 +22,7 @@ from fairbound.fairness.pointwise import class_error, loss_named
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.optim import Dual
-from fairbound.optim.means import Queue, summed
+from fairbound.optim.means import Queue, layout
 from fairbound.optim.weighted import WeightedSum
 from fairbound.rows.groups import Groups
 
@@ -92,17 +92,32 @@ def test_the_slope_of_a_weighted_sum_may_be_differentiated_again(classes):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_sums_by_place_are_those_of_a_loop(weighted):
-    rng = np.random.default_rng(0)
-    for places in (5, 10**9):  # counted in a table, and sorted
-        place = rng.choice(rng.integers(0, places, 6), 40)
-        numbers, known = rng.normal(size=40), rng.random(40) < 0.5
-        occurring, counts, (ones, sums) = summed(place, known if weighted else None, [None, numbers])
-        assert occurring.tolist() == sorted(set(place.tolist()))
-        for p, count, one, total in zip(occurring, counts, ones, sums, strict=True):
-            here = place == p
-            assert count == (here & known).sum() if weighted else here.sum()
-            assert one == here.sum() and total == pytest.approx(numbers[here].sum(), abs=1e-12)
+@pytest.mark.parametrize("attributes", [1, 2])
+def test_sums_of_many_batches_are_those_of_a_loop_over_rows(weighted, attributes):
+    features, y, group = rows(attributes=attributes, missing=0.2)
+    dual = Dual(["demographic_parity <= 0.1", "equalized_odds <= 0.1"], groups=group, targets=y, memory=50.0)
+    weight = np.arange(N) % 3 if weighted else np.ones(N)
+    parts = np.split(np.arange(N), [8, 16, 17, 100])
+    for number, part in enumerate(parts):
+        more = {"weight": torch.tensor(weight[part])} if weighted else {}
+        dual.observe(features[part, 0], y[part], group[part], **more)
+        dual._state["k"] += number % 2
+    window, tally = np.zeros((dual.plan.n_cells, 2)), np.zeros((dual.plan.n_cells, 3))
+    cells = dual.plan.cells(group.numpy(), y.numpy())
+    steps = [0, 0, 1, 1, 2]
+    later = [sum(len(p) for p, s in zip(parts, steps, strict=True) if s > own) for own in steps]
+    for part, age in zip(parts, later, strict=True):
+        found = np.zeros(dual.plan.n_cells)
+        for i in part:
+            for cell in cells[i][cells[i] < dual.plan.n_cells]:
+                window[cell] += np.exp(-age / 50) * weight[i] * np.array([1, float(features[i, 0] > 0)])
+                found[cell] += weight[i] > 0
+                tally[cell, 2] += weight[i]
+        tally[:, 0] += found
+        tally[:, 1] += found == 0
+    for made, by_hand in zip(dual._means.counted(), (window, tally), strict=True):
+        np.testing.assert_allclose(made, by_hand, rtol=1e-12, atol=1e-12)
+    assert tally[:, 1].any()
 
 
 def test_any_function_of_scores_and_targets_is_a_loss_and_autograd_follows_it():
@@ -208,8 +223,10 @@ def test_the_best_estimate_is_that_of_all_updates_whenever_it_is_looked_up(monke
 
 
 def test_the_age_of_a_batch_is_the_number_of_rows_of_later_steps():
-    queue = Queue(steps=[0, 0, 1, 3, 3, 3], sizes=[5, 2, 4, 1, 1, 6], rows=19)
-    assert queue.ages() == [12, 12, 8, 0, 0, 0]
+    queue = Queue(steps=[4, 4, 5, 7, 7, 7], sizes=[5, 2, 4, 1, 1, 6], keys=[torch.zeros(1)] * 6, rows=19)
+    faded, first = layout(*queue.shape(), 0.1, 3)
+    np.testing.assert_allclose(faded, np.exp(-0.1 * np.array([12, 12, 8, 0, 0, 0])), rtol=1e-15)
+    assert first.tolist() == [0, 3, 6, 9, 12, 15]
 
 
 def test_multipliers_follow_the_update_of_the_method():
