@@ -48,6 +48,9 @@ CURVATURE_ROWS = 50_000
 MOST_CURVED = 2000
 """Rows and parameters up to which second moments are taken."""
 
+SHARPNESS = (1.0, 8.0)
+"""Of the objective's surrogate, where it has one, to which scores are rescaled."""
+
 
 class FairProblem(Verbs, BaseProblem):
     """min mean loss (or another objective) subject to the stated bounds, over the rows given.
@@ -288,7 +291,10 @@ class FairProblem(Verbs, BaseProblem):
         linear = isinstance(self.model, MLP) and not self.model.hidden and self.model.outputs == 1
         if not linear or not isinstance(only, GridParity) or not self.shards.alone or x.dim() > 1:
             return None
-        return rescaled(self, matched(self, only, x))
+        moved = matched(self, only, x)
+        points = moved, *(rescaled(self.sharpened(factor), moved) for factor in SHARPNESS)
+        found = [self.evaluate(point) for point in points]
+        return points[min(range(len(points)), key=lambda i: (float(found[i].violation), float(found[i].f)))]
 
     @cached_property
     def descriptions(self) -> Tensor | None:

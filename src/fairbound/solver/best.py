@@ -18,6 +18,9 @@ TOWARDS, BISECTIONS = 2, 7
 SEARCHES, POINTS, IN_ALL = 10, 150, 2000
 """Rounds of a search from one iterate, points of a round at most, and points after which no round begins."""
 
+KICKS, KICK = 6, 0.01
+"""Random points beside the one that misses least, and how far they lie, over its size."""
+
 NEAR, FAR = 0.003, 0.3
 """How far the points of a search lie, over the size of the iterate."""
 
@@ -101,25 +104,37 @@ class Best:
         *,
         nearer: Callable[[Tensor], Tensor | None],
         run: int | None = None,
+        generator: torch.Generator,
         stopped: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """Try the points that the problem itself finds `nearer` to its bounds than the best iterate and the late ones that missed them.
-        False where it knows none.
+        """Try the points that the problem itself finds `nearer` to its bounds than the best iterate and the late ones that missed them, and
+        where none meets them, than random ones beside that which misses them least. False where it knows none.
 
         measure: x (n,) -> objective and violation. run: which one of a stack. stopped: asked before each whether to end.
         """
         at = ... if run is None else run
         late, recent = self.recent_violation[(slice(None), at)], self.recent_x[(slice(None), at)]
         missed = [recent[i] for i in late.argsort().tolist() if 0 < late[i] < math.inf]
-        for x in [*([self.x[at]] if self.met[at] > 0 else []), *missed]:
-            point = None if stopped() else nearer(x)
+        starts = [*([self.x[at]] if self.met[at] > 0 else []), *missed]
+        nearest, least = starts[0] if starts else None, math.inf
+        for i in range(len(starts) + KICKS if starts else 0):
+            if stopped() or (i >= len(starts) and self.met[at] > 0):
+                break
+            point = nearer(starts[i] if i < len(starts) else self._kicked(nearest, generator))
             if point is None:
-                return stopped()
+                return False
             f, violation = (v.double().cpu() for v in measure(point))
+            if violation < least:
+                nearest, least = point, float(violation)
             if _better(f, violation, self.f[at], self.violation[at]):
                 self.x[at], self.f[at], self.violation[at], self.step[at] = point, f, violation, step
                 self.met[at] = step if violation <= 0 else self.met[at]
         return True
+
+    def _kicked(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """A random point (n,) near x (n,)."""
+        size = KICK * x.norm() / len(x) ** 0.5
+        return x + size * torch.randn(len(x), generator=generator).to(x)
 
     def search(
         self,

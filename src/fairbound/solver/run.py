@@ -180,17 +180,10 @@ class Run:
             problem, held = self.problem.of_run(r), self.settings.validation
             held = None if held is None else held.of_run(r)
             measure, run = partial(_objective_and_violation, problem, held), None if single else r
-            if self.best.approach(measure, self.state.k, nearer=problem.nearer, run=run, stopped=stopped):
-                continue
-            self.best.search(
-                measure,
-                self.state.k,
-                run=run,
-                project=problem.domain.project,
-                points=points,
-                generator=torch.Generator().manual_seed(seed_for("search", root=seed)),
-                stopped=stopped,
-            )
+            more: dict[str, Any] = {"run": run, "stopped": stopped}
+            more["generator"] = torch.Generator().manual_seed(seed_for("search", root=seed))
+            if not self.best.approach(measure, self.state.k, nearer=problem.nearer, **more):
+                self.best.search(measure, self.state.k, project=problem.domain.project, points=points, **more)
         self.best.land(partial(_objective_and_violation, self.problem, self.settings.validation), self.state.k)
 
     def _step(self) -> None:

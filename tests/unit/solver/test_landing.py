@@ -50,7 +50,7 @@ def test_nothing_moves_where_no_late_iterate_is_better_or_none_met_the_bounds():
 
 
 def approached(best, nearer, **options):
-    return best.approach(measure, 5, nearer=nearer, **options)
+    return best.approach(measure, 5, nearer=nearer, generator=torch.Generator().manual_seed(0), **options)
 
 
 def test_the_lowest_of_the_points_that_the_problem_finds_is_taken():
@@ -71,8 +71,21 @@ def test_the_best_iterate_is_bettered_too_and_every_run_by_itself():
     best = offered(torch.zeros(2, 2), torch.tensor([[0.1, 0.0], [0.2, 0.0]]))
     for run in range(2):
         one = lambda x, run=run: (-x[0], (x[0] - (0.3, 0.7)[run]).clamp_min(0))  # noqa: E731
-        assert best.approach(one, 5, nearer=lambda x: 2 * x, run=run)
+        assert best.approach(one, 5, nearer=lambda x: 2 * x, run=run, generator=torch.Generator())
     assert torch.allclose(best.x[:, 0], torch.tensor([0.2, 0.4])) and best.step.tolist() == [5, 5]
+
+
+def test_where_no_point_meets_the_bounds_others_beside_the_nearest_are_tried():
+    best, seen = offered(torch.zeros(2), torch.tensor([0.9, 0.5]), torch.tensor([0.8, 0.25])), []
+
+    def nearer(x):
+        """Every point is left where it is but the fourth, which is random."""
+        seen.append(x)
+        return x * (torch.tensor([0.3, 1.0]) if len(seen) == 4 else 1.0)
+
+    assert approached(best, nearer) and len(seen) == 4 and best.found and float(best.violation) == 0
+    beside = torch.tensor([0.8, 0.25])
+    assert all(0 < float((x - beside).norm()) < 0.05 for x in seen[2:])
 
 
 def test_it_says_where_the_problem_knows_no_nearer_point():
