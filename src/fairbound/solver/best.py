@@ -116,7 +116,7 @@ class Best:
         late, recent = self.recent_violation[(slice(None), at)], self.recent_x[(slice(None), at)]
         missed = [recent[i] for i in late.argsort().tolist() if 0 < late[i] < math.inf]
         starts = [*([self.x[at]] if self.met[at] > 0 else []), *missed]
-        nearest, least = starts[0] if starts else None, math.inf
+        nearest, least = self.x[at], math.inf
         for i in range(len(starts) + KICKS if starts else 0):
             if stopped() or (i >= len(starts) and self.met[at] > 0):
                 break
