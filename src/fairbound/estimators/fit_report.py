@@ -24,6 +24,12 @@ from fairbound.solver.diagnosis import diagnose
 from fairbound.solver.solve import Solution
 from fairbound.tables import EncodeReport
 
+MOST = 0.8
+"""Share of one label from which on a model that gives it to every row is hard to beat."""
+
+ROUNDING = 1e-6
+"""Of a sum of float32 shares."""
+
 
 def fit_report(
     trained: Trained, seed: int, encoding: EncodeReport | None, notes: Sequence[str], groups: Groups | None
@@ -44,7 +50,8 @@ def fit_report(
     ]
     remarks += _left_open(problem, measured)
     cautions = [*dropped, *trained.warnings, *small, *missing_group_words(missing), *remarks]
-    constant, nothing_learnt = _no_better_than_constant(problem, measured), None
+    largest, nothing_learnt = _largest_class(problem), None
+    constant = _no_better_than_constant(problem, measured, largest)
     if problem.plan.notions and bool(solution.feasible) and int(solution.best_step) == 0:
         nothing_learnt = (
             "The start of training is the only model found that meets every bound, and it has learnt nothing."
@@ -55,6 +62,11 @@ def fit_report(
         )
     if nothing_learnt is not None:
         nothing_learnt += " Train longer (budget), loosen the bound, or merge small groups."
+        if constant and largest >= MOST:
+            nothing_learnt += (
+                f" As {100 * largest:.1f} % of the rows have one label, giving it to all is hard to beat: "
+                "class_weight='balanced' (in Python) lets the labels count alike."
+            )
         cautions.append(nothing_learnt)
     run = run_facts(problem, solution, trained.method, trained.budget, seed, encoding, measured, problem.plan.notions)
     for fact, worst in zip(run["constraints"], _worst(problem, measured), strict=True):
@@ -127,13 +139,20 @@ def _missing_groups(groups: Groups | None, shards: Shards) -> dict[str, int]:
     return dict(zip(groups.attributes, gone, strict=True))
 
 
-def _no_better_than_constant(problem: FairProblem, measured: Measured) -> bool:
-    """A bound on a class may well cost more accuracy than that, so that nothing is said under one."""
-    if "accuracy" not in measured.extra or any(b.about == "class" for b in problem.plan.notions):
+def _largest_class(problem: FairProblem) -> float:
+    """The share of the most frequent label, in the weights by which accuracy is measured."""
+    weight = problem.full().objective.double()
+    shares = weight.new_zeros(max(2, problem.model.outputs)).index_add(0, problem.targets.long(), weight)
+    return float(problem.shards.sum(shares).max())
+
+
+def _no_better_than_constant(problem: FairProblem, measured: Measured, largest: float) -> bool:
+    """A bound on a class, or an objective that weighs labels or ranks, may well cost more accuracy than that, so that nothing is said
+    under one. largest: the share of the most frequent label."""
+    other_aim = problem.plan.objective is not None and not problem.refined
+    if "accuracy" not in measured.extra or other_aim or any(b.about == "class" for b in problem.plan.notions):
         return False
-    classes = problem.shards.sum(problem.targets.long().bincount(minlength=max(2, problem.model.outputs)))
-    largest = float(classes.max()) / problem.total_rows
-    return bool(float(measured.extra["accuracy"]) <= largest + 1e-9)
+    return float(measured.extra["accuracy"]) < largest + 0.5 / problem.total_rows + ROUNDING
 
 
 def _worst(problem: FairProblem, measured: Measured) -> list[str | None]:

@@ -556,3 +556,19 @@ def test_a_bound_finer_than_a_group_can_show_is_said():
     said = [w for w in fine.fit_report_["warnings"] if "too few training rows" in w]
     assert len(said) == 1 and "'tiny' (9)" in said[0] and "'a'" not in said[0]
     assert not [w for w in coarse.fit_report_["warnings"] if "too few training rows" in w]
+
+
+def test_a_model_that_gives_every_row_the_common_label_is_said_to_be_that():
+    """In the weights of the rows, whatever the rounding; not where labels are weighted on purpose."""
+    rng = np.random.default_rng(0)
+    X, sex = rng.normal(size=(4870, 4)), rng.choice(["F", "M"], 4870)
+    y = rng.random(4870) < 0.05 + 0.06 * (X[:, 0] > 0)
+    bound, often = "equal_opportunity <= 0.05", rng.uniform(0.5, 2, 4870)
+    for weight in (None, often):
+        with pytest.warns(ConvergenceWarning, match=r"As 9\d\.\d % .* class_weight='balanced'"):
+            made = fb.FairClassifier(bound).fit(X, y, sex, sample_weight=weight)
+        assert not made.predict(X).any() and made.fit_report_["no_better_than_constant"]
+    even = fb.FairClassifier(bound, class_weight="balanced").fit(X, y, sex)
+    assert even.predict(X).mean() > 0.2 and not even.fit_report_["no_better_than_constant"]
+    heavy = fb.FairClassifier(bound).fit(X, y, sex, sample_weight=np.where(y, 12.0, 1.0))
+    assert heavy.predict(X).any() and not heavy.fit_report_["no_better_than_constant"]
