@@ -50,21 +50,20 @@ def fit_report(
     ]
     remarks += _left_open(problem, measured)
     cautions = [*dropped, *trained.warnings, *small, *missing_group_words(missing), *remarks]
-    largest, nothing_learnt = _largest_class(problem), None
-    constant = _no_better_than_constant(problem, measured, largest)
+    common, nothing_learnt = _share_as_accurate(problem, measured), None
     if problem.plan.notions and bool(solution.feasible) and int(solution.best_step) == 0:
         nothing_learnt = (
             "The start of training is the only model found that meets every bound, and it has learnt nothing."
         )
-    elif constant:
+    elif common is not None:
         nothing_learnt = (
             "On the training rows the model is no more accurate than one that gives every row the same answer."
         )
     if nothing_learnt is not None:
         nothing_learnt += " Train longer (budget), loosen the bound, or merge small groups."
-        if constant and largest >= MOST:
+        if common is not None and common >= MOST:
             nothing_learnt += (
-                f" As {100 * largest:.1f} % of the rows have one label, giving it to all is hard to beat: "
+                f" As {100 * common:.1f} % of the rows have one label, giving it to all is hard to beat: "
                 "class_weight='balanced' (in Python) lets the labels count alike."
             )
         cautions.append(nothing_learnt)
@@ -77,7 +76,7 @@ def fit_report(
         "validation_rows": 0 if held is None else held.total_rows,
         "optimality": near,
         "advice": [advice.to_dict() for advice in diagnose(solution, problem)],
-        "no_better_than_constant": constant,
+        "no_better_than_constant": common is not None,
         "nothing_learnt": nothing_learnt,
         "dropped_groups": list(problem.plan.dropped),
         "small_groups": small,
@@ -139,20 +138,16 @@ def _missing_groups(groups: Groups | None, shards: Shards) -> dict[str, int]:
     return dict(zip(groups.attributes, gone, strict=True))
 
 
-def _largest_class(problem: FairProblem) -> float:
-    """The share of the most frequent label, in the weights by which accuracy is measured."""
-    weight = problem.full().objective.double()
-    shares = weight.new_zeros(max(2, problem.model.outputs)).index_add(0, problem.targets.long(), weight)
-    return float(problem.shards.sum(shares).max())
-
-
-def _no_better_than_constant(problem: FairProblem, measured: Measured, largest: float) -> bool:
-    """A bound on a class, or an objective that weighs labels or ranks, may well cost more accuracy than that, so that nothing is said
-    under one. largest: the share of the most frequent label."""
+def _share_as_accurate(problem: FairProblem, measured: Measured) -> float | None:
+    """The share of the most frequent label, in the weights of the rows, where the model is no more accurate than to give it to all; else
+    None, as under bounds on a class and objectives that weigh labels or ranks, which may well cost more accuracy than that."""
     other_aim = problem.plan.objective is not None and not problem.refined
     if "accuracy" not in measured.extra or other_aim or any(b.about == "class" for b in problem.plan.notions):
-        return False
-    return float(measured.extra["accuracy"]) < largest + 0.5 / problem.total_rows + ROUNDING
+        return None
+    weight = problem.full().objective.double()
+    shares = weight.new_zeros(max(2, problem.model.outputs)).index_add(0, problem.targets.long(), weight)
+    largest = float(problem.shards.sum(shares).max())
+    return largest if float(measured.extra["accuracy"]) < largest + 0.5 / problem.total_rows + ROUNDING else None
 
 
 def _worst(problem: FairProblem, measured: Measured) -> list[str | None]:
