@@ -29,6 +29,7 @@ def share_of(seen, refined, monkeypatch):
             return made
 
         made = SimpleNamespace(share=share, names=[], with_objective=lambda o: problem(o.share), sharpened=sharpened)
+        made.total_rows = 1
         return made
 
     monkeypatch.setattr(full_batch, "solve", solve)
