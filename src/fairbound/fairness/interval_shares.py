@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from fairbound.fairness.percentiles import EVERYTHING, Percentiles
-from fairbound.fairness.row_sets import cells_within, constant, set_shares
+from fairbound.fairness.row_sets import cells_within, set_shares
 from fairbound.fairness.steps import Step
 from fairbound.ranking.exceedance import exceedance
 
@@ -122,8 +122,8 @@ class WithinShares(RowShares):
             return [value], [[((q > low) & (q < high)).any(-1).to(q.dtype) / length]]
         plus, minus = (m.unsqueeze(-1) for m in means)
         values, slopes = [], []
-        for end, begin in ((low, 1.0), (high, 0.0)):  # T = 1 + sum of max(q- + low, q+) - sum of max(q- + high, q+)
-            values.append(begin + torch.maximum(minus + end, plus).sum(-1) / length)
+        for end, constant in ((low, 1.0), (high, 0.0)):  # T = 1 + sum of max(q- + low, q+) - sum of max(q- + high, q+)
+            values.append(constant + torch.maximum(minus + end, plus).sum(-1) / length)
             first = (plus >= minus + end).to(plus.dtype).sum(-1)
             slopes.append([first / length, (most - first) / length])
         return values, slopes
@@ -157,6 +157,7 @@ class GridParity(RowShares):
     places: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     levels: np.ndarray = field(default_factory=lambda: np.zeros(0))
     kappa: float = 0.0
+    _kept: dict = field(default_factory=dict, init=False, repr=False)
     unbiased: ClassVar[bool] = True
     turn: ClassVar[float] = 2.0
 
@@ -216,8 +217,10 @@ class GridParity(RowShares):
         return low, high, np.array([[i.length / 2] for i in self.intervals])
 
     def _ranks_as(self, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
-        """`_ranks` as tensors."""
-        return [constant(v, device, dtype) for v in self._ranks]
+        """`_ranks` as tensors, kept."""
+        if (dtype, device) not in self._kept:
+            self._kept[dtype, device] = [torch.tensor(v, dtype=dtype, device=device) for v in self._ranks]
+        return self._kept[dtype, device]
 
     def numbers(self, batch: Any) -> np.ndarray:
         """(..., B) the group of each row, -1 for none."""

@@ -20,7 +20,7 @@ Source: Yao, Lin, Yang (2023), (3) to (6); Vogel, Bellet, Clemencon (2021) for s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
-from fairbound.fairness.row_sets import cells_within, constant, set_shares
+from fairbound.fairness.row_sets import cells_within, set_shares
 from fairbound.ranking.wins import cell_wins
 
 PAIRS_AT_ONCE = 1 << 22
@@ -243,6 +243,7 @@ class PairLosses:
     pairs: np.ndarray
     loss: Loss
     constant: float = 0.0
+    _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def size(self) -> int:
@@ -254,7 +255,7 @@ class PairLosses:
 
     def sharpened(self, factor: float) -> PairLosses:
         """With a loss `factor` times as steep."""
-        return replace(self, loss=self.loss.sharpened(factor))
+        return PairLosses(self.offset, self.sets, self.pairs, self.loss.sharpened(factor), self.constant)
 
     def value(self, scores: Tensor, z: Tensor, batch: Any, true: bool) -> tuple[Tensor, Any]:
         if scores.shape[-1] != batch.targets.shape[-1] or scores.dim() < batch.targets.dim():
@@ -280,7 +281,10 @@ class PairLosses:
 
     def _places(self, device: torch.device) -> Tensor:
         """(m t,) where the pairs are found in a table (S S,)."""
-        return constant((self.pairs[..., 0] * len(self.sets) + self.pairs[..., 1]).ravel(), device)
+        if self._kept.get("device") != device:
+            at = (self.pairs[..., 0] * len(self.sets) + self.pairs[..., 1]).ravel()
+            self._kept.update(device=device, places=torch.as_tensor(at, device=device))
+        return self._kept["places"]
 
     def _exact(self, scores: Tensor, cells: Tensor, weight: Tensor) -> Tensor:
         """(..., S, S) Pr(h < h') + 1/2 Pr(h = h'), 1/2 where a set is empty; float64 on the CPU."""

@@ -25,7 +25,7 @@ def set_shares(batch: Any, offset: int, sets: np.ndarray) -> tuple[Tensor, Tenso
     key = ("set_shares", offset, sets.shape, sets.tobytes())
     if key not in kept:
         cells = cells_within(batch, offset, sets.shape[1])
-        inside = constant(np.pad(sets, ((0, 0), (0, 1))), cells.device)  # with a last column for no cell
+        inside = _columns(sets.tobytes(), sets.shape, cells.device)
         share = inside[:, cells].movedim(0, -2) * batch.objective.unsqueeze(-2)
         total = share.sum(-1, keepdim=True)
         tiny = 1e-300 if share.dtype == torch.float64 else 1e-30
@@ -34,13 +34,8 @@ def set_shares(batch: Any, offset: int, sets: np.ndarray) -> tuple[Tensor, Tenso
     return kept[key]
 
 
-def constant(values: np.ndarray, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
-    """An array as a tensor, which is kept, as every batch asks for the same ones; not to be changed in place."""
-    return _constant(values.tobytes(), values.shape, values.dtype.str, device, dtype)
-
-
-@lru_cache(maxsize=256)
-def _constant(
-    content: bytes, shape: tuple[int, ...], kind: str, device: torch.device, dtype: torch.dtype | None
-) -> Tensor:
-    return torch.tensor(np.frombuffer(content, dtype=kind).reshape(shape), dtype=dtype, device=device)
+@lru_cache(maxsize=64)
+def _columns(sets: bytes, shape: tuple[int, int], device: torch.device) -> Tensor:
+    """(S, k + 1) bool, the sets with a last column for no cell."""
+    inside = np.frombuffer(sets, dtype=bool).reshape(shape)
+    return torch.as_tensor(np.pad(inside, ((0, 0), (0, 1))), device=device)
