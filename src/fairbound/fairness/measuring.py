@@ -86,8 +86,9 @@ def scorer(stated: str | Bound, *, positive: Any = None) -> Any:
 
     With metadata routing (`sklearn.set_config(enable_metadata_routing=True)`). positive: the label that counts as positive;
     needed where labels are not 0 and 1, but for the rates of every class and for predicted numbers, which have none.
-    Raises: OptionError for the text, and for a positive label that the bound does not speak of.
+    Raises: OptionError for the text, for a positive label that the bound does not speak of, and without metadata routing.
     """
+    from sklearn import get_config
     from sklearn.metrics import make_scorer
 
     bound = constraint(stated, bound=1.0)
@@ -102,6 +103,11 @@ def scorer(stated: str | Bound, *, positive: Any = None) -> Any:
     plain = bool(bound.needs & {"classes", "predictions"})
     if plain:
         _refuse_positive(bound, positive)
+    if not get_config()["enable_metadata_routing"]:
+        raise OptionError(
+            "the scorer asks for sensitive_features by scikit-learn's metadata routing; call "
+            "sklearn.set_config(enable_metadata_routing=True) before it is made."
+        )
     method = "predict" if plain else "decision_function"
     label = {} if positive is None else {"pos_label": positive}  # by which scikit-learn turns the sign of the scores
     made = make_scorer(value, greater_is_better=bound.sense == "at least", response_method=method, **label)

@@ -164,3 +164,8 @@ def test_groups_that_cannot_be_measured_are_said_in_words():
     alone = (y == 0) | (group == "a")
     with pytest.raises(EmptyGroupError, match=r"but only \['a'\] can be measured"):
         fb.measure("equal_opportunity[empty=drop]", scores[alone], y[alone], group[alone])
+
+
+def test_a_scorer_without_metadata_routing_says_what_to_call():
+    with config_context(enable_metadata_routing=False), pytest.raises(OptionError, match="set_config"):
+        fb.scorer("equalized_odds")
