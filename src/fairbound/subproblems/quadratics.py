@@ -106,10 +106,11 @@ class QuadraticProgram:
         curvature[np.diag_indices_from(curvature)] += 1e-14 * max(float(np.trace(curvature)), 1e-300)
         direction = np.zeros_like(y)
         direction[free] = np.linalg.lstsq(curvature, at.g[free], rcond=None)[0]
+        rounding = 1e-15 * (abs(at.dual) + abs(float(c[0])) + float(at.z @ at.z))
         for halving in range(60):
             moved = np.maximum(y + direction / 2**halving, 0.0)
             new = self._at(moved, c)
-            if new.dual >= at.dual + 1e-4 * float(at.g @ (moved - y)) - 1e-15 * abs(at.dual):
+            if new.dual >= at.dual + 1e-4 * float(at.g @ (moved - y)) - rounding:
                 return moved, new
         return moved, new
 

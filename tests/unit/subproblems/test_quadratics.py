@@ -34,6 +34,16 @@ def test_it_is_optimal_by_its_certificate(seed):
     assert made.solve(looser, start=y).f == pytest.approx(made.solve(looser).f, abs=1e-9)
 
 
+def test_no_search_is_stopped_by_rounding():
+    """Begun near the optimum, a step may raise the dual by less than the rounding of its terms."""
+    for seed in range(300):
+        A, b, c = program(seed, d=4 + seed % 5, m=1 + seed % 4)
+        made = QuadraticProgram(A, b, c)
+        start = made.solve().multipliers
+        looser = c - np.r_[0.0, np.full(len(start), 0.3)]
+        assert made.solve(looser, start=start).steps <= 50
+
+
 def test_bounds_that_do_not_bind_leave_the_least_value():
     A, b, c = program(1)
     c[1:] = -1e6
