@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.blas import daxpy
 
-from fairbound.base.checks import positive
+from fairbound.base.checks import limit, positive
 from fairbound.base.errors import OptionError
 
 
@@ -59,7 +59,7 @@ class RowOptions:
     least: int = 2000
 
     def __post_init__(self) -> None:
-        positive(self, "horizon")
+        limit(self, "horizon")
         positive(self, "c1", "step_size", "dual_step", "inertia", "reach", "least")
         if not self.theta > 1 or not 0 <= self.decay < 1:
             raise OptionError(f"theta must be above 1 and decay lie in [0, 1), got {self.theta!r} and {self.decay!r}.")

@@ -122,8 +122,7 @@ def _checked(key: str, value: Any, like: Any, multiplier_bound: float) -> Any:
         raise CheckpointError(f"the state of Dual has {key} as {found}, expected {like.dtype} {tuple(like.shape)}.")
     low, top = -math.inf if key in SIGNED else 0.0, multiplier_bound if key in CAPPED else math.inf
     possible = (value >= low) & (value <= top)
-    if key != "smallest":
-        possible &= torch.isfinite(value)
+    possible = possible | value.isnan() if key == "smallest" else possible & value.isfinite()
     if not bool(possible.all()):
         raise CheckpointError(
             f"the state of Dual has impossible {key} ({value[~possible][:3].tolist()}); they must be "

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 import fairbound as fb
-from fairbound.estimators import classifier as classifier_module
-from fairbound.estimators import full_batch
+from fairbound.estimators import conventions, full_batch
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups
@@ -58,8 +57,8 @@ def test_a_problem_sorted_in_place_is_the_problem_that_copies():
 def test_training_and_validation_rows_share_one_array_that_is_not_the_callers(monkeypatch, validation, encoded):
     X, y, groups = rows()
     seen = []
-    real = classifier_module.train
-    monkeypatch.setattr(classifier_module, "train", lambda *a, **k: seen.append(a) or real(*a, **k))
+    real = conventions.train
+    monkeypatch.setattr(conventions, "train", lambda *a, **k: seen.append(a) or real(*a, **k))
     table = fb.tables.Encoded.of(fb.TableEncoder(), X) if encoded else X
     given = (table.features if encoded else X).copy()
     fair = fb.FairClassifier("demographic_parity <= 0.9", algorithm="alm", validation=validation, budget="20 steps")

@@ -253,6 +253,12 @@ def test_a_dual_can_be_pickled_and_copied(copied, groups):
         again.load_state_dict(None)
 
 
+@pytest.mark.parametrize("copied", [lambda d: pickle.loads(pickle.dumps(d)), copy.deepcopy])
+def test_a_new_dual_which_has_measured_nothing_can_be_copied(copied):
+    again = copied(dual(group_names=["a", "b"]))
+    assert "not measured yet" in str(again.report())
+
+
 def test_a_state_with_weights_comes_back_from_plain_data(tmp_path):
     s, y, group = rows()
     made = Dual(STATED, group_names=["a", "b", "c"], dual_every=3)
