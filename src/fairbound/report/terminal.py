@@ -61,7 +61,6 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
     Raises: SchemaError if the audit breaks the schema; ImportError naming the extra where rich or jsonschema is missing.
     """
     validate(audit)
-    rows = audit["data"]["rows"]
     metrics = ", ".join(
         f"{printable(words.label(k))} {words.number(v)}{_ends(audit, k)}" for k, v in audit["metrics"].items()
     )
@@ -75,7 +74,7 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
     if audit["constraints"]:
         heads = ("constraint", "bound", "measured", "at least", "at most", "verdict")
         cells = [(c["text"], words.bound(c["bound"]), *_numbers(c), _verdict(c)) for c in audit["constraints"]]
-        parts.append(grid(f"Constraints on {rows:,} held-out rows", heads, cells, ("verdict",), width))
+        parts.append(grid(f"Constraints on {words.judged_rows(audit)}", heads, cells, ("verdict",), width))
     if audit["comparison"]:
         texts = compared(audit)
         parts.append(
@@ -85,7 +84,7 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
         )
     parts += [_groups(t, width) for t in group_tables(audit)["tables"]]
     parts += [
-        f"{printable(c['text'])}: {printable(words.explain(c, rows) + words.attained(c, audit))}"
+        f"{printable(c['text'])}: {printable(words.explain(c, audit['data']['rows']) + words.attained(c, audit))}"
         for c in audit["constraints"]
     ]
     parts += [f"warning: {printable(w)}" for w in audit["warnings"]]

@@ -208,7 +208,7 @@ def _what_holds(audit: dict[str, Any]) -> str:
     if not constraints:
         return "No constraint was given, so nothing is judged; what was measured follows."
     m = len(constraints)
-    rows = f"{audit['data']['rows']:,} held-out rows{_known(audit['data'])}"
+    rows = f"{judged_rows(audit)}{_known(audit['data'])}"
     if audit["verdict"] == "met":
         what = "The constraint holds" if m == 1 else "Both constraints hold" if m == 2 else f"All {m} constraints hold"
         return f"{what} on {rows}, even at the {_end(constraints, 'upper')} end of the confidence bounds."
@@ -218,6 +218,11 @@ def _what_holds(audit: dict[str, Any]) -> str:
         be = "is" if len(bad) == 1 else "are"
         return f"{which} {be} broken on {rows}, even at the {_end(bad, 'lower')} end of the confidence bounds."
     return f"{which} can be neither confirmed nor refuted with {rows}."
+
+
+def judged_rows(audit: dict[str, Any]) -> str:
+    """How many rows were judged: held-out rows, or the decisions that a monitor has seen."""
+    return f"{audit['data']['rows']:,} {'decisions' if audit.get('monitoring') else 'held-out rows'}"
 
 
 def _known(data: dict[str, Any]) -> str:

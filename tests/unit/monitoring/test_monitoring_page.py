@@ -43,3 +43,5 @@ def test_the_commands_run(tmp_path, monkeypatch):
         pd.DataFrame({c: rng.choice(v, 300) for c, v in columns.items()}).to_csv(f"week{week}.csv", index=False)
     for line in BASH.splitlines():
         assert main(shlex.split(line)[1:]) == 3
+    (page,) = tmp_path.glob("**/report.html")
+    assert "with 600 decisions" in page.read_text()
