@@ -447,6 +447,8 @@ MUTANTS = {
     "pairs: a row counts at one point": Mutant("fairness/pair_losses.py", "W * (1 - share)).scatter_add_", "W).scatter_add_", "claims/test_auc_parity.py"),
     "moments: merged without the gap": Mutant("rows/moments.py", "self.scatter + other.scatter + between", "self.scatter + other.scatter", "unit/rows/test_moments.py"),
     "quadratics: half the minimiser": Mutant("subproblems/quadratics.py", "y @ self._b[1:]) / -2", "y @ self._b[1:]) / -4", "unit/subproblems/test_quadratics.py"),
+    "quadratics: rounding of the value alone": Mutant("subproblems/quadratics.py", "(abs(at.dual) + abs(float(c[0])) + float(at.z @ at.z))", "abs(at.dual)", "unit/subproblems/test_quadratics.py"),
+    "dual: a new one has an impossible state": Mutant("optim/state.py", "possible | value.isnan() if", "possible if", "unit/optim/test_dual_rows.py"),
     "linear auc: the gap of means left out": Mutant("fairness/linear_auc.py", "+ gap[:, :, None] * gap[:, None, :])", ")", "claims/test_linear_auc.py"),
     "saddle: a sum for a difference": Mutant("fairness/pair_saddle.py", "F = self.c1 - G", "F = self.c1 + G", "claims/test_pair_saddle.py"),
     "dual set: alpha without its curvature": Mutant("problems/dual_sets.py", "before - of_a / (2 * self.curvature)", "before - of_a / 2", "claims/test_pair_saddle.py"),
