@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from fairbound.confidence.single import clopper_pearson
-from fairbound.fairness.notions.class_rates import ClassRateBound
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.values import share_of, share_values
 
@@ -48,12 +47,7 @@ def class_rates_of_groups(rows: Scored, bounds: Sequence[Any] = ()) -> list[dict
     """Of every group of every sensitive attribute accuracy, and the rates that the bounds compare where they are at most MOST_RATES."""
     rates: dict[str, tuple[int | None, int | None]] = {}
     for bound in bounds:
-        if isinstance(bound, ClassRateBound):
-            own = bound.of_classes(rows.classes)
-            rates |= {
-                (tail[2:] if of[0] is not None else f"recall{tail}"): of
-                for tail, of in zip(own.tails, own.rates(), strict=True)
-            }
+        rates |= bound.class_rates(rows.classes)
     rates.pop("recall", None)  # over all classes: the accuracy
     rates = {"accuracy": (None, None), **(rates if len(rates) <= MOST_RATES else {})}
     out, groups = [], rows.known_groups

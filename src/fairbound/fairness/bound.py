@@ -90,6 +90,11 @@ class Bound(ABC):
         """The same bound on rows with these labels, where what it compares depends on them."""
         return self
 
+    def class_rates(self, classes: Any) -> dict[str, tuple[int | None, int | None]]:
+        """The rates of classes that are compared on rows with these labels, by name: the number of the class that is predicted and
+        of the label among whose rows, None for the right class and for all rows; empty for other notions."""
+        return {}
+
     # -- training -----------------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -113,8 +114,7 @@ class Best:
         measure: x (n,) -> objective and violation. run: which one of a stack. stopped: asked before each whether to end.
         """
         at = ... if run is None else run
-        late, recent = self.recent_violation[(slice(None), at)], self.recent_x[(slice(None), at)]
-        missed = [recent[i] for i in late.argsort().tolist() if 0 < late[i] < math.inf]
+        missed = self._missed(at)
         starts = [*([self.x[at]] if self.met[at] > 0 else []), *missed]
         nearest, least = self.x[at], math.inf
         for i in range(len(starts) + KICKS if starts else 0):
@@ -127,9 +127,19 @@ class Best:
             if violation < least:
                 nearest, least = point, float(violation)
             if _better(f, violation, self.f[at], self.violation[at]):
-                self.x[at], self.f[at], self.violation[at], self.step[at] = point, f, violation, step
-                self.met[at] = step if violation <= 0 else self.met[at]
+                self._keep(at, point, f, violation, step)
         return True
+
+    def _missed(self, at: Any) -> list[Tensor]:
+        """The late iterates (n,) of a run that missed the bounds, those that missed least first."""
+        late, recent = self.recent_violation[(slice(None), at)], self.recent_x[(slice(None), at)]
+        return [recent[i] for i in late.argsort().tolist() if 0 < late[i] < math.inf]
+
+    def _keep(self, at: Any, x: Tensor, f: Tensor, violation: Tensor, step: int) -> None:
+        """x (n,) as the best of one run."""
+        self.x[at], self.f[at], self.violation[at], self.step[at] = x, f, violation, step
+        if violation <= 0:
+            self.met[at] = step
 
     def _kicked(self, x: Tensor, generator: torch.Generator) -> Tensor:
         """A random point (n,) near x (n,)."""
@@ -156,13 +166,11 @@ class Best:
         points: from one iterate. stopped: asked before each round whether to end.
         """
         at = ... if run is None else run
-        late, recent = self.recent_violation[(slice(None), at)], self.recent_x[(slice(None), at)]
-        missed = torch.where(late > 0, late, torch.inf)  # the start may be among them
         points = min(POINTS, points // SEARCHES)
-        if points < 1 or self.met[at] > 0 or not (missed < torch.inf).any():
+        if points < 1 or self.met[at] > 0:
             return
         tries = 0
-        for centre in recent[[int(i) for i in missed.argsort() if missed[i] < torch.inf]]:
+        for centre in self._missed(at):
             for _ in range(SEARCHES):
                 if stopped() or tries >= IN_ALL:
                     return
@@ -175,8 +183,7 @@ class Best:
                 better = (violation <= 0) & ((f < self.f[at]) | (self.violation[at] > 0))
                 if better.any():
                     best = int(torch.where(better, f, torch.inf).argmin())
-                    self.x[at], self.f[at], self.violation[at] = tried[best], f[best], violation[best]
-                    self.step[at] = self.met[at] = step
+                    self._keep(at, tried[best], f[best], violation[best], step)
                     return
                 centre = tried[int(violation.argmin())]
 

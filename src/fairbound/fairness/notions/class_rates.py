@@ -59,6 +59,11 @@ class ClassRateBound(GroupBound):
         """The same bound on rows with these labels."""
         return replace(self, classes=tuple(str(label_text(c)) for c in classes))
 
+    def class_rates(self, classes: Any) -> dict[str, tuple[int | None, int | None]]:
+        own = self.of_classes(classes)
+        named = zip(own.tails, own.rates(), strict=True)
+        return {(f"recall{tail}" if of[0] is None else tail.removeprefix(", ")): of for tail, of in named}
+
     @property
     def decided(self) -> range:
         """The class numbers whose shares are compared: of two classes the second alone, the other's being its rest."""
