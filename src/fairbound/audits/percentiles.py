@@ -9,7 +9,6 @@ import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
 from fairbound.fairness.judging_percentiles import curves_of
-from fairbound.fairness.notions.partial import PartialBound, PartialStatisticalParity
 from fairbound.fairness.score_profile import attribute_name, profile
 from fairbound.fairness.scored import Scored
 
@@ -25,10 +24,7 @@ def percentile_profiles(rows: Scored, bounds: Sequence[Any]) -> list[dict[str, A
         return []
     out = []
     for bound in bounds:
-        if not isinstance(bound, PartialBound):
-            continue
-        curve = PartialStatisticalParity(bound=1.0, interval=bound.interval, own=bound.own, attributes=bound.attributes)
-        for condition in bound.conditions():
+        for curve, condition in bound.score_curves():
             some = rows if condition is None else rows.take(np.flatnonzero(rows.target == condition))
             try:
                 made, _ = curves_of(curve, some, "drop")

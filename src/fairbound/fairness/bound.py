@@ -95,6 +95,11 @@ class Bound(ABC):
         of the label among whose rows, None for the right class and for all rows; empty for other notions."""
         return {}
 
+    def score_curves(self) -> tuple[tuple[Any, int | None], ...]:
+        """What pictures a bound on percentile intervals of scores: a `partial_statistical_parity` over the same groups and
+        intervals, and the label of the rows that it speaks of, None for all; empty for other notions."""
+        return ()
+
     # -- training -----------------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -87,6 +87,10 @@ class PartialBound(GroupBound):
     def conditions(self) -> tuple[int | None, ...]:
         return (None,)
 
+    def score_curves(self) -> tuple[tuple[PartialStatisticalParity, int | None], ...]:
+        curve = PartialStatisticalParity(bound=1.0, interval=self.interval, own=self.own, attributes=self.attributes)
+        return tuple((curve, condition) for condition in self.conditions())
+
     def intervals_of(self, compared: Compared) -> tuple[Percentiles, ...]:
         """Of each of k groups. Raises: OptionError for the name of no group."""
         names, own = [compared.plain_name(g) for g in range(len(compared))], dict(self.own)
