@@ -161,7 +161,7 @@ def test_a_long_batch_on_a_grid_is_the_double_sum(sharpness, monkeypatch):
     torch.testing.assert_close(found, table, rtol=0, atol=1e-5)
     torch.testing.assert_close(found + found.mT, torch.ones_like(found), rtol=0, atol=1e-12)
     # the slope is that of the sum on the grid, and near that of the sum over the pairs
-    torch.testing.assert_close(loss.slope(s, W, C), slope, rtol=0.02, atol=0.01 * float(slope.abs().max()))
+    torch.testing.assert_close(loss.slope(s, W, C), slope, rtol=1e-3, atol=1e-4 * float(slope.abs().max()))
     s[:, 0], s[:, 1] = -9.0, 9.0  # the ends of the grid, which then stay where they are
     mine = loss.slope(s, W, C)
     for i in range(7, 20):
@@ -196,7 +196,7 @@ def test_a_few_scores_far_from_all_others_leave_a_long_batch_on_its_grid(monkeyp
     monkeypatch.setattr("fairbound.fairness.pair_losses.GRID_ROWS", 10)
     monkeypatch.setattr(Sigmoid, "_blocks", None)
     torch.testing.assert_close(loss.table(s, W), table, rtol=0, atol=1e-5)
-    torch.testing.assert_close(loss.slope(s, W, C), slope, rtol=0.02, atol=0.01 * float(slope.abs().max()))
+    torch.testing.assert_close(loss.slope(s, W, C), slope, rtol=1e-3, atol=1e-4 * float(slope.abs().max()))
 
 
 def test_the_quadratic_double_sum_is_the_linear_time_form():

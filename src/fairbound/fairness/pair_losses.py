@@ -5,8 +5,8 @@
 stands in for Pr(h < h'), so that AUC(G1, G1') - AUC(G2, G2') becomes L[G1', G1] + L[G2, G2'] - 1, with l one of
 
     sigmoid    1 / (1 + exp(sharpness t)), from all pairs of the batch, in blocks of rows: bounded memory, time O(B^2); of
-               long batches from scores shared out among the points of a fine grid (of MOST_POINTS at most), by fast Fourier
-               transforms: O(B)
+               long batches from scores shared out among the points of a grid (of MOST_POINTS at most) by cubic
+               interpolation, by fast Fourier transforms: O(B)
     ramp       clip(1/2 - sharpness t, 0, 1), from the scores in order: memory O(B), time O(B log B)
     quadratic  c1 (t - 1)^2, from means and variances: O(B)
 
@@ -33,8 +33,8 @@ from fairbound.ranking.wins import cell_wins
 
 PAIRS_AT_ONCE = 1 << 22
 GRID_ROWS = 512  # longer batches are counted on a grid
-GRID_STEP = 0.02  # largest distance of its points, times sharpness; an error of a loss is then at most 1e-5
-MOST_POINTS = 1 << 18  # further apart where scores are spread wider than that
+GRID_STEP = 0.2  # largest distance of its points, times sharpness; an error of a loss is then at most 1e-5
+MOST_POINTS = 1 << 16  # further apart where scores are spread wider than that
 FAR = 40.0  # distance, times sharpness, from which a loss is 0 or 1 to double precision
 
 
@@ -97,17 +97,27 @@ class Sigmoid:
 
 
 class _Grid:
-    """H equally spaced points over the scores (..., B); a row counts at the two beside it, by how near they are.
+    """H equally spaced points over the scores (..., B); a row counts at the four around it, by cubic interpolation.
 
-    Sums over the points are those over the rows of a loss that is linear between points: its values and slopes, and l(t) +
-    l(-t) = 1, hold exactly. All in float64.
+    Sums over the points are those over the rows of a loss that is cubic between points: its values and slopes, and l(t) + l(-t) = 1,
+    hold exactly. Where the points are further apart than the loss is wide, it is made as wide. All in float64.
     """
 
     def __init__(self, s: Tensor, sharpness: float, low: Tensor, step: Tensor, points: int):
-        away = (s.double() - low) / step
-        self.left = away.floor().clamp(0, points - 2).long()
-        self.right_share = away - self.left
-        self.step, self.points, self.sharpness = step, points, sharpness
+        away = (s.double() - low) / step + 1  # a point lies below the lowest score
+        self.left = away.floor().clamp(1, points - 3).long()
+        t = away - self.left
+        self.parts = (
+            -t * (t - 1) * (t - 2) / 6,
+            (t * t - 1) * (t - 2) / 2,
+            -t * (t + 1) * (t - 2) / 2,
+            t * (t * t - 1) / 6,
+        )
+        self.changes = tuple(
+            c / step
+            for c in (t - 0.5 * t * t - 1 / 3, (1.5 * t - 2) * t - 0.5, 1 + t - 1.5 * t * t, 0.5 * t * t - 1 / 6)
+        )
+        self.scale, self.points = (sharpness * step).clamp_max(1.0), points
 
     @classmethod
     def of(cls, s: Tensor, sharpness: float) -> _Grid | None:
@@ -116,33 +126,36 @@ class _Grid:
             return None
         s = s.detach()
         low, high, wide = _spread(s, sharpness)
-        if wide >= MOST_POINTS - 1:
+        if wide >= MOST_POINTS - 3:
             s = _without_gaps(s, FAR / sharpness)
             low, high, wide = _spread(s, sharpness)
         if not math.isfinite(wide):
             return None
-        points = min(1 << max(int(wide + 1).bit_length(), 4), MOST_POINTS)
-        return cls(s, sharpness, low, ((high - low) / (points - 1)).clamp_min(GRID_STEP / sharpness / points), points)
+        points = min(1 << max(int(wide + 3).bit_length(), 4), MOST_POINTS)
+        return cls(s, sharpness, low, ((high - low) / (points - 3)).clamp_min(GRID_STEP / sharpness / points), points)
 
     def shared(self, W: Tensor) -> Tensor:
         """(..., S, H) the shares W (..., S, B) of the rows, moved to the points."""
         W = W.double()
-        left, right = (at.unsqueeze(-2).expand_as(W) for at in (self.left, self.left + 1))
-        share = self.right_share.unsqueeze(-2)
         out = W.new_zeros(*W.shape[:-1], self.points)
-        return out.scatter_add_(-1, left, W * (1 - share)).scatter_add_(-1, right, W * share)
+        for k, part in enumerate(self.parts):
+            out.scatter_add_(-1, (self.left + (k - 1)).unsqueeze(-2).expand_as(W), W * part.unsqueeze(-2))
+        return out
 
     def losses(self, mass: Tensor) -> Tensor:
         """(..., S, H) the mean loss of a row at each point against each set."""
         offsets = torch.arange(-self.points, self.points, device=mass.device, dtype=torch.float64)
-        kernel = torch.sigmoid(-self.sharpness * self.step * offsets)  # of a point so many steps above another
+        kernel = torch.sigmoid(-self.scale * offsets)  # of a point so many steps above another
         spectrum = torch.fft.rfft(kernel).unsqueeze(-2) * torch.fft.rfft(mass, n=2 * self.points)
         return torch.fft.irfft(spectrum, n=2 * self.points)[..., self.points :]
 
     def slopes(self, losses: Tensor) -> Tensor:
         """(..., S, B) the derivative of each row's mean loss in its score."""
-        change = losses.diff(dim=-1) / self.step.unsqueeze(-2)
-        return change.gather(-1, self.left.unsqueeze(-2).expand(*change.shape[:-1], -1))
+        out: Any = 0
+        for k, change in enumerate(self.changes):
+            at = (self.left + (k - 1)).unsqueeze(-2).expand(*losses.shape[:-1], -1)
+            out = out + change.unsqueeze(-2) * losses.gather(-1, at)
+        return out
 
 
 def _spread(s: Tensor, sharpness: float) -> tuple[Tensor, Tensor, float]:
