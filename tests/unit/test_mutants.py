@@ -394,6 +394,7 @@ MUTANTS = {
     "dual set: diameter": Mutant("problems/dual_sets.py", "return math.log(size)", "return math.log(size) / 2", "unit/problems/test_dual_sets.py"),
     # thresholds of groups
     "pairs: near scores taken for far ones": Mutant("fairness/pair_losses.py", "ordered.diff(dim=-1).clamp_max(far)", "ordered.diff(dim=-1).clamp_max(far / 1e4)", "claims/test_auc_parity.py"),
+    "step trial: room counts as a gain": Mutant("estimators/step_trial.py", ".nan_to_num().clamp_min(0).sum()", ".nan_to_num().sum()", "unit/estimators/test_step_trial.py"),
     "rounding: threshold at the upper score": Mutant("estimators/training.py", "(scores[above].min() + scores[~above].max()) / 2", "scores[above].min()", "unit/estimators/test_training.py"),
     "group starts: shifts of no group": Mutant("estimators/group_starts.py", "terms[at, 2 * g - 1] = 1.0", "terms[at, 2 * g - 1] = 0.0", "unit/estimators/test_group_starts.py"),
     "group starts: the worse start": Mutant("estimators/group_starts.py", "return min((exact,", "return max((exact,", "unit/estimators/test_group_starts.py"),

@@ -10,7 +10,8 @@ batches it is chosen on rows held back, in up to three runs, each of the same bu
 Runs 1 and 3 under bounds on groups are made again with more of each bound kept as margin, where no iterate but the start met
 them: the largest of several noisy differences lies above the bound that each of them is held at.
 
-Under "auto" a network is then trained further on all rows at once where that is of use (see `whole_network`), and its last layer
+Under "auto" the step size of random batches is chosen by a short trial, unless all rows at once follow (see `step_trial`).
+A network is then trained further on all rows at once where that is of use (see `whole_network`), and its last layer
 is solved on all rows (see `last_layer`). The last layer of a network trained without bounds is solved so too: layers that bounds have
 shaped may have lost what a last layer needs. The better of the two models is taken.
 
@@ -32,6 +33,7 @@ from fairbound.estimators.auc_training import decided, ranks_only
 from fairbound.estimators.full_batch import train_full_batch
 from fairbound.estimators.group_starts import area_start
 from fairbound.estimators.last_layer import finished
+from fairbound.estimators.step_trial import step_tried
 from fairbound.estimators.validation import coarse_groups, missed_beyond_chance
 from fairbound.estimators.whole_network import trained_further
 from fairbound.fairness.bound import Bound
@@ -153,7 +155,8 @@ def train(
 
     held: rows held back, or None. all_rows: makes the problem of the third run; None leaves it out. last_layer: whether
     `finished` follows. part, refined: as in `train_full_batch`. margins: of the runs made again; none keep the method's own.
-    rival: whether a method of all rows that meets no bound, or has ratios to bound, is compared with random batches.
+    rival: whether a method of all rows that meets no bound, or has ratios to bound, is compared with random batches, and where random
+    batches are all there is, their step size is tried first.
     terms_of: of how many groups the features have terms. budget: as in FairClassifier. The other arguments are those of `solve`; x0: where the first run of each kind begins, the model's
     parameters or all.
     """
@@ -192,9 +195,26 @@ def train(
             return trained
         batches = _on_batches(problem, held, None, partial(run, algorithm=ALM()), ALM(), (), limit)
         return _better(trained, batches, refined, "Random batches (alm) gave the better model, which is taken.")
+    if rival and not last_layer and isinstance(method, ALM):
+        trial = step_tried(run, problem, method, limit)
+        if trial.interrupted is not None:
+            return Trained(problem, held, trial.interrupted, method, limit, [], [])
+        method, limit = trial.method, limit if budget is None else trial.left
+        run = partial(run, algorithm=method, budget=limit, x0=x0 if trial.x is None else trial.x)
     trained = _on_batches(problem, held, all_rows, run, method, margins, limit)
-    if not last_layer:
-        return trained
+    return _network_finished(trained, all_rows, run, limit, refined, seed, progress) if last_layer else trained
+
+
+def _network_finished(
+    trained: Trained,
+    all_rows: Callable[[], FairProblem] | None,
+    run: Callable[..., Solution],
+    limit: Budget,
+    refined: Literal["no", "auto", "yes"],
+    seed: int,
+    progress: bool,
+) -> Trained:
+    """What follows random batches under "auto" where the model is a network; see the head of this module."""
     if trained.held is not None and all_rows is not None:
         problem, held = all_rows(), None
     else:
