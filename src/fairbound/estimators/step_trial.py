@@ -24,7 +24,7 @@ from fairbound.solver.solve import Solution
 FACTORS = (1.0, 2.0, 4.0)
 """Of the method's own step size, which is tried first."""
 
-STEPS, SHARE = 100, 0.1
+STEPS, SHARE = 100, 0.15
 """Steps with each size, and the largest share of a budget that they may take. Where that is less than half of them, the method's own is kept."""
 
 MOST_PASSES = 50.0

@@ -11,7 +11,7 @@ from torch import nn
 
 import fairbound as fb
 from fairbound.base.errors import NonFiniteError
-from fairbound.estimators.step_trial import FACTORS, MOST_PASSES, STEPS, step_tried
+from fairbound.estimators.step_trial import FACTORS, MOST_PASSES, SHARE, STEPS, step_tried
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM
 from fairbound.models.model import model_of
@@ -19,6 +19,7 @@ from fairbound.solver.budget import Budget
 from fairbound.solver.solve import solve
 
 ROWS = 1000
+ENOUGH = math.ceil(STEPS / 2 / SHARE)
 
 
 def last(f, g):
@@ -71,15 +72,15 @@ def test_what_trials_take_is_taken_from_every_limit_and_all_make_the_same_steps(
     assert trial.left.processor and trial.left.steps == math.inf
     left = (trial.left.seconds, trial.left.samples, trial.left.epochs)
     assert left == pytest.approx((2 - 0.3, 1e6 - 1920, 40 - 1.92))
-    first = Budget(steps=STEPS, seconds=0.2, samples=1e5, epochs=4.0, processor=True)
+    first = Budget(steps=STEPS, seconds=2 * SHARE, samples=1e6 * SHARE, epochs=40 * SHARE, processor=True)
     assert [budget for _, budget in seen] == [first, Budget(steps=STEPS), Budget(steps=STEPS)]
 
 
 @pytest.mark.parametrize(
     ("limit", "samples", "trials"),
     [
-        (Budget(steps=STEPS * 5 - 1), 640, 0),  # a tenth is less than half of the steps
-        (Budget(steps=STEPS * 5), 640, 3),
+        (Budget(steps=ENOUGH - 1), 64, 0),  # the share of it is less than half of the steps
+        (Budget(steps=ENOUGH), 64, 3),
         (Budget(steps=1000), MOST_PASSES * ROWS / 10 + 1, 1),  # each row would be seen more than 50 times
         (Budget(steps=1000), MOST_PASSES * ROWS / 10, 3),
         (Budget(seconds=1.0), MOST_PASSES * ROWS / 10 + 1, 1),
