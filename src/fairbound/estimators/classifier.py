@@ -80,7 +80,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     budget: "30s", "5000 steps", ...; None for max(1500 steps, 10 epochs), and up to 4 times that while no bound is met. It
         is of one run; `fairbound.estimators.training` says when there is a second or third. Steps and seconds of the
         report are of the last.
-    validation: share of the rows held back to choose the iterate that also meets the bounds there; "auto" holds back
+    validation: share of the rows held back to choose the iterate that also meets the bounds there (under areas they may become
+        constraints of training: docs/auc.md); "auto" holds back
         none where all rows are taken at once; else 20 % where every group would keep enough rows to measure a difference as small as the bound, else none.
     sensitive_columns: what to do with a column of X that bears the name of a sensitive attribute: "keep" or "drop".
     objective: "loss" for the lowest mean loss over all rows; "accuracy" for the fewest wrong decisions, smoothed; "auto" for

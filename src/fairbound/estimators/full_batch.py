@@ -21,19 +21,22 @@ from fairbound.estimators.auc_training import ranks
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM, Method
+from fairbound.problems.both_rows import BothRows
 from fairbound.ranking.wins import auc
 from fairbound.rows.split import stratified_split
 from fairbound.solver.solve import Solution, solve
 from fairbound.subproblems.multipliers import kkt
+
+STEEP = 10.0
+"""By how much larger the penalty is under the bounds of validation rows too."""
+
+STEERED = "The bounds of the validation rows were constraints of training, so that what is met on them is no evidence for new rows."
 
 LESS, MIDDLE, MORE = 0.3, 0.65, 0.9
 """Shares of the error rate in the objective: the middle one is tried first, then the one beside it."""
 
 AUC_LOSS = 0.002
 """By how much "auto" lets the area under the ROC curve fall."""
-
-ROOM = (0.4, 0.8)
-"""Shares of each bound kept as margin, in turn, where validation rows are missed."""
 
 NEAR_ROWS = 20_000
 """Up to so many rows it is said of a model trained on random batches how nearly it meets the conditions of optimality."""
@@ -60,19 +63,32 @@ class WithoutSearch(FullBatchALM):
 
 
 def solved(problem: Any, method: FullBatchALM, **options: Any) -> Solution:
-    """`solve`, where ranks are the objective and the last point misses a bound on the validation rows again from the best point, with more
-    of each bound kept as margin: iterates lie at the bound of the training rows, and what is met there is missed by chance
-    on half of all validation rows."""
+    """`solve`, where ranks are the objective and the last point misses a bound on the validation rows again from there, with their bounds as
+    further constraints; the better of both by the rule of `solve`. Bounds that both parts hold nearly against each other have large
+    multipliers, so these rise faster (STEEP). The objective stays the training rows'.
+    Records have the sum of both parts' multipliers of each bound."""
     solution, held = solve(problem, method, **options), options.get("validation")
-    if held is None or not ranks(problem):
+    if held is None or not ranks(problem) or solution.stopped == "interrupted":
+        return solution
+    if float(held.evaluate(solution.last).violation) <= 0:
         return solution
     direct = WithoutSearch(**{field.name: getattr(method, field.name) for field in fields(method)})
-    for margin in ROOM:
-        if solution.stopped == "interrupted" or float(held.evaluate(solution.last).violation) <= 0:
-            break
-        again = solve(problem, replace(direct, margin=margin), **{**options, "x0": solution.x})
-        solution = joined(solution, again)
-    return solution
+    steep = replace(direct, penalty=STEEP * method.penalty)
+    again = solve(BothRows(problem, held), steep, **{**options, "x0": solution.last})
+    records = [{**row, "multipliers": _of_both(row["multipliers"])} for row in again.records]
+
+    def rank(found: Solution) -> tuple[bool, float, float]:
+        feasible = bool(found.feasible)
+        return not feasible, 0.0 if feasible else float(found.violation), float(held.evaluate(found.x).f)
+
+    again = replace(again, records=records, message=f"{again.message} {STEERED}")
+    return joined(solution, again, stay=rank(solution) <= rank(again))
+
+
+def _of_both(multipliers: Any) -> list[Any]:
+    """(..., m) the sums of the first and the second m of (..., 2 m) multipliers."""
+    y = np.asarray(multipliers)
+    return y.reshape(*y.shape[:-1], 2, -1).sum(-2).tolist()
 
 
 def train_full_batch(
@@ -114,7 +130,9 @@ def train_full_batch(
     first = problem
     if part is not None and solution.stopped != "interrupted":
         solution = run(solution, under(problem, share), quick)
-    return solution, {**optimality(under(problem, share), method, solution.x, problem.total_rows), "error_share": share}
+    held = options.get("validation")
+    near = BothRows(problem, held) if held is not None and ranks(problem) else under(problem, share)
+    return solution, {**optimality(near, method, solution.x, problem.total_rows), "error_share": share}
 
 
 def optimality(problem: Any, method: Method[Any], x: Tensor, rows: int) -> dict[str, Any]:
@@ -151,15 +169,17 @@ def area(problem: FairProblem, x: Tensor) -> float:
     return auc(scores, y == 1, y == 0, None if weight is None else np.concatenate([part[2] for part in parts]))
 
 
-def joined(before: Solution, after: Solution) -> Solution:
-    """`after`, a run begun where `before` ended, with the steps, seconds and records of both."""
+def joined(before: Solution, after: Solution, stay: bool = False) -> Solution:
+    """`after`, a run begun where `before` ended, with the steps, seconds and records of both; with `stay` the point that `before` found."""
     steps, seconds = before.steps, before.seconds
     shifted = [{**row, "step": row["step"] + steps, "seconds": row["seconds"] + seconds} for row in after.records[1:]]
+    kept = ("x", "feasible", "violation", "message") if stay else ()
     return replace(
         after,
+        **{name: getattr(before, name) for name in kept},
         records=[*before.records, *shifted],
         steps=steps + after.steps,
         seconds=seconds + after.seconds,
-        best_step=torch.where(after.best_step > 0, steps + after.best_step, before.best_step),
+        best_step=torch.where((after.best_step > 0) & (not stay), steps + after.best_step, before.best_step),
         counts=Counts(**{name: n + getattr(before.counts, name) for name, n in after.counts.as_dict().items()}),
     )

@@ -56,9 +56,7 @@ def trained_further(problem: FairProblem, solution: Solution, seed: int, progres
     rounds = cheapest(tried.records, tried.state.multipliers)
     if tried.stopped == "interrupted" or not rounds:
         return replace(solution, stopped="interrupted") if tried.stopped == "interrupted" else solution, 0
-    both = joined(solution, _rounds(problem, solution.last, rounds, progress))
-    kept = ("x", "feasible", "violation", "best_step", "message")
-    return replace(both, **{name: getattr(solution, name) for name in kept}), rounds
+    return joined(solution, _rounds(problem, solution.last, rounds, progress), stay=True), rounds
 
 
 def cheapest(records: list[dict[str, Any]], y: Tensor) -> int:

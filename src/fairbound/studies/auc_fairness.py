@@ -226,7 +226,8 @@ def task(cell: Cell, data_dir: str | None) -> Task:
             raise DataError(f"{asked.dataset!r} has no exact start: it has too many features, or groups without rows.")
         options["x0"] = start.x
     if asked.start == "trained":
-        options["x0"] = solved(problem, FullBatchALM(), patience=0.0, x0=options["x0"], **run).x
+        rounds = {"budget": f"{FullBatchALM().rounds} steps", "patience": 0.0, "x0": options["x0"]}
+        options["x0"] = solved(problem, FullBatchALM(), **run | rounds).x
 
     def scores(x: Tensor) -> dict[str, np.ndarray]:
         theta = x[..., : model.n]
