@@ -121,6 +121,14 @@ PAIR = {
 }
 
 
+def table_of(loss, s, W):
+    return loss.table(s, W)[0]
+
+
+def slope_of(loss, s, W, C):
+    return loss.slope(loss.table(s, W)[1], C)
+
+
 def tables(seed, R=None, B=23, S=4):
     generator = torch.Generator().manual_seed(seed)
     lead = () if R is None else (R,)
@@ -138,15 +146,15 @@ def test_a_table_of_losses_is_the_double_sum_and_its_slope_a_difference(name, se
         s, W, C = tables(seed, R)
         for most in (1, 1 << 22):  # rows at a time do not matter
             monkeypatch.setattr("fairbound.fairness.pair_losses.PAIRS_AT_ONCE", most)
-            found = loss.table(s, W).reshape(-1, 4, 4).numpy()
-            slope = loss.slope(s, W, C)
+            found = table_of(loss, s, W).reshape(-1, 4, 4).numpy()
+            slope = slope_of(loss, s, W, C)
             for run, (t, w) in enumerate(zip(s.reshape(-1, 23).numpy(), W.reshape(-1, 4, 23).numpy(), strict=True)):
                 pairs = of(t[:, None] - t)
                 np.testing.assert_allclose(found[run], w @ pairs @ w.T, rtol=1e-12, atol=1e-13)
             for i in range(23):
                 step = torch.zeros_like(s)
                 step[..., i] = 1e-6
-                change = (C * (loss.table(s + step, W) - loss.table(s - step, W))).sum((-1, -2)) / 2e-6
+                change = (C * (table_of(loss, s + step, W) - table_of(loss, s - step, W))).sum((-1, -2)) / 2e-6
                 torch.testing.assert_close(slope[..., i], change, rtol=1e-6, atol=1e-8)
 
 
@@ -155,48 +163,48 @@ def test_a_long_batch_on_a_grid_is_the_double_sum(sharpness, monkeypatch):
     s, W, C = tables(9, 2, 400, 3)
     s[1, :5] = s[1, 0]
     loss = Sigmoid(sharpness)
-    table, slope = loss.table(s, W), loss.slope(s, W, C)
+    table, slope = table_of(loss, s, W), slope_of(loss, s, W, C)
     monkeypatch.setattr("fairbound.fairness.pair_losses.GRID_ROWS", 10)
-    found = loss.table(s, W)
+    found = table_of(loss, s, W)
     torch.testing.assert_close(found, table, rtol=0, atol=1e-5)
     torch.testing.assert_close(found + found.mT, torch.ones_like(found), rtol=0, atol=1e-12)
     # the slope is that of the sum on the grid, and near that of the sum over the pairs
-    torch.testing.assert_close(loss.slope(s, W, C), slope, rtol=1e-3, atol=1e-4 * float(slope.abs().max()))
+    torch.testing.assert_close(slope_of(loss, s, W, C), slope, rtol=1e-3, atol=1e-4 * float(slope.abs().max()))
     s[:, 0], s[:, 1] = -9.0, 9.0  # the ends of the grid, which then stay where they are
-    mine = loss.slope(s, W, C)
+    mine = slope_of(loss, s, W, C)
     for i in range(7, 20):
         step = torch.zeros_like(s)
         step[:, i] = 1e-7
-        change = (C * (loss.table(s + step, W) - loss.table(s - step, W))).sum((-1, -2)) / 2e-7
+        change = (C * (table_of(loss, s + step, W) - table_of(loss, s - step, W))).sum((-1, -2)) / 2e-7
         torch.testing.assert_close(mine[:, i], change, rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(loss.table(0 * s, W), torch.full_like(table, 0.5), rtol=0, atol=1e-12)
+    torch.testing.assert_close(table_of(loss, 0 * s, W), torch.full_like(table, 0.5), rtol=0, atol=1e-12)
     s[0, 0] = torch.nan  # pair by pair, and NaN
     torch.testing.assert_close(
-        loss.table(s, W), W @ torch.sigmoid(sharpness * (s[:, None] - s[:, :, None])) @ W.mT, equal_nan=True
+        table_of(loss, s, W), W @ torch.sigmoid(sharpness * (s[:, None] - s[:, :, None])) @ W.mT, equal_nan=True
     )
 
 
 def test_widely_spread_scores_are_counted_on_a_coarser_grid(monkeypatch):
     s, W, C = tables(10, 2, 400, 3)
     s, loss = 300 * s, Sigmoid(8.0)
-    table, slope = loss.table(s, W), loss.slope(s, W, C)
+    table, slope = table_of(loss, s, W), slope_of(loss, s, W, C)
     monkeypatch.setattr("fairbound.fairness.pair_losses.GRID_ROWS", 10)
     monkeypatch.setattr("fairbound.fairness.pair_losses.MOST_POINTS", 1 << 12)
-    found = loss.table(s, W)
+    found = table_of(loss, s, W)
     torch.testing.assert_close(found, table, rtol=0, atol=2e-3)
     torch.testing.assert_close(found + found.mT, torch.ones_like(found), rtol=0, atol=1e-12)
-    assert not torch.equal(found, table) and (loss.slope(s, W, C) * slope).sum() > 0
+    assert not torch.equal(found, table) and (slope_of(loss, s, W, C) * slope).sum() > 0
 
 
 def test_a_few_scores_far_from_all_others_leave_a_long_batch_on_its_grid(monkeypatch):
     s, W, C = tables(10, 2, 400, 3)
     s[0, :3], s[1, 5] = torch.tensor([4e6, 4e6 + 0.3, -9e5]), 1e7
     loss = Sigmoid(1.0)
-    table, slope = loss.table(s, W), loss.slope(s, W, C)
+    table, slope = table_of(loss, s, W), slope_of(loss, s, W, C)
     monkeypatch.setattr("fairbound.fairness.pair_losses.GRID_ROWS", 10)
     monkeypatch.setattr(Sigmoid, "_blocks", None)
-    torch.testing.assert_close(loss.table(s, W), table, rtol=0, atol=1e-5)
-    torch.testing.assert_close(loss.slope(s, W, C), slope, rtol=1e-3, atol=1e-4 * float(slope.abs().max()))
+    torch.testing.assert_close(table_of(loss, s, W), table, rtol=0, atol=1e-5)
+    torch.testing.assert_close(slope_of(loss, s, W, C), slope, rtol=1e-3, atol=1e-4 * float(slope.abs().max()))
 
 
 def test_the_quadratic_double_sum_is_the_linear_time_form():
@@ -206,7 +214,7 @@ def test_the_quadratic_double_sum_is_the_linear_time_form():
         double = np.mean(c1 * (s[:, None] - t - 1) ** 2)
         W = torch.zeros(2, 71, dtype=torch.float64)
         W[0, :40], W[1, 40:] = 1 / 40, 1 / 31
-        table = Quadratic(c1).table(torch.as_tensor(np.concatenate([s, t])), W)
+        table = table_of(Quadratic(c1), torch.as_tensor(np.concatenate([s, t])), W)
         assert float(table[0, 1]) == pytest.approx(double, abs=1e-13)
         means = c1 * (np.mean(s**2) - s.mean() ** 2 + np.mean(t**2) - t.mean() ** 2 + (s.mean() - t.mean() - 1) ** 2)
         assert means == pytest.approx(double, abs=1e-13)

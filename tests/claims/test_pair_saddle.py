@@ -60,7 +60,7 @@ def test_sums_of_losses_at_their_saddle_points_are_the_linear_time_table(c1):
     a, b, alpha = form.best(form.parts(s, W, *torch.zeros(2, 2, 2).double()).means)
     F, G, _ = form.parts(s, W, a, b)
     found = F + (alpha * G - c1 * alpha**2).sum(-1)
-    table = Quadratic(c1).table(s, W)
+    table = Quadratic(c1).table(s, W)[0]
     torch.testing.assert_close(found, torch.stack([sum(table[i, j] for i, j in sums) for sums in PAIRS.tolist()]))
 
 

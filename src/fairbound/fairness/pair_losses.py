@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -48,11 +49,12 @@ class Loss(Protocol):
         """`factor` times as steep, so nearer to the metric."""
         ...
 
-    def table(self, s: Tensor, W: Tensor) -> Tensor:
-        """L (..., S, S) of scores s (..., B) and the rows' shares W (..., S, B) of each of S sets; 0 where a set is empty."""
+    def table(self, s: Tensor, W: Tensor) -> tuple[Tensor, Any]:
+        """L (..., S, S) of scores s (..., B) and the rows' shares W (..., S, B) of each of S sets, 0 where a set is empty; and what
+        `slope` goes on from."""
         ...
 
-    def slope(self, s: Tensor, W: Tensor, C: Tensor) -> Tensor:
+    def slope(self, memo: Any, C: Tensor) -> Tensor:
         """(..., B) the gradient of (C * L).sum in s; C (..., S, S)."""
         ...
 
@@ -67,21 +69,22 @@ class Sigmoid:
     def sharpened(self, factor: float) -> Sigmoid:
         return Sigmoid(factor * self.sharpness)
 
-    def table(self, s: Tensor, W: Tensor) -> Tensor:
+    def table(self, s: Tensor, W: Tensor) -> tuple[Tensor, Any]:
         grid = _Grid.of(s, self.sharpness)
         if grid is not None:
             mass = grid.shared(W)
-            return (mass @ grid.losses(mass).transpose(-1, -2)).to(s.dtype)
+            losses = grid.losses(mass)
+            return (mass @ losses.transpose(-1, -2)).to(s.dtype), (s, W, grid, losses)
         out: Any = 0
         for part, loss in self._blocks(s):
             out = out + W[..., part] @ (loss @ W.transpose(-1, -2))
-        return out
+        return out, (s, W, None, None)
 
-    def slope(self, s: Tensor, W: Tensor, C: Tensor) -> Tensor:
+    def slope(self, memo: Any, C: Tensor) -> Tensor:
+        s, W, grid, losses = memo
         turned = (C.transpose(-1, -2) - C) @ W  # the slope is even in t, so each pair is seen from both sides at once
-        grid = _Grid.of(s, self.sharpness)
         if grid is not None:
-            return (turned * grid.slopes(grid.losses(grid.shared(W)))).sum(-2).to(s.dtype)
+            return (turned * grid.slopes(losses)).sum(-2).to(s.dtype)
         out = []
         for part, loss in self._blocks(s):
             weight = W[..., part].transpose(-1, -2) @ turned
@@ -132,7 +135,7 @@ class _Grid:
         if not math.isfinite(wide):
             return None
         points = min(1 << max(int(wide + 3).bit_length(), 4), MOST_POINTS)
-        return cls(s, sharpness, low, ((high - low) / (points - 3)).clamp_min(GRID_STEP / sharpness / points), points)
+        return cls(s, sharpness, low, ((high - low) / (points - 3)).clamp_min(GRID_STEP / sharpness), points)
 
     def shared(self, W: Tensor) -> Tensor:
         """(..., S, H) the shares W (..., S, B) of the rows, moved to the points."""
@@ -144,9 +147,9 @@ class _Grid:
 
     def losses(self, mass: Tensor) -> Tensor:
         """(..., S, H) the mean loss of a row at each point against each set."""
-        offsets = torch.arange(-self.points, self.points, device=mass.device, dtype=torch.float64)
-        kernel = torch.sigmoid(-self.scale * offsets)  # of a point so many steps above another
-        spectrum = torch.fft.rfft(kernel).unsqueeze(-2) * torch.fft.rfft(mass, n=2 * self.points)
+        fine = bool((self.scale <= GRID_STEP * (1 + 1e-9)).all())
+        kernel = _spectrum(self.points, mass.device) if fine else _spectrum_of(self.scale, self.points)
+        spectrum = kernel.unsqueeze(-2) * torch.fft.rfft(mass, n=2 * self.points)
         return torch.fft.irfft(spectrum, n=2 * self.points)[..., self.points :]
 
     def slopes(self, losses: Tensor) -> Tensor:
@@ -156,6 +159,18 @@ class _Grid:
             at = (self.left + (k - 1)).unsqueeze(-2).expand(*losses.shape[:-1], -1)
             out = out + change.unsqueeze(-2) * losses.gather(-1, at)
         return out
+
+
+def _spectrum_of(scale: Tensor, points: int) -> Tensor:
+    """(..., points + 1) the transform of the losses of a point up to so many steps below or above another; scale (..., 1): of a step."""
+    offsets = torch.arange(-points, points, device=scale.device, dtype=torch.float64)
+    return torch.fft.rfft(torch.sigmoid(-scale * offsets))
+
+
+@lru_cache(maxsize=32)
+def _spectrum(points: int, device: torch.device) -> Tensor:
+    """`_spectrum_of` GRID_STEP."""
+    return _spectrum_of(torch.full((1,), GRID_STEP, device=device, dtype=torch.float64), points)
 
 
 def _spread(s: Tensor, sharpness: float) -> tuple[Tensor, Tensor, float]:
@@ -197,19 +212,20 @@ class Ramp:
         below = counts.gather(-1, low)
         return below, counts.gather(-1, high) - below, scores.gather(-1, high) - scores.gather(-1, low), s
 
-    def table(self, s: Tensor, W: Tensor) -> Tensor:
+    def table(self, s: Tensor, W: Tensor) -> tuple[Tensor, Any]:
         below, near, scores, t = self._sums(s, W)
         won = (
             below + (0.5 + self.sharpness * t.unsqueeze(-2)) * near - self.sharpness * scores
         )  # (..., S, B) of row over set
         total = W.double().sum(-1)
         double = W.double()
-        return (double.sum(-1).unsqueeze(-1) * total.unsqueeze(-2) - double @ won.transpose(-1, -2)).to(s.dtype)
+        table = double.sum(-1).unsqueeze(-1) * total.unsqueeze(-2) - double @ won.transpose(-1, -2)
+        return table.to(s.dtype), (W, near)
 
-    def slope(self, s: Tensor, W: Tensor, C: Tensor) -> Tensor:
-        _, near, _, _ = self._sums(s, W)
+    def slope(self, memo: Any, C: Tensor) -> Tensor:
+        W, near = memo
         turned = (C - C.transpose(-1, -2)).double().transpose(-1, -2) @ W.double()
-        return -self.sharpness * (turned * near).sum(-2).to(s.dtype)
+        return -self.sharpness * (turned * near).sum(-2).to(W.dtype)
 
 
 @dataclass(frozen=True)
@@ -228,14 +244,14 @@ class Quadratic:
         away = s.unsqueeze(-2) - mean.unsqueeze(-1)
         return mean, away
 
-    def table(self, s: Tensor, W: Tensor) -> Tensor:
+    def table(self, s: Tensor, W: Tensor) -> tuple[Tensor, Any]:
         mean, away = self._moments(s, W)
         variance = (W * away.square()).sum(-1)
         gap = mean.unsqueeze(-1) - mean.unsqueeze(-2) - 1
-        return self.c1 * (variance.unsqueeze(-1) + variance.unsqueeze(-2) + gap.square())
+        return self.c1 * (variance.unsqueeze(-1) + variance.unsqueeze(-2) + gap.square()), (W, mean, away)
 
-    def slope(self, s: Tensor, W: Tensor, C: Tensor) -> Tensor:
-        mean, away = self._moments(s, W)
+    def slope(self, memo: Any, C: Tensor) -> Tensor:
+        W, mean, away = memo
         gap = C * (mean.unsqueeze(-1) - mean.unsqueeze(-2) - 1)
         of_mean = gap.sum(-1) - gap.sum(-2)
         of_variance = C.sum(-1) + C.sum(-2)
@@ -280,8 +296,8 @@ class PairLosses:
             return self._of_pairs(table), None
         W, there = self._shares(scores, batch)
         both = there.unsqueeze(-1) & there.unsqueeze(-2)
-        table = torch.where(both, self.loss.table(scores, W), 0.5)
-        return self._of_pairs(table), (scores, W, both)
+        table, memo = self.loss.table(scores, W)
+        return self._of_pairs(torch.where(both, table, 0.5)), (memo, both)
 
     def _shares(self, scores: Tensor, batch: Any) -> tuple[Tensor, Tensor]:
         """(..., S, B) what each row weighs in each set, and (..., S) which sets have a row."""
@@ -312,8 +328,8 @@ class PairLosses:
     def vjp(self, dq: Tensor, memo: Any) -> tuple[Tensor, Tensor | None]:
         if memo is None:
             raise RuntimeError("the exact areas have no slopes; ask for those of the surrogate.")
-        scores, W, both = memo
-        S, flat = W.shape[-2], self._places(dq.device)
+        kept, both = memo
+        S, flat = both.shape[-1], self._places(dq.device)
         spread = dq.unsqueeze(-1).expand(*dq.shape, self.pairs.shape[1]).flatten(-2)
         C = dq.new_zeros(*dq.shape[:-1], S * S).index_add(-1, flat, spread).unflatten(-1, (S, S))
-        return self.loss.slope(scores, W, torch.where(both, C, 0.0)), None
+        return self.loss.slope(kept, torch.where(both, C, 0.0)), None
