@@ -4,7 +4,10 @@ Reads results.json of folders that `fairbound reproduce partial-fairness` wrote 
 partial-against-full.png and .svg: of every table a line for each model that was trained under a bound on the interval, from the
 distance on the interval that a bound on all scores leaves at its accuracy (grey) to its own (blue). Between the models under
 bounds on all scores the distance is interpolated; the lower one counts where a more accurate model has it. Left out are constant scores, models
-more accurate than any of those, and models more than 0.01 less accurate than all of them. Prints one JSON object.
+more accurate than any of those, and models more than 0.01 less accurate than all of them.
+
+Prints one JSON object: these lines, of each point that the paper prints by how much accuracy ours falls short of it (`printed`), and of
+each bound on the interval by how much the distance there is beyond it (`distances`). All but constant scores count.
 """
 
 from __future__ import annotations
@@ -26,26 +29,54 @@ if TYPE_CHECKING:
 
 ITEMS = ("a9a", "bank", "law-school", "acs")
 ROOM = 0.01
+LESS_ACCURATE, LESS_FAIR, BEYOND = 0.002, 0.005, 0.03
+"""What is allowed: of accuracy and of full fairness below a printed point, and of distance beyond a bound."""
 Point = tuple[float, float]
+Columns = Mapping[str, Mapping[str, Any]]
+ACCURACY, DISTANCE, FAIRNESS = "test accuracy", "test interval pSP", "test full fairness"
 
 
-def measured(folder: Path) -> dict[str, dict[str, Point]]:
-    """Table -> method -> (accuracy, distance on the interval) of the tables in a study's folder, but for constant scores."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
+def measured(folder: Path) -> dict[str, dict[str, Columns]]:
+    """Item -> method -> column -> its row of results.json."""
+    found: dict[str, dict[str, dict[str, Mapping[str, Any]]]] = {}
     for row in json.loads((folder / "results.json").read_text(encoding="utf-8")):
-        if row["item"] in ITEMS and row["ours"] is not None:
-            found.setdefault(row["item"], {}).setdefault(row["row"], {})[row["column"]] = row["ours"]
-    return {
-        item: {
-            m: (v["test accuracy"], v["test interval pSP"]) for m, v in methods.items() if v["test full fairness"] < 1.0
-        }
-        for item, methods in found.items()
-    }
+        if row["ours"] is not None and row["column"] in (ACCURACY, DISTANCE, FAIRNESS):
+            found.setdefault(row["item"], {}).setdefault(row["row"], {})[row["column"]] = row
+    return {item: {m: v for m, v in methods.items() if len(v) == 3} for item, methods in found.items()}
 
 
-def left_by_full(points: Sequence[Point], accuracy: float) -> float | None:
-    """The least distance that models at `points` (accuracy, distance) leave at an accuracy or above; None above all of them."""
-    ordered = sorted(points)
+def points(methods: Mapping[str, Columns], column: str = DISTANCE) -> dict[str, Point]:
+    """Method -> (accuracy, the value of `column`), as measured, but for constant scores."""
+    return {m: (v[ACCURACY]["ours"], v[column]["ours"]) for m, v in methods.items() if v[FAIRNESS]["ours"] < 1.0}
+
+
+def printed(methods: Mapping[str, Columns]) -> list[dict[str, Any]]:
+    """Of each printed point that is under a bound: the most accurate of our models at its full fairness, and what that falls short by;
+    None where none of ours is so fair."""
+    ours, out = points(methods, FAIRNESS).items(), []
+    for method, columns in methods.items():
+        accuracy, fairness = (columns[c]["paper"] for c in (ACCURACY, FAIRNESS))
+        if method == "none" or accuracy is None or fairness is None:
+            continue
+        best, name = max(((a, m) for m, (a, f) in ours if f >= fairness - LESS_FAIR), default=(None, None))
+        short = None if best is None else round(max(0.0, accuracy - LESS_ACCURATE - best), 6)
+        out.append({"printed": (accuracy, fairness), "ours": best, "method": name, "short": short})
+    return out
+
+
+def distances(methods: Mapping[str, Columns]) -> list[dict[str, Any]]:
+    """Of each model under a bound on the interval: its distance there, and what that is beyond the bound and what is allowed."""
+    held = {m: d for m, (_, d) in points(methods).items() if m.startswith("interval-")}
+    bounds = {m: float(m.removeprefix("interval-").replace("_", ".")) for m in held}
+    return [
+        {"bound": bounds[m], "interval": d, "beyond": round(max(0.0, d - bounds[m] - BEYOND), 6)}
+        for m, d in held.items()
+    ]
+
+
+def left_by_full(full: Sequence[Point], accuracy: float) -> float | None:
+    """The least distance that models at `full` (accuracy, distance) leave at an accuracy or above; None above all of them."""
+    ordered = sorted(full)
     if accuracy > ordered[-1][0]:
         return None
     lowest = np.minimum.accumulate([d for _, d in ordered][::-1])[::-1]
@@ -117,14 +148,16 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="+", help="of `fairbound reproduce partial-fairness --out`")
     parser.add_argument("--out", type=Path, default=Path("."))
     given = parser.parse_args()
-    models: dict[str, dict[str, Point]] = {}
+    items: dict[str, dict[str, Columns]] = {}
     for folder in given.folder:
-        models |= measured(folder)
-    tables = {item: compared(models[item]) for item in ITEMS if item in models}
+        items |= measured(folder)
+    tables = {item: compared(points(items[item])) for item in ITEMS if item in items}
     given.out.mkdir(parents=True, exist_ok=True)
     for name, content in files(picture({k: v for k, v in tables.items() if v})).items():
         (given.out / name).write_bytes(content)
-    harness.emit({"benchmark": "partial_against_full", "results": tables})
+    checks = {"printed": printed, "distances": distances}
+    found = {name: {item: of for item in items if (of := check(items[item]))} for name, check in checks.items()}
+    harness.emit({"benchmark": "partial_against_full", "results": tables, **found})
 
 
 if __name__ == "__main__":

@@ -31,18 +31,44 @@ def test_gains_are_signed_and_constants_are_left_out():
     assert found["interval-0_05"]["gain"] == pytest.approx(-0.1)
 
 
-def test_a_study_s_folder_becomes_a_picture(tmp_path):
-    rows = [
-        {"item": "bank", "row": m, "column": c, "ours": v}
-        for m, (a, d) in MODELS.items()
-        for c, v in (("test accuracy", a), ("test interval pSP", d), ("test full fairness", 0.9))
+def rows_of(item, models):
+    """Of a method's accuracy, distance and full fairness, and the accuracy and full fairness that are printed."""
+    columns = ("test accuracy", "test interval pSP", "test full fairness")
+    return [
+        {"item": item, "row": m, "column": c, "ours": ours, "paper": paper}
+        for m, (values, (accuracy, fairness)) in models.items()
+        for c, ours, paper in zip(columns, values, (accuracy, None, fairness), strict=True)
     ]
-    constant = (("test accuracy", 0.89), ("test interval pSP", 0.0), ("test full fairness", 1.0))
-    rows += [{"item": "bank", "row": "interval-0_02", "column": c, "ours": v} for c, v in constant]
-    (tmp_path / "results.json").write_text(
-        json.dumps([*rows, {"item": "bank-idca", "row": "x", "column": "y", "ours": 1}])
-    )
-    assert against.measured(tmp_path) == {"bank": MODELS}
+
+
+def folder_of(folder, rows):
+    (folder / "results.json").write_text(json.dumps(rows))
+    return against.measured(folder)
+
+
+def test_a_printed_point_is_met_by_any_model_as_fair_after_what_is_allowed(tmp_path):
+    found = folder_of(
+        tmp_path,
+        rows_of("bank", {
+            "none": ((0.90, 0.8, 0.4), (0.95, 0.4)),
+            "full-0_2": ((0.88, 0.4, 0.8), (0.8801, 0.806)),
+            "interval-0_2": ((0.87, 0.2, 0.806), (0.872, 0.811)),
+            "interval-0_08": ((0.86, 0.2, 0.9), (0.87, 0.9)),
+            "interval-0_01": ((0.85, 0.0, 1.0), (0.85, 0.96)),
+        }),
+    )["bank"]  # fmt: skip
+    assert [(one["method"], one["short"]) for one in against.printed(found)] == [
+        ("interval-0_2", 0.0081), ("interval-0_2", 0.0), ("interval-0_08", 0.008), (None, None),
+    ]  # fmt: skip
+    assert [(one["bound"], one["beyond"]) for one in against.distances(found)] == [(0.2, 0.0), (0.08, 0.09)]
+
+
+def test_a_study_s_folder_becomes_a_picture(tmp_path):
+    models = {m: ((a, d, 0.9), (None, None)) for m, (a, d) in MODELS.items()}
+    models["interval-0_02"] = ((0.89, 0.0, 1.0), (None, None))
+    other = {"item": "bank-idca", "row": "x", "column": "y", "ours": 1}
+    found = folder_of(tmp_path, [*rows_of("bank", models), other])
+    assert against.points(found["bank"]) == MODELS
     drawn = against.files(against.picture({"bank": against.compared(MODELS)}))
     assert (
         drawn["partial-against-full.svg"].startswith(b"<?xml") and drawn["partial-against-full.png"][:4] == b"\x89PNG"
