@@ -46,6 +46,7 @@ MUTANTS = {
     "search: a better start given up": Mutant("solver/best.py", "(violation <= 0) & ((f < self.f[at]) | (self.violation[at] > 0))", "(violation <= 0) & ((f < torch.inf) | (self.violation[at] > 0))", "unit/solver/test_landing.py"),
     "search: away from what misses least": Mutant("solver/best.py", "centre = tried[int(violation.argmin())]", "centre = tried[int(violation.argmax())]", "unit/solver/test_landing.py"),
     "approach: the worse of two points": Mutant("solver/best.py", "(feasible & was & (f < than_f))", "(feasible & was & (f > than_f))", "unit/solver/test_landing.py"),
+    "approach: a start that alone meets the bounds is left": Mutant("solver/best.py", "self._nearer(at, self.x[at], nearer, measure, 0)", "self._nearer(at, 0 * self.x[at], nearer, measure, step)", "unit/solver/test_landing.py"),
     "matching: the lowest curve for the highest": Mutant("fairness/matching.py", "(highest == k).astype(float) - (lowest == k)", "(lowest == k).astype(float) - (highest == k)", "unit/fairness/test_matching.py"),
     "matching: ranks between two intervals": Mutant("fairness/matching.py", "np.any([(p > a) & (p < b) for a, b in interval.parts], 0)", "np.ones_like(p, dtype=bool)", "unit/fairness/test_matching.py"),
     "matching: scores are not rescaled": Mutant("fairness/matching.py", "return point(minimize(", "return point(0 * minimize(", "unit/fairness/test_matching.py"),

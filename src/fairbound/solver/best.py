@@ -109,7 +109,7 @@ class Best:
         stopped: Callable[[], bool] = lambda: False,
     ) -> bool:
         """Try the points that the problem itself finds `nearer` to its bounds than the best iterate and the late ones that missed them, and
-        where none meets them, than random ones beside that which misses them least. False where it knows none.
+        where none meets them, than random ones beside that which misses them least, and than the start. False where it knows none.
 
         measure: x (n,) -> objective and violation. run: which one of a stack. stopped: asked before each whether to end.
         """
@@ -120,15 +120,26 @@ class Best:
         for i in range(len(starts) + KICKS if starts else 0):
             if stopped() or (i >= len(starts) and self.met[at] > 0):
                 break
-            point = nearer(starts[i] if i < len(starts) else self._kicked(nearest, generator))
-            if point is None:
+            found = self._nearer(
+                at, starts[i] if i < len(starts) else self._kicked(nearest, generator), nearer, measure, step
+            )
+            if found is None:
                 return False
-            f, violation = (v.double().cpu() for v in measure(point))
-            if violation < least:
-                nearest, least = point, float(violation)
-            if _better(f, violation, self.f[at], self.violation[at]):
-                self._keep(at, point, f, violation, step)
+            if found[1] < least:
+                nearest, least = found
+        if starts and not stopped() and self.met[at] <= 0 and self.violation[at] <= 0:
+            self._nearer(at, self.x[at], nearer, measure, 0)
         return True
+
+    def _nearer(self, at: Any, x: Tensor, nearer: Any, measure: Any, step: int) -> tuple[Tensor, float] | None:
+        """The point (n,) that is `nearer` than x (n,), taken where it is better, and its violation."""
+        point = nearer(x)
+        if point is None:
+            return None
+        f, violation = (v.double().cpu() for v in measure(point))
+        if _better(f, violation, self.f[at], self.violation[at]):
+            self._keep(at, point, f, violation, step)
+        return point, float(violation)
 
     def _missed(self, at: Any) -> list[Tensor]:
         """The late iterates (n,) of a run that missed the bounds, those that missed least first."""

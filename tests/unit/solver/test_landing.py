@@ -88,6 +88,13 @@ def test_where_no_point_meets_the_bounds_others_beside_the_nearest_are_tried():
     assert all(0 < float((x - beside).norm()) < 0.05 for x in seen[2:])
 
 
+def test_a_start_that_alone_meets_the_bounds_is_bettered_and_still_said_to_be_the_start():
+    best = offered(torch.zeros(2), torch.tensor([0.9, 0.5]))
+    assert approached(best, lambda x: x if float(x[0]) > 0.5 else x + torch.tensor([0.2, 0.0]))
+    assert torch.equal(best.x, torch.tensor([0.2, 0.0])) and float(best.f) == pytest.approx(-0.2)
+    assert int(best.step) == 0 and not best.found and "only the starting point meets them" in best.verdict(False)
+
+
 def test_it_says_where_the_problem_knows_no_nearer_point():
     best = offered(torch.zeros(2), torch.tensor([0.9, 0.5]))
     before = best.x.clone()
