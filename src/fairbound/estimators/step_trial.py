@@ -1,8 +1,9 @@
 """The step size of a run on random batches, chosen by a short trial.
 
 What step suits a model is not known before: convolutions take four times the step with which some networks diverge. So a few steps are
-made with each size, from one start and on the same batches, and the run goes on from the last iterate of the size whose loss, with
-what it exceeds the bounds by, is lowest there. All sizes make the same number of steps: a budget in steps always gives the same choice.
+made with the method's own size, with four times it and, where that is no better, with twice it, from one start and on the same batches. The
+run goes on from the last iterate of the size whose loss, with what it exceeds the bounds by, is lowest there. All sizes make the same
+number of steps: a budget in steps always gives the same choice.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from fairbound.problems.problem import Problem
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution
 
-FACTORS = (1.0, 2.0, 4.0)
-"""Of the method's own step size, which is tried first."""
+FACTORS = (1.0, 4.0, 2.0)
+"""Of the method's own step size, in the order in which they are tried until one is better than the own."""
 
 STEPS, SHARE = 100, 0.15
 """Steps with each size, and the largest share of a budget that they may take. Where that is less than half of them, the method's own is kept."""
@@ -43,13 +44,11 @@ class Trial(NamedTuple):
 
 def step_tried(run: Callable[..., Solution], problem: Problem, method: ALM, limit: Budget) -> Trial:
     """The best of FACTORS for `method` on `problem`. run: `solve` without problem, algorithm and budget; limit: of trial and run."""
-    steps = STEPS if limit.steps == math.inf else int(min(STEPS, limit.steps * SHARE))
+    own, steps = Trial(method, limit), min(STEPS, limit.steps * SHARE)
     if steps < STEPS / 2:
-        return Trial(method, limit)
-    part = replace(
-        limit, steps=steps, seconds=limit.seconds * SHARE, samples=limit.samples * SHARE, epochs=limit.epochs * SHARE
-    )
-    best, least, left = Trial(method, limit), math.inf, limit
+        return own
+    part, used = replace(_scaled(limit, SHARE), steps=int(steps)), 0.0
+    best, least = own, math.inf
     for factor in FACTORS:
         now = replace(method, step_size=factor * method.step_size)
         try:
@@ -58,13 +57,16 @@ def step_tried(run: Callable[..., Solution], problem: Problem, method: ALM, limi
             continue
         if solution.stopped == "interrupted":
             return Trial(method, limit, interrupted=solution)
-        if factor == 1 and (solution.steps < STEPS / 2 or _passes(limit, solution, problem.rows) > MOST_PASSES):
-            return best
-        left = _less(left, solution, problem.rows)
-        if (cost := penalised_loss(solution)) < least:
-            best, least = Trial(now, left, solution.last), cost
-        part = Budget(steps=solution.steps)
-    return best._replace(left=left)
+        share, passes = _used(limit, solution, problem.rows), solution.counts.samples / problem.rows
+        if factor == 1 and (solution.steps < STEPS / 2 or passes > share * MOST_PASSES):
+            return own
+        used, cost, before = used + share, penalised_loss(solution), least
+        if cost < least:
+            best, least = Trial(now, limit, solution.last), cost
+            if before < math.inf:
+                break
+        part = Budget(steps=solution.steps, processor=limit.processor)
+    return best._replace(left=_scaled(limit, max(1 - used, 1 - len(FACTORS) * SHARE)))
 
 
 def penalised_loss(solution: Solution) -> float:
@@ -73,19 +75,15 @@ def penalised_loss(solution: Solution) -> float:
     return float(last["f"]) + float(torch.as_tensor(last["g"]).nan_to_num().clamp_min(0).sum())
 
 
-def _less(limit: Budget, spent: Solution, rows: int) -> Budget:
-    """`limit` without what a trial on `rows` rows has spent of it."""
-    samples = spent.counts.samples
+def _scaled(limit: Budget, share: float) -> Budget:
     return replace(
-        limit, seconds=limit.seconds - spent.seconds, steps=limit.steps - spent.steps, samples=limit.samples - samples,
-        epochs=limit.epochs - samples / rows,
+        limit, seconds=limit.seconds * share, steps=limit.steps * share, samples=limit.samples * share, epochs=limit.epochs * share
     )  # fmt: skip
 
 
-def _passes(limit: Budget, spent: Solution, rows: int) -> float:
-    """How often a run up to `limit` will see each of `rows` rows, as the part of it that is `spent` tells."""
-    passes = spent.counts.samples / rows
-    used = (
-        spent.steps / limit.steps, spent.seconds / limit.seconds, spent.counts.samples / limit.samples, passes / limit.epochs,
-    )  # fmt: skip
-    return passes / max(used)
+def _used(limit: Budget, spent: Solution, rows: int) -> float:
+    """The share of `limit` that a run on `rows` rows has spent."""
+    samples = spent.counts.samples
+    return max(
+        spent.seconds / limit.seconds, spent.steps / limit.steps, samples / limit.samples, samples / rows / limit.epochs
+    )

