@@ -24,7 +24,9 @@ from torch import Tensor
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.batches import Batch
+from fairbound.fairness.comparing import attribute_sets
 from fairbound.fairness.problem import FairProblem
+from fairbound.fairness.statistics import RATES
 from fairbound.models.scoring import noise
 from fairbound.problems.wrappers import innermost
 from fairbound.rows.groups import MISSING, cross
@@ -34,25 +36,12 @@ Penalty = Callable[[Tensor, Tensor, Tensor], Tensor]
 """scores (B, 1), groups one-hot (B, S), targets (B, 1) -> (), differentiable in the scores: a fairret, or your own."""
 
 
-class Linear(NamedTuple):
-    """num = num0 + num1 * p and den = den0 + den1 * p of one row, p = sigmoid(score)."""
-
-    num0: Tensor | float
-    num1: Tensor | float
-    den0: Tensor | float
-    den1: Tensor | float
-
-
-STATISTICS: dict[str, Callable[[Tensor], Linear]] = {
-    "positive_rate": lambda y: Linear(0.0, 1.0, 1.0, 0.0),
-    "true_positive_rate": lambda y: Linear(0.0, y, y, 0.0),
-    "false_positive_rate": lambda y: Linear(0.0, 1 - y, 1 - y, 0.0),
-    "accuracy": lambda y: Linear(1 - y, 2 * y - 1, 1.0, 0.0),
-    "positive_predictive_value": lambda y: Linear(0.0, y, 0.0, 1.0),
-    "false_omission_rate": lambda y: Linear(y, -y, 1.0, -1.0),
-    "false_negatives_per_false_positive": lambda y: Linear(y, -y, 0.0, 1 - y),
-    "f1": lambda y: Linear(0.0, 2 * y, y, 1.0),
-}
+STATISTICS = {"positive_rate": RATES["selection_rate"]} | {
+    name: RATES[name]
+    for name in ("true_positive_rate", "false_positive_rate", "accuracy", "positive_predictive_value", "false_omission_rate",
+                 "false_negatives_per_false_positive", "f1")
+}  # fmt: skip
+"""The rates that a penalty may be of, by the package's names."""
 
 
 class PenaltyOfScores(NamedTuple):
@@ -86,8 +75,9 @@ class NormPenalty:
         weights: (..., B) >= 0, or None for equal ones. A row of unknown group counts among everybody."""
         w = torch.ones_like(scores) if weights is None else weights.expand_as(scores)
         p = torch.sigmoid(scores)
-        row = Linear(*(torch.as_tensor(c, dtype=p.dtype, device=p.device) for c in STATISTICS[self.statistic](targets)))
-        num, den = w * (row.num0 + row.num1 * p), w * (row.den0 + row.den1 * p)
+        rate = STATISTICS[self.statistic]
+        (num0, num1), (den0, den1) = (_of_rows(table, targets.to(p)) for table in (rate.counted, rate.among))
+        num, den = w * (num0 + num1 * p), w * (den0 + den1 * p)
         totals = torch.stack([num, den], -2) @ groups  # (..., 2, S)
         all_num, all_den = num.sum(-1, keepdim=True), den.sum(-1, keepdim=True)
         used = (totals[..., 1, :] > 0) & (all_den > 0) & (all_num > 0)
@@ -106,8 +96,15 @@ class NormPenalty:
         d_stat = pull / (overall * group_den)  # in the group's numerator
         d_all = -(pull * stat).sum(-1, keepdim=True) / (overall.square() * torch.where(all_den > 0, all_den, one))
         spread = torch.stack([d_stat, d_stat * stat], -2) @ groups.mT  # (..., 2, B)
-        slope = (spread[..., 0, :] + d_all) * row.num1 - (spread[..., 1, :] + d_all * overall) * row.den1
+        slope = (spread[..., 0, :] + d_all) * num1 - (spread[..., 1, :] + d_all * overall) * den1
         return PenaltyOfScores(value, w * slope * p * (1 - p), int((~used).sum()))
+
+
+def _of_rows(table: np.ndarray, y: Tensor) -> tuple[Tensor, Tensor]:
+    """(..., B) a and b of rows with labels y, which weigh a + b p in a sum where they are decided positive with probability p;
+    table: weights by label and decision."""
+    first, slope = table[:, 0], table[:, 1] - table[:, 0]
+    return tuple(v[0] + (v[1] - v[0]) * y for v in (first.tolist(), slope.tolist()))  # type: ignore[return-value]
 
 
 def _of_callable(penalty: Penalty, scores: Tensor, groups: Tensor, targets: Tensor) -> PenaltyOfScores:
@@ -139,17 +136,8 @@ def one_hot(problem: FairProblem, attributes: Attributes = "each") -> Tensor:
     groups = problem.groups
     if groups is None or not groups.attributes:
         raise DataError("the penalty compares groups, but the problem was built without sensitive features.")
-    if attributes == "each":
-        sets = [[a] for a in range(len(groups.attributes))]
-    elif attributes == "crossed":
-        sets = [list(range(len(groups.attributes)))]
-    else:
-        unknown = [a for a in attributes if a not in groups.attributes]
-        if unknown:
-            raise OptionError(f"the penalty names the attributes {unknown}; the data have {list(groups.attributes)}.")
-        sets = [[groups.attributes.index(a) for a in attributes]]
     columns = []
-    for chosen in sets:
+    for chosen in attribute_sets(attributes, groups.attributes, "the penalty"):
         code = cross([groups.codes[:, a] for a in chosen], [len(groups.labels[a]) for a in chosen])
         columns.append(code[:, None] == np.unique(code[code != MISSING])[None, :])
     table = np.concatenate(columns, axis=1)[problem.strata.order]

@@ -329,35 +329,20 @@ def contrast_facts(bounds: GapBounds, name: Callable[[int], str]) -> Finding:
 
 def judge_share(bound: Any, name: str, rows: Scored, among: np.ndarray, hit: np.ndarray, alpha: float) -> Finding:
     """The verdict on one share of the rows `among` (n,): those that are `hit`, with exact binomial bounds."""
-    base = stated_facts(bound, rows) | {"groups": {name: int(rows.mass[0][among].sum())}}
+    groups = {name: int(rows.mass[0][among].sum())}
     successes, trials = (float(v) for v in share_of(hit, among, rows))
     if trials <= 0:
-        return (
-            base
-            | nothing_found(f"No held-out row has the label {name.removeprefix('class ')}.")
-            | {"groups": base["groups"]}
-        )
+        why = f"No held-out row has the label {name.removeprefix('class ')}."
+        return stated_facts(bound, rows) | nothing_found(why) | {"groups": groups}
     alone = Contrasts(np.zeros((1, 1), dtype=np.int64), np.ones((1, 1)))
     found = rate_bounds([successes], [trials], alone, alpha, method="exact")
-    verdict = found.verdict(bound.bound)
-    needed = None
-    if verdict == "insufficient":
-        needed = rate_rows_needed([found.value], [trials / rows.total], alone, bound.bound, alpha, method="exact")
-    value = float(found.value)
-    measured = {"value": value, "lower": min(float(found.lower), value), "upper": max(float(found.upper), value)}
-    return (
-        base
-        | measured
-        | {
-            "verdict": verdict,
-            "rows_needed": needed,
-            "worst": None,
-            "method": "Clopper-Pearson (exact binomial) on the rows of the class, Bonferroni over stated bounds"
-            + ("" if rows.weight is None else WEIGHTED),
-            "contrasts": [{"name": name, **measured}],
-            "why": None,
-        }
-    )
+    lower, upper = min(found.lower, found.value), max(found.upper, found.value)  # of rounding
+    found = replace(found, lower=lower, upper=upper, lowers=np.array([lower]), uppers=np.array([upper]))
+    method = "Clopper-Pearson (exact binomial) on the rows of the class, Bonferroni over stated bounds"
+    return finding(
+        bound, rows, found, lambda _: name, groups, method + ("" if rows.weight is None else WEIGHTED),
+        lambda: rate_rows_needed([found.value], [trials / rows.total], alone, bound.bound, alpha, method="exact"),
+    ) | {"worst": None}  # fmt: skip
 
 
 def stated_facts(bound: Any, rows: Scored) -> Finding:

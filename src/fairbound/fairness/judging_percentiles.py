@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.bands import band_widths
 from fairbound.confidence.contrasts import MOST_ROWS, GapBounds
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.judging import WEIGHTED, absent_groups, contrast_facts, nothing_found, stated_facts
+from fairbound.fairness.judging import WEIGHTED, absent_groups, finding, nothing_found, stated_facts
 from fairbound.fairness.percentiles import Percentiles
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.ranking.exceedance import exceedance
@@ -81,11 +82,10 @@ def measured_curves(bound: Any, rows: Scored) -> float:
 
 def judge_curves(bound: Any, rows: Scored, alpha: float) -> Finding:
     """The verdict on the largest gap, of all sets of attributes together."""
-    base = stated_facts(bound, rows)
     try:
         made, dropped = curves_of(bound, rows, "drop")
     except EmptyGroupError as error:
-        return base | nothing_found(str(error))
+        return stated_facts(bound, rows) | nothing_found(str(error))
     missing = sorted({*absent_groups(bound, rows), *dropped})
     found = _bounds(bound, made, alpha, 1.0)
     ends = np.cumsum([len(c.pairs()[0]) for c in made])
@@ -94,23 +94,10 @@ def judge_curves(bound: Any, rows: Scored, alpha: float) -> Finding:
         part = int(np.searchsorted(ends, i, side="right"))
         return made[part].name(i - (int(ends[part - 1]) if part else 0))
 
-    verdict, needed, why = found.verdict(float(bound.bound)), None, None
-    if missing:
-        verdict = "violated" if verdict == "violated" else "insufficient"
-        why = f"No held-out row measures {', '.join(missing[:6])}{' ...' if len(missing) > 6 else ''}."
-    elif verdict == "insufficient":
-        needed = _rows_needed(bound, made, len(rows), alpha)
-    return (
-        base
-        | contrast_facts(found, name)
-        | {
-            "verdict": verdict,
-            "rows_needed": needed,
-            "method": METHOD.replace("guaranteed", "asymptotic") + WEIGHTED if rows.weight is not None else METHOD,
-            "groups": {c.compared.name(g): int(n) for c in made for g, n in enumerate(c.count)},
-            "why": why,
-        }
-    )
+    method = METHOD if rows.weight is None else METHOD.replace("guaranteed", "asymptotic") + WEIGHTED
+    groups = {c.compared.name(g): int(n) for c in made for g, n in enumerate(c.count)}
+    needed = partial(_rows_needed, bound, made, len(rows), alpha)
+    return finding(bound, rows, found, name, groups, method, needed, missing=missing)
 
 
 def _gaps(bound: Any, curves: Curves, width: Any) -> np.ndarray:
