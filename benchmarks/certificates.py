@@ -77,7 +77,7 @@ def resample(population: Population, text: str, n: int, seed: int) -> dict:
     bound = fb.constraint(text)
     truth = {}
     for name, model in (("plain", plain), ("fair", fair)):
-        rows = LabelledRows(rest, labels, labels, (0, 1), known, None).scored(model, 0.95)
+        rows = LabelledRows(rest, labels, (0, 1), known, None).scored(model, 0.95)
         truth[name] = {"value": bound.measure(rows), "accuracy": float((~rows.wrong).mean())}
     made = fair.fit_report_["certificate"]
     return {

@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from fairbound.base.errors import DataError
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.conventions import (
     TrainedEstimator,
@@ -32,16 +31,13 @@ from fairbound.estimators.folder import Folder, save_folder
 from fairbound.estimators.group_rule import fit_group_rule, without_rule
 from fairbound.estimators.group_terms import check_terms, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
-from fairbound.estimators.options import check_distributed, classifier_bounds
+from fairbound.estimators.options import classifier_bounds
 from fairbound.estimators.problems import problems_of
 from fairbound.estimators.saved import arguments_of, opened, parts_of, restored
-from fairbound.estimators.sharded import same_groups, with_labels_of_all
+from fairbound.estimators.sharded import shards_of
 from fairbound.estimators.training import Chosen, best_constant, chosen, clear_of_rounding
 from fairbound.estimators.training_rows import (
     check_lengths,
-    checked_labels,
-    class_codes,
-    compares_groups,
     features_of,
     fit_features,
     model_scores,
@@ -56,8 +52,7 @@ from fairbound.models.model import model_of
 from fairbound.models.scoring import refuse_overflow
 from fairbound.postprocessing import GroupRule
 from fairbound.rows.groups import Groups
-from fairbound.rows.reading import read_weights, warn_of_order
-from fairbound.rows.shards import ALONE, Processes, Shards
+from fairbound.rows.shards import Shards
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import Encoded, EncodeReport
 from fairbound.tables.group_terms import codes_of, with_terms
@@ -133,37 +128,26 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound; DataWarning of columns and
             groups that were left out, and of groups too small for a bound.
         """
-        sensitive_features = named_features(X, sensitive_features)
         classifier_bounds(self)
-        warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
+        given = X, y, sensitive_features, sample_weight
         if self.certify:
-            return fit_certified(self, LabelledRows, X, y, sensitive_features, sample_weight)
-        return self._fit(X, y, sensitive_features, sample_weight)
+            return fit_certified(self, LabelledRows, *given)
+        return self._fit(X, LabelledRows.of(self, *given))
 
     @on_few_threads
-    def _fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, x0: Any = None) -> FairClassifier:
-        """`fit` without a certificate; x0: parameters to begin at."""
-        stated = classifier_bounds(self)
-        shards: Shards = Processes() if self.distributed else ALONE
-        check_distributed(shards, self)
+    def _fit(self, X: Any, rows: LabelledRows, x0: Any = None) -> FairClassifier:
+        """`fit` without a certificate, on rows whose table is X; x0: parameters to begin at."""
+        stated, shards = classifier_bounds(self), shards_of(self)
         seed = shards.gather(seed_of(self.random_state))[0]
-        if sensitive_features is None and (asking := compares_groups(stated, self.objective)):
-            raise DataError(f"{asking[0]!r} needs fit(X, y, sensitive_features=...).")
-        two = [b.text for b in stated if "two classes" in b.needs]
-        labels, own = with_labels_of_all(checked_labels(X, y), shards)
-        codes, classes = class_codes(labels, self.positive, self.loss, two)
-        codes = codes[:own]
-        n = len(codes)
+        codes, classes, groups, weight = rows.codes, rows.classes, rows.groups, rows.weight
         trained_under = without_rule(stated, classes) if self.use_groups_at_prediction else stated
-        groups = None if sensitive_features is None else same_groups(Groups.of(sensitive_features), shards)
         notes: list[str] = []
         features = fit_features(self, X, groups, notes, shards)
-        check_lengths(features, n, groups)
+        check_lengths(features, len(rows), groups)
         features = with_terms_of(features, groups, self.model) if self.group_terms else features
         self.classes_ = np.array(classes)
         self.groups_ = groups
         self.model_ = model_of(self.model, features.shape[1], 1 if len(classes) == 2 else len(classes))
-        weight = None if sample_weight is None else read_weights(sample_weight, n)
         objective = weighed(self.objective, self.objective_class, self.class_weight, classes, codes, weight)
         choice = chosen(
             self.algorithm,

@@ -14,7 +14,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from fairbound.base.errors import CertificateError, DataError
-from fairbound.estimators.training_rows import check_lengths, checked_labels, class_codes
+from fairbound.estimators.conventions import named_features
+from fairbound.estimators.sharded import same_groups, shards_of, with_labels_of_all
+from fairbound.estimators.training_rows import check_lengths, checked_labels, class_codes, compares_groups
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import constraints
@@ -25,7 +27,7 @@ from fairbound.ranking import by_query
 from fairbound.ranking.wins import auc
 from fairbound.rows.groups import Groups, label_text, no_groups
 from fairbound.rows.queries import query_codes, split_by_query
-from fairbound.rows.reading import frame_of, plain_array, read_weights, take_rows
+from fairbound.rows.reading import frame_of, read_weights, take_rows, warn_of_order
 from fairbound.rows.split import stratified_split
 from fairbound.tables import Chunks, Encoded
 
@@ -47,7 +49,8 @@ class JudgedRows:
         return len(getattr(self, self.BY_ROW[0]))
 
     def take(self, rows: np.ndarray) -> Self:
-        """The rows numbered `rows` (k,), ascending."""
+        """The rows numbered `rows` (k,), ascending. Raises: DataError where the table has another number of rows."""
+        check_lengths(self.X, len(self), self.groups)
         own = {name: getattr(self, name) for name in self.BY_ROW}
         own = {name: None if values is None else values[rows] for name, values in own.items()}
         groups = None if self.groups is None else self.groups.take(rows)
@@ -78,7 +81,7 @@ class JudgedRows:
 
     def train(self, model: Any, table: Any, x0: Any) -> None:
         """Fit `model` on these rows, whose table is `table`, beginning at x0."""
-        raise NotImplementedError
+        model._fit(table, self, x0)
 
     def scored(self, model: Any, confidence: float) -> Scored:
         """What the fitted `model` says of the rows."""
@@ -96,26 +99,21 @@ class JudgedRows:
 class GroupedRows(JudgedRows):
     """What rows have in common whose unit of evidence is the row."""
 
-    y: np.ndarray
     weight: np.ndarray | None
 
     def split(self, shares: Sequence[float], seed: int) -> list[np.ndarray]:
         """Labels are not balanced: what the parts had in common would be a look at the rows to certify."""
         return stratified_split(self.known.codes, shares, seed)
 
-    def train(self, model: Any, table: Any, x0: Any) -> None:
-        model._fit(table, self.y, self.groups, self.weight, x0=x0)
-
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows(GroupedRows):
-    """n rows: their table, labels (n,) as given and as class numbers, groups or None, and weights (n,) or None.
+    """n rows: their table, labels (n,) as class numbers, groups or None, and weights (n,) or None.
 
     classes: the labels of the class numbers, of two the positive one last.
     """
 
     X: Any
-    y: np.ndarray
     codes: np.ndarray
     classes: tuple[Any, ...]
     groups: Groups | None
@@ -123,21 +121,18 @@ class LabelledRows(GroupedRows):
 
     measure: ClassVar[str] = "accuracy"
     gains: ClassVar[bool] = True
-    BY_ROW: ClassVar[tuple[str, ...]] = ("codes", "y", "weight")
+    BY_ROW: ClassVar[tuple[str, ...]] = ("codes", "weight")
 
     @classmethod
     def of(cls, classifier: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> LabelledRows:
         """The rows that `classifier`, a FairClassifier, is to be fitted on. Raises: DataError as its `fit` does."""
-        stated = constraints(classifier.constraint)
-        compared = [b.text for b in stated if b.about == "group"]
-        if compared and sensitive_features is None:
-            raise DataError(f"{compared[0]!r} needs fit(X, y, sensitive_features=...).")
-        labels, two = checked_labels(X, y), [b.text for b in stated if "two classes" in b.needs]
+        stated, shards = constraints(classifier.constraint), shards_of(classifier)
+        groups = _groups(X, y, sensitive_features, compares_groups(stated, classifier.objective))
+        groups = None if groups is None else same_groups(groups, shards)
+        labels, own = with_labels_of_all(checked_labels(X, y), shards)
+        two = [b.text for b in stated if "two classes" in b.needs]
         codes, classes = class_codes(labels, classifier.positive, classifier.loss, two)
-        groups = None if sensitive_features is None else Groups.of(sensitive_features)
-        weight = None if sample_weight is None else read_weights(sample_weight, len(codes))
-        check_lengths(X, len(codes), groups)
-        return cls(X, plain_array(labels).reshape(-1), codes, classes, groups, weight)
+        return cls(X, codes[:own], classes, groups, _weights(sample_weight, len(codes[:own])))
 
     def smallest(self, bound: Bound) -> int:
         return smallest_cell(bound, self.groups, self.codes, list(self.classes))
@@ -215,13 +210,9 @@ class NumberRows(GroupedRows):
     @classmethod
     def of(cls, regressor: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> NumberRows:
         """The rows that `regressor`, a FairRegressor, is to be fitted on. Raises: DataError as its `fit` does."""
-        targets = finite_numbers("the labels y", y)
-        if sensitive_features is None:
-            raise DataError("a certificate needs fit(X, y, sensitive_features=...).")
-        groups = Groups.of(sensitive_features)
-        weight = None if sample_weight is None else read_weights(sample_weight, len(targets))
-        check_lengths(X, len(targets), groups)
-        return cls(X, targets, groups, weight, regressor.settled)
+        targets = finite_numbers("the labels y", checked_labels(X, y, "FairRegressor", "numbers"))
+        groups = _groups(X, y, sensitive_features, [b.text for b in constraints(regressor.constraint)])
+        return cls(X, targets, groups, _weights(sample_weight, len(targets)), regressor.settled)
 
     def smallest(self, bound: Bound) -> int:
         return smallest_cell(self.settled((bound,))[0], self.groups, np.zeros(len(self), dtype=np.int64), [0])
@@ -243,11 +234,15 @@ class NumberRows(GroupedRows):
 
 @dataclass(frozen=True, eq=False)
 class DocumentRows(JudgedRows):
-    """n documents: their table, relevance (n,), query (n,) as a number, and groups or None; the unit of evidence is the query."""
+    """n documents: their table, relevance (n,), query (n,) as a number, and groups or None; the unit of evidence is the query.
+
+    labels: (Q,) the queries as they are called.
+    """
 
     X: Any
     relevance: np.ndarray
     query: np.ndarray
+    labels: np.ndarray
     groups: Groups | None
 
     measure: ClassVar[str] = "ndcg"
@@ -258,14 +253,13 @@ class DocumentRows(JudgedRows):
     @classmethod
     def of(cls, ranker: Any, X: Any, y: Any, qid: Any, sensitive_features: Any) -> DocumentRows:
         """The documents that `ranker`, a FairRanker, is to be fitted on. Raises: DataError as its `fit` does."""
-        relevance, query = read_relevance(y), query_codes(qid)[0]
-        if sensitive_features is None:
-            raise DataError("a certificate needs fit(X, y, qid=..., sensitive_features=...).")
-        groups = Groups.of(sensitive_features)
-        check_lengths(X, len(relevance), groups)
+        if qid is None:
+            raise DataError("a ranking needs queries: call fit(X, y, qid=...), the query of each row.")
+        relevance, (query, labels) = read_relevance(y), query_codes(qid)
+        groups = _groups(X, y, sensitive_features, [b.text for b in constraints(ranker.constraint)], qid=qid)
         if len(query) != len(relevance):
             raise DataError(f"y has {len(relevance)} rows, qid {len(query)}.")
-        return cls(X, relevance, query, groups)
+        return cls(X, relevance, query, labels, groups)
 
     def smallest(self, bound: Bound) -> int:
         """The queries with a document of the group that is in the fewest of them."""
@@ -276,9 +270,6 @@ class DocumentRows(JudgedRows):
     def split(self, shares: Sequence[float], seed: int) -> list[np.ndarray]:
         """No query is in two parts."""
         return split_by_query(self.query, shares, seed)
-
-    def train(self, model: Any, table: Any, x0: Any) -> None:
-        model._fit(table, self.relevance, self.query, self.groups, x0=x0)
 
     def scored(self, model: Any, confidence: float) -> Scored:
         documents = Documents.of(self.query, self.relevance, self.groups)
@@ -294,6 +285,24 @@ class DocumentRows(JudgedRows):
         assert rows.documents is not None and rows.scores is not None
         gained = by_query.ndcg(rows.scores, rows.documents.relevance, rows.documents.starts)
         return float(np.nanmean(gained))
+
+
+def _groups(X: Any, y: Any, sensitive_features: Any, asking: Sequence[str], **more: Any) -> Groups | None:
+    """The groups of the rows, None where none are given and nothing is `asking` for them, a bound or an objective as text.
+
+    more: other columns of the rows, by name."""
+    sensitive_features = named_features(X, sensitive_features)
+    warn_of_order(X=X, y=y, **more, sensitive_features=sensitive_features)
+    if sensitive_features is not None:
+        return Groups.of(sensitive_features)
+    if asking:
+        others = "".join(f"{name}=..., " for name in more)
+        raise DataError(f"{asking[0]!r} needs fit(X, y, {others}sensitive_features=...).")
+    return None
+
+
+def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
+    return None if sample_weight is None else read_weights(sample_weight, n)
 
 
 def smallest_cell(bound: Bound, groups: Groups | None, codes: np.ndarray, classes: list[Any]) -> int:

@@ -16,22 +16,21 @@ from torch import nn
 
 from fairbound.base.errors import DataError
 from fairbound.estimators.certifying import fit_certified
-from fairbound.estimators.conventions import TrainedEstimator, named_features, on_few_threads, seed_of
+from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of
 from fairbound.estimators.folder import Folder, save_folder
 from fairbound.estimators.judged_rows import DocumentRows
 from fairbound.estimators.options import check_options
 from fairbound.estimators.ranker_training import train_ranker
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments, shared_facts
-from fairbound.estimators.training_rows import fit_features, model_scores
+from fairbound.estimators.training_rows import check_lengths, fit_features, model_scores
 from fairbound.estimators.trajectory import trajectory
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.rankings.documents import read_relevance
 from fairbound.fairness.rankings.problem import RankingProblem, ranking_bounds
 from fairbound.models.model import model_of
 from fairbound.ranking import by_query
-from fairbound.rows.groups import Groups
-from fairbound.rows.queries import Queries, query_codes
-from fairbound.rows.reading import take_rows, warn_of_order
+from fairbound.rows.queries import Queries
+from fairbound.rows.reading import take_rows
 
 PLAIN = ("batch_size", "partners", "validation", "sensitive_columns", "progress")
 """Parameters that are saved as they are."""
@@ -77,39 +76,28 @@ class FairRanker(TrainedEstimator, BaseEstimator):
         Raises: DataError or OptionError that says what to change.
         Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound.
         """
-        sensitive_features = named_features(X, sensitive_features)
-        self._checked(qid)
-        warn_of_order(X=X, y=y, qid=qid, sensitive_features=sensitive_features)
+        self._checked()
+        given = X, y, qid, sensitive_features
         if self.certify:
-            return fit_certified(self, DocumentRows, X, y, qid, sensitive_features)  # type: ignore[no-any-return]
-        return self._fit(X, y, qid, sensitive_features)
+            return fit_certified(self, DocumentRows, *given)  # type: ignore[no-any-return]
+        return self._fit(X, DocumentRows.of(self, *given))
 
     @on_few_threads
-    def _fit(self, X: Any, y: Any, qid: Any, sensitive_features: Any, x0: Any = None) -> FairRanker:
-        """`fit` without a certificate; x0: parameters to begin at."""
-        stated = self._checked(qid)
-        relevance = read_relevance(y)
-        groups = None if sensitive_features is None else Groups.of(sensitive_features)
-        codes, labels = query_codes(qid)
+    def _fit(self, X: Any, rows: DocumentRows, x0: Any = None) -> FairRanker:
+        """`fit` without a certificate, on documents whose table is X; x0: parameters to begin at."""
+        stated, groups = self._checked(), rows.groups
         notes: list[str] = []
         features = fit_features(self, X, groups, notes)
-        lengths = {"X": features.shape[0], "y": len(relevance), "qid": len(codes)}
-        lengths |= {} if groups is None else {"sensitive_features": len(groups)}
-        if len(set(lengths.values())) > 1:
-            raise DataError(
-                "rows differ in number: " + ", ".join(f"{name} has {n}" for name, n in lengths.items()) + "."
-            )
+        check_lengths(features, len(rows), groups)
         self.groups_, self.model_ = groups, model_of(self.model, features.shape[1])
 
-        def build(rows: Any = slice(None)) -> RankingProblem:
-            part = features if isinstance(rows, slice) else take_rows(features, rows)
-            own = None if groups is None else groups.take(rows)
+        def build(at: Any = slice(None)) -> RankingProblem:
             return RankingProblem(
                 self.model_,
-                part,
-                relevance[rows],
-                labels[codes[rows]],
-                own,
+                features if isinstance(at, slice) else take_rows(features, at),
+                rows.relevance[at],
+                rows.labels[rows.query[at]],
+                None if groups is None else groups.take(at),
                 stated,
                 loss=self.loss,
                 partners=self.partners,
@@ -117,7 +105,7 @@ class FairRanker(TrainedEstimator, BaseEstimator):
 
         trained = train_ranker(
             build,
-            codes,
+            rows.query,
             model=self.model_,
             algorithm=self.algorithm,
             validation=self.validation,
@@ -136,10 +124,8 @@ class FairRanker(TrainedEstimator, BaseEstimator):
             warnings.warn(self.solution_.message, ConvergenceWarning, stacklevel=3)
         return self
 
-    def _checked(self, qid: Any) -> tuple[Any, ...]:
+    def _checked(self) -> tuple[Any, ...]:
         """The stated bounds, where the parameters are sound."""
-        if qid is None:
-            raise DataError("a ranking needs queries: call fit(X, y, qid=...), the query of each row.")
         check_options(self)
         return ranking_bounds(self.constraint)
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.certifying import fit_certified
-from fairbound.estimators.conventions import TrainedEstimator, named_features, on_few_threads, seed_of, trained_by
+from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, trained_by
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import Folder, save_folder
 from fairbound.estimators.judged_rows import NumberRows
@@ -24,14 +24,13 @@ from fairbound.estimators.options import check_options
 from fairbound.estimators.problems import problems_of
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments, shared_facts
 from fairbound.estimators.training import chosen
-from fairbound.estimators.training_rows import check_lengths, checked_labels, fit_features, model_scores
+from fairbound.estimators.training_rows import check_lengths, fit_features, model_scores
 from fairbound.estimators.validation import held_share
 from fairbound.fairness.notions import PredictionParity, constraints
-from fairbound.fairness.predictions import finite_numbers, read_numbers
+from fairbound.fairness.predictions import read_numbers
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups
-from fairbound.rows.reading import read_weights, warn_of_order
 
 DECILES = np.arange(1, 10) / 10
 ROUNDING = 1e-9
@@ -63,25 +62,20 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         Raises: DataError or OptionError that says what to change.
         Warns: ConvergenceWarning with the smallest excess reached, where not every bound is met on the training rows.
         """
-        sensitive_features = named_features(X, sensitive_features)
         self._checked_bounds()
-        warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
+        given = X, y, sensitive_features, sample_weight
         if self.certify:
-            return fit_certified(self, NumberRows, X, _targets(X, y), sensitive_features, sample_weight)  # type: ignore[no-any-return]
-        return self._fit(X, y, sensitive_features, sample_weight)
+            return fit_certified(self, NumberRows, *given)  # type: ignore[no-any-return]
+        return self._fit(X, NumberRows.of(self, *given))
 
     @on_few_threads
-    def _fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, x0: Any = None) -> FairRegressor:
-        """`fit` without a certificate; x0: parameters to begin at."""
-        targets = _targets(X, y)
-        stated = self.settled(self._checked_bounds(), targets)
-        if stated and sensitive_features is None:
-            raise DataError(f"{stated[0].text!r} needs fit(X, y, sensitive_features=...).")
-        groups = None if sensitive_features is None else Groups.of(sensitive_features)
+    def _fit(self, X: Any, rows: NumberRows, x0: Any = None) -> FairRegressor:
+        """`fit` without a certificate, on rows whose table is X; x0: parameters to begin at."""
+        targets, groups, weights, n = rows.y, rows.groups, rows.weight, len(rows)
+        stated: tuple[Any, ...] = rows.settled(self._checked_bounds())
         notes: list[str] = []
-        features, n = fit_features(self, X, groups, notes), len(targets)
+        features = fit_features(self, X, groups, notes)
         check_lengths(features, n, groups)
-        weights = None if sample_weight is None else read_weights(sample_weight, n)
         self.groups_ = groups
         self.shift_ = float(np.average(targets, weights=weights))
         with np.errstate(over="ignore"):
@@ -211,8 +205,3 @@ def regression_bounds(stated: Sequence[Any]) -> tuple[Any, ...]:
                 "prediction_parity."
             )
     return tuple(stated)
-
-
-def _targets(X: Any, y: Any) -> np.ndarray:
-    """y as (n,) float64. Raises: DataError for what is no column of finite numbers."""
-    return finite_numbers("the labels y", checked_labels(X, y, "FairRegressor", "numbers"))

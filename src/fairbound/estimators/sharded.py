@@ -7,9 +7,18 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError
+from fairbound.estimators.options import check_distributed
 from fairbound.rows.groups import MISSING, Groups, natural_order
 from fairbound.rows.reading import column_values, factorised
-from fairbound.rows.shards import Shards
+from fairbound.rows.shards import ALONE, Processes, Shards
+
+
+def shards_of(classifier: Any) -> Shards:
+    """The processes that train together, where its `distributed` says so. Raises: OptionError for options that one process alone can
+    follow."""
+    shards: Shards = Processes() if classifier.distributed else ALONE
+    check_distributed(shards, classifier)
+    return shards
 
 
 def with_labels_of_all(y: Any, shards: Shards) -> tuple[Any, int | None]:
