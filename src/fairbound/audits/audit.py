@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -24,9 +23,11 @@ from fairbound.audits.classes import class_facts
 from fairbound.audits.groups import group_facts
 from fairbound.audits.numbers import number_facts
 from fairbound.audits.rankings import ranking_facts
+from fairbound.base.checks import check_confidence
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.records import versions
 from fairbound.base.verdicts import AUDIT_SCHEMA, EXIT_CODES, worst_verdict
+from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.predictions import read_numbers, read_predictions
 from fairbound.fairness.scored import Scored
@@ -73,8 +74,7 @@ def audit(
     Returns: a dict with "verdict" and "exit_code" (0 met or none stated, 1 violated, 3 insufficient).
     Raises: DataError for unusable input, OptionError for options out of range.
     """
-    if isinstance(confidence, bool) or not isinstance(confidence, numbers.Real) or not 0.5 < confidence < 1:
-        raise OptionError(f"confidence must lie in (0.5, 1), got {confidence!r}.")
+    check_confidence(confidence)
     check_rows(**{"scores": scores, "the labels y": y})
     warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features)
     if classes is not None:
@@ -197,9 +197,7 @@ def _number_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Map
 
 def compared_groups(given: Given, bounds: Sequence[Any], n: int) -> Groups | None:
     """The groups of the n rows, None where none are given. Raises: DataError where a bound compares them, or n differs."""
-    compared = [b.text for b in bounds if "groups" in b.needs]
-    if compared and given.sensitive_features is None:
-        raise DataError(f"the bound {compared[0]!r} compares groups; pass sensitive_features.")
+    check_groups(bounds, given.sensitive_features)
     if given.sensitive_features is None:
         return None
     groups = Groups.of(given.sensitive_features)

@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from fairbound.base.checks import check_confidence
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
 from fairbound.base.records import versions
+from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
@@ -53,8 +55,9 @@ def compare(
     Returns "differences": for each `name` the values of the `first` and the `second`, the `difference`, `lower`, `upper` and the `rows`.
     Raises: DataError for unusable input, OptionError for options out of range.
     """
-    if not 0.5 < confidence < 1 or draws < 100:
-        raise OptionError(f"confidence must lie in (0.5, 1) and draws be at least 100, got {confidence} and {draws}.")
+    check_confidence(confidence)
+    if draws < 100:
+        raise OptionError(f"draws must be at least 100, got {draws}.")
     if y is None:
         raise DataError("compare needs the labels y.")
     target, meant = two_valued(y, len(column_array("y", y)))
@@ -66,9 +69,7 @@ def compare(
     w = None if sample_weight is None else read_weights(sample_weight, len(target))
     groups = Groups.of_rows(sensitive_features, len(target))
     bounds = constraints(constraint)
-    for bound in bounds:
-        if "groups" in bound.needs and not groups.attributes:
-            raise DataError(f"the bound {bound.text!r} compares groups; pass sensitive_features.")
+    check_groups(bounds, groups.attributes or None)
     both = [Scored(target, (s > 0).astype(np.int64), scores=s, groups=groups, weight=w) for s in scores]
     changed = int((both[0].predicted != both[1].predicted).sum())
     return {

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from fairbound.audits.audit import assembled, facts_of_data
-from fairbound.audits.groups import BINS, group_rows
+from fairbound.audits.groups import BINS, distribution, group_rows, histograms, one_decision
 from fairbound.audits.impact import impact_tables
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.checks import check_confidence
+from fairbound.base.errors import DataError
+from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import MISSING, Groups, natural_order
@@ -58,11 +61,8 @@ class AuditCounts:
         of_rows = np.column_stack([groups.codes, target, decision])
         alike = Strata.of(of_rows)
         losses = np.add.reduceat(Scored(target, decision, scores=s).loss[alike.order], alike.starts)
-        p = 1 / (1 + np.exp(-np.clip(s, -700, 700)))
-        bins = [
-            np.stack([np.histogram(p[code == g], np.linspace(0, 1, BINS + 1))[0] for g in range(len(known))])
-            for code, known in zip(groups.codes.T, groups.labels, strict=True)
-        ]
+        p = expit(s)
+        bins = [histograms(p, code, len(known)) for code, known in zip(groups.codes.T, groups.labels, strict=True)]
         cells = of_rows[alike.order[alike.starts]]
         return cls(groups.attributes, groups.labels, cells, alike.sizes, losses, tuple(bins), words)
 
@@ -124,16 +124,14 @@ class AuditCounts:
 
         Raises: DataError for a bound that needs the rows themselves; OptionError for options out of range.
         """
-        if not 0.5 < confidence < 1:
-            raise OptionError(f"confidence must lie in (0.5, 1), got {confidence}.")
+        check_confidence(confidence)
         bounds = constraints(constraint)
         for bound in bounds:
             if not bound.of_counts:
                 raise DataError(
                     f"{bound.text!r} cannot be judged from counts: pass the rows themselves to fairbound.audit."
                 )
-            if "groups" in bound.needs and not self.attributes:
-                raise DataError(f"the bound {bound.text!r} compares groups; pass sensitive_features.")
+        check_groups(bounds, self.attributes or None)
         codes = self.cells[:, :-2]
         groups = Groups(codes, self.attributes, self.labels)
         target, decision = self.cells[:, -2], self.cells[:, -1]
@@ -155,9 +153,9 @@ class AuditCounts:
             "groups": group_rows(rows),
             "constraints": [bound.judge(rows, alpha) for bound in bounds],
             "comparison": [],
-            "distributions": [self._distribution(a) for a in range(len(self.attributes))],
+            "distributions": list(map(distribution, self.attributes, self.labels, self.bins)),
             "impact": impact_tables(rows),
-            "warnings": self._warnings(decision),
+            "warnings": one_decision(decision),
         }
         created = datetime.datetime.now(datetime.UTC)
         return assembled(facts, title, created, bounds, model=model, trajectory=None, warnings=warnings, notes=notes)
@@ -171,18 +169,3 @@ class AuditCounts:
             "selection_rate": share(decision == 1),
             "base_rate": share(target == 1),
         }
-
-    def _distribution(self, attribute: int) -> dict[str, Any]:
-        names = self.labels[attribute]
-        return {
-            "attribute": self.attributes[attribute],
-            "edges": np.linspace(0, 1, BINS + 1).tolist(),
-            "threshold": 0.5,
-            "groups": {name: row.tolist() for name, row in zip(names, self.bins[attribute], strict=True)},
-        }
-
-    def _warnings(self, decision: np.ndarray) -> list[str]:
-        if len(np.unique(decision)) > 1:
-            return []
-        one = "positive" if decision[0] else "negative"
-        return [f"Every row is predicted {one}, so any bound on rates is met trivially."]

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from fairbound.audits.classes import compared_model, rate_record
 from fairbound.audits.impact import impact_tables
@@ -19,9 +20,9 @@ from fairbound.fairness.metrics import auc
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
 from fairbound.fairness.values import rate_values
-from fairbound.rows.groups import Groups
 
 BINS = 40
+EDGES = np.linspace(0, 1, BINS + 1)
 
 
 def group_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any], alpha: float) -> dict[str, Any]:
@@ -31,26 +32,24 @@ def group_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any
     """
     s = rows.scores
     assert s is not None
-    said = (
-        []
-        if (one := _only_decision(s)) is None
-        else [f"Every row is predicted {one}, so any bound on rates is met trivially."]
-    )
+    said = one_decision(s > 0)
     comparison = []
     for name, other in others.items():
         metrics = _metrics(other)
         judged = [b.judge(other, alpha) for b in bounds]
-        if other.scores is not None and (one := _only_decision(other.scores)) is not None:
-            said.append(f"The compared model {name!r} predicts every row {one}: it meets any bound on rates trivially.")
+        said += one_decision(other.predicted, f"By the compared model {name!r} every row")
         comparison.append(compared_model(name, metrics["accuracy"], metrics["auc"], judged))
     said += _weightless(rows)
-    profiles, roc = percentile_profiles(rows, bounds), roc_pictures(rows, bounds)
+    known, profiles, roc = rows.known_groups, percentile_profiles(rows, bounds), roc_pictures(rows, bounds)
     return {
         "metrics": _metrics(rows),
         "groups": group_rows(rows),
         "constraints": [b.judge(rows, alpha) for b in bounds],
         "comparison": comparison,
-        "distributions": [_distribution(s, rows.known_groups, j) for j in range(len(rows.known_groups.attributes))],
+        "distributions": [
+            distribution(attribute, labels, histograms(expit(s), code, len(labels)))
+            for attribute, labels, code in zip(known.attributes, known.labels, known.codes.T, strict=True)
+        ],
         "impact": impact_tables(rows),
         **({"percentiles": profiles} if profiles else {}),
         **({"roc": roc} if roc else {}),
@@ -87,10 +86,13 @@ def _metrics(rows: Scored) -> dict[str, float | None]:
     }
 
 
-def _only_decision(s: np.ndarray) -> str | None:
-    """The decision that every row is given; None where there are two."""
-    positive = s > 0
-    return None if positive.any() and not positive.all() else "positive" if positive.all() else "negative"
+def one_decision(positive: np.ndarray, every: str = "Every row") -> list[str]:
+    """A warning where all rows (n,) are given one decision."""
+    if len(np.unique(positive)) > 1:
+        return []
+    return [
+        f"{every} is predicted {'positive' if positive[0] else 'negative'}, so any bound on rates is met trivially."
+    ]
 
 
 _RATES = {
@@ -141,14 +143,12 @@ def group_rows(rows: Scored) -> list[dict[str, Any]]:
     return out
 
 
-def _distribution(s: np.ndarray, groups: Groups, j: int) -> dict[str, Any]:
-    """Histograms of predicted probability by group."""
-    edges = np.linspace(0, 1, BINS + 1)
-    p = 1 / (1 + np.exp(-np.clip(s, -700, 700)))
-    code = groups.codes[:, j]
-    return {
-        "attribute": groups.attributes[j],
-        "edges": edges.tolist(),
-        "threshold": 0.5,
-        "groups": {g: np.histogram(p[code == i], edges)[0].tolist() for i, g in enumerate(groups.labels[j])},
-    }
+def histograms(p: np.ndarray, code: np.ndarray, k: int) -> np.ndarray:
+    """(k, BINS) rows of every group by predicted probability p (n,); code: (n,) groups, -1 for none."""
+    return np.array([np.histogram(p[code == g], EDGES)[0] for g in range(k)], dtype=np.int64).reshape(k, BINS)
+
+
+def distribution(attribute: str, labels: Sequence[str], rows: np.ndarray) -> dict[str, Any]:
+    """What the audit shows of the `histograms` of an attribute's groups."""
+    groups = {name: row.tolist() for name, row in zip(labels, rows, strict=True)}
+    return {"attribute": attribute, "edges": EDGES.tolist(), "threshold": 0.5, "groups": groups}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from fairbound.base.errors import EmptyGroupError
 from fairbound.fairness.judging_percentiles import curves_of
@@ -40,7 +41,5 @@ def percentile_profiles(rows: Scored, bounds: Sequence[Any]) -> list[dict[str, A
 
 def _as_probabilities(about: dict[str, Any]) -> dict[str, Any]:
     kept = sorted(about["groups"].items(), key=lambda one: -one[1]["rows"])[:MOST_GROUPS]
-    groups = {
-        name: {**one, "scores": (1 / (1 + np.exp(-np.clip(one["scores"], -700, 700)))).tolist()} for name, one in kept
-    }
+    groups = {name: {**one, "scores": expit(one["scores"]).tolist()} for name, one in kept}
     return {**about, "groups": groups}

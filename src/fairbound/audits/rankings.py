@@ -16,6 +16,7 @@ from fairbound.base.errors import DataError
 from fairbound.confidence.betting import mean_limits
 from fairbound.confidence.clusters import ratio_of_sums_bounds
 from fairbound.confidence.contrasts import Contrasts
+from fairbound.fairness.bound import check_groups
 from fairbound.fairness.rankings.documents import Documents
 from fairbound.fairness.rankings.problem import ranking_bounds
 from fairbound.fairness.rankings.statistics import Exposures, PairShares
@@ -50,8 +51,7 @@ def ranking_facts(
 ) -> dict[str, Any]:
     """The part of an audit that scored documents decide; arguments as of `audit`, y being the relevance, a number >= 0."""
     bounds = ranking_bounds(stated)
-    if bounds and sensitive_features is None:
-        raise DataError(f"the bound {bounds[0].text!r} compares groups; pass sensitive_features.")
+    check_groups(bounds, sensitive_features)
     n = len(column_array("scores", scores))
     groups = no_groups(n) if sensitive_features is None else Groups.of(sensitive_features)
     documents = Documents.of(qid, column_array("y", relevance, n), groups)

@@ -59,3 +59,9 @@ def _check(options: Any, names: Sequence[str], good: Callable[[Any], bool], what
             raise OptionError(f"{name} must be finite, got {value!r}{without}.")
         if kinds[name] in WHOLE and not isinstance(value, Integral):
             raise OptionError(f"{name} must be a whole number, got {value!r}.")
+
+
+def check_confidence(confidence: Any, name: str = "confidence") -> None:
+    """Raises OptionError where `confidence` is no number in (0.5, 1)."""
+    if isinstance(confidence, bool) or not isinstance(confidence, Real) or not 0.5 < float(confidence) < 1:
+        raise OptionError(f"{name} must lie in (0.5, 1), got {confidence!r}.")

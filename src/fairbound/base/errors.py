@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class FairboundError(Exception):
     """Base of the errors raised by fairbound; wrong arguments raise ValueError subclasses of it."""
@@ -37,3 +41,12 @@ class CertificateWarning(UserWarning):
 
 class DataWarning(UserWarning):
     """Columns or groups were left out, a group is too small for what is stated of it, or a column is not read as it may be meant."""
+
+
+@contextmanager
+def silenced(*kinds: type[Warning]) -> Iterator[None]:
+    """Warnings of these kinds are not shown within, where what is made there says the same by itself."""
+    with warnings.catch_warnings():
+        for kind in kinds:
+            warnings.simplefilter("ignore", kind)
+        yield

@@ -72,18 +72,3 @@ def certifiable(points: Sequence[dict[str, Any]], sense: str) -> list[dict[str, 
             }
         )
     return out
-
-
-def knee(points: Sequence[dict[str, Any]]) -> float | None:
-    """The bound of the model farthest above the line from the smallest to the largest measured value; None below three models."""
-    known = sorted(
-        (p["value"], p["accuracy"], p["bound"]) for p in points if p["value"] is not None and p["bound"] is not None
-    )
-    ends = [p for p in points if p["bound"] is None and p["value"] is not None]
-    if len(known) < 2 or not ends:
-        return None
-    (x0, y0, _), (x1, y1) = known[0], (ends[0]["value"], ends[0]["accuracy"])
-    if abs(x1 - x0) < 1e-12:
-        return None
-    above = [y - y0 - (y1 - y0) * (x - x0) / (x1 - x0) for x, y, _ in known]
-    return known[int(np.argmax(above))][2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
-from fairbound.base.errors import CertificateWarning, DataWarning, OptionError
+from fairbound.base.errors import CertificateWarning, DataWarning, OptionError, silenced
 from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.locks import locked
@@ -138,11 +137,8 @@ def train_certified(options: FitOptions, bounds: list, rows: InputRows) -> tuple
     classifier = of_options(options, bounds, rows).set_params(
         certify=options.confidence, on_insufficient=options.on_insufficient
     )
-    with warnings.catch_warnings():
-        for said_by_the_verdict in (CertificateWarning, DataWarning):
-            warnings.simplefilter("ignore", said_by_the_verdict)
-        with in_lines_of_parts(rows):
-            classifier.fit(rows.X, rows.y, rows.groups if rows.groups.attributes else None, rows.weight)
+    with silenced(CertificateWarning, DataWarning), in_lines_of_parts(rows):  # the verdict says it
+        classifier.fit(rows.X, rows.y, rows.groups if rows.groups.attributes else None, rows.weight)
     held = classifier.certify_rows_
     made = np.setdiff1d(np.arange(len(rows.target)), held)
     assert classifier.encoder_ is not None
@@ -187,9 +183,7 @@ def train(options: TrainOptions, bounds: list, parts: Parts, shards: Shards = AL
     minimised = objective_of(options.objective)
     compares = bounds or options.group_terms or (minimised is not None and "groups" in minimised.needs)
     groups = rows.groups_of(numbers) if compares else None
-    with warnings.catch_warnings():
-        for said_by_reader_warnings in (ConvergenceWarning, DataWarning):
-            warnings.simplefilter("ignore", said_by_reader_warnings)
+    with silenced(ConvergenceWarning, DataWarning):  # `reader_warnings` says it
         return classifier.fit(table, rows.y[numbers], groups, rows.weight_of(numbers))
 
 

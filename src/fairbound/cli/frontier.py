@@ -12,14 +12,14 @@ from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.locks import locked
 from fairbound.base.records import versions
-from fairbound.cli.explored import certifiable, explored, knee
+from fairbound.cli.explored import certifiable, explored
 from fairbound.cli.fit import interrupted, judge, judged_rows, train
 from fairbound.cli.options import FrontierOptions
 from fairbound.cli.outcome import Outcome, json_file, say
 from fairbound.cli.rows import Parts, encoded_parts, read_rows, split_rows
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.feasibility import MORE, more_rows
+from fairbound.estimators.feasibility import MORE, knee, more_rows
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.scored import Scored
 from fairbound.report.frontier import frontier_chart, frontier_page, frontier_table
@@ -82,7 +82,7 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
         "model": options.model,
         "points": points,
         "certificates": (made := certifiable([p for p in points if p["seed"] == options.seed], stated[0].sense)),
-        "knee": (bent := knee([p for p in points if p["seed"] == options.seed])),
+        "knee": (bent := _knee([p for p in points if p["seed"] == options.seed])),
         "advice": _advice(made, bent, points, options.seed),
         "complete": not _interrupted(points),
         "summary": _summary(points, stated),
@@ -129,6 +129,12 @@ class Shown:
                 alpha,
             )
         return out
+
+
+def _knee(points: list[dict[str, Any]]) -> float | None:
+    """The bound at which tighter ones begin to cost more accuracy for each step; None below three models."""
+    bent = knee([p | {"cost": 1 - p["accuracy"]} for p in points])
+    return None if bent is None else points[bent]["bound"]
 
 
 def _advice(made: list[dict[str, Any]], bent: float | None, points: list[dict[str, Any]], seed: int) -> str:

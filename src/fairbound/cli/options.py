@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_type_hints
 
+from fairbound.base.checks import check_confidence
 from fairbound.base.errors import OptionError
 
 try:
@@ -212,8 +213,7 @@ class ModelOptions:
         model_of(self.model, features=1)
         if self.budget is not None:
             Budget.of(self.budget)
-        if not 0.5 < self.confidence < 1:
-            raise OptionError(f"--confidence must lie in (0.5, 1), got {self.confidence}.")
+        check_confidence(self.confidence, "--confidence")
 
 
 @dataclass(frozen=True, kw_only=True)

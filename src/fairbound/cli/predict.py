@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError, DataWarning, OptionError
+from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.base.files import atomic_write_text
 from fairbound.cli.columns import file_columns, in_file, listed, pandas_part
 from fairbound.cli.outcome import Outcome
@@ -38,8 +37,10 @@ def run_predict(options: PredictOptions) -> Outcome:
     parts, first, unseen = [], 0, Counter[str]()
     for part in Chunks.read(options.data, rows=ROWS):
         frame = pandas_part(part)
-        with in_file(options.data, np.arange(first, first + len(frame))), warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)  # said once, of all parts
+        with (
+            in_file(options.data, np.arange(first, first + len(frame))),
+            silenced(DataWarning),
+        ):  # said once, of all parts
             found = _predicted(model, frame)
         unseen.update(model.encoder_.last_report.unseen)
         parts.append(pd.DataFrame({name: frame[name].to_numpy() for name in kept} | found))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound import data
 from fairbound.audits.audit import audit
-from fairbound.base.errors import CertificateWarning, DataError, OptionError
+from fairbound.base.errors import CertificateWarning, DataError, OptionError, silenced
 from fairbound.base.files import atomic_write_text, check_writable
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.records import plain
@@ -139,8 +138,7 @@ def _split(options: FitOptions, rows: InputRows) -> Split:
 
 def _certified(options: FitOptions, bounds: Any, rows: InputRows, part: np.ndarray) -> tuple[FairRanker, Split]:
     """The ranker with its certificate, and the rows that confirm it as those held out."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CertificateWarning)  # the verdict says it
+    with silenced(CertificateWarning):  # the verdict says it
         ranker = _trained(options, bounds, rows, part, certify=options.confidence)
     held = ranker.certify_rows_
     words = f"{len(held) / len(rows):.0%} of the documents, whole queries, kept apart to certify, seed {options.seed}"
@@ -160,8 +158,7 @@ def _trained(options: FitOptions, bounds: Any, rows: InputRows, part: np.ndarray
         random_state=options.seed,
         progress=shows_progress(),
     )
-    with warnings.catch_warnings(), rows.in_lines_of(part):
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the audit's warnings say it
+    with silenced(ConvergenceWarning), rows.in_lines_of(part):  # the audit's warnings say it
         return ranker.fit(take_rows(rows.X, part), rows.target[part], np.asarray(rows.qid)[part], rows.groups_of(part))
 
 

@@ -3,7 +3,6 @@ And the audit of a column of predicted numbers."""
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
-from fairbound.base.errors import CertificateWarning, DataError, OptionError
+from fairbound.base.errors import CertificateWarning, DataError, OptionError, silenced
 from fairbound.base.files import check_writable
 from fairbound.base.seeds import seed_for
 from fairbound.cli.audited import add_own_model, data_facts, training_facts, whole_file_facts
@@ -102,9 +101,7 @@ def _fitted(
         random_state=options.seed,
         progress=shows_progress(),
     )
-    with warnings.catch_warnings(), rows.in_lines_of(part):
-        for said_by_the_report in (ConvergenceWarning, CertificateWarning):
-            warnings.simplefilter("ignore", said_by_the_report)
+    with silenced(ConvergenceWarning, CertificateWarning), rows.in_lines_of(part):  # the report says it
         return made.fit(rows.X.iloc[part], rows.target[part], rows.groups.take(part), rows.weight_of(part))
 
 

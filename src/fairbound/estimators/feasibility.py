@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from fairbound.base.checks import check_confidence
 from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.base.verdicts import about, direction
@@ -56,8 +56,7 @@ def feasibility(
     if len(bounds) != 1:
         raise OptionError(f"feasibility asks about one bound, got {len(bounds)}; ask about each by itself.")
     stated = bounds[0]
-    if not isinstance(confidence, Real) or not 0.5 < confidence < 1:
-        raise OptionError(f"confidence must lie in (0.5, 1), got {confidence!r}.")
+    check_confidence(confidence)
     if unknown := sorted(set(options) - set(FairClassifier().get_params())):
         raise OptionError(f"FairClassifier has no parameter {unknown[0]!r}, so feasibility takes none.")
     classifier = FairClassifier(stated, **options)
@@ -81,7 +80,7 @@ def feasibility(
     cheapest = min(inside, key=lambda i: found[i].cost, default=None)
     chosen = order[0] if cheapest is None else cheapest
     more = more_rows(held.scored(found[chosen].model, confidence), stated, 1 - confidence)
-    bent = _knee(curve)
+    bent = knee(curve)
     out = {
         "bound": stated.text,
         "confidence": confidence,
@@ -119,8 +118,9 @@ def _entry(one: Judged, stated: Bound) -> dict[str, Any]:
     }
 
 
-def _knee(curve: Sequence[dict[str, Any]]) -> int | None:
-    """The number of the entry farthest below the line of costs between the smallest and the largest value; None below three."""
+def knee(curve: Sequence[dict[str, Any]]) -> int | None:
+    """The number of the entry, of those with a "value", farthest below the line of their "cost" between the smallest and the largest
+    value; None below three."""
     known = [i for i, one in enumerate(curve) if one["value"] is not None and math.isfinite(one["value"])]
     first, last = (pick(known, key=lambda i: curve[i]["value"], default=0) for pick in (min, max))
     (x0, y0), (x1, y1) = ((curve[i]["value"], curve[i]["cost"]) for i in (first, last))

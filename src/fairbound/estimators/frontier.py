@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
-from fairbound.base.errors import DataWarning
+from fairbound.base.errors import DataWarning, silenced
 from fairbound.estimators.judged_rows import JudgedRows
 from fairbound.estimators.training_rows import without
 from fairbound.fairness.bound import Bound
@@ -33,11 +32,8 @@ def frontier(estimator: Any, rows: JudgedRows, stages: Sequence[Sequence[Bound]]
         at_once = before is not None and before.fit_report_["algorithm"] == FullBatchALM.name
         if at_once and before.constraint and estimator.algorithm == "auto":
             made.set_params(algorithm=FullBatchALM())  # random batches were tried under the first bounds, if at all
-        with warnings.catch_warnings():
-            for category in (ConvergenceWarning, DataWarning):  # the report of each model says it
-                warnings.simplefilter("ignore", category)
-            start = None if before is None else before.x_
-            rows.train(made, table, start)
+        with silenced(ConvergenceWarning, DataWarning):  # the report of each model says it
+            rows.train(made, table, None if before is None else before.x_)
         if before is None:
             table = _as_read(made, rows.X)
         else:

@@ -17,6 +17,13 @@ from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import RowFunction
 
 
+def check_groups(bounds: Sequence[Any], given: Any) -> None:
+    """Raises: DataError naming a bound that compares groups where none are `given`."""
+    for bound in bounds if given is None else ():
+        if "groups" in bound.needs:
+            raise DataError(f"the bound {bound.statement!r} compares groups; pass sensitive_features.")
+
+
 class Bound(ABC):
     """A stated bound. A notion is a frozen dataclass below it, or below one of the families in `notions`.
 

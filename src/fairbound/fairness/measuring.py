@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.fairness.bound import Bound
+from fairbound.fairness.bound import Bound, check_groups
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.predictions import read_numbers, read_predictions
 from fairbound.fairness.scored import Scored
@@ -42,8 +42,7 @@ def measure(
     """
     bound = constraint(stated, bound=1.0)
     warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features)
-    if "groups" in bound.needs and sensitive_features is None:
-        raise DataError(f"{bound.statement!r} compares groups; pass sensitive_features.")
+    check_groups([bound], sensitive_features)
     if bound.needs & {"classes", "predictions"}:
         _refuse_positive(bound, positive)
         rows = read_numbers(scores, y) if "predictions" in bound.needs else read_predictions(scores, y, classes)

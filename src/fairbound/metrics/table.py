@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairbound.base.checks import check_choice
+from fairbound.base.checks import check_choice, check_confidence
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.confidence.single import clopper_pearson
@@ -142,8 +142,7 @@ def table(
     Raises: DataError, OptionError for what cannot be used.
     """
     named = named_metrics(metrics)
-    if not 0.5 < confidence < 1:
-        raise OptionError(f"confidence must lie in (0.5, 1), got {confidence}.")
+    check_confidence(confidence)
     truth, given = column_array("y", y), column_array("scores", scores)
     n = len(truth)
     if not n:

@@ -23,8 +23,10 @@ from fairbound.audits.audit import assembled, facts_of_data
 from fairbound.audits.classes import class_metrics, class_rates_of_groups, class_rows
 from fairbound.audits.groups import group_rows
 from fairbound.audits.impact import impact_tables
+from fairbound.base.checks import check_confidence
 from fairbound.base.errors import CheckpointError, DataError, OptionError
 from fairbound.base.files import atomic_write_text
+from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.notions.auc import AUCParity
 from fairbound.fairness.notions.groups import LossBound
@@ -78,8 +80,7 @@ class Monitor:
             raise OptionError(f"the threshold must be a finite number, got {threshold!r}.")
         if largest_weight is not None and not 0 < largest_weight < math.inf:
             raise OptionError(f"largest_weight must be a positive number, got {largest_weight!r}.")
-        if not 0.5 < confidence < 1:
-            raise OptionError(f"confidence must lie in (0.5, 1), got {confidence}.")
+        check_confidence(confidence)
         labels = tuple(str(label_text(v)) for v in classes)
         if len(set(labels)) != len(labels) or len(labels) < 2:
             raise OptionError(
@@ -140,8 +141,7 @@ class Monitor:
         losses: (n,) >= 0, where mean losses are bounded. sample_weight: (n,) from 0 to largest_weight, where that is stated.
         Raises: DataError for rows that cannot be used; none of them is counted then.
         """
-        if sensitive_features is None and any("groups" in bound.needs for bound in self.bounds):
-            raise DataError(f"{self.bounds[0].text!r} compares groups; pass sensitive_features.")
+        check_groups(self.bounds, sensitive_features)
         self._tally.add(y_true, y_pred, sensitive_features, losses, sample_weight)
         return self
 

@@ -11,7 +11,8 @@ import pytest
 
 from browsing import CHROMIUM, Browser
 from fairbound.cli import app as cli
-from fairbound.cli.explored import certifiable, knee, roc
+from fairbound.cli.explored import certifiable, roc
+from fairbound.cli.frontier import _knee
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
@@ -72,8 +73,8 @@ def test_certificates_of_a_frontier_stop_at_the_first_failure():
 def test_the_knee_is_farthest_above_the_line_between_the_ends():
     curve = [(0.0, 0.8, 0.01), (0.02, 0.85, 0.02), (0.1, 0.87, 0.1), (0.2, 0.88, None)]
     points = [{"value": v, "accuracy": a, "bound": b} for v, a, b in curve]
-    assert knee(points) == 0.02
-    assert knee(points[:1] + points[3:]) is None
+    assert _knee(points) == 0.02
+    assert _knee(points[:1] + points[3:]) is None
 
 
 def test_roc_curves_run_from_corner_to_corner_and_above_the_rates():

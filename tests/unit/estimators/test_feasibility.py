@@ -11,7 +11,7 @@ import pytest
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.cli import app as cli
-from fairbound.estimators.feasibility import _bounds, _knee, _said
+from fairbound.estimators.feasibility import _bounds, _said, knee
 
 BOUND = "demographic_parity <= 0.15"
 
@@ -81,14 +81,14 @@ def test_what_the_bound_costs_is_said_as_a_gain_where_it_is_one(accuracy, says):
     assert _said(out, fb.constraint(out["bound"])).endswith(f"is trained under 0.05 and {says}")
 
 
-def test_bounds_from_below_and_the_knee():
+def test_bounds_from_below_and_theknee():
     ratio = fb.constraint("demographic_parity_ratio >= 0.8")
     made = [b.stated for b in _bounds(ratio, 0.4)]
     assert made == sorted(made) and 0.8 in made and made[-1] == 0.988
     parity = [b.stated for b in _bounds(fb.constraint("demographic_parity <= 0.1"), 0.3)]
     assert parity == sorted(parity, reverse=True) and 0.1 in parity and parity[-1] == 0.006
     curve = [{"value": v, "cost": c} for v, c in [(0.3, 0.10), (0.2, 0.11), (0.1, 0.12), (0.0, 0.30)]]
-    assert _knee(curve) == 2 and _knee(curve[:2]) is None
+    assert knee(curve) == 2 and knee(curve[:2]) is None
 
 
 def test_the_command_says_what_python_says(file, found, tmp_path, capsys):
