@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fairbound.data import Prepared, klbm25_split, load, prepare
+from fairbound.data import Prepared, load, prepare
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def adult(seed: int = 0) -> tuple[Rows, Rows]:
 def acs_income(state: str, seed: int = 0) -> tuple[Rows, Rows]:
     """An ACSIncome 2018 extract ("CO", "NE", "OK_partial") as Kliachkin et al. (2025) prepare it; 0 = Non-White."""
     data = load(f"acs-income-{state.lower().replace('_', '-')}")
-    return coded(klbm25_split(data, seed), ("Non-White", "White"))
+    return coded(prepare(data, seed, group="race_binary"), ("Non-White", "White"))
 
 
 def coded(data: Prepared, names: tuple[str, ...]) -> tuple[Rows, Rows]:

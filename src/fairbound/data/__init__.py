@@ -8,7 +8,7 @@ from fairbound.data.files import FileInfo
 from fairbound.data.generator import FrontierPoint, GaussianParity
 from fairbound.data.generic import load_csv
 from fairbound.data.letor import read_letor, rows_like_mslr
-from fairbound.data.prepared import Prepared, klbm25_split, prepare
+from fairbound.data.prepared import Prepared, prepare
 from fairbound.data.registry import info, load, names, options
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "Prepared",
     "fetch",
     "info",
-    "klbm25_split",
     "load",
     "load_csv",
     "names",

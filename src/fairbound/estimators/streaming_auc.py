@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -35,6 +35,7 @@ Kept = tuple[np.ndarray, Key, float]
 """Features, label and groups, and weight of a row of the sample."""
 
 
+@dataclass(eq=False, repr=False)
 class StreamingAUC(BaseEstimator):
     """The weights w of scores w . x with the largest area under the ROC curve under one `auc_parity`, learnt by `partial_fit`.
 
@@ -54,26 +55,15 @@ class StreamingAUC(BaseEstimator):
     own), kappa_, path_ (what was tried: kappa, area, value).
     """
 
-    def __init__(
-        self,
-        constraint: str | AUCParity,
-        *,
-        solver: str = "exact",
-        kappa: float | str = "auto",
-        sample: int = 10_000,
-        warm_up: int = 2_000,
-        groups: dict[str, list[str]] | None = None,
-        options: RowOptions | None = None,
-        random_state: int = 0,
-    ):
-        self.constraint = constraint
-        self.solver = solver
-        self.kappa = kappa
-        self.sample = sample
-        self.warm_up = warm_up
-        self.groups = groups
-        self.options = options
-        self.random_state = random_state
+    constraint: str | AUCParity
+    _: KW_ONLY
+    solver: str = "exact"
+    kappa: float | str = "auto"
+    sample: int = 10_000
+    warm_up: int = 2_000
+    groups: dict[str, list[str]] | None = None
+    options: RowOptions | None = None
+    random_state: int = 0
 
     def partial_fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any = None) -> StreamingAUC:
         """Learn from rows X (n, d), numbers, dense or sparse, n >= 1; y (n,) in {0, 1}; sensitive_features as in `audit`.

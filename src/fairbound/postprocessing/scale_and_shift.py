@@ -9,6 +9,7 @@ Departs: scores are first scaled to unit standard deviation, so that the grids m
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ SHIFTS = tuple(np.round(np.arange(-3, 3.001, 0.1), 10))
 FIT_ROWS = 5000
 
 
+@dataclass(eq=False, repr=False)
 class ScaleAndShift(BaseEstimator):
     """A transformer of scores, given the group of every row at prediction, for an `auc_parity` between two groups.
 
@@ -38,22 +40,13 @@ class ScaleAndShift(BaseEstimator):
     After fit: scale_, shift_ (w1, w2 in standard deviations), spread_ (that deviation), group_, met_, value_ and auc_ on the rows tried.
     """
 
-    def __init__(
-        self,
-        constraint: str | AUCParity,
-        *,
-        group: str | None = None,
-        scales: Any = SCALES,
-        shifts: Any = SHIFTS,
-        rows: int | None = FIT_ROWS,
-        random_state: int = 0,
-    ):
-        self.constraint = constraint
-        self.group = group
-        self.scales = scales
-        self.shifts = shifts
-        self.rows = rows
-        self.random_state = random_state
+    constraint: str | AUCParity
+    _: KW_ONLY
+    group: str | None = None
+    scales: Any = SCALES
+    shifts: Any = SHIFTS
+    rows: int | None = FIT_ROWS
+    random_state: int = 0
 
     def fit(self, scores: Any, y: Any, sensitive_features: Any) -> ScaleAndShift:
         """scores: (n,) real; y: (n,) in {0, 1}; sensitive_features: (n,) of two groups.

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.data import info, klbm25_split, load, names, threshold_groups
+from fairbound.data import info, load, names, prepare, threshold_groups
 from fairbound.data.acs import FEATURES, LABEL
 
 pytest.importorskip("pandas")
@@ -161,7 +161,7 @@ def test_acs_extracts(data, data_dir):
 def test_klbm25_preparation(data):
     """Section 4.1: nine features, race not among them, 80/20 stratified by race, standardised on train."""
     colorado = data("acs-income-co")
-    parts = klbm25_split(colorado, seed=0)
+    parts = prepare(colorado, 0, group="race_binary")
     assert parts.X_train.shape == (25044, 9) and parts.X_test.shape == (6262, 9)
     assert parts.feature_names == tuple(f for f in FEATURES if f != "RAC1P")
     assert set(parts.group_train) == {"White", "Non-White"}
@@ -170,7 +170,7 @@ def test_klbm25_preparation(data):
     np.testing.assert_allclose(parts.X_train.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(parts.X_train.std(axis=0), 1, atol=1e-12)
     assert not np.allclose(parts.X_test.mean(axis=0), 0, atol=1e-6)
-    assert not np.array_equal(parts.rows_test, klbm25_split(colorado, seed=1).rows_test)
+    assert not np.array_equal(parts.X_test, prepare(colorado, 1, group="race_binary").X_test)
 
 
 @pytest.fixture
