@@ -21,8 +21,8 @@ from fairbound.problems.problem import Draws
 from fairbound.problems.wrappers import Counted, Wrapper
 from fairbound.testing import LEVEL_SETS, PROBLEMS, check_stacked, convex_fair, differences, linear_program, run
 from fairbound.testing.known import Noise
-from fairbound.testing.level_estimate import estimate_level, halve
 from fairbound.testing.level_sets import LP_BOUNDS, LP_CONSTRAINTS, LP_OBJECTIVE
+from level_estimate import estimate_level, halve
 
 C, A, B = np.array(LP_OBJECTIVE), np.array(LP_CONSTRAINTS), np.array(LP_BOUNDS)
 F_STAR = -0.875

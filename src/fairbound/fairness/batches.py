@@ -81,24 +81,23 @@ class Batches:
         cells: Tensor,
         row_weight: Tensor | None,
         strata: Strata,
-        plan: Plan,
         shards: Shards = ALONE,
     ):
         self.shards = shards
         self.features, self.targets, self.cells, self.row_weight = features, targets, cells, row_weight
-        self.strata, self.plan, self.m, self.rows = strata, plan, plan.m, len(targets)
+        self.strata, self.rows = strata, len(targets)
         self.dtype, self.device = targets.dtype, targets.device
-        self.contrasts = Contrasts(plan, targets.dtype, device=targets.device)
-        self.joint = None if plan.joint is None else Contrasts(plan.joint, targets.dtype, device=targets.device)
-        self._reduced = self.contrasts if self.joint is None else self.joint
         self.total_rows = int(shards.sum(torch.tensor(self.rows)))
         mass = torch.tensor(float(self.rows), dtype=self.dtype) if row_weight is None else row_weight.sum()
         self._mass = shards.sum(mass.to(self.device))
         self._totals: Tensor | None = None
-        self._forget()
 
-    def _forget(self) -> None:
-        """Start with no batch made."""
+    def _use(self, plan: Plan) -> None:
+        """Take the plan that `cells` are of, or another with the same columns, with no batch made yet."""
+        self.plan, self.m = plan, plan.m
+        self.contrasts = Contrasts(plan, self.dtype, device=self.device)
+        self.joint = None if plan.joint is None else Contrasts(plan.joint, self.dtype, device=self.device)
+        self._reduced = self.contrasts if self.joint is None else self.joint
         self._chunks: dict[tuple, tuple[int, list[Batch]]] = {}
         self._blocks: dict[tuple, tuple[int, Rows]] = {}
         self._lengths: dict[tuple, int] = {}

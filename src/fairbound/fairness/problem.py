@@ -133,17 +133,16 @@ class FairProblem(Verbs, BaseProblem):
         order = strata.order
         sorted_cells = torch.as_tensor(cells)
         reorder(sorted_cells, order)
+        self.model, self.loss = model, per_row
         super().__init__(
-            model,
-            per_row,
             sorted_rows(model, features, order, dtype, torch.device(device), in_place),
             torch.as_tensor(y[order], device=device).to(dtype),
             sorted_cells.to(device),
             None if sample_weight is None else sorted_weights(sample_weight, order).to(dtype=dtype, device=device),
             strata,
-            plan,
             shards,
         )
+        self._use(plan)
         self._check_cells()
         self.names = plan.names
         self.dual_scale = torch.as_tensor(dual_scale(plan, self._functions), dtype=dtype, device=self.device)
@@ -248,18 +247,7 @@ class FairProblem(Verbs, BaseProblem):
         """This problem under another plan with the same columns. Rows are shared."""
         made = copy(self)
         made._parts = None
-        Verbs.__init__(
-            made,
-            self.model,
-            self.loss,
-            self.features,
-            self.targets,
-            self.cells,
-            self.row_weight,
-            self.strata,
-            plan,
-            self.shards,
-        )
+        made._use(plan)
         return made
 
     def curvature(self) -> Tensor | None:

@@ -23,37 +23,22 @@ from fairbound.models.mlp import MLP
 from fairbound.models.model import Model
 from fairbound.models.scoring import noise, scores_of_rows
 from fairbound.problems.problem import Evaluation, Weights, check_finite
-from fairbound.rows.shards import ALONE, Shards
-from fairbound.rows.sparse import SparseRows
-from fairbound.rows.strata import Strata
 
 STACKED = 1 << 20  # most slopes of several functions pulled back at once
 MOST_PARTS = 64  # most strata, counted for each row function, that are pulled back apart
 
 
 class Verbs(Batches):
-    """Losses and bounds of the rows of a batch, and their derivatives, for `model` and per-row `loss`.
+    """Losses and bounds of the rows of a batch, and their derivatives, for `model` and per-row `loss`."""
 
-    The other arguments are those of Batches.
-    """
+    model: Model
+    loss: Pointwise
 
-    def __init__(
-        self,
-        model: Model,
-        loss: Pointwise,
-        features: Tensor | SparseRows,
-        targets: Tensor,
-        cells: Tensor,
-        row_weight: Tensor | None,
-        strata: Strata,
-        plan: Plan,
-        shards: Shards = ALONE,
-    ):
-        super().__init__(features, targets, cells, row_weight, strata, plan, shards)
-        self.model, self.loss = model, loss
-        self._functions = [f.trained(loss) for f in plan.functions]
-        self._true = [f.exact(loss) for f in plan.functions]
-        self._loss_only = self._functions == [loss]
+    def _use(self, plan: Plan) -> None:
+        super()._use(plan)
+        self._functions = [f.trained(self.loss) for f in plan.functions]
+        self._true = [f.exact(self.loss) for f in plan.functions]
+        self._loss_only = self._functions == [self.loss]
         self._no_auxiliaries = torch.empty(0, dtype=self.dtype, device=self.device)
         self._always = plan.beyond_means or not self.contrasts.linear  # whether slopes need the values first
         self._kept: tuple[Tensor, int, Reduction, Tensor] | None = None

@@ -142,11 +142,10 @@ class LinearTerms(Verbs, BaseProblem):
         plan = compile_plan(sums[1:], occurring, objective=sums[0])
         cells = plan.cells(np.repeat(each, sizes)[:, None], np.zeros(sum(sizes), dtype=np.int64))
         self.d = features.shape[-1]
-        model = MLP(self.d, outputs=classes, bias=False)
-        super().__init__(
-            model, self.losses[0][0], features, targets, torch.as_tensor(cells), None, Strata.of(cells), plan
-        )
-        self.n = model.n
+        self.model, self.loss = MLP(self.d, outputs=classes, bias=False), self.losses[0][0]
+        super().__init__(features, targets, torch.as_tensor(cells), None, Strata.of(cells))
+        self._use(plan)
+        self.n = self.model.n
         self.domain: Domain = _domain(radius, classes, self.d)
         self._start = _checked_start(start, self.n, dtype)
 
