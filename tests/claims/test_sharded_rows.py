@@ -240,7 +240,7 @@ def test_two_processes_train_one_model_that_meets_the_bound_on_all_their_rows(tm
     ],
 )
 def test_options_of_one_process_are_refused(options, message, monkeypatch):
-    monkeypatch.setattr("fairbound.estimators.classifier.Processes", lambda: Thread(0, [None, None], None))
+    monkeypatch.setattr("fairbound.estimators.sharded.Processes", lambda: Thread(0, [None, None], None))
     X, y, group, _, _ = table()
     with pytest.raises(OptionError, match=message):
         fb.FairClassifier("demographic_parity <= 0.1", distributed=True, **options).fit(X, y, sensitive_features=group)

@@ -198,7 +198,7 @@ def test_a_compared_model_of_one_decision_is_a_warning_and_decisions_have_no_los
     s = np.where(s > 0, 2.0, -2.0)
     found = fb.audit(s, y, group, PARITY, threshold=0, compare={"p": 1 / (1 + np.exp(-s)), "logits": s})
     said = [w for w in found["warnings"] if "compared model" in w]
-    assert len(said) == 1 and "'p' predicts every row positive" in said[0]
+    assert len(said) == 1 and "'p' every row is predicted positive" in said[0]
     with pytest.raises(DataError, match="the compared scores 'd' are decisions"):
         fb.audit(s, y, group, "group_loss <= 1", compare={"d": s > 0})
 
