@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from fairbound.base.verdicts import about, direction
 from fairbound.cli.audit import run_audit
 from fairbound.cli.compare import compared
 from fairbound.cli.outcome import Outcome
-from fairbound.cli.using import AuditOptions, CompareOptions, GateOptions
+from fairbound.cli.using import AuditOptions, CompareOptions, GateOptions, JudgeOptions
 
 KEYS = (
     "data", "label", "group", "model", "score", "positive", "threshold", "constraint", "cross", "confidence", "accept", "least",
@@ -60,15 +61,14 @@ def check(config: str | Path) -> Gate:
     accept = _texts(stated.get("accept", ["met"]))
     if not set(accept) <= {"met", "insufficient"}:
         raise OptionError(f"accept may hold 'met' and 'insufficient', got {accept}.")
+    asked = _options(stated, config.parent)
     with tempfile.TemporaryDirectory() as folder:
-        outcome = run_audit(_options(stated, config.parent, Path(folder)))
+        outcome = run_audit(AuditOptions(**{"out": Path(folder), **asked}))
     summary = outcome.summary if "out" in stated else outcome.summary | {"out": None}
     broken, wanting = _verdicts(summary, accept)
     broken += _too_low(summary, stated.get("least", {}))
-    if "baseline" in stated and "weights" in stated:
-        raise OptionError("two models are compared without weights; leave baseline or weights out of the gate.")
     if "baseline" in stated:
-        broken += _worse(stated, config.parent)
+        broken += _worse(stated, asked, config.parent)
     code = 1 if broken else 3 if wanting else 0
     return Gate(not broken and not wanting, code, (*broken, *wanting), summary)
 
@@ -86,33 +86,14 @@ def _texts(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else [str(v) for v in value]
 
 
-def _at(folder: Path, path: Any) -> str:
-    return str(folder / str(path))
-
-
-def _options(stated: dict[str, Any], folder: Path, spare: Path) -> AuditOptions:
-    return AuditOptions(
-        **_rows_and_bounds(stated, folder),
-        out=folder / stated["out"] if "out" in stated else spare,
-        score=stated.get("score"),
-        model=Path(_at(folder, stated["model"])) if "model" in stated else None,
-        threshold=stated.get("threshold"),
-        weights=stated.get("weights"),
-    )
-
-
-def _rows_and_bounds(stated: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What an audit and a comparison are asked alike."""
-    return {
-        "data": _at(folder, stated["data"]),
-        "label": stated["label"],
-        "group": stated.get("group"),
-        "positive": None if "positive" not in stated else str(stated["positive"]),
-        "constraint": _texts(stated.get("constraint", [])),
-        "cross": bool(stated.get("cross", False)),
-        "confidence": float(stated.get("confidence", 0.95)),
-        "drop_missing_labels": bool(stated.get("drop_missing_labels", False)),
-    }
+def _options(stated: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """What the file states of the options of an audit."""
+    read: dict[str, Callable[[Any], Any]] = {
+        "data": lambda path: str(folder / path), "model": lambda path: folder / path, "out": lambda path: folder / path,
+        "positive": str, "constraint": _texts, "cross": bool, "confidence": float, "drop_missing_labels": bool,
+    }  # fmt: skip
+    own = [field.name for field in fields(AuditOptions) if field.name in stated]
+    return {name: read[name](stated[name]) if name in read else stated[name] for name in own}
 
 
 def _verdicts(summary: dict[str, Any], accept: list[str]) -> tuple[list[str], list[str]]:
@@ -151,11 +132,14 @@ def _below(value: float, least: float) -> str:
     return next(text for digits in (4, 6, 17) if float(text := f"{value:.{digits}g}") < least)
 
 
-def _worse(stated: dict[str, Any], folder: Path) -> list[str]:
+def _worse(stated: dict[str, Any], asked: dict[str, Any], folder: Path) -> list[str]:
     """The bounds whose value is worse than the baseline's, beyond what chance explains."""
     named = stated.get("model") or stated.get("score")
-    paths = [_at(folder, n) if (folder / str(n)).is_dir() else str(n) for n in (stated["baseline"], named)]
-    found = compared(CompareOptions(first=paths[0], second=paths[1], **_rows_and_bounds(stated, folder)))
+    first, second = (
+        str(folder / str(n)) if (folder / str(n)).is_dir() else str(n) for n in (stated["baseline"], named)
+    )
+    alike = {field.name: asked[field.name] for field in fields(JudgeOptions) if field.name in asked}
+    found = compared(CompareOptions(first=first, second=second, **alike))
     worse = []
     for d in found["differences"]:
         floor, bound = ">=" in d["name"], "<=" in d["name"] or ">=" in d["name"]
