@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
 import json
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from fairbound.report import words
-from fairbound.report.plots import INKS, draw
 from fairbound.report.render import drawing, render
+from fairbound.report.study_figures import files, inline
+from fairbound.report.study_scene import Drawing, Look
 from fairbound.report.terminal import grid
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _COLUMNS = ("bound", "accuracy", "AUC", "measured, mean", "smallest", "largest", "in training", "verdicts")
 
@@ -55,70 +55,41 @@ def frontier_chart(result: dict[str, Any]) -> dict[str, bytes]:
 
     Raises: ImportError naming the extra where matplotlib is missing.
     """
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("the frontier's chart needs matplotlib: pip install 'fairbound[report]'") from error
-    settings: Any = {"svg.hashsalt": "fairbound", "svg.fonttype": "path", "text.parse_math": False, "font.size": 10}
-    with matplotlib.rc_context(settings):
-        figure = Figure(figsize=(7, 4.2), layout="constrained")
-        axes = figure.add_subplot()
-        _paint(axes, result, ("#0068a8", "#c94f00"), "#1b1f24")
-        axes.set(xlabel=f"measured {result['notion']} on held-out rows", ylabel="accuracy on held-out rows")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(color="#dfe1e4", linewidth=0.6)
-        axes.legend(frameon=False, fontsize=9)
-        out = {}
-        for kind, more in (("png", {"dpi": 160}), ("svg", {"metadata": {"Date": None}})):
-            buffer = io.BytesIO()
-            figure.savefig(buffer, format=kind, **more)
-            out[f"frontier.{kind}"] = buffer.getvalue()
-    return out
+    return files(_drawing(result, (7, 4.2), keyed=True))
 
 
-def _paint(axes: Axes, result: dict[str, Any], colors: tuple[str, str], ink: str) -> None:
-    """The models as dots and the line through the means, with the bounds beside it. colors: under a bound, without one."""
-    points = [p for p in result["points"] if p["value"] is not None]
-    for free, color, label in ((False, colors[0], "under a bound"), (True, colors[1], "unconstrained")):
-        part = [p for p in points if (p["bound"] is None) == free]
-        axes.plot(
-            [p["value"] for p in part],
-            [p["accuracy"] for p in part],
-            "s" if free else "o",
-            color=color,
-            alpha=0.6,
-            markersize=5,
-            markeredgewidth=0,
-            label=label,
-        )
+def _drawing(result: dict[str, Any], size: tuple[float, float], keyed: bool) -> Drawing:
+    """The models as dots and the line through the means, with the bounds beside it. keyed: with a legend."""
+
+    def paint(figure: Figure, look: Look) -> None:
+        axes = figure.subplots()
+        points = [p for p in result["points"] if p["value"] is not None]
+        for free, color, label in ((False, "s1", "under a bound"), (True, "s2", "unconstrained")):
+            part = [p for p in points if (p["bound"] is None) == free]
+            values, accuracies = [p["value"] for p in part], [p["accuracy"] for p in part]
+            dot: dict[str, Any] = {"marker": "s" if free else "o", "markersize": 5, "markeredgewidth": 0, "alpha": 0.6}
+            axes.plot(values, accuracies, linestyle="", color=look[color], label=label, **dot)
+        values, accuracies = [s["value"] for s in means], [s["accuracy"] for s in means]
+        axes.plot(values, accuracies, "-", color=look["ink"], linewidth=1.2, label="mean over seeds")
+        for s in means:
+            at = (s["value"], s["accuracy"])
+            axes.annotate(said(s), at, textcoords="offset points", xytext=(4, -12), fontsize=8.5, color=look["ink"])
+        axes.margins(0.1, 0.15)  # room for the text beside the last model and below the lowest
+        if sign == "≤":
+            axes.set_xlim(left=0)
+        axes.set(xlabel="measured value on held-out rows", ylabel="accuracy on held-out rows")
+        axes.locator_params(axis="x", nbins=6)
+        axes.grid(axis="y")
+        if keyed:
+            axes.legend(frameon=False, fontsize=9)
+
+    def said(row: dict[str, Any]) -> str:
+        return "no bound" if row["bound"] is None else f"{sign} {words.bound(row['bound'])}"
+
     sign = "≥" if words.at_least(result) else "≤"
     means = [s for s in result["summary"] if s["value"] is not None]
-    values, accuracies = [s["value"] for s in means], [s["accuracy"] for s in means]
-    axes.plot(values, accuracies, "-", color=ink, linewidth=1.2, label="mean over seeds")
-    for s in means:
-        text = "no bound" if s["bound"] is None else f"{sign} {words.bound(s['bound'])}"
-        at = (s["value"], s["accuracy"])
-        axes.annotate(text, at, textcoords="offset points", xytext=(4, -12), fontsize=8.5, color=ink)
-    axes.margins(y=0.15)  # room for the text below the lowest model
-    if not words.at_least(result):
-        axes.set_xlim(left=0)
-
-
-def _chart(result: dict[str, Any]) -> Any:
-    """The chart in the page's colours."""
-
-    def paint(axes: Axes) -> None:
-        _paint(axes, result, (INKS["s1"], INKS["s2"]), INKS["ink"])
-        axes.set_xlabel("measured value on held-out rows", color=INKS["muted"])
-        axes.locator_params(axis="x", nbins=6)
-
-    named = [s for s in result["summary"] if s["value"] is not None]
-    alt = "Accuracy over the measured value, means over the seeds: " + "; ".join(
-        f"{'no bound' if s['bound'] is None else words.bound(s['bound'])}: {s['accuracy']:.4f} at {s['value']:.4f}"
-        for s in named
-    )
-    return drawing(draw(paint, "f", alt, 4.6, 2.9))
+    alt = "; ".join(f"{said(s)}: {s['accuracy']:.4f} at {s['value']:.4f}" for s in means)
+    return Drawing("frontier", "Accuracy over the measured value", f"Means over the seeds: {alt}", size, paint)
 
 
 def frontier_page(result: dict[str, Any]) -> str:
@@ -129,7 +100,7 @@ def frontier_page(result: dict[str, Any]) -> str:
         title=_title(result),
         seeds=_seeds(result),
         explorer=_explorer(result),
-        chart=_chart(result),
+        chart=drawing(inline(_drawing(result, (4.6, 2.9), keyed=False), "f")),
         heads=_COLUMNS,
         means=[_cells(row) for row in result["summary"]],
     )
