@@ -33,7 +33,10 @@ def folder(tmp_path_factory):
     frame = pd.DataFrame(
         {"x": x, "z": z, "sex": sex, "paid": np.where(x + z + rng.normal(size=6000) > 0.4, "yes", "no")}
     )
-    train, held = frame[:3000], frame[3000:].assign(score=(z[3000:] > 0).astype(int))
+    train, held = (
+        frame[:3000],
+        frame[3000:].assign(score=(z[3000:] > 0).astype(int), weight=rng.choice([1.0, 2.0], 3000)),
+    )
     held.to_csv(made / "held_out.csv", index=False)
     for name, bound in (("out", "demographic_parity <= 0.02"), ("last", None)):
         model = fb.FairClassifier(bound).fit(train[["x", "z"]], train["paid"], sensitive_features=train["sex"])
@@ -87,6 +90,8 @@ def test_a_model_worse_than_the_last_one_is_held_back(folder):
     assert check(gate(folder, "c.toml", baseline="last/model", **bounds)).passed
     found = check(gate(folder, "d.toml", model="last/model", baseline="out/model", **bounds))
     assert found.exit_code == 1 and "worse than the baseline's" in found.reasons[0]
+    weighted = gate(folder, "w.toml", baseline="last/model", weights="weight", **bounds)
+    assert check(weighted).passed
 
 
 @pytest.mark.parametrize(
