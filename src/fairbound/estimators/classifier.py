@@ -69,8 +69,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         classes to (B, k). An nn.Module gets numeric X as it is; the others a TableEncoder's features (standardised numbers, one-hot categories).
     algorithm: a method's name, a configuration such as fb.ALM(step_size=0.05), or "auto": for linear models of two classes
         all rows at once (`fb.FullBatchALM`), for others random batches (`fb.ALM`), after which an "mlp" is trained further on
-        all rows where that is of use and its last layer is solved on them; where batches are all there is, a short trial chooses
-        the step size. fit_report_["notes"] says which and why.
+        all rows where that is of use and its last layer is solved on them; where batches are all a network has, a short trial
+        chooses the step size. fit_report_["notes"] says which and why.
     loss: "logistic" (with k > 2 classes cross-entropy), or for two classes "hinge" or "squared".
     budget: "30s", "5000 steps", ...; None for max(1500 steps, 10 epochs), and up to 4 times that while no bound is met. It
         is of one run; `fairbound.estimators.training` says when there is a second or third. Steps and seconds of the

@@ -10,7 +10,7 @@ batches it is chosen on rows held back, in up to three runs, each of the same bu
 Runs 1 and 3 under bounds on groups are made again with more of each bound kept as margin, where no iterate but the start met
 them: the largest of several noisy differences lies above the bound that each of them is held at.
 
-Under "auto" the step size of random batches is chosen by a short trial, unless all rows at once follow (see `step_trial`).
+Under "auto" the step size of random batches is chosen by a short trial, unless the model is linear or all rows at once follow (see `step_trial`).
 A network is then trained further on all rows at once where that is of use (see `whole_network`), and its last layer
 is solved on all rows (see `last_layer`). The last layer of a network trained without bounds is solved so too: layers that bounds have
 shaped may have lost what a last layer needs. The better of the two models is taken.
@@ -156,7 +156,7 @@ def train(
     held: rows held back, or None. all_rows: makes the problem of the third run; None leaves it out. last_layer: whether
     `finished` follows. part, refined: as in `train_full_batch`. margins: of the runs made again; none keep the method's own.
     rival: whether a method of all rows that meets no bound, or has ratios to bound, is compared with random batches, and where random
-    batches are all there is, their step size is tried first.
+    batches are all that a network has, their step size is tried first.
     terms_of: of how many groups the features have terms. budget: as in FairClassifier. The other arguments are those of `solve`; x0: where the first run of each kind begins, the model's
     parameters or all.
     """
@@ -167,16 +167,9 @@ def train(
     ):  # what is trained beside the model begins as ever
         x0 = torch.cat([x0, problem.start((seed,))[problem.model.n :].to(x0)])
     run = partial(
-        solve,
-        algorithm=method,
-        budget=limit,
-        batch_size=batch_size,
-        sampling=sampling,
-        seed=seed,
+        solve, algorithm=method, budget=limit, batch_size=batch_size, sampling=sampling, seed=seed, progress=progress, x0=x0,
         patience=PATIENCE if budget is None else 1.0,
-        progress=progress,
-        x0=x0,
-    )
+    )  # fmt: skip
     if isinstance(method, FullBatchALM):
         rounds = AT_ONCE if budget is None else limit
         notes = _beyond_few_rows(problem) if budget is None else []
@@ -195,7 +188,7 @@ def train(
             return trained
         batches = _on_batches(problem, held, None, partial(run, algorithm=ALM()), ALM(), (), limit)
         return _better(trained, batches, refined, "Random batches (alm) gave the better model, which is taken.")
-    if rival and not last_layer and isinstance(method, ALM):
+    if rival and not last_layer and isinstance(method, ALM) and not _linear(problem.model):
         trial = step_tried(run, problem, method, limit)
         if trial.interrupted is not None:
             return Trained(problem, held, trial.interrupted, method, limit, [], [])
@@ -230,6 +223,10 @@ def _network_finished(
     unbound = finish(Trained(problem, held, free, plain, limit, [], []))
     note = "Layers trained without bounds (sgd), the last one then under them, gave the better model, which is taken."
     return _better(trained, unbound, refined, note)
+
+
+def _linear(model: Model) -> bool:
+    return isinstance(model, MLP) and not model.hidden
 
 
 def _settled(problem: FairProblem, solution: Solution) -> bool:

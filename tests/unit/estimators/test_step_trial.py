@@ -125,11 +125,14 @@ def test_small_inputs_take_long_steps_and_large_ones_the_own(scale, expected):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_auto_reports_the_size_it_took_and_a_named_method_keeps_its_own():
+def test_auto_reports_the_size_it_took_and_linear_models_and_named_methods_keep_their_own():
     x, y, group = images(0.01)
-    for algorithm, expected in (("auto", 0.4), ("alm", 0.1)):
-        made = fb.FairClassifier(
-            "demographic_parity <= 0.5", model=nn.Linear(3, 1), algorithm=algorithm, budget="600 steps", batch_size=64, random_state=0
-        )  # fmt: skip
+    for algorithm, model, loss, expected in (
+        ("auto", nn.Linear(3, 1), "logistic", 0.4),
+        ("auto", "linear", "hinge", 0.1),  # a linear model arrives with either
+        ("alm", nn.Linear(3, 1), "logistic", 0.1),
+    ):
+        options = {"budget": "600 steps", "batch_size": 64, "random_state": 0}
+        made = fb.FairClassifier("demographic_parity <= 0.5", model=model, loss=loss, algorithm=algorithm, **options)
         report = made.fit(x.numpy(), y, sensitive_features=group).fit_report_
         assert f"step_size={expected}" in report["options"]
