@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from fairbound.solver.diagnosis import diagnose
     from fairbound.solver.solve import solve
     from fairbound.subproblems.multipliers import kkt
-    from fairbound.tables import TableEncoder
+    from fairbound.tables import TableEncoder, TableOptions
 
 _ROOMS = ("data", "metrics", "optim", "report")
 _WHERE = {
@@ -97,6 +97,7 @@ _WHERE = {
     "StreamingAUC": "fairbound.estimators.streaming_auc",
     "SwitchingSubgradient": "fairbound.methods",
     "TableEncoder": "fairbound.tables",
+    "TableOptions": "fairbound.tables",
     "YNW": "fairbound.methods",
     "audit": "fairbound.audits.audit",
     "compare": "fairbound.audits.compare",
@@ -162,6 +163,7 @@ __all__ = [
     "StreamingAUC",
     "SwitchingSubgradient",
     "TableEncoder",
+    "TableOptions",
     "__version__",
     "audit",
     "compare",

@@ -74,11 +74,14 @@ LOSSES = {"logistic": LOGISTIC, "bce": LOGISTIC, "hinge": HINGE, "squared": SQUA
 
 
 def _sigmoid(sharpness: float) -> Pointwise:
+    def value(s: Tensor, y: Tensor) -> Tensor:
+        return torch.sigmoid(s if sharpness == 1 else sharpness * s)  # a product is a node of autograd more
+
     def slope(s: Tensor, y: Tensor) -> Tensor:
-        p = torch.sigmoid(sharpness * s if sharpness != 1 else s)
+        p = value(s, y)
         return (p - p * p) * sharpness
 
-    return Pointwise("sigmoid", lambda s, y: torch.sigmoid(sharpness * s), slope, sharpness / 4, odd=True)
+    return Pointwise("sigmoid", value, slope, sharpness / 4, odd=True)
 
 
 def _hinge_rate(sharpness: float) -> Pointwise:

@@ -85,6 +85,8 @@ class Keys:
         w = None if weight is None else self._weight(weight, s)
         if soft and labels.is_floating_point():
             return self._soft(s, labels, self._codes(group, s), w)
+        if labels.is_complex():
+            raise OptionError(f"targets must be real numbers, got {labels.dtype}.")
         whole = labels if labels.dtype == torch.int64 else labels.long()
         codes = self._codes(group, s)
         if labels.shape[0] != rows:
@@ -123,7 +125,7 @@ class Keys:
         if attributes == 1 and codes.dim() == 2 and codes.shape[1] == 1:
             codes = codes.squeeze(1)
         wanted = s.shape[:1] if attributes == 1 else (s.shape[0], attributes)
-        if codes.shape != wanted or codes.is_floating_point() or not attributes:
+        if codes.shape != wanted or codes.is_floating_point() or codes.is_complex() or not attributes:
             raise OptionError(
                 f"group must be integer codes ({len(s)}, {attributes}), one column for each of {self.groups.attributes}, got "
                 f"{codes.dtype} {tuple(codes.shape)}."

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -14,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.rows.reading import column_array, frame_of, plain_array
+from fairbound.rows.reading import column_array, frame_of, is_missing, library_type, plain_array, series_of
 
 METHODS = ("decision_function", "predict_proba", "predict")
 
@@ -41,38 +40,65 @@ def weighted_part(estimator: Any) -> tuple[Any, str]:
 
 
 def fitted_to(estimator: Any, X: Any, y: Any, weight: Any = None) -> Any:
-    """A clone of the estimator fitted to rows of these weights, None for none. Raises: DataError for text that it does not take."""
+    """A clone of the estimator fitted to rows of these weights, None for none. Raises: DataError for an X that it does not take."""
     name = weighted_part(estimator)[1]
-    with _naming_text(estimator, X):
+    with _saying_why(estimator, X):
         return clone(estimator).fit(X, y, **({} if weight is None else {name: weight}))
 
 
 @contextmanager
-def _naming_text(estimator: Any, X: Any) -> Iterator[None]:
-    """Raises: DataError where the estimator, which is no pipeline, fails on a table X with columns that are no numbers."""
+def _saying_why(estimator: Any, X: Any) -> Iterator[None]:
+    """Raises: DataError where the estimator fails on an X that is no table, or on columns of text or without a value, and names them."""
     try:
         yield
-    except (TypeError, ValueError) as error:
-        columns = [] if isinstance(error, DataError) or isinstance(estimator, Pipeline) else _columns_of_text(X)
-        if not columns:
+    except (TypeError, ValueError, AttributeError) as error:
+        why = None if isinstance(error, DataError) else _reason(estimator, X, str(error))
+        if why is None:
             raise
-        name = type(estimator).__name__
-        shown = ", ".join(map(repr, columns[:6])) + (", ..." if len(columns) > 6 else "")
-        raise DataError(
-            f"{name} takes numbers, and these columns of X are none: {shown}. Encode them in a pipeline, as by "
-            f"sklearn.pipeline.make_pipeline(fb.TableEncoder(), {name}()). Its own words: {error}"
-        ) from error
+        raise DataError(f"{why} Its own words: {error}") from error
 
 
-def _columns_of_text(X: Any) -> list[Any]:
-    """The columns of a table, by name or place, that hold something other than numbers."""
+def _reason(estimator: Any, X: Any, words: str) -> str | None:
+    """What in X the estimator did not take, as far as X and the words of its error show it, and what to do."""
+    name = type(estimator).__name__
+    if isinstance(X, Mapping):
+        return f"{name} takes a table, and X is a {type(X).__name__}. Make it a frame: pandas.DataFrame(X)."
+    if series_of(X) is not None:
+        return f"{name} takes a table, and X is a {library_type(X)}. Make it a frame: X.to_frame()."
+    if any(said in words for said in ("NaN", "missing", "infinity")) and (found := _columns(X, _has_gap)):
+        return (
+            f"{name} takes finite numbers, and these columns of X have rows without one: {found}. Fill or drop these rows, or encode the "
+            f"table in a pipeline, as by sklearn.pipeline.make_pipeline(fb.TableEncoder(), {name}())."
+        )
+    if not isinstance(estimator, Pipeline) and (found := _columns(X, _has_text)):
+        return (
+            f"{name} takes numbers, and these columns of X are none: {found}. Encode them in a pipeline, as by "
+            f"sklearn.pipeline.make_pipeline(fb.TableEncoder(), {name}())."
+        )
+    return None
+
+
+def _columns(X: Any, has: Callable[[np.ndarray], bool]) -> str:
+    """The columns of a table, by name or place, that have something; the first six, and whether there are more."""
     frame = frame_of(X)
     if frame is not None:
-        return [name for name, kind in frame.schema.items() if not (kind.is_numeric() or kind == nw.Boolean)]
-    values = plain_array(X) if not hasattr(X, "tocsr") else np.empty((0, 0))
-    if values.ndim != 2 or values.dtype.kind not in "OU":
-        return []
-    return [j for j, column in enumerate(values.T) if any(isinstance(v, str) for v in column)]
+        found: list[Any] = [name for name in frame.columns if has(frame[name].to_numpy())]
+    else:
+        values = plain_array(X) if not hasattr(X, "tocsr") else np.empty((0, 0))
+        found = [j for j, column in enumerate(values.T) if has(column)] if values.ndim == 2 else []
+    return ", ".join(map(repr, found[:6])) + (", ..." if len(found) > 6 else "")
+
+
+def _has_text(column: np.ndarray) -> bool:
+    """Whether it holds something other than numbers."""
+    return column.dtype.kind not in "biuf" and any(isinstance(v, str) for v in column)
+
+
+def _has_gap(column: np.ndarray) -> bool:
+    """Whether a value is missing or infinite."""
+    if column.dtype.kind == "f":
+        return not np.isfinite(column).all()
+    return column.dtype.kind == "O" and any(is_missing(v) or v in (np.inf, -np.inf) for v in column)
 
 
 def check_how(how: Any) -> None:
@@ -100,7 +126,7 @@ def scores_of(estimator: Any, how: str | Callable[[Any, Any], Any], X: Any, clas
         raise OptionError(
             f"{type(estimator).__name__} has none of the methods {', '.join(names)}; pass scores=, a function of (estimator, X)."
         )
-    with _naming_text(estimator, X):
+    with _saying_why(estimator, X):
         values = plain_array(getattr(estimator, name)(X))
     return _oriented(estimator, name, values, classes)
 

@@ -195,3 +195,24 @@ def test_columns_of_text_are_named_and_an_encoder_before_the_model_takes_them(do
     if door is fb.PostProcessor:
         with pytest.raises(DataError, match="takes numbers"):
             door(fitted, BOUNDS[0]).fit(frame[["city"]].to_numpy(), y, sex)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("door", [fb.Reduction, fb.PostProcessor])
+def test_an_x_that_the_model_does_not_take_is_named_with_what_to_do(door):
+    X, y, groups = rows(5, n=400)
+    frame = pd.DataFrame({"x": X[:, 0], "pay": X[:, 1]})
+    sex, made = groups["sex"], door(LogisticRegression(), BOUNDS[0])
+    for gap, kind in ((np.nan, float), (np.inf, float), (None, object)):
+        gone = frame.astype({"pay": kind})
+        gone.loc[3, "pay"] = gap
+        for given, named in ((gone, "'pay'"), (gone.to_numpy(), "1")):
+            with pytest.raises(
+                DataError, match=rf"finite numbers, and these columns .* without one: {named}\. Fill or drop"
+            ):
+                made.fit(given, y, sex)
+    made.fit(frame, y, sex)
+    more = () if door is fb.Reduction else (sex[:1],)
+    for given in ({"x": [1.0], "pay": [2.0]}, frame["x"].iloc[:1]):
+        with pytest.raises(DataError, match=r"LogisticRegression takes a table, and X is a .* Make it a frame"):
+            made.predict(given, *more)

@@ -277,3 +277,36 @@ def test_a_state_with_weights_comes_back_from_plain_data(tmp_path):
     spoilt["classes"] = ["no", "yes"]
     with pytest.raises(CheckpointError, match="its classes"):
         again.load_state_dict(spoilt)
+
+
+def test_complex_labels_and_codes_are_refused_at_every_step():
+    made = Dual("demographic_parity <= 0.1", group_names=["a", "b"], dual_every=2)
+    s, y, group = torch.randn(4), torch.tensor([0, 1, 0, 1]), torch.tensor([0, 0, 1, 1])
+    for _ in range(3):
+        with pytest.raises(OptionError, match=r"targets must be real numbers, got torch\.complex64"):
+            made.loss(s, y + 0j, group)
+        with pytest.raises(OptionError, match="group must be integer codes"):
+            made.loss(s, y, group + 0j)
+        made.loss(s, y, group)
+        made.step()
+
+
+def test_a_bound_on_rates_adds_three_nodes_of_autograd():
+    """A sigmoid, its product with the weights and a sum, beside the loss; no product by a sharpness of 1."""
+    made = Dual("demographic_parity <= 0.0", group_names=["a", "b"], dual_every=1)
+    s, y, group = (
+        torch.tensor([3.0, 2.0, -1.0, -2.0], requires_grad=True),
+        torch.tensor([0, 1, 0, 1]),
+        torch.tensor([0, 0, 1, 1]),
+    )
+    made.loss(s, y, group)
+    made.step()
+    open_, seen = [made.loss(s, y, group).grad_fn], []
+    while open_:
+        node = open_.pop()
+        seen.append(node.name())
+        open_ += [following for following, _ in node.next_functions if following is not None]
+    assert sorted(name.rstrip("0123456789") for name in seen) == [
+        "AddBackward", "BinaryCrossEntropyWithLogitsBackward", "DotBackward", "SigmoidBackward", "torch::autograd::AccumulateGrad",
+        "torch::autograd::AccumulateGrad",
+    ]  # fmt: skip
