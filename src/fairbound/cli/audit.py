@@ -30,8 +30,7 @@ from fairbound.cli.columns import (
     pandas_part,
     weights_of,
 )
-from fairbound.cli.fit import trained_on
-from fairbound.cli.outcome import Outcome, written_audit
+from fairbound.cli.outcome import Outcome, trained_on, written_audit
 from fairbound.cli.regress import audit_numbers
 from fairbound.cli.stated import bounds_for, by_class, of_classes_only, stated_bounds
 from fairbound.cli.using import AuditOptions

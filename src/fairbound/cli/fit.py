@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
 from fairbound.base.errors import CertificateWarning, DataWarning, OptionError, silenced
-from fairbound.base.files import atomic_write_many, check_writable
-from fairbound.base.interrupts import INTERRUPTED
+from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
 from fairbound.cli.audited import add_own_model, data_facts, training_facts
 from fairbound.cli.options import FitOptions, TrainOptions
-from fairbound.cli.outcome import LOG, Outcome, json_lines, say, shows_progress, verdict_summary, verdict_text
+from fairbound.cli.outcome import LOG, Outcome, interrupted, say, shows_progress, written_fit
 from fairbound.cli.rows import (
     InputRows,
     Parts,
@@ -31,22 +30,11 @@ from fairbound.cli.rows import (
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.folder import Folder, folder_contents
 from fairbound.estimators.judged_rows import taken
 from fairbound.estimators.options import classifier_bounds
-from fairbound.estimators.saved import parts_of
 from fairbound.fairness.objectives import objective_of
-from fairbound.report import audit_files, audit_page
 from fairbound.rows.shards import ALONE, Processes, Shards
 from fairbound.tables import Encoded
-
-TRAINED_ON = "data.txt"
-"""The file of a model folder that holds the checksum of what it was trained on."""
-
-
-def trained_on(folder: Folder | None, checksum: str) -> bool:
-    """Whether the file of this checksum is the one that the saved model was trained on."""
-    return folder is not None and folder.extras.get(TRAINED_ON) == checksum
 
 
 def fit(options: FitOptions) -> Outcome:
@@ -93,43 +81,9 @@ def _fit(options: FitOptions, bounds: list, shards: Shards) -> Outcome:
     if shards.place:
         return Outcome({}, "", 0)
     found = judge(options, bounds, parts, classifier, baseline)
-    out = options.out
-    write_results(out, found, classifier, rows.checksum)
-    written = "\n".join(
-        f"{what:<17} {out / name}"
-        for what, name in (
-            ("report", "report.html"),
-            ("report as data", "audit.json"),
-            ("model", "model"),
-            ("training records", "records.jsonl"),
-        )
-    )
-    seconds = classifier.fit_report_["seconds"]
-    summary = verdict_summary(found, seconds=seconds, seed=options.seed, out=out)
-    if options.certify:
-        text = f"{verdict_text(found)}\n\n{written}"
-    else:
-        trained = "".join(f"\n{line}" for line in _in_training(bounds, parts, classifier, baseline))
-        text = f"{verdict_text(found)}{trained}\n\n{written}"
-    if stopped:
-        return Outcome(summary, f"Interrupted; the best model so far was judged and saved.\n\n{text}", INTERRUPTED)
-    return Outcome(summary, text, found["exit_code"] if shards.alone else 0)
-
-
-def write_results(out: Path, found: dict[str, Any], classifier: FairClassifier, checksum: str | None) -> None:
-    """The model, its training records and its report, all written beside the older ones before one of these is replaced. The
-    older report goes first, so that a kill never leaves it beside the new model.
-
-    checksum: of the file trained on. Raises: ImportError where the page cannot be drawn; the rest is there then.
-    """
-    extras = None if checksum is None else {TRAINED_ON: checksum}
-    model = folder_contents(**parts_of(classifier), extras=extras)
-    report = audit_files(found)
-    contents = {f"model/{name}": data for name, data in model.items()}
-    contents["records.jsonl"] = json_lines(classifier.solution_.records).encode("utf-8")
-    atomic_write_many(out, contents | report, removed=("report.html", "audit.json", "impact.csv", "records.jsonl"))
-    if "report.html" not in report:
-        audit_page(found)  # says what is missing
+    lines = [] if options.certify else _in_training(bounds, parts, classifier, baseline)
+    outcome = written_fit(found, options.out, classifier, rows.checksum, lines, stopped=stopped)
+    return outcome if shards.alone or stopped else replace(outcome, exit_code=0)
 
 
 def train_certified(options: FitOptions, bounds: list, rows: InputRows) -> tuple[Parts, FairClassifier]:
@@ -146,11 +100,6 @@ def train_certified(options: FitOptions, bounds: list, rows: InputRows) -> tuple
     with rows.in_lines_of(held):
         encoded = Encoded.of(classifier.encoder_, taken(rows.X, held))
     return Parts(rows, Split(made, held, words), encoded, encoded), classifier
-
-
-def interrupted(classifier: FairClassifier) -> bool:
-    """Whether Ctrl-C cut its training short."""
-    return bool(classifier.solution_.stopped == "interrupted")
 
 
 def _in_training(bounds: list, parts: Parts, classifier: FairClassifier, baseline: FairClassifier | None) -> list[str]:

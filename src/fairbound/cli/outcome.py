@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.locks import locked
+from fairbound.base.records import plain
+from fairbound.estimators.folder import Folder, folder_contents
+from fairbound.estimators.saved import parts_of
 from fairbound.report import table, write_audit
 
 
@@ -21,6 +25,20 @@ class Outcome:
     summary: dict[str, Any]
     text: str
     exit_code: int = 0
+
+
+TRAINED_ON = "data.txt"
+"""The file of a model folder that holds the checksum of what it was trained on."""
+
+
+def trained_on(folder: Folder | None, checksum: str) -> bool:
+    """Whether the file of this checksum is the one that the saved model was trained on."""
+    return folder is not None and folder.extras.get(TRAINED_ON) == checksum
+
+
+def interrupted(model: Any) -> bool:
+    """Whether Ctrl-C cut the training of a fitted estimator short."""
+    return bool(model.solution_.stopped == "interrupted")
 
 
 LOG = logging.getLogger("fairbound.cli")
@@ -71,24 +89,58 @@ def written_audit(
     seconds: float | None = None,
     seed: int | None = None,
     files: Mapping[str, bytes] | None = None,
-    **also: Path,
 ) -> Outcome:
-    """Write an audit to its folder, together with `files` by name; what the command says of it. also: what was written before, by
-    what it is."""
+    """Write an audit to its folder, together with `files` by name; what the command says of it."""
     with locked(out):
         write_audit(found, out, files)
-    places = {"report": out / "report.html", "report as data": out / "audit.json", **also}
-    places |= {Path(name).stem: out / name for name in files or ()}
-    written = "\n".join(f"{what:<14}  {place}" for what, place in places.items())
+    places = {Path(name).stem: name for name in files or ()}
+    return _outcome(found, out, seconds, seed, [], places)
+
+
+def written_fit(
+    found: dict[str, Any],
+    out: Path,
+    model: Any,
+    checksum: str | None,
+    lines: Sequence[str] = (),
+    *,
+    stopped: bool = False,
+) -> Outcome:
+    """Write a fitted estimator, its training records and its audit to the folder `out`, which is held; what the command says of it. All
+    is written beside what is older before that is replaced, and the older report goes first, so that a kill never leaves it
+    beside the new model.
+
+    checksum: of the file trained on. lines: said after the verdict. stopped: an interrupt cut training short.
+    Raises: ImportError where the page cannot be drawn; the rest is there then.
+    """
+    extras = None if checksum is None else {TRAINED_ON: checksum}
+    files = {f"model/{name}": data for name, data in folder_contents(**parts_of(model), extras=extras).items()}
+    records = "".join(json.dumps(plain(row), allow_nan=False) + "\n" for row in model.solution_.records)
+    write_audit(found, out, files | {"records.jsonl": records.encode()})
+    facts, places = model.fit_report_, {"model": "model", "training records": "records.jsonl"}
+    outcome = _outcome(found, out, facts["seconds"], facts["seed"], lines, places)
+    if not stopped:
+        return outcome
+    text = f"Interrupted; the best model so far was judged and saved.\n\n{outcome.text}"
+    return Outcome(outcome.summary, text, INTERRUPTED)
+
+
+def _outcome(
+    found: dict[str, Any],
+    out: Path,
+    seconds: float | None,
+    seed: int | None,
+    lines: Sequence[str],
+    places: Mapping[str, str],
+) -> Outcome:
+    """What a command says of an audit that it wrote. places: further files in its folder, by what they are."""
+    places = {"report": "report.html", "report as data": "audit.json", **places}
+    width = max(map(len, places))
+    written = [f"{what:<{width}}  {out / name}" for what, name in places.items()]
     summary = verdict_summary(found, seconds=seconds, seed=seed, out=out)
-    return Outcome(summary, f"{verdict_text(found)}\n\n{written}", found["exit_code"])
+    return Outcome(summary, "\n".join([verdict_text(found), *lines, "", *written]), found["exit_code"])
 
 
 def json_file(found: dict[str, Any]) -> bytes:
     """What a command found, as the content of a file."""
     return (json.dumps(found, ensure_ascii=False, allow_nan=False, indent=2) + "\n").encode()
-
-
-def json_lines(records: list[dict[str, Any]]) -> str:
-    """One line of JSON per record."""
-    return "".join(json.dumps(record, allow_nan=False) + "\n" for record in records)

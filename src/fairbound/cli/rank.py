@@ -10,23 +10,20 @@ from sklearn.exceptions import ConvergenceWarning
 from fairbound import data
 from fairbound.audits.audit import audit
 from fairbound.base.errors import CertificateWarning, DataError, OptionError, silenced
-from fairbound.base.files import atomic_write_text, check_writable
-from fairbound.base.interrupts import INTERRUPTED
-from fairbound.base.records import plain
+from fairbound.base.files import check_writable
+from fairbound.base.locks import locked
 from fairbound.base.seeds import seed_for
 from fairbound.cli.audit import model_facts
 from fairbound.cli.audited import add_own_model, data_facts, training_facts, whole_file_facts
 from fairbound.cli.columns import groups_in, in_file, in_label, labelled_table, listed, numbers_of, one_column
-from fairbound.cli.fit import TRAINED_ON
 from fairbound.cli.options import FitOptions
-from fairbound.cli.outcome import Outcome, json_lines, say, shows_progress, verdict_summary, verdict_text, written_audit
+from fairbound.cli.outcome import Outcome, interrupted, say, shows_progress, written_audit, written_fit
 from fairbound.cli.rows import TEST_SHARE, InputRows, Split, is_file, rows_of_file, table_options
 from fairbound.cli.stated import bounds_for, stated_bounds
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.ranker import FairRanker
 from fairbound.fairness.rankings.documents import read_relevance
 from fairbound.fairness.rankings.problem import ranking_bounds
-from fairbound.report import write_audit
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.queries import split_by_query
 from fairbound.rows.reading import take_rows
@@ -48,16 +45,12 @@ def fit_ranking(options: FitOptions) -> Outcome:
         ranker, split = _certified(options, bounds, rows, split.train)
     else:
         ranker = _trained(options, bounds, rows, split.train)
-    stopped = ranker.solution_.stopped == "interrupted"
+    stopped = interrupted(ranker)
     free = ranker.unconstrained_ if options.certify else None
     if bounds and options.baseline and not stopped and free is None:
         free = _trained(options, (), rows, split.train)
     found = _judged(options, bounds, rows, split, ranker, free)
-    out = options.out
-    ranker.save(out / "model", extras={TRAINED_ON: rows.checksum} if rows.checksum else None)
-    write_audit(found, out)
-    atomic_write_text(out / "records.jsonl", json_lines([plain(row) for row in ranker.solution_.records]))
-    lines = [verdict_text(found)]
+    lines = []
     in_training = [] if options.certify else ranker.fit_report_["constraints"]
     for place, stated in enumerate(in_training):
         line = f"{stated['text']}: {stated['train_value']:.4f} on the training queries"
@@ -65,11 +58,8 @@ def fit_ranking(options: FitOptions) -> Outcome:
             measured = _audited(free, bounds, rows, split.train)
             line += f", {measured['constraints'][place]['value']:.4f} without the bound"
         lines.append(f"{line}.")
-    lines.append(
-        f"\nreport            {out / 'report.html'}\nreport as data    {out / 'audit.json'}\nmodel             {out / 'model'}"
-    )
-    summary = verdict_summary(found, seconds=ranker.fit_report_["seconds"], seed=options.seed, out=out)
-    return Outcome(summary, "\n".join(lines), INTERRUPTED if stopped else found["exit_code"])
+    with locked(options.out):
+        return written_fit(found, options.out, ranker, rows.checksum, lines, stopped=stopped)
 
 
 def audit_ranking(options: AuditOptions) -> Outcome:

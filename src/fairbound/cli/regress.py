@@ -12,11 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 from fairbound.audits.audit import audit
 from fairbound.base.errors import CertificateWarning, DataError, OptionError, silenced
 from fairbound.base.files import check_writable
+from fairbound.base.locks import locked
 from fairbound.base.seeds import seed_for
 from fairbound.cli.audited import add_own_model, data_facts, training_facts, whole_file_facts
 from fairbound.cli.columns import groups_in, in_label, labelled_table, listed, numbers_of, one_column, weights_of
 from fairbound.cli.options import RegressOptions
-from fairbound.cli.outcome import Outcome, say, shows_progress, written_audit
+from fairbound.cli.outcome import Outcome, interrupted, say, shows_progress, written_audit, written_fit
 from fairbound.cli.rows import TEST_SHARE, InputRows, Split, rows_of_file, table_options
 from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import AuditOptions
@@ -54,8 +55,8 @@ def regress(options: RegressOptions) -> Outcome:
         notes=[*rows.notes, *facts["notes"]],
     )
     add_own_model(found, facts)
-    model.save(options.out / "model")
-    return written_audit(found, options.out, facts["seconds"], options.seed, model=options.out / "model")
+    with locked(options.out):
+        return written_fit(found, options.out, model, rows.checksum, stopped=interrupted(model))
 
 
 class Trained(NamedTuple):

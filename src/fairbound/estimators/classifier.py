@@ -27,13 +27,13 @@ from fairbound.estimators.conventions import (
     weighed,
 )
 from fairbound.estimators.fit_report import fit_report
-from fairbound.estimators.folder import Folder, save_folder
+from fairbound.estimators.folder import Folder
 from fairbound.estimators.group_rule import fit_group_rule, without_rule
 from fairbound.estimators.group_terms import check_terms, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.options import classifier_bounds
 from fairbound.estimators.problems import problems_of
-from fairbound.estimators.saved import arguments_of, opened, parts_of, restored
+from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
 from fairbound.estimators.sharded import shards_of
 from fairbound.estimators.training import Chosen, best_constant, chosen, clear_of_rounding
 from fairbound.estimators.training_rows import (
@@ -293,10 +293,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
 
     # -- the model folder ---------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str], extras: dict[str, str] | None = None) -> None:
-        """Write the fitted model as a folder of JSON and arrays; loading it executes no code."""
-        check_is_fitted(self)
-        save_folder(path, **parts_of(self), extras=extras)
+    _facts = classifier_facts
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | Folder, module: nn.Module | None = None) -> FairClassifier:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -12,11 +13,14 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.threads import one_thread
+from fairbound.estimators.folder import save_folder
 from fairbound.estimators.problems import Problems
+from fairbound.estimators.saved import parts_of
 from fairbound.estimators.training import Chosen, Trained, margins_of, train
 from fairbound.estimators.training_rows import column_names
 from fairbound.fairness.bound import Bound
@@ -77,6 +81,15 @@ class TrainedEstimator(TakesTables):
     on_insufficient: Literal["warn", "raise"] = "warn"
     random_state: Any = 0
     progress: bool = False
+
+    def _facts(self) -> dict[str, Any]:
+        """What the model folder says of this kind of estimator, besides what it says of each."""
+        raise NotImplementedError
+
+    def save(self, path: str | os.PathLike[str], extras: Mapping[str, str] | None = None) -> None:
+        """Write the fitted model to a folder of JSON and arrays, which loads without executing code. extras: further text files."""
+        check_is_fitted(self)
+        save_folder(path, **parts_of(self), extras=extras)
 
 
 def trained_by(estimator: Any, made: Problems, choice: Chosen, seed: int, x0: Any, **more: Any) -> Trained:

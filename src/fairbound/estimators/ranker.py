@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -17,14 +16,13 @@ from torch import nn
 from fairbound.base.errors import DataError
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of
-from fairbound.estimators.folder import Folder, save_folder
+from fairbound.estimators.folder import Folder
 from fairbound.estimators.judged_rows import DocumentRows
 from fairbound.estimators.options import check_options
 from fairbound.estimators.ranker_training import train_ranker
-from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments, shared_facts
+from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments
 from fairbound.estimators.training_rows import check_lengths, fit_features, model_scores
 from fairbound.estimators.trajectory import trajectory
-from fairbound.fairness.notions import constraints
 from fairbound.fairness.rankings.documents import read_relevance
 from fairbound.fairness.rankings.problem import RankingProblem, ranking_bounds
 from fairbound.models.model import model_of
@@ -146,16 +144,9 @@ class FairRanker(TrainedEstimator, BaseEstimator):
 
     # -- files --------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str], *, extras: Mapping[str, str] | None = None) -> None:
-        """Write the ranker to a folder of plain files that loads without executing code. extras: further text files."""
-        check_is_fitted(self)
-        manifest = {
-            "task": "ranking",
-            **shared_facts(self, constraints(self.constraint)),
-            "loss": self.loss,
-            "parameters": {name: getattr(self, name) for name in PLAIN} | {"random_state": self.fit_report_["seed"]},
-        }
-        save_folder(path, manifest=manifest, tensors={"x": self.x_}, encoder=self.encoder_, extras=extras)
+    def _facts(self) -> dict[str, Any]:
+        parameters = {name: getattr(self, name) for name in PLAIN} | {"random_state": self.fit_report_["seed"]}
+        return {"task": "ranking", "loss": self.loss, "parameters": parameters}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | Folder, module: nn.Module | None = None) -> FairRanker:

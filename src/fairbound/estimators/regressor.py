@@ -18,11 +18,11 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, trained_by
 from fairbound.estimators.fit_report import fit_report
-from fairbound.estimators.folder import Folder, save_folder
+from fairbound.estimators.folder import Folder
 from fairbound.estimators.judged_rows import NumberRows
 from fairbound.estimators.options import check_options
 from fairbound.estimators.problems import problems_of
-from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments, shared_facts
+from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments
 from fairbound.estimators.training import chosen
 from fairbound.estimators.training_rows import check_lengths, fit_features, model_scores
 from fairbound.estimators.validation import held_share
@@ -173,16 +173,8 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
 
     # -- the model folder ---------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str], extras: dict[str, str] | None = None) -> None:
-        """Write the fitted model as a folder of JSON and arrays; loading it executes no code."""
-        check_is_fitted(self)
-        manifest = {
-            "task": "regression",
-            **shared_facts(self, self.constraints_),
-            "shift": self.shift_,
-            "scale": self.scale_,
-        }
-        save_folder(path, manifest=manifest, tensors={"x": self.x_}, encoder=self.encoder_, extras=extras)
+    def _facts(self) -> dict[str, Any]:
+        return {"task": "regression", "shift": self.shift_, "scale": self.scale_}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | Folder) -> FairRegressor:

@@ -14,7 +14,7 @@ from torch import nn
 
 from fairbound.base.errors import FairboundError
 from fairbound.estimators.folder import Folder, ModelFolderError, load_folder
-from fairbound.fairness.notions import Bound, constraints
+from fairbound.fairness.notions import constraints
 from fairbound.fairness.objectives import objective_of
 from fairbound.methods import Method
 from fairbound.methods import algorithm as algorithm_named
@@ -75,16 +75,15 @@ def restored(estimator: Any, folder: Folder) -> Any:
     return estimator
 
 
-def parts_of(classifier: Any) -> dict[str, Any]:
-    """The manifest, the tensors and the encoder of a fitted classifier, as `save_folder` takes them."""
-    return {"manifest": manifest_of(classifier), "tensors": {"x": classifier.x_}, "encoder": classifier.encoder_}
+def parts_of(estimator: Any) -> dict[str, Any]:
+    """The manifest, the tensors and the encoder of a fitted estimator, as `save_folder` takes them."""
+    return {"manifest": manifest_of(estimator), "tensors": {"x": estimator.x_}, "encoder": estimator.encoder_}
 
 
-def manifest_of(classifier: Any) -> dict[str, Any]:
-    """What a model folder says of a fitted classifier; its weights and its encoder are kept beside it."""
+def classifier_facts(classifier: Any) -> dict[str, Any]:
+    """What a model folder says of a fitted classifier alone."""
     minimised = objective_of(classifier.objective)
     return {
-        **shared_facts(classifier, constraints(classifier.constraint)),
         "classes": [_scalar(c) for c in classifier.classes_],
         "loss": classifier.loss,
         "objective": classifier.objective if minimised is None else minimised.text,
@@ -94,10 +93,11 @@ def manifest_of(classifier: Any) -> dict[str, Any]:
     }
 
 
-def shared_facts(estimator: Any, stated: Sequence[Bound]) -> dict[str, Any]:
-    """What a model folder says of every fitted estimator. stated: its bounds."""
-    known = estimator.groups_
+def manifest_of(estimator: Any) -> dict[str, Any]:
+    """What a model folder says of a fitted estimator; its weights and its encoder are kept beside it."""
+    known, stated = estimator.groups_, getattr(estimator, "constraints_", None) or constraints(estimator.constraint)
     return {
+        **estimator._facts(),
         "model": estimator.model_.spec(),
         "constraints": [bound.text for bound in stated],
         "groups": None

@@ -52,7 +52,9 @@ def write_audit(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     json_path, html_path = folder / "audit.json", folder / "report.html"
-    atomic_write_many(folder, files, removed=["report.html", "impact.csv"])
+    atomic_write_many(
+        folder, files, removed=["report.html", "impact.csv", *(name for name in files if "/" not in name)]
+    )
     if "report.html" not in files:
         try:
             audit_page(audit)
