@@ -111,8 +111,7 @@ def _model_and_bounds(
     classifier = None if folder is None else FairClassifier.load(folder)
     bounds = bounds_for(options, classifier)
     needed = (classifier is not None and classifier.needs_groups) or any("groups" in b.needs for b in bounds)
-    if needed and not listed(options.group, columns, "--group"):
-        one_column(None, columns, "--group")
+    listed(options.group, columns, "--group", needed)
     return classifier, bounds
 
 

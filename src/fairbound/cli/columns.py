@@ -62,12 +62,12 @@ def in_label(source: str, label: str, rows: np.ndarray | None = None) -> Iterato
         raise DataError(f"{source}, label column {label!r}: {in_lines(error, source, rows)}") from None
 
 
-def listed(text: str | None, columns: Sequence[str], what: str) -> list[str]:
-    """The column names in `text`, separated by commas; each must be one of `columns`."""
-    if text is None:
-        return []
-    names = [text] if text in columns else [name.strip() for name in text.split(",") if name.strip()]
-    names = [one_column(name, columns, what) for name in names]
+def listed(text: str | None, columns: Sequence[str], what: str, needed: bool = False) -> list[str]:
+    """The column names in `text`, separated by commas; each must be one of `columns`. needed: there must be one."""
+    names = [text] if text in columns else [name.strip() for name in (text or "").split(",") if name.strip()]
+    if needed and not names:
+        one_column(None, columns, what)
+    names = [one_column(str(name), columns, what) for name in names]
     if len(set(names)) < len(names):
         raise OptionError(f"{what} names a column twice: {', '.join(names)}.")
     return names

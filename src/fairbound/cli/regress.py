@@ -111,9 +111,7 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
     check_writable(options.out)
     frame, label, notes = labelled_table(options)
     columns = list(frame.columns)
-    attributes = listed(options.group, columns, "--group")
-    if not attributes:
-        one_column(None, columns, "--group")
+    attributes = listed(options.group, columns, "--group", needed=True)
     with in_label(options.data, label, frame.index.to_numpy()):
         truth, _ = _numbers_to_predict(frame[label])
     if folder is not None:

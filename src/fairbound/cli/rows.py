@@ -148,9 +148,7 @@ def rows_of_file(
     frame = read_table(path) if chunk_rows is None else None
     columns = file_columns(path) if frame is None else list(frame.columns)
     label = one_column(asked.label, columns, "--label")
-    attributes = listed(asked.group, columns, "--group")
-    if needs_groups and not attributes:
-        one_column(None, columns, "--group")
+    attributes = listed(asked.group, columns, "--group", needs_groups)
     dropped = listed(asked.drop, columns, "--drop")
     queries = [] if query is None else [one_column(query, columns, "--qid")]
     weigh = [] if asked.weights is None else [one_column(asked.weights, columns, "--weights")]

@@ -549,7 +549,7 @@ def test_a_long_list_of_columns_says_how_many_it_leaves_out(run, tmp_path):
 
 
 def test_a_full_disk_is_one_line(run, csv, tmp_path, monkeypatch):
-    from fairbound.cli import fit as module
+    from fairbound import report as module
 
     def full(folder, contents, removed):
         raise OSError(28, f"could not write {str(folder)!r}: the disk is full")
