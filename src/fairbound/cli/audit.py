@@ -14,10 +14,9 @@ from fairbound.audits.audit import audit
 from fairbound.audits.counts import AuditCounts
 from fairbound.base.errors import OptionError
 from fairbound.base.files import check_writable
-from fairbound.cli.audited import training_facts, whole_file_facts
+from fairbound.cli.audited import of_training, training_facts, whole_file_facts
 from fairbound.cli.columns import (
     decided_or_scored,
-    file_checksum,
     file_columns,
     groups_in,
     in_file,
@@ -30,7 +29,7 @@ from fairbound.cli.columns import (
     pandas_part,
     weights_of,
 )
-from fairbound.cli.outcome import Outcome, trained_on, written_audit
+from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.regress import audit_numbers
 from fairbound.cli.stated import bounds_for, by_class, of_classes_only, stated_bounds
 from fairbound.cli.using import AuditOptions
@@ -60,7 +59,6 @@ def run_audit(options: AuditOptions) -> Outcome:
     attributes = listed(options.group, columns, "--group")
     groups = groups_in(frame, attributes)
     warnings: list[str] = []
-    checksum = file_checksum(options.data)
     classifier, bounds = _model_and_bounds(options, folder, columns)
     measured: dict[str, Any]
     if classifier is not None:
@@ -75,7 +73,7 @@ def run_audit(options: AuditOptions) -> Outcome:
             groups, new = _with_groups_of_training(classifier, groups)
             warnings += _lacked_in_training(new, len(frame))
             warnings += _not_judged(classifier, groups, bounds)
-        warnings += _of_training(folder, checksum)
+        warnings += of_training(folder, options.data)
         measured = _of_model(classifier, encoded, frame, label, options, groups, bounds)
     else:
         column = one_column(options.score, columns, "--score")
@@ -113,16 +111,6 @@ def _model_and_bounds(
     needed = (classifier is not None and classifier.needs_groups) or any("groups" in b.needs for b in bounds)
     listed(options.group, columns, "--group", needed)
     return classifier, bounds
-
-
-def _of_training(folder: Folder | None, checksum: str) -> list[str]:
-    """A warning where the file is the one that the saved model was trained on."""
-    if not trained_on(folder, checksum):
-        return []
-    return [
-        "This is the file that the model was trained on: most of its rows are not held out, and the verdict says nothing about "
-        "new rows."
-    ]
 
 
 def model_facts(model: Any, options: AuditOptions) -> dict[str, Any]:
@@ -169,14 +157,13 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
         )
         merged = counts if merged is None else merged.merge(counts)
     assert merged is not None  # a file without rows has no columns either
-    checksum = file_checksum(options.data)
     said = merged.audit(
         bounds,
         classes=classes,
         confidence=options.confidence,
         **whole_file_facts(options.data, label, classes=classes),
         model=model_facts(classifier, options),
-        warnings=[*_lacked_in_training(new, len(merged)), *_of_training(folder, checksum)],
+        warnings=[*_lacked_in_training(new, len(merged)), *of_training(folder, options.data)],
         notes=unlabelled + ([merged.read_as] if classifier is None else []),
     )
     _explain_missing(said, options)

@@ -14,13 +14,14 @@ from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
 from fairbound.base.seeds import seed_for
 from fairbound.cli.audit import model_facts
-from fairbound.cli.audited import add_own_model, data_facts, training_facts, whole_file_facts
+from fairbound.cli.audited import add_own_model, data_facts, of_training, training_facts, whole_file_facts
 from fairbound.cli.columns import groups_in, in_file, in_label, labelled_table, listed, numbers_of, one_column
 from fairbound.cli.options import FitOptions
 from fairbound.cli.outcome import Outcome, interrupted, say, shows_progress, written_audit, written_fit
 from fairbound.cli.rows import TEST_SHARE, InputRows, Split, is_file, rows_of_file, table_options
 from fairbound.cli.stated import bounds_for, stated_bounds
 from fairbound.cli.using import AuditOptions
+from fairbound.estimators.folder import load_folder
 from fairbound.estimators.ranker import FairRanker
 from fairbound.fairness.rankings.documents import read_relevance
 from fairbound.fairness.rankings.problem import ranking_bounds
@@ -70,7 +71,8 @@ def audit_ranking(options: AuditOptions) -> Outcome:
     frame, label, notes = labelled_table(options)
     columns = list(frame.columns)
     query, attributes = one_column(options.qid, columns, "--qid"), listed(options.group, columns, "--group")
-    ranker = None if options.model is None else FairRanker.load(options.model)
+    folder = None if options.model is None else load_folder(options.model)
+    ranker = None if folder is None else FairRanker.load(folder)
     bounds = bounds_for(options, ranker)
     if ranker is None:
         column = one_column(options.score, columns, "--score")
@@ -93,6 +95,7 @@ def audit_ranking(options: AuditOptions) -> Outcome:
         confidence=options.confidence,
         **whole_file_facts(options.data, label, "queries"),
         model=model_facts(ranker, options),
+        warnings=of_training(folder, options.data),
         notes=notes,
     )
     return written_audit(found, options.out)

@@ -14,7 +14,7 @@ from fairbound.base.errors import CertificateWarning, DataError, OptionError, si
 from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
 from fairbound.base.seeds import seed_for
-from fairbound.cli.audited import add_own_model, data_facts, training_facts, whole_file_facts
+from fairbound.cli.audited import add_own_model, data_facts, of_training, training_facts, whole_file_facts
 from fairbound.cli.columns import groups_in, in_label, labelled_table, listed, numbers_of, one_column, weights_of
 from fairbound.cli.options import RegressOptions
 from fairbound.cli.outcome import Outcome, interrupted, say, shows_progress, written_audit, written_fit
@@ -130,6 +130,7 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
         sample_weight=weights_of(frame, options.weights, options.data),
         **whole_file_facts(options.data, label),
         model={"kind": "numbers", "description": said},
+        warnings=of_training(folder, options.data),
         notes=notes,
     )
     return written_audit(found, options.out)

@@ -43,6 +43,7 @@ def test_fit_judges_queries_held_out_and_audit_takes_the_model_or_scores(csv, tm
     code = main(["audit", *common, "--model", str(out / "model"), "--out", str(tmp_path / "a"), "--json"])
     judged = json.loads(capsys.readouterr().out)
     assert judged["rows"] == 900 and judged["constraints"][0]["text"] == bound
+    assert judged["warnings"][-1].startswith("This is the file that the model was trained on")
     frame = pd.read_csv(csv)
     frame["s"] = ranker.predict(frame[list(ranker.encoder_.columns)])
     frame.to_csv(tmp_path / "scored.csv", index=False)

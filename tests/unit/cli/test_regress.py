@@ -41,6 +41,9 @@ def test_it_trains_judges_and_is_audited_again(table, capsys):
     assert main(["audit", *arguments, "--model", "out/model", "--out", "again", "--json"]) in (0, 3)
     again = json.loads(capsys.readouterr().out)
     assert again["constraints"][0]["text"] == "residual_gap <= 0.05" and again["rows"] == 4000
+    assert again["warnings"][-1].startswith("This is the file that the model was trained on")
+    records = [json.loads(line) for line in Path("out/records.jsonl").read_text().splitlines()]
+    assert [r["step"] for r in records[:1]] == [0] and len(records) > 1
     wider = ["--constraint", "residual_gap <= 0.15"]
     assert main(["audit", *arguments, "--model", "out/model", "--out", "again", *wider, "--json"]) == 0
     capsys.readouterr()
