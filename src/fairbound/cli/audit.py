@@ -14,7 +14,7 @@ from fairbound.audits.audit import audit
 from fairbound.audits.counts import AuditCounts
 from fairbound.base.errors import OptionError
 from fairbound.base.files import check_writable
-from fairbound.cli.audited import of_training, training_facts, whole_file_facts
+from fairbound.cli.audited import whole_file_facts
 from fairbound.cli.columns import (
     decided_or_scored,
     file_columns,
@@ -29,6 +29,7 @@ from fairbound.cli.columns import (
     pandas_part,
     weights_of,
 )
+from fairbound.cli.fitted import of_training, training_facts
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.regress import audit_numbers
 from fairbound.cli.stated import bounds_for, by_class, of_classes_only, stated_bounds

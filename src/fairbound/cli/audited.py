@@ -9,8 +9,6 @@ from typing import Any
 from fairbound.audits.classes import compared_model
 from fairbound.base.verdicts import EXIT_CODES
 from fairbound.cli.columns import file_checksum
-from fairbound.cli.outcome import trained_on
-from fairbound.estimators.folder import Folder
 
 
 def data_facts(
@@ -27,22 +25,6 @@ def whole_file_facts(path: str, label: str, rows: str = "rows", classes: Sequenc
     """`data_facts` of a file whose rows are all judged. rows: what they are called."""
     split = f"all {rows} of the file, taken as held out"
     return data_facts(Path(path).name, label, split, file_checksum(path), classes=classes)
-
-
-def of_training(folder: Folder | None, path: str) -> list[str]:
-    """A warning where the file is the one that the model saved in `folder` was trained on."""
-    if not trained_on(folder, file_checksum(path)):
-        return []
-    return [
-        "This is the file that the model was trained on: most of its rows are not held out, and the verdict says nothing about "
-        "new rows."
-    ]
-
-
-def training_facts(model: Any) -> dict[str, Any]:
-    """How a fitted model was trained, as `audit` takes it beside the model's kind and description."""
-    facts = {key: model.fit_report_[key] for key in ("algorithm", "seed", "budget", "seconds", "steps")}
-    return facts | {"stationarity": model.fit_report_.get("optimality", {}).get("stationarity")}
 
 
 def add_own_model(audit: dict[str, Any], facts: dict[str, Any]) -> None:

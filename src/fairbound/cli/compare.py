@@ -22,7 +22,8 @@ from fairbound.cli.columns import (
     one_column,
     weights_of,
 )
-from fairbound.cli.outcome import Outcome, json_file, trained_on
+from fairbound.cli.fitted import trained_on
+from fairbound.cli.outcome import Outcome, json_file
 from fairbound.cli.stated import bounds_for
 from fairbound.cli.using import CompareOptions
 from fairbound.estimators.classifier import FairClassifier

@@ -13,9 +13,10 @@ from fairbound.audits.audit import audit
 from fairbound.base.errors import CertificateWarning, DataWarning, OptionError, silenced
 from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
-from fairbound.cli.audited import add_own_model, data_facts, training_facts
+from fairbound.cli.audited import add_own_model, data_facts
+from fairbound.cli.fitted import interrupted, training_facts, written_fit
 from fairbound.cli.options import FitOptions, TrainOptions
-from fairbound.cli.outcome import LOG, Outcome, interrupted, say, shows_progress, written_fit
+from fairbound.cli.outcome import LOG, Outcome, say, shows_progress
 from fairbound.cli.rows import (
     InputRows,
     Parts,

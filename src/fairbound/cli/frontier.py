@@ -14,8 +14,9 @@ from fairbound.base.locks import locked
 from fairbound.base.records import versions
 from fairbound.cli.explored import certifiable, explored
 from fairbound.cli.fit import judge, judged_rows, train
+from fairbound.cli.fitted import interrupted
 from fairbound.cli.options import FrontierOptions
-from fairbound.cli.outcome import Outcome, interrupted, json_file, say
+from fairbound.cli.outcome import Outcome, json_file, say
 from fairbound.cli.rows import Parts, encoded_parts, read_rows, split_rows
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.estimators.classifier import FairClassifier

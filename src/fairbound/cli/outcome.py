@@ -9,11 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.locks import locked
-from fairbound.base.records import plain
-from fairbound.estimators.folder import Folder, folder_contents
-from fairbound.estimators.saved import parts_of
 from fairbound.report import table, write_audit
 
 
@@ -25,20 +21,6 @@ class Outcome:
     summary: dict[str, Any]
     text: str
     exit_code: int = 0
-
-
-TRAINED_ON = "data.txt"
-"""The file of a model folder that holds the checksum of what it was trained on."""
-
-
-def trained_on(folder: Folder | None, checksum: str) -> bool:
-    """Whether the file of this checksum is the one that the saved model was trained on."""
-    return folder is not None and folder.extras.get(TRAINED_ON) == checksum
-
-
-def interrupted(model: Any) -> bool:
-    """Whether Ctrl-C cut the training of a fitted estimator short."""
-    return bool(model.solution_.stopped == "interrupted")
 
 
 LOG = logging.getLogger("fairbound.cli")
@@ -94,38 +76,10 @@ def written_audit(
     with locked(out):
         write_audit(found, out, files)
     places = {Path(name).stem: name for name in files or ()}
-    return _outcome(found, out, seconds, seed, [], places)
+    return audit_outcome(found, out, seconds, seed, [], places)
 
 
-def written_fit(
-    found: dict[str, Any],
-    out: Path,
-    model: Any,
-    checksum: str | None,
-    lines: Sequence[str] = (),
-    *,
-    stopped: bool = False,
-) -> Outcome:
-    """Write a fitted estimator, its training records and its audit to the folder `out`, which is held; what the command says of it. All
-    is written beside what is older before that is replaced, and the older report goes first, so that a kill never leaves it
-    beside the new model.
-
-    checksum: of the file trained on. lines: said after the verdict. stopped: an interrupt cut training short.
-    Raises: ImportError where the page cannot be drawn; the rest is there then.
-    """
-    extras = None if checksum is None else {TRAINED_ON: checksum}
-    files = {f"model/{name}": data for name, data in folder_contents(**parts_of(model), extras=extras).items()}
-    records = "".join(json.dumps(plain(row), allow_nan=False) + "\n" for row in model.solution_.records)
-    write_audit(found, out, files | {"records.jsonl": records.encode()})
-    facts, places = model.fit_report_, {"model": "model", "training records": "records.jsonl"}
-    outcome = _outcome(found, out, facts["seconds"], facts["seed"], lines, places)
-    if not stopped:
-        return outcome
-    text = f"Interrupted; the best model so far was judged and saved.\n\n{outcome.text}"
-    return Outcome(outcome.summary, text, INTERRUPTED)
-
-
-def _outcome(
+def audit_outcome(
     found: dict[str, Any],
     out: Path,
     seconds: float | None,

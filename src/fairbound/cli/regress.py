@@ -14,10 +14,11 @@ from fairbound.base.errors import CertificateWarning, DataError, OptionError, si
 from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
 from fairbound.base.seeds import seed_for
-from fairbound.cli.audited import add_own_model, data_facts, of_training, training_facts, whole_file_facts
+from fairbound.cli.audited import add_own_model, data_facts, whole_file_facts
 from fairbound.cli.columns import groups_in, in_label, labelled_table, listed, numbers_of, one_column, weights_of
+from fairbound.cli.fitted import interrupted, of_training, training_facts, written_fit
 from fairbound.cli.options import RegressOptions
-from fairbound.cli.outcome import Outcome, interrupted, say, shows_progress, written_audit, written_fit
+from fairbound.cli.outcome import Outcome, say, shows_progress, written_audit
 from fairbound.cli.rows import TEST_SHARE, InputRows, Split, rows_of_file, table_options
 from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import AuditOptions

@@ -1,0 +1,73 @@
+"""A fitted estimator in its folder: what is written of it, and what an audit is told of how it was trained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fairbound.base.interrupts import INTERRUPTED
+from fairbound.base.records import plain
+from fairbound.cli.columns import file_checksum
+from fairbound.cli.outcome import Outcome, audit_outcome
+from fairbound.estimators.folder import Folder, folder_contents
+from fairbound.estimators.saved import parts_of
+from fairbound.report import write_audit
+
+TRAINED_ON = "data.txt"
+"""The file of a model folder that holds the checksum of what it was trained on."""
+
+
+def trained_on(folder: Folder | None, checksum: str) -> bool:
+    """Whether the file of this checksum is the one that the saved model was trained on."""
+    return folder is not None and folder.extras.get(TRAINED_ON) == checksum
+
+
+def interrupted(model: Any) -> bool:
+    """Whether Ctrl-C cut the training of a fitted estimator short."""
+    return bool(model.solution_.stopped == "interrupted")
+
+
+def of_training(folder: Folder | None, path: str) -> list[str]:
+    """A warning where the file is the one that the model saved in `folder` was trained on."""
+    if not trained_on(folder, file_checksum(path)):
+        return []
+    return [
+        "This is the file that the model was trained on: most of its rows are not held out, and the verdict says nothing about "
+        "new rows."
+    ]
+
+
+def training_facts(model: Any) -> dict[str, Any]:
+    """How a fitted model was trained, as `audit` takes it beside the model's kind and description."""
+    facts = {key: model.fit_report_[key] for key in ("algorithm", "seed", "budget", "seconds", "steps")}
+    return facts | {"stationarity": model.fit_report_.get("optimality", {}).get("stationarity")}
+
+
+def written_fit(
+    found: dict[str, Any],
+    out: Path,
+    model: Any,
+    checksum: str | None,
+    lines: Sequence[str] = (),
+    *,
+    stopped: bool = False,
+) -> Outcome:
+    """Write a fitted estimator, its training records and its audit to the folder `out`, which is held; what the command says of it. All
+    is written beside what is older before that is replaced, and the older report goes first, so that a kill never leaves it
+    beside the new model.
+
+    checksum: of the file trained on. lines: said after the verdict. stopped: an interrupt cut training short.
+    Raises: ImportError where the page cannot be drawn; the rest is there then.
+    """
+    extras = None if checksum is None else {TRAINED_ON: checksum}
+    files = {f"model/{name}": data for name, data in folder_contents(**parts_of(model), extras=extras).items()}
+    records = "".join(json.dumps(plain(row), allow_nan=False) + "\n" for row in model.solution_.records)
+    write_audit(found, out, files | {"records.jsonl": records.encode()})
+    facts, places = model.fit_report_, {"model": "model", "training records": "records.jsonl"}
+    outcome = audit_outcome(found, out, facts["seconds"], facts["seed"], lines, places)
+    if not stopped:
+        return outcome
+    text = f"Interrupted; the best model so far was judged and saved.\n\n{outcome.text}"
+    return Outcome(outcome.summary, text, INTERRUPTED)
