@@ -139,6 +139,12 @@ FAINT = """
 """
 
 
+TINY = """
+JSON.stringify([...document.querySelectorAll("svg.chart text")].map(e =>
+  [e.textContent, parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a]).filter(([_, size]) => 0 < size && size < 9.5))
+"""
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
 def test_pages_fit_their_window_and_can_be_read_in_light_and_dark(tmp_path):
     """At 360 and 1440 pixels nothing runs out of the window, and all text has the contrast that is asked, as it is drawn."""
@@ -158,6 +164,7 @@ def test_pages_fit_their_window_and_can_be_read_in_light_and_dark(tmp_path):
                 browser.shown_as(scheme, width)
                 wide = browser.value("document.documentElement.scrollWidth")
                 assert wide <= width, (name, scheme, width, wide)
+                assert json.loads(browser.value(TINY)) == [], (name, width)
             paper = browser.value("getComputedStyle(document.body).backgroundColor")
             assert tuple(int(v) for v in re.findall(r"\d+", paper)) == palette(scheme)["paper"]
             assert json.loads(browser.value(FAINT)) == [], (name, scheme)
