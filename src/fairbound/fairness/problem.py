@@ -26,8 +26,10 @@ from fairbound.fairness.objectives import Accuracy, ClassLoss, objective_of
 from fairbound.fairness.parts import plan_parts
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import HINGE, LOGISTIC, SQUARED, Pointwise, loss_named
+from fairbound.fairness.quantities import UNREAD
 from fairbound.fairness.row_checks import check_outputs, sorted_rows, sorted_weights
 from fairbound.fairness.statistics import LOSS
+from fairbound.fairness.sweeping import FewRows, swept
 from fairbound.fairness.verbs import Verbs
 from fairbound.models.mlp import MLP
 from fairbound.models.model import Model
@@ -152,6 +154,7 @@ class FairProblem(Verbs, BaseProblem):
         self._one_hot: dict[Any, Tensor] = {}
         self._curvature: Tensor | None = None
         self._parts: Any = None
+        self._few: Any = UNREAD
 
     def _promises_to_be_convex(self) -> bool:
         """Whether f is the mean of a convex loss of a linear model, and every g_i a sum of such means with weights of at least 0."""
@@ -215,7 +218,7 @@ class FairProblem(Verbs, BaseProblem):
         """This problem, whose objective is an Accuracy, with another share of the error rate. Rows are shared."""
         plan = self.plan
         assert plan.objective is not None
-        self.curvature()  # taken once: the copies share it
+        self.curvature(), self._few_rows()  # taken once: the copies share them
         return self._under(replace(plan, objective=replace(plan.objective, coefficient=objective.coefficients)))
 
     @property
@@ -273,8 +276,16 @@ class FairProblem(Verbs, BaseProblem):
             self._curvature = torch.block_diag(mean, mean.trace() / len(mean) * torch.eye(more, dtype=mean.dtype))
         return self._curvature
 
+    def _few_rows(self) -> FewRows | None:
+        if self._few is UNREAD:
+            self._few = FewRows.of(self)
+        return self._few  # type: ignore[no-any-return]
+
     def nearer(self, x: Tensor) -> Tensor | None:
-        """Of a linear model under one bound on distributions of scores, by `matching`; None for others."""
+        """Of a linear model under one bound on distributions of scores, by `matching`; of one of few distinct rows under bounds on rates of
+        decisions, by `sweeping`; None for others."""
+        if (few := self._few_rows()) is not None:
+            return swept(self, few, x)
         only = self.plan.statistics[0] if len(self.plan.statistics) == 1 else None
         linear = isinstance(self.model, MLP) and not self.model.hidden and self.model.outputs == 1
         if not linear or not isinstance(only, GridParity) or not self.shards.alone or x.dim() > 1:
