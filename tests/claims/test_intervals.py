@@ -7,7 +7,15 @@ import pytest
 from scipy import stats
 
 from fairbound.confidence.contrasts import Contrasts, _first
-from fairbound.confidence.rates import largest_lower, rate_bounds, rate_rows_needed, rate_upper_bounds, ratio_bounds
+from fairbound.confidence.rates import (
+    largest_lower,
+    rate_bounds,
+    rate_rows_needed,
+    rate_upper_bounds,
+    ratio_bounds,
+    share_bounds,
+    share_rows_needed,
+)
 from fairbound.confidence.single import clopper_pearson
 
 RATES = (0.02, 0.1, 0.3, 0.5)
@@ -79,17 +87,12 @@ def test_clopper_pearson_never_falls_below_nominal(n, side):
 # ---- contrasts of two rates
 
 
-@pytest.mark.parametrize(
-    ("method", "sizes"),
-    [(method, sizes) for method in ("mover", "exact") for sizes in SIZES[200]]
-    + [("mover", s) for s in SIZES[2000][:2]],
-    ids=str,
-)
-def test_difference_of_two_rates_covers_by_enumeration(sizes, method):
+@pytest.mark.parametrize("sizes", [*SIZES[200], *SIZES[2000][:2]], ids=str)
+def test_difference_of_two_rates_covers_by_enumeration(sizes):
     """At n = 200 and 2,000 in all, split 50/50, 10/90 and 90/10: no noise, so nominal or better but for TAIL."""
     for rates in itertools.product(RATES, RATES):
         for which, alpha in [(PAIR, 0.05), (ONE, 0.005)]:
-            assert coverage(which, sizes, rates, alpha, method=method) >= 1 - alpha - 8 * TAIL, (rates, alpha)
+            assert coverage(which, sizes, rates, alpha) >= 1 - alpha - 8 * TAIL, (rates, alpha)
 
 
 @pytest.mark.parametrize("sizes", [(20, 20), (20, 180), (180, 20)], ids=str)
@@ -146,16 +149,8 @@ def test_the_term_of_half_a_row_is_needed_and_so_is_its_half():
         assert w @ covers(upper - (1 - kept) * 0.5 / 20, truth) < 1 - alpha
 
 
-def test_mover_is_sharper_than_exact():
-    x, n = [30, 300], [200, 1800]
-    mover, exact = (rate_upper_bounds(x, n, PAIR, 0.05, method) for method in ("mover", "exact"))
-    assert (mover < exact).all()
-    assert (mover > PAIR.of(np.array(x) / n)).all()
-
-
-@pytest.mark.parametrize("method", ["mover", "exact"])
 @pytest.mark.parametrize("total", [200, 2000, 20000])
-def test_many_groups_and_compound_gaps_cover(method, total):
+def test_many_groups_and_compound_gaps_cover(total):
     """Pairs of four groups, groups against the overall rate, and equalised odds as a sum, by simulation."""
     shares = np.array([0.1, 0.2, 0.3, 0.4])
     sizes = (total * shares).astype(int)
@@ -167,7 +162,7 @@ def test_many_groups_and_compound_gaps_cover(method, total):
         [pairwise(4), contrasts(*against, *-against), contrasts(*signs)],
     ):
         x = np.random.default_rng(0).binomial(sizes, rates, size=(draws, 4))
-        upper = rate_upper_bounds(x, sizes, which, alpha, method)
+        upper = rate_upper_bounds(x, sizes, which, alpha)
         held = covers(upper, which.of(np.asarray(rates))).all(1).mean()
         assert held >= 1 - alpha - 3 * np.sqrt(alpha * (1 - alpha) / draws), (rates, held)
 
@@ -268,8 +263,8 @@ def test_the_smallest_ratio_over_both_orders_is_at_most_one():
 
 @pytest.mark.parametrize(
     ("which", "options"),
-    [(PAIR, {}), (PAIR, {"method": "exact"}), (contrasts([0.8, -1], [-1, 0.8]), {}), (PAIR, {"transform": f1})],
-    ids=["mover", "exact", "0.8", "f1"],
+    [(PAIR, {}), (contrasts([0.8, -1], [-1, 0.8]), {}), (PAIR, {"transform": f1})],
+    ids=["rates", "0.8", "f1"],
 )
 def test_rows_needed_is_the_first_number_that_decides(which, options):
     rates, shares = np.array([0.12, 0.11]), np.array([0.1, 0.9])
@@ -279,6 +274,14 @@ def test_rows_needed_is_the_first_number_that_decides(which, options):
         for rows, decided in [(n, True), (n - 1, False), (2 * n, True)]:
             found = rate_bounds(rates * rows * shares, rows * shares, which, **options).verdict(bound)
             assert (found == ("met" if bound > value else "violated")) is decided
+
+
+def test_the_rows_needed_of_one_rate_are_the_first_number_that_decides():
+    for bound in (0.7, 0.85):
+        n = share_rows_needed(0.8, 0.5, bound, 0.05)
+        for rows, decided in [(n, True), (n - 1, False), (2 * n, True)]:
+            found = share_bounds(0.8 * rows * 0.5, rows * 0.5, 0.05).verdict(bound)
+            assert (found == ("violated" if bound < 0.8 else "met")) is decided
 
 
 def test_rows_needed_grows_towards_the_bound_and_with_certainty():

@@ -3,11 +3,10 @@
 Cell k has x_k successes in n_k trials, a binomial sample with rate p_k. Bounds are one-sided at level 1 - alpha. Those of each
 contrast hold for all at once, by Bonferroni; those of the largest contrast are sharper (`largest`, `pair_level`). Holm's procedure sharpens a list of decisions but no bound, so it is not offered.
 
-"mover" (the default) recovers variances from Clopper-Pearson limits of the single rates:
+The bounds of differences recover variances (MOVER) from Clopper-Pearson limits of the single rates:
 ``sum_k c_k p_k + sqrt(sum_k (c_k w_k)^2) + max_k |c_k| h_k`` with w_k the distance from the estimate to its limit on the
 side that matters and h_k = 1 / (2 n_k) half a row. Asymptotic, but by exact enumeration not below nominal where
-docs/intervals.md says so; without its last term it falls short. "exact" unites the limits of the single rates at the level
-alpha / (number of cells, counted twice where a cell is used with both signs): coverage is guaranteed.
+docs/intervals.md says so; without its last term it falls short. One rate alone has its Clopper-Pearson limits (`share_bounds`).
 
 A transform is an increasing function h of a rate, applied to estimates and limits: what a limit covers, its image covers.
 Half a row is then |h(p +- 1 / (2 n)) - h(p)|, on the side that matters where [0, 1] has room for it, else on the other.
@@ -21,16 +20,14 @@ Sources: Newcombe (1998), Statistics in Medicine 17, 873-890, method 10; Zou, Do
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError
 from fairbound.confidence.contrasts import ROOM, Contrasts, GapBounds, fewest_rows, largest, pair_level
 from fairbound.confidence.single import check_level, check_trials, rate_limits
 
-RateMethod = Literal["mover", "exact"]
 Transform = Callable[[np.ndarray], np.ndarray]
 
 
@@ -39,7 +36,6 @@ def rate_bounds(
     trials: Any,
     contrasts: Contrasts,
     alpha: float = 0.05,
-    method: RateMethod = "mover",
     transform: Transform | None = None,
 ) -> GapBounds:
     """Bounds of the largest contrast of rates; lower and upper hold with probability 1 - alpha each.
@@ -48,10 +44,10 @@ def rate_bounds(
     infinite at its ends. A contrast that uses a cell without trials has estimate NaN and trivial bounds.
     """
     x, n = check_trials(successes, trials)
-    upper = rate_upper_bounds(x, n, contrasts, alpha, method, transform)
-    lower = -rate_upper_bounds(x, n, -contrasts, alpha, method, transform)
-    singles = _upper(x, n, contrasts, alpha / _sharing(contrasts, 1, method), method, transform)
-    below = largest_lower(x, n, contrasts, alpha, method, transform)
+    upper = rate_upper_bounds(x, n, contrasts, alpha, transform)
+    lower = -rate_upper_bounds(x, n, -contrasts, alpha, transform)
+    singles = _upper(x, n, contrasts, alpha, transform)
+    below = largest_lower(x, n, contrasts, alpha, transform)
     p = np.divide(x, n, out=np.full_like(x, np.nan), where=n > 0)
     return largest(contrasts, contrasts.of(_image(p, transform)), lower, upper, singles, float(below))
 
@@ -61,15 +57,13 @@ def largest_lower(
     trials: Any,
     contrasts: Contrasts,
     alpha: float = 0.05,
-    method: RateMethod = "mover",
     transform: Transform | None = None,
 ) -> np.ndarray:
     """(...,) lower bounds of the largest contrast; successes, trials: (..., K), a stack of samples. By Bonferroni, or, of
     differences in both orders, at the level of `pair_level` where there is room."""
     x, n = np.broadcast_arrays(*check_trials(successes, trials))
-    plain = check_level(alpha) / _sharing(contrasts, len(contrasts), method)
-    pairs = pair_level(contrasts, alpha) if method == "mover" else None
-    return -_below(x, n, -contrasts, plain, pairs, method, transform).min(-1)
+    plain = check_level(alpha) / len(contrasts)
+    return -_below(x, n, -contrasts, plain, pair_level(contrasts, alpha), transform).min(-1)
 
 
 def _below(
@@ -78,26 +72,17 @@ def _below(
     against: Contrasts,
     plain: float,
     pairs: float | None,
-    method: RateMethod,
     transform: Transform | None,
 ) -> np.ndarray:
     """(..., m) upper bounds of the contrasts `against`, the opposites of those whose largest is bounded from below: at the level
     `plain`, or where there is room at the level `pairs`."""
-    bound = _upper(x, n, against, plain, method, transform)
+    bound = _upper(x, n, against, plain, transform)
     if pairs is None:
         return bound
-    sharp = _upper(x, n, against, pairs, method, transform)
+    sharp = _upper(x, n, against, pairs, transform)
     with np.errstate(divide="ignore", invalid="ignore"):
         estimate = against.of(_image(np.where(n > 0, x / n, np.nan), transform))
         return np.where(-sharp >= ROOM * (sharp - estimate), np.minimum(sharp, bound), bound)
-
-
-def _sharing(contrasts: Contrasts, together: int, method: RateMethod) -> int:
-    """How many limits share the error of `together` of the contrasts: one each, or by "exact" those of all cells that are used."""
-    if method == "mover":
-        return together
-    used = contrasts.coefficient != 0
-    return max(int(used.sum(-1).max() if together == 1 else contrasts.sides(int(contrasts.index.max()) + 1).sum()), 1)
 
 
 def rate_upper_bounds(
@@ -105,23 +90,18 @@ def rate_upper_bounds(
     trials: Any,
     contrasts: Contrasts,
     alpha: float = 0.05,
-    method: RateMethod = "mover",
     transform: Transform | None = None,
 ) -> np.ndarray:
     """(..., m) simultaneous upper bounds; successes, trials: (..., K), a stack of samples. Lower: of minus the contrasts.
 
     Raises: DataError for counts or cells that do not fit, OptionError for alpha outside (0, 0.5].
     """
-    check_choice("method", method, ("mover", "exact"))
     x, n = np.broadcast_arrays(*check_trials(successes, trials))
     contrasts.check(x.shape[-1])
-    share = _sharing(contrasts, len(contrasts), method)
-    return _upper(x, n, contrasts, check_level(alpha) / share, method, transform)
+    return _upper(x, n, contrasts, check_level(alpha) / len(contrasts), transform)
 
 
-def _upper(
-    x: np.ndarray, n: np.ndarray, contrasts: Contrasts, level: float, method: RateMethod, transform: Transform | None
-) -> np.ndarray:
+def _upper(x: np.ndarray, n: np.ndarray, contrasts: Contrasts, level: float, transform: Transform | None) -> np.ndarray:
     """Upper bounds (..., m) from limits of the single cells at ``level``."""
     c, index = contrasts.coefficient, contrasts.index
     above = c > 0
@@ -129,17 +109,13 @@ def _upper(
     with np.errstate(divide="ignore", invalid="ignore"):
         most = np.where(c != 0, c * np.where(above, ends[1], ends[0]), 0.0).sum(-1)
         low, high = (_image(v, transform) for v in rate_limits(x, n, level))
-        if method == "exact":
-            side = np.where(above, high[..., index], low[..., index])
-            bound = np.where(c != 0, c * side, 0.0).sum(-1)
-        else:
-            p = np.where(n > 0, x / n, 0.0)
-            middle = _image(p, transform)
-            up, down = _half_rows(p, n, middle, transform)
-            width = np.where(above, (high - middle)[..., index], (middle - low)[..., index])
-            spread = np.sqrt((np.where(c != 0, c * width, 0.0) ** 2).sum(-1))
-            half = np.where(c != 0, np.abs(c) * np.where(above, up[..., index], down[..., index]), 0.0).max(-1)
-            bound = contrasts.of(middle) + spread + half
+        p = np.where(n > 0, x / n, 0.0)
+        middle = _image(p, transform)
+        up, down = _half_rows(p, n, middle, transform)
+        width = np.where(above, (high - middle)[..., index], (middle - low)[..., index])
+        spread = np.sqrt((np.where(c != 0, c * width, 0.0) ** 2).sum(-1))
+        half = np.where(c != 0, np.abs(c) * np.where(above, up[..., index], down[..., index]), 0.0).max(-1)
+        bound = contrasts.of(middle) + spread + half
         return np.where(np.isnan(bound), most, np.minimum(bound, most))
 
 
@@ -229,7 +205,6 @@ def rate_rows_needed(
     contrasts: Contrasts,
     bound: float,
     alpha: float = 0.05,
-    method: RateMethod = "mover",
     transform: Transform | None = None,
 ) -> int | None:
     """Fewest held-out rows that would decide ``gap <= bound`` if the rates stayed as observed; None if none would.
@@ -239,22 +214,39 @@ def rate_rows_needed(
     bound above it. None where a share is 0, the gap equals the bound, or 10^12 rows would not do. For a bound on ratios:
     their contrasts and bound 0.
     """
-    check_choice("method", method, ("mover", "exact"))
     p, s = check_cells(rates, shares, "rates")
     if (p > 1).any() or (p < 0).any():
         raise DataError(f"rates must lie in [0, 1], got {p.tolist()}.")
     contrasts.check(len(p))
     if (s <= 0).any():
         return None
-    pairs = pair_level(contrasts, check_level(alpha)) if method == "mover" else None
+    pairs = pair_level(contrasts, check_level(alpha))
 
     def upper(which: Contrasts, n: int, together: int) -> np.ndarray:
-        level = alpha / _sharing(contrasts, together, method)
+        level = alpha / together
         if together == 1:
-            return _upper(p * (n * s), n * s, which, level, method, transform)
-        return _below(p * (n * s), n * s, which, level, pairs, method, transform)
+            return _upper(p * (n * s), n * s, which, level, transform)
+        return _below(p * (n * s), n * s, which, level, pairs, transform)
 
     return fewest_rows(contrasts, contrasts.of(_image(p, transform)), bound, upper)
+
+
+def share_bounds(successes: float, trials: float, alpha: float) -> GapBounds:
+    """Clopper-Pearson bounds of one rate, each with probability 1 - alpha; trials > 0."""
+    (low,), (high,) = rate_limits(*check_trials([successes], [trials]), check_level(alpha))
+    value = successes / trials
+    lower, upper = min(float(low), value), max(float(high), value)  # of rounding
+    return GapBounds(value, lower, upper, 0, np.array([value]), np.array([lower]), np.array([upper]))
+
+
+def share_rows_needed(rate: float, share: float, bound: float, alpha: float) -> int | None:
+    """`rate_rows_needed` of one rate with its bounds of `share_bounds`."""
+
+    def upper(which: Contrasts, n: int, together: int) -> np.ndarray:
+        low, high = rate_limits(np.array([rate * n * share]), np.array([n * share]), alpha)
+        return high if which.coefficient[0, 0] > 0 else -low
+
+    return fewest_rows(Contrasts(np.zeros((1, 1), dtype=np.int64), np.ones((1, 1))), np.array([rate]), bound, upper)
 
 
 def check_cells(values: Any, shares: Any, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ import numpy as np
 from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.contrasts import Contrasts, GapBounds
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, mean_bounds, mean_rows_needed, welch_bounds
-from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_bounds
+from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_bounds, share_bounds, share_rows_needed
 from fairbound.fairness.comparing import Compared, Differences, Part, Singles, differences, singles
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import Values, share_of
@@ -334,14 +334,11 @@ def judge_share(bound: Any, name: str, rows: Scored, among: np.ndarray, hit: np.
     if trials <= 0:
         why = f"No held-out row has the label {name.removeprefix('class ')}."
         return stated_facts(bound, rows) | nothing_found(why) | {"groups": groups}
-    alone = Contrasts(np.zeros((1, 1), dtype=np.int64), np.ones((1, 1)))
-    found = rate_bounds([successes], [trials], alone, alpha, method="exact")
-    lower, upper = min(found.lower, found.value), max(found.upper, found.value)  # of rounding
-    found = replace(found, lower=lower, upper=upper, lowers=np.array([lower]), uppers=np.array([upper]))
+    found = share_bounds(successes, trials, alpha)
     method = "Clopper-Pearson (exact binomial) on the rows of the class, Bonferroni over stated bounds"
     return finding(
         bound, rows, found, lambda _: name, groups, method + ("" if rows.weight is None else WEIGHTED),
-        lambda: rate_rows_needed([found.value], [trials / rows.total], alone, bound.bound, alpha, method="exact"),
+        lambda: share_rows_needed(found.value, trials / rows.total, bound.bound, alpha),
     ) | {"worst": None}  # fmt: skip
 
 

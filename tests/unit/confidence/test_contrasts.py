@@ -55,38 +55,33 @@ def f1(p):
 
 
 @pytest.mark.parametrize("transform", [None, f1], ids=["rates", "f1"])
-@pytest.mark.parametrize("method", ["mover", "exact"])
 @pytest.mark.parametrize("seed", range(3))
-def test_bounds_are_their_formula_written_out_cell_by_cell(seed, method, transform):
+def test_bounds_are_their_formula_written_out_cell_by_cell(seed, transform):
     rng = np.random.default_rng(seed)
     which = Contrasts(*some_contrasts(rng, 20, 4, 3))
     c = dense(which, 4)
     n = rng.integers(5, 200, 4)
     x = rng.binomial(n, rng.uniform(0.2, 0.8, 4)).clip(1, n - 1)
     h = transform or (lambda p: p)
-    level = 0.05 / (len(c) if method == "mover" else which.sides(4).sum())
+    level = 0.05 / len(c)
     low, high = stats.beta.ppf(level, x, n - x + 1), stats.beta.ppf(1 - level, x + 1, n - x)
     p = x / n
-    found = rate_bounds(x, n, which, 0.05, method, transform)
+    found = rate_bounds(x, n, which, 0.05, transform)
     for sign, bounds in [(1, found.uppers), (-1, -found.lowers)]:
         for row, bound in zip(sign * c, bounds, strict=True):
-            squares, halves, ends = 0.0, [0.0], 0.0
+            squares, halves = 0.0, [0.0]
             for k in np.flatnonzero(row):
                 limit = high[k] if row[k] > 0 else low[k]
                 side = 1 if row[k] > 0 else -1
                 squares += (row[k] * (h(limit) - h(p[k]))) ** 2
                 halves.append(abs(row[k] * (h(p[k] + side / (2 * n[k])) - h(p[k]))))
-                ends += row[k] * h(limit)
-            wanted = ends if method == "exact" else row @ h(p) + np.sqrt(squares) + max(halves)
+            wanted = row @ h(p) + np.sqrt(squares) + max(halves)
             assert bound == pytest.approx(min(wanted, h(1.0) * np.maximum(row, 0).sum()), rel=1e-9, abs=1e-12)
     np.testing.assert_allclose(found.estimates, c @ h(p))
     assert found.value == found.estimates[found.worst] == found.estimates.max()
     assert found.lower == found.lowers.max()
-    alone = [rate_bounds(x, n, which.take([i]), 0.05, method, transform).upper for i in range(len(which))]
-    if method == "mover":
-        assert found.upper == max(alone) < found.uppers.max()
-    else:  # every contrast with as many cells as the longest
-        assert max(alone) <= found.upper < found.uppers.max()
+    alone = [rate_bounds(x, n, which.take([i]), 0.05, transform).upper for i in range(len(which))]
+    assert found.upper == max(alone) < found.uppers.max()
 
 
 def test_the_level_of_pairs_solves_its_equation_and_is_for_pairs_alone():
@@ -150,11 +145,10 @@ def test_gap_bounds_hold_the_gap_between_them_and_name_the_worst_pair():
 
 
 def test_an_empty_group_decides_nothing():
-    for method in ("mover", "exact"):
-        found = rate_bounds([0, 5], [0, 50], PAIR, method=method)
-        assert (found.lower, found.verdict(0.1)) == (0.0, "insufficient")
-        assert found.upper > 0.9
-        assert np.isnan(found.value)
+    found = rate_bounds([0, 5], [0, 50], PAIR)
+    assert (found.lower, found.verdict(0.1)) == (0.0, "insufficient")
+    assert found.upper > 0.9
+    assert np.isnan(found.value)
 
 
 def test_the_verdict_reads_its_bounds():
@@ -198,7 +192,6 @@ def test_the_search_by_witnesses_finds_what_the_search_over_all_finds(seed, monk
         (lambda: Contrasts(np.array([[0, -1]]), np.array([[1.0, -1.0]])), DataError, "from 0"),
         (lambda: Contrasts(np.array([[0, 1]]), np.array([[1.0, np.nan]])), DataError, "finite"),
         (lambda: rate_bounds([1], [4], PAIR), DataError, "uses cell 1"),
-        (lambda: rate_bounds([1, 2], [4, 5], PAIR, method="newcombe"), OptionError, "method"),
         (lambda: rate_bounds([1, 2], [4, 5], PAIR, 0.7), OptionError, "alpha"),
         (lambda: clopper_pearson(3, 2), DataError, "between 0 and counts"),
         (lambda: clopper_pearson(np.nan, 2), DataError, "between 0 and counts"),
