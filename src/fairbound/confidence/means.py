@@ -61,11 +61,10 @@ def mean_bounds(
     low: float,
     high: float,
     weights: Any = None,
-    largest_weight: float | None = None,
 ) -> GapBounds:
     """Guaranteed bounds of the largest contrast of the means of values in [low, high]; arguments as ``mean_limits``.
 
-    Lower and upper hold with probability 1 - alpha each. With weights and no ``largest_weight``, see ``mean_limits``.
+    Lower and upper hold with probability 1 - alpha each. With weights, see ``mean_limits``.
     """
     contrasts.check(cells)
     mean = moments(values, cell_of_value, cells, weights)[0]
@@ -73,7 +72,7 @@ def mean_bounds(
 
     def ends(sharing: int) -> list[np.ndarray]:
         level = check_level(alpha) / max(sharing, 1)
-        limits = mean_limits(values, cell_of_value, cells, level, low, high, weights, largest_weight)
+        limits = mean_limits(values, cell_of_value, cells, level, low, high, weights)
         return [(c * np.where((c > 0) == up, limits[1][index], limits[0][index])).sum(-1) for up in (False, True)]
 
     lower, upper = ends(int(contrasts.sides(cells).sum()))
@@ -127,7 +126,6 @@ def mean_rows_needed(
     *,
     low: float | None = None,
     high: float | None = None,
-    least_rows: float = ASYMPTOTIC_ROWS,
 ) -> int | None:
     """``rate_rows_needed`` for means that stay as observed, with the observed variances of one row (K,).
 
@@ -145,7 +143,7 @@ def mean_rows_needed(
 
     def upper(which: Contrasts, n: int, together: int) -> np.ndarray:
         if low is None or high is None:
-            return which.of(m) + _welch_width(v, n * s, which, alpha / together, least_rows)
+            return which.of(m) + _welch_width(v, n * s, which, alpha / together, ASYMPTOTIC_ROWS)
         log = float(np.log((_terms(contrasts) if together == 1 else sides) / alpha))
         single = np.sqrt(2 * v * log / (n * s)) + (high - low) * log / (3 * n * s)
         return which.of(m) + (np.abs(which.coefficient) * single[which.index]).sum(-1)

@@ -31,7 +31,7 @@ def auc(scores: Any, y: Any, sample_weight: Any = None) -> float:
     return ranking.auc(s, target == 1, target == 0, None if sample_weight is None else w)
 
 
-def wasserstein_distance(scores: Any, groups: Any, sample_weight: Any = None, *, order: float = 1) -> float:
+def wasserstein_distance(scores: Any, groups: Any, sample_weight: Any = None) -> float:
     """Largest Wasserstein distance between two groups' distributions of predicted probabilities, in [0, 1]; NaN where a
     group has no weight or there is one group only. scores: (n,) logits."""
     s, decisions = read_scores(scores)
@@ -43,7 +43,7 @@ def wasserstein_distance(scores: Any, groups: Any, sample_weight: Any = None, *,
     if len(rows) < 2 or any(w[r].sum() == 0 for r in rows):
         return np.nan
     return max(
-        wasserstein(values[rows[i]], values[rows[j]], w[rows[i]], w[rows[j]], order)
+        wasserstein(values[rows[i]], values[rows[j]], w[rows[i]], w[rows[j]])
         for i in range(len(rows))
         for j in range(i)
     )

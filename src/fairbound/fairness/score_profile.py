@@ -42,16 +42,16 @@ def disparity_at(curves: Curves, percentiles: np.ndarray) -> np.ndarray:
     return out
 
 
-def profile(curves: Curves, attribute: str, percentiles: np.ndarray = PERCENTILES) -> dict[str, Any]:
+def profile(curves: Curves, attribute: str) -> dict[str, Any]:
     """Plain data: attribute, percentiles, disparity at each of them, and of every group its rows, scores and intervals."""
     return {
         "attribute": attribute,
-        "percentiles": percentiles.tolist(),
-        "disparity": disparity_at(curves, percentiles).tolist(),
+        "percentiles": PERCENTILES.tolist(),
+        "disparity": disparity_at(curves, PERCENTILES).tolist(),
         "groups": {
             curves.compared.name(k): {
                 "rows": int(curves.count[k]),
-                "scores": score_at(curves, k, percentiles).tolist(),
+                "scores": score_at(curves, k, PERCENTILES).tolist(),
                 "intervals": [list(part) for part in curves.intervals[k].parts],
             }
             for k in range(len(curves.compared))

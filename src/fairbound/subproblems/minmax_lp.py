@@ -21,7 +21,8 @@ from scipy.optimize import linprog
 from fairbound.subproblems.qp import SubproblemError, least_distance, row_factor
 
 CUTTING_ROUNDS = 25
-COARSE = 1e-4  # largest relative gap accepted where the rows are nearly dependent; asked for is `tolerance`
+TOLERANCE = 1e-9  # largest duality gap, relative to the largest |c|
+COARSE = 1e-4  # the same where the rows are nearly dependent
 
 
 @dataclass(frozen=True)
@@ -41,16 +42,14 @@ def least_violation(
     radius: float,
     *,
     factor: np.ndarray | None = None,
-    tolerance: float = 1e-9,
 ) -> LPSolution:
     """Solve the program above.
 
     c: (m,) float64; jacobian: (m, n); radius: rho >= 0. factor: `row_factor(jacobian)` where the caller has it.
-    tolerance: largest duality gap, relative to the largest |c|; rows that are dependent up to rounding may end at 1e-4.
-    Raises: SubproblemError where the gap stays larger.
+    Raises: SubproblemError where the duality gap stays larger than TOLERANCE, or COARSE of rows that are dependent up to rounding.
     """
     m, n = jacobian.shape
-    allowed = tolerance * float(np.abs(c).max(initial=0.0))
+    allowed = TOLERANCE * float(np.abs(c).max(initial=0.0))
     if c.max(initial=0.0) <= 0:
         return LPSolution(0.0, np.zeros(n), np.zeros(m), 0.0)
     shortest = least_distance(row_factor(jacobian) if factor is None else factor, -c)

@@ -41,9 +41,9 @@ def least_squares_multipliers(problem: Problem, x: Tensor, batch: Any, active: S
     return multipliers, float(residual)
 
 
-def nearly_active(problem: Problem, g: Tensor, share: float = 0.1) -> list[int]:
-    """The constraints with g_i (m,) above minus a share of their bound, at most MOST_ACTIVE, the largest first."""
-    least = -share * (problem.bounds + torch.zeros_like(g)) - ROUNDING
+def nearly_active(problem: Problem, g: Tensor) -> list[int]:
+    """The constraints with g_i (m,) above minus a tenth of their bound, at most MOST_ACTIVE, the largest first."""
+    least = -0.1 * (problem.bounds + torch.zeros_like(g)) - ROUNDING
     return [i for i in g.argsort(descending=True)[:MOST_ACTIVE].tolist() if g[i] > least[i]]
 
 

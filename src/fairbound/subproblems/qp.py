@@ -9,7 +9,7 @@ While the box is inactive the problem is to find the nearest point of a polyhedr
 turns into a non-negative least-squares problem of size m, solved by `scipy.optimize.nnls`. Where the box cuts that
 point, or rounding spoils it, a regularised semismooth Newton method with an exact line search maximises q; its model
 problems are again non-negative least squares. A result is returned only with a certificate: the constraints hold and
-the duality gap is closed, both to `tolerance`.
+the duality gap is closed, both to TOLERANCE.
 
 Source: Kliachkin et al. (2025), equations (7) and (8); Lawson and Hanson (1974), chapter 23 (least distance
 programming); Qi and Sun (1993) for semismooth Newton.
@@ -24,6 +24,8 @@ from scipy.optimize import brentq, nnls
 
 from fairbound.base.errors import FairboundError
 
+TOLERANCE = 1e-10
+"""Of the violation, relative to the largest of |c|, kappa and |J g| / tau, and of the gap, relative to |g|^2 / tau + tau |d|^2."""
 NEWTON_STEPS = 200
 RELAXED = 1e-14  # of the rows' scale, added to the bounds of the first guess: rounding must not make them contradict
 
@@ -58,16 +60,14 @@ def direction_qp(
     beta: float,
     *,
     factor: np.ndarray | None = None,
-    tolerance: float = 1e-10,
 ) -> QPSolution:
     """Solve the program above.
 
     gradient: (n,) float64; c: (m,); jacobian: (m, n); kappa: right-hand side of every row; tau > 0; beta > 0, may be
-    infinite. factor: `row_factor(jacobian)` where the caller has it. tolerance: of the violation, relative to the
-    largest of |c|, kappa and |J g| / tau, and of the gap, relative to |g|^2 / tau + tau |d|^2.
-    Raises: SubproblemError where the rows and the box contradict each other, or the tolerance is not reached.
+    infinite. factor: `row_factor(jacobian)` where the caller has it.
+    Raises: SubproblemError where the rows and the box contradict each other, or TOLERANCE is not reached.
     """
-    problem = _Problem(gradient, c, jacobian, kappa, tau, beta, tolerance)
+    problem = _Problem(gradient, c, jacobian, kappa, tau, beta)
     y = np.zeros(len(c))
     solution = problem.certified(y, 0)
     if solution is not None:
@@ -127,10 +127,9 @@ class _Problem:
         kappa: float,
         tau: float,
         beta: float,
-        tolerance: float,
     ):
         self.g, self.c, self.jacobian, self.kappa = gradient, c, jacobian, kappa
-        self.tau, self.beta, self.tolerance = tau, beta, tolerance
+        self.tau, self.beta = tau, beta
         self.change = jacobian @ gradient / -tau  # of c along the step -g / tau
         self.scale = max(float(np.abs(c).max(initial=0.0)), abs(kappa), float(np.abs(self.change).max(initial=0.0)))
         self.worth = float(gradient @ gradient) / tau
@@ -145,8 +144,8 @@ class _Problem:
         _, d, excess = self.at(y)
         violation = max(0.0, float(excess.max(initial=0.0)))
         gap = -float(y @ excess)
-        close = abs(gap) <= self.tolerance * (self.worth + self.tau * float(d @ d))
-        return QPSolution(d, y, gap, violation, steps) if close and violation <= self.tolerance * self.scale else None
+        close = abs(gap) <= TOLERANCE * (self.worth + self.tau * float(d @ d))
+        return QPSolution(d, y, gap, violation, steps) if close and violation <= TOLERANCE * self.scale else None
 
 
 def _newton(problem: _Problem, y: np.ndarray) -> QPSolution:
@@ -203,7 +202,7 @@ def _explain(problem: _Problem, y: np.ndarray) -> str:
             "violates a weighted sum of them. Raise kappa (a smaller weight or radius of its linearised part) or beta."
         )
     return (
-        f"the step's quadratic program was not solved to {problem.tolerance:.1g}: the rows are violated by "
+        f"the step's quadratic program was not solved to {TOLERANCE:.1g}: the rows are violated by "
         f"{max(0.0, float(excess.max())):.3g} (constraint values up to {problem.scale:.3g}) and the duality gap is "
         f"{-float(y @ excess):.3g}. Raise beta or tau, or scale the constraints to a common size."
     )

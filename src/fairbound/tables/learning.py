@@ -70,6 +70,9 @@ def infinite_error(name: str, count: int, first: int) -> DataError:
     )
 
 
-def some_names(names: Sequence[str], most: int = 8) -> str:
+NAMED = 8
+
+
+def some_names(names: Sequence[str]) -> str:
     """The first names in quotes, and how many more there are."""
-    return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return ", ".join(map(repr, names[:NAMED])) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
