@@ -41,6 +41,10 @@ AUC_LOSS = 0.002
 NEAR_ROWS = 20_000
 """Up to so many rows it is said of a model trained on random batches how nearly it meets the conditions of optimality."""
 
+UNMET = 20
+"""Rounds after which a run under bounds on distributions ends that met them in none, where another run goes on from the point that
+the problem itself then finds (`Problem.nearer`)."""
+
 PART_ROWS = 100_000
 """With more than twice as many rows, all but the last rounds are of a random part with so many."""
 
@@ -106,7 +110,14 @@ def train_full_batch(
     towards the error rate: "auto" as far as the order of the scores allows. options: those of `solve`, x0 for the first run.
     """
     first = problem if part is None else part()
-    quick = replace(method, sharpness=method.sharpness[-1:], patience=1, tolerance=10 * method.tolerance)
+    unmet = UNMET if any(bound.free_thresholds for bound in problem.plan.notions) else method.unmet
+    quick = replace(
+        method,
+        sharpness=method.sharpness[-1:],
+        patience=1,
+        tolerance=10 * method.tolerance,
+        unmet=min(unmet, method.unmet),
+    )
 
     def run(before: Solution | None, on: FairProblem, by: FullBatchALM) -> Solution:
         after = solved(on, by, **(options if before is None else {**options, "x0": before.x}))

@@ -68,8 +68,7 @@ class FullBatchALM(Method[FullBatchALMState]):
         up to half of the bound, or this share of it where that is more.
     patience, tolerance: the run ends where, in `patience` rounds of the last sharpness that met every bound, the objective
         fell by less than tolerance times its size.
-    rounds: the run ends after so many in any case. unmet: it ends after so many where none of the last sharpness met every bound; 20 in
-        the preset "thresholds", as the problem itself finds a way from there (`Problem.nearer`).
+    rounds: the run ends after so many in any case. unmet: it ends after so many where none of the last sharpness met every bound.
     dual_values: "true" for multipliers and offsets of the stated metric; "surrogate" solves the problem that training
         differentiates, at the last sharpness, without offsets.
     """
@@ -88,7 +87,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     dual_values: Literal["true", "surrogate"] = "true"
 
     name: ClassVar[str] = "full_batch_alm"
-    presets: ClassVar[dict[str, dict]] = {"thresholds": {"iterations": 40, "relaxation": 0.5, "unmet": 20}}
+    presets: ClassVar[dict[str, dict]] = {"thresholds": {"iterations": 40, "relaxation": 0.5}}
     needs: ClassVar[frozenset[str]] = frozenset({"space"})
     record_every: ClassVar[int] = 1
     searches: ClassVar[bool] = True

@@ -16,10 +16,12 @@ from fairbound.subproblems.multipliers import KKT
 START, MIDDLE, LESS, MORE = 0.0, full_batch.MIDDLE, full_batch.LESS, full_batch.MORE
 
 
-def share_of(seen, refined, monkeypatch):
-    """The share taken where the candidate of share s has the (loss, accuracy, area) seen[s]."""
+def share_of(seen, refined, monkeypatch, free_thresholds=False, unmet=None):
+    """The share taken where the candidate of share s has the (loss, accuracy, area) seen[s]; `unmet` takes that option of every run."""
 
     def solve(on, by, **options):
+        if unmet is not None:
+            unmet.append(by.unmet)
         made = torch.tensor([on.share])
         true, state = torch.tensor(True), SimpleNamespace(k=1)
         return Solution(made, made, true, 0 * made[0], torch.tensor(1), state, [], 1, 0.0, Counts(), "halted", "")
@@ -29,7 +31,7 @@ def share_of(seen, refined, monkeypatch):
             return made
 
         made = SimpleNamespace(share=share, names=[], with_objective=lambda o: problem(o.share), sharpened=sharpened)
-        made.total_rows = 1
+        made.total_rows, made.plan = 1, SimpleNamespace(notions=[SimpleNamespace(free_thresholds=free_thresholds)])
         return made
 
     monkeypatch.setattr(full_batch, "solve", solve)
@@ -41,6 +43,13 @@ def share_of(seen, refined, monkeypatch):
 
 
 GOOD = (0.60, 0.70, 0.700)
+
+
+@pytest.mark.parametrize(("free_thresholds", "rounds"), [(True, full_batch.UNMET), (False, FullBatchALM().unmet)])
+def test_runs_under_bounds_on_distributions_end_early_where_another_follows(free_thresholds, rounds, monkeypatch):
+    seen, unmet = dict.fromkeys((START, LESS, MIDDLE, MORE), GOOD), []
+    share_of(seen, "yes", monkeypatch, free_thresholds, unmet)
+    assert set(unmet) == {rounds}
 
 
 @pytest.mark.parametrize(
