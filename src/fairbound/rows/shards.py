@@ -6,6 +6,7 @@ such as rates are taken after the sums. So a group that one process lacks is no 
 
 from __future__ import annotations
 
+import atexit
 import os
 from typing import Any, Protocol
 
@@ -48,6 +49,12 @@ class Alone:
 ALONE: Shards = Alone()
 
 
+def _ended() -> None:
+    """End the process group, whose threads else abort about every fourth process as it ends."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
 class Processes:
     """One part in each process of torch's default process group; every process must make the same calls in the same order."""
 
@@ -62,6 +69,7 @@ class Processes:
                     "... --distributed'), or call torch.distributed.init_process_group first."
                 )
             torch.distributed.init_process_group("gloo")
+            atexit.register(_ended)
         self.count, self.place = torch.distributed.get_world_size(), torch.distributed.get_rank()
         self.alone = self.count == 1
 
