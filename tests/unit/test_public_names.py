@@ -1,6 +1,7 @@
 """The package's names: each is found where the package says, for people and for type checkers, and none is imported early."""
 
 import ast
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -26,6 +27,18 @@ def test_type_checkers_and_people_find_the_same_names():
         assert getattr(fb, name) is getattr(import_module(module), name)
     for name in fb._ROOMS:
         assert getattr(fb, name) is import_module(f"fairbound.{name}")
+
+
+def test_the_names_that_pages_speak_of_are_there():
+    root = Path(__file__).parents[2]
+    pages = [
+        root / "README.md",
+        root / "CHANGELOG.md",
+        *(root / "docs").rglob("*.md"),
+        *(root / "examples").glob("*.py"),
+    ]
+    said = {name for page in pages for name in re.findall(r"\bfb\.([A-Za-z_]+)", page.read_text(encoding="utf-8"))}
+    assert len(said) > 40 and said - {name for name in said if hasattr(fb, name)} == set()
 
 
 def test_an_unknown_name_is_an_attribute_error():
