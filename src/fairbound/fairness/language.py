@@ -116,7 +116,7 @@ def read_bound(cls: type[Any], text: str, *, bound: float | None = None) -> Any:
     try:
         value = bound if sign is None else plain_number(number)
     except ValueError:
-        raise OptionError(f"the bound {number!r} in {text!r} is not a number{_percent(number)}.") from None
+        raise OptionError(f"the bound {number!r} in {text!r} is not a number{_meant(number)}.") from None
     options = read_options(cls, inside or "", text)
     lacking = [f.name for f in fields(cls) if f.default is NO_DEFAULT and f.name not in ("bound", *options)]
     if lacking:
@@ -126,10 +126,11 @@ def read_bound(cls: type[Any], text: str, *, bound: float | None = None) -> Any:
     return cls(**{"bound": value}, **options)
 
 
-def _percent(number: str) -> str:
-    """What to write for a bound in percent; nothing for other texts."""
+def _meant(number: str) -> str:
+    """What to write for a bound in percent, or with a comma before its fraction; nothing for other texts."""
     try:
-        return f"; write {float(number[:-1]) / 100:g}" if number.endswith("%") else ""
+        value = float(number[:-1]) / 100 if number.endswith("%") else plain_number(number.replace(",", ".", 1))
+        return f"; write {value:g}"
     except ValueError:
         return ""
 

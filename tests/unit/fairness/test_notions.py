@@ -111,6 +111,8 @@ def test_texts_as_shown():
         ("demographic_parity = 0.1", "write '<=' for '='"),
         ("demographic_parity_ratio > 0.8", "write '>=' for '>'"),
         ("demographic_parity <= 3%", "'3%' in .* is not a number; write 0.03"),
+        ("demographic_parity <= 0,05", "'0,05' in .* is not a number; write 0.05"),
+        ("demographic_parity <= 1,000,5", r"'1,000,5' in .* is not a number\.$"),
         ("demographic_parity <= x%", "'x%' in .* is not a number\\."),
         ("Demographic Parity <= 0.1", "one word: 'demographic_parity'"),
         ("equalized-odds[sum] <= 0.1", "one word: 'equalized_odds'"),
