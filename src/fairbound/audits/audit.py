@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairbound.audits.classes import class_facts
-from fairbound.audits.groups import group_facts
+from fairbound.audits.groups import claim_no_probability, group_facts
 from fairbound.audits.numbers import number_facts
 from fairbound.audits.rankings import ranking_facts
 from fairbound.base.checks import check_confidence
@@ -235,7 +235,7 @@ def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
 
     found = group_facts(scored(s), {name: scored(other) for name, other in others.items()}, bounds, alpha)
     if words == DECISIONS:
-        found["metrics"]["log_loss"] = None  # decisions claim no probability
+        claim_no_probability(found)
     found["warnings"] += _turned_round(found["metrics"]["auc"], target, labels)
     return {"data": facts_of_data(groups, n, data), "notes": said, **found}
 

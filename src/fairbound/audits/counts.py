@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import expit
 
 from fairbound.audits.audit import assembled, facts_of_data
-from fairbound.audits.groups import BINS, distribution, group_rows, histograms, one_decision
+from fairbound.audits.groups import BINS, claim_no_probability, distribution, group_rows, histograms, one_decision
 from fairbound.audits.impact import impact_tables
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import DataError
@@ -25,7 +25,7 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import MISSING, Groups, natural_order
 from fairbound.rows.labels import read_targets
-from fairbound.rows.scores import as_logits
+from fairbound.rows.scores import DECISIONS, as_logits
 from fairbound.rows.strata import Strata
 
 
@@ -146,7 +146,7 @@ class AuditCounts:
         )
         alpha = (1 - confidence) / max(len(bounds), 1)
         gone = {a: int(self.counts[code < 0].sum()) for a, code in zip(self.attributes, codes.T, strict=True)}
-        facts = {
+        facts: dict[str, Any] = {
             "data": facts_of_data(None, len(self), data or {})
             | {"sensitive": list(self.attributes), "missing_group_rows": gone},
             "metrics": self._metrics(target, decision),
@@ -157,6 +157,8 @@ class AuditCounts:
             "impact": impact_tables(rows),
             "warnings": one_decision(decision),
         }
+        if self.read_as == DECISIONS:
+            claim_no_probability(facts)
         created = datetime.datetime.now(datetime.UTC)
         return assembled(facts, title, created, bounds, model=model, trajectory=None, warnings=warnings, notes=notes)
 

@@ -57,6 +57,14 @@ def group_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any
     }
 
 
+def claim_no_probability(found: dict[str, Any]) -> None:
+    """Take what needs probabilities out of the facts of decisions: losses, and histograms of the scores."""
+    found["metrics"]["log_loss"] = None
+    found["distributions"] = []
+    for group in found["groups"]:
+        group["mean_loss"] = None
+
+
 def _weightless(rows: Scored) -> list[str]:
     """Of every group that has rows, none of them of positive weight, why nothing can be said of it."""
     if rows.weight is None:

@@ -7,7 +7,8 @@ import pytest
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
-from fairbound.report import words
+from fairbound.report import audit_page, words
+from fairbound.report.schema import validate
 
 PARITY = "demographic_parity <= 0.2"
 OF = {"true_positive_rate": "equal_opportunity <= 0.2", "selection_rate": PARITY}
@@ -113,6 +114,17 @@ def test_decisions_have_no_log_loss():
         metrics = fb.audit(decisions, y)["metrics"]
         assert metrics["log_loss"] is None and metrics["accuracy"] == pytest.approx(4 / 6)
     assert fb.audit(np.array([0.1, 0.9, 0.4, 0.2, 0.8, 0.6]), y)["metrics"]["log_loss"] > 0
+
+
+def test_decisions_have_no_mean_loss_and_no_histogram_in_any_group():
+    y, sex = np.array([0, 1, 1, 0, 1, 0]), list("FFFMMM")
+    decisions = np.array([0, 1, 0, 0, 1, 1])
+    whole, counted = fb.audit(decisions, y, {"sex": sex}), fb.AuditCounts.of(decisions, y, {"sex": sex}).audit()
+    for found in (whole, counted, fb.audit(np.where(decisions, "Y", "N"), np.where(y, "Y", "N"), {"sex": sex})):
+        validate(found)
+        assert [g["mean_loss"] for g in found["groups"]] == [None, None] and found["metrics"]["log_loss"] is None
+        assert found["distributions"] == [] and "Mean loss" not in audit_page(found)
+    assert all(g["mean_loss"] > 0 for g in fb.audit(decisions * 0.9, y, {"sex": sex})["groups"])
 
 
 def test_errors_show_plain_values():
