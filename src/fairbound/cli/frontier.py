@@ -63,14 +63,14 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
         free = train(run, [], parts)
         loosest = stated[-1]
         apart = Shown(parts, free) if seed == options.seed and shows_groups else None
-        points.append(_point(None, seed, judge(run, [loosest], parts, free, None), free, apart, None))
+        points.append(_point(None, seed, judge(run, [loosest], parts, free, None), free, apart))
         for bound in stated:
             if _interrupted(points):
                 break
             say(f"{rows.name}: seed {seed}, {bound.text}")
             classifier = train(run, [bound], parts)
             found = judge(run, [bound], parts, classifier, None)
-            points.append(_point(bound.bound, seed, found, classifier, apart, bound))
+            points.append(_point(bound, seed, found, classifier, apart))
     result = {
         "schema": SCHEMA,
         "data": rows.name,
@@ -164,25 +164,20 @@ def _advice(made: list[dict[str, Any]], bent: float | None, points: list[dict[st
 
 
 def _point(
-    bound: float | None,
-    seed: int,
-    found: dict[str, Any],
-    classifier: FairClassifier,
-    apart: Shown | None,
-    stated: Bound | None,
+    stated: Bound | None, seed: int, found: dict[str, Any], classifier: FairClassifier, apart: Shown | None
 ) -> dict[str, Any]:
     """One trained model: what was asked, and what its held-out rows say; of the first seed, group by group."""
     judged, facts = found["constraints"][0], classifier.fit_report_
     trained = facts["constraints"]
     return {
-        "bound": bound,
+        "bound": None if stated is None else stated.stated,
         "seed": seed,
         "accuracy": found["metrics"]["accuracy"],
         "auc": found["metrics"].get("auc"),
         "value": judged["value"],
         "lower": judged["lower"],
         "upper": judged["upper"],
-        "verdict": None if bound is None else judged["verdict"],
+        "verdict": None if stated is None else judged["verdict"],
         "train_value": trained[0]["train_value"] if trained else None,
         "feasible": facts["feasible"] if trained else None,
         "seconds": facts["seconds"],
@@ -194,7 +189,7 @@ def _point(
 def _summary(points: list[dict[str, Any]], stated: list[Bound]) -> list[dict[str, Any]]:
     """For each bound, the loosest last, the mean over the seeds, and the smallest and largest measured value."""
     out, trained = [], {p["bound"] for p in points}
-    for bound in [*(b.bound for b in stated if b.bound in trained), None]:
+    for bound in [*(b.stated for b in stated if b.stated in trained), None]:
         rows = [p for p in points if p["bound"] == bound]
         values = [p["value"] for p in rows if p["value"] is not None]
         out.append(

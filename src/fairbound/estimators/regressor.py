@@ -153,7 +153,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         worst = max(range(len(over)), key=over.__getitem__) if over else 0
         return {
             "constraints": [
-                {"text": b.text, "sense": b.sense, "bound": b.bound, "train_value": v}
+                {"text": b.text, "sense": b.sense, "bound": b.stated, "train_value": v}
                 for b, v in zip(self.constraints_, values, strict=True)
             ],
             "feasible": met,

@@ -166,7 +166,18 @@ def test_more_than_two_classes_and_bounds_on_one_class(tmp_path, capsys):
         and one["constraints"][0]["value"] == tight["value"] < free["value"]
     )
 
-    recall = ["recall of class low", "--bounds", "0.95"]
+    recall = ["recall of class low", "--bounds", "0.6,0.95", "--group", "g"]
     _, found = run("frontier", "--seeds", "1", "--out", tmp_path / "r", "--constraint", *recall)
-    free, tight = found["points"]
+    free, tight, loose = found["points"]
+    assert [p["bound"] for p in found["points"]] == [None, 0.95, 0.6]
+    assert [s["bound"] for s in found["summary"]] == [0.95, 0.6, None]
+    passed = [[p["lower"] >= bound for p in (tight, loose)] for bound in (0.95, 0.6)]
+    certified = [None if not best else 0.6 if all((best, then)) else 0.95 for best, then in passed]
+    assert [(c["bound"], c["trained_under"]) for c in found["certificates"]] == [
+        (0.95, certified[0]),
+        (0.6, certified[1]),
+    ]
+    assert certified != [0.6, 0.6]
+    page = (tmp_path / "r" / "report.html").read_text()
+    assert "recall of class low" in page and "≥ 0.95" in page
     assert (found["notion"], found["sense"]) == ("recall of class low", "at least") and free["value"] < tight["value"]
