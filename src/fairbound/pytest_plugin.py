@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -45,4 +46,6 @@ def _passed(path: Any) -> Gate:
     found = check(path)
     if not found.passed:
         pytest.fail("\n".join([f"the gate {path} is closed:", *found.reasons]), pytrace=False)
+    for said in found.summary["warnings"]:
+        warnings.warn(said, stacklevel=2)
     return found

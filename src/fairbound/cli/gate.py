@@ -15,6 +15,7 @@ from fairbound.cli.audit import run_audit
 from fairbound.cli.compare import compared
 from fairbound.cli.outcome import Outcome
 from fairbound.cli.using import AuditOptions, CompareOptions, GateOptions, JudgeOptions
+from fairbound.report.words import VERDICTS
 
 KEYS = (
     "data", "label", "group", "model", "score", "positive", "threshold", "constraint", "cross", "confidence", "accept", "least",
@@ -25,12 +26,13 @@ KEYS = (
 @dataclass(frozen=True)
 class Gate:
     """What was found. passed: whether all holds. exit_code: 0, 1 where something is broken, 3 where only evidence is missing.
-    reasons: what does not hold, in sentences. summary: of the audit, as `fairbound audit --json` prints it; its "out" is None where the file
-    names no folder."""
+    reasons: what does not hold, in sentences. measured: every bound's verdict and every metric asked for, with its value. summary: of
+    the audit, as `fairbound audit --json` prints it; its "out" is None where the file names no folder."""
 
     passed: bool
     exit_code: int
     reasons: tuple[str, ...]
+    measured: tuple[str, ...]
     summary: dict[str, Any]
 
 
@@ -70,14 +72,19 @@ def check(config: str | Path) -> Gate:
     if "baseline" in stated:
         broken += _worse(stated, asked, config.parent)
     code = 1 if broken else 3 if wanting else 0
-    return Gate(not broken and not wanting, code, (*broken, *wanting), summary)
+    measured = [_found(c) for c in summary["constraints"]]
+    measured += [
+        f"{k} {_number(summary['metrics'][k])}, at least {v} is asked" for k, v in stated.get("least", {}).items()
+    ]
+    return Gate(not broken and not wanting, code, (*broken, *wanting), tuple(measured), summary)
 
 
 def run_gate(options: GateOptions) -> Outcome:
     """The gate as a command."""
     found = check(config := options.config)
     said = "the gate is passed" if found.passed else "the gate is closed"
-    text = "\n".join([f"{config}: {said}", *(f"- {reason}" for reason in found.reasons)])
+    text = "\n".join([f"{config}: {said}", *(f"- {line}" for line in found.reasons or found.measured)])
+    text += "".join(f"\nwarning: {line}" for line in found.summary["warnings"])
     summary = {"passed": found.passed, "reasons": list(found.reasons), "audit": found.summary}
     return Outcome(summary, text, found.exit_code)
 
@@ -103,15 +110,25 @@ def _verdicts(summary: dict[str, Any], accept: list[str]) -> tuple[list[str], li
     by = {"violated": [], "insufficient": []}  # type: dict[str, list[str]]
     for c in summary["constraints"]:
         if c["verdict"] not in accept and c["verdict"] != "met":
-            ends = ", ".join(f"{k} {c[k]:.4g}" for k in ("value", "lower", "upper") if c[k] is not None)
             needed = ""
             if c.get("rows_needed") is not None:
                 needed = (
                     f"; about {about(c['rows_needed'])} held-out rows would decide it, this audit had {summary['rows']:,}."
                     f"{direction([c])}".rstrip(".")
                 )
-            by[c["verdict"]].append(f"{c['text']}: {c['verdict']} ({ends}){needed}")
+            by[c["verdict"]].append(_found(c) + needed)
     return by["violated"], by["insufficient"]
+
+
+def _found(c: dict[str, Any]) -> str:
+    """A bound's verdict, the value measured and its interval."""
+    named = {"measured": c["value"], "at least": c["lower"], "at most": c["upper"]}
+    ends = ", ".join(f"{name} {_number(v)}" for name, v in named.items() if v is not None)
+    return f"{c['text']}: {VERDICTS[c['verdict']].lower()}" + (f" ({ends})" if ends else "")
+
+
+def _number(value: float | None) -> str:
+    return "not defined" if value is None else f"{value:.4g}"
 
 
 def _too_low(summary: dict[str, Any], least: Any) -> list[str]:

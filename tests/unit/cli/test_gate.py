@@ -16,6 +16,7 @@ import pytest
 import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.cli.gate import _below, check
+from fairbound.pytest_plugin import _passed
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
@@ -64,13 +65,30 @@ def test_the_gate_of_the_page_is_passed_and_a_tighter_one_is_closed(run, folder)
     )
     closed = check(path)
     assert not closed.passed and closed.exit_code == 1 and len(closed.reasons) == 2
-    assert "violated" in closed.reasons[0] and "accuracy is" in closed.reasons[1]
+    assert "bound violated" in closed.reasons[0] and "accuracy is" in closed.reasons[1]
     code, out, _ = run("gate", "--config", path)
     assert code == 1 and "the gate is closed" in out and closed.reasons[0] in out
     code, out, _ = run("gate", "--config", path, "--json")
     assert code == 1 and json.loads(out)["passed"] is False
     assert json.loads(out)["audit"]["out"] is None  # no folder is named, and the one that was used is gone
+    code, out, _ = run("gate", "--config", gate(folder, "page.toml", constraint=["demographic_parity <= 0.12"]))
+    assert code == 0 and "warning" not in out
+    assert re.search(r"- demographic_parity <= 0.12: bound met \(measured 0\.\d+, at least \S+, at most 0\.\d+\)", out)
+    assert re.search(r"- accuracy 0\.\d+, at least 0\.6 is asked", out)
     assert re.search(r"accuracy is 0\.\d{1,4}, less than 0\.99$", closed.reasons[1])
+
+
+def test_a_gate_on_the_file_that_the_model_was_trained_on_warns(run, folder, tmp_path):
+    args = ("--label", "paid", "--group", "sex", "--constraint", "demographic_parity <= 0.9", "--budget", "20 steps")
+    assert run("fit", "--data", folder / "held_out.csv", *args, "--out", tmp_path / "fit")[0] in (0, 1, 3)
+    path = gate(
+        folder, "own.toml", model=str(tmp_path / "fit" / "model"), constraint=["demographic_parity <= 0.9"], least=None
+    )
+    code, out, _ = run("gate", "--config", path)
+    assert code == 0 and "warning: This is the file that the model was trained on" in out
+    assert not any("was trained on" in said for said in check(gate(folder, "page.toml")).summary["warnings"])
+    with pytest.warns(UserWarning, match="file that the model was trained on"):
+        _passed(path)
 
 
 def test_a_number_below_another_is_shown_as_below():
@@ -81,7 +99,7 @@ def test_a_number_below_another_is_shown_as_below():
 def test_what_is_not_decided_closes_the_gate_unless_it_is_accepted(folder):
     undecided = {"constraint": ["demographic_parity <= 0.02"], "least": None}
     found = check(gate(folder, "a.toml", **undecided))
-    assert found.exit_code == 3 and "insufficient" in found.reasons[0] and not found.passed
+    assert found.exit_code == 3 and "not enough evidence (measured" in found.reasons[0] and not found.passed
     assert check(gate(folder, "b.toml", accept=["met", "insufficient"], **undecided)).exit_code == 0
 
 
