@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 
 import fairbound as fb
@@ -55,6 +54,7 @@ def test_one_label_for_all_rows_is_refused():
 
 
 def test_integers_of_sixteen_bytes_are_read():
+    pl = pytest.importorskip("polars")
     table = pl.DataFrame({"x": pl.Series(range(N)).cast(pl.Int128)})
     plain = pl.DataFrame({"x": range(N)})
     assert np.array_equal(*(TableEncoder().fit(t).transform(t) for t in (table, plain)))
