@@ -8,11 +8,8 @@ from fairbound.cli.options import FeasibilityOptions
 from fairbound.cli.outcome import Outcome, json_file, say
 from fairbound.cli.rows import in_lines_of_parts, read_rows
 from fairbound.cli.stated import of_classes_only, of_two_classes, stated_bounds
-from fairbound.estimators.feasibility import feasibility
+from fairbound.estimators.feasibility import MORE, SHOWN, feasibility
 from fairbound.report.terminal import grid
-
-SHOWN = 0.00005
-"""The smallest number that is not printed as 0."""
 
 
 def run_feasibility(options: FeasibilityOptions) -> Outcome:
@@ -40,7 +37,8 @@ def run_feasibility(options: FeasibilityOptions) -> Outcome:
     title = f"{bound.text} on {rows.name}: {found['rows']['held']:,} held-out rows"
     text = grid(title, ("trained under", "measured", "at least", "at most", "accuracy", "within the bound"), lines)
     if gains := gains_of_rows(found["more_rows"]):
-        text += "\n1,000 more held-out rows would lower the interval's end by\n" + "\n".join(gains)
+        move = "raise" if bound.sense == "at least" else "lower"
+        text += f"\n{MORE:,} more held-out rows would {move} the interval's end by\n" + "\n".join(gains)
     text += f"\n\n{found['said']}"
     if options.out is not None:
         path = atomic_write_text(options.out / "feasibility.json", json_file(found).decode())
@@ -49,7 +47,7 @@ def run_feasibility(options: FeasibilityOptions) -> Outcome:
 
 
 def gains_of_rows(more_rows: dict[str, float]) -> list[str]:
-    """Lines that say by how much more rows of each group would lower the interval's end, the most first; groups that do nothing together."""
+    """Lines that say by how much more rows of each group would move the interval's end, the most first; groups that do nothing together."""
     helps = sorted(((gain, name) for name, gain in more_rows.items() if gain >= SHOWN), reverse=True)
     rest = len(more_rows) - len(helps)
     others = [f"  0.0000  of {'any other group' if rest > 1 else 'the other group'}"] if helps and rest else []

@@ -20,7 +20,7 @@ from fairbound.cli.outcome import Outcome, json_file, say
 from fairbound.cli.rows import Parts, encoded_parts, read_rows, split_rows
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.feasibility import MORE, knee, more_rows
+from fairbound.estimators.feasibility import knee, more_rows, worth_of_rows
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.scored import Scored
 from fairbound.report.frontier import frontier_chart, frontier_page, frontier_table
@@ -84,7 +84,7 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
         "points": points,
         "certificates": (made := certifiable([p for p in points if p["seed"] == options.seed], stated[0].sense)),
         "knee": (bent := _knee([p for p in points if p["seed"] == options.seed])),
-        "advice": _advice(made, bent, points, options.seed),
+        "advice": _advice(made, bent, points, options.seed, stated[0].sense),
         "complete": not _interrupted(points),
         "summary": _summary(points, stated),
         "library": versions(),
@@ -138,14 +138,15 @@ def _knee(points: list[dict[str, Any]]) -> float | None:
     return None if bent is None else points[bent]["bound"]
 
 
-def _advice(made: list[dict[str, Any]], bent: float | None, points: list[dict[str, Any]], seed: int) -> str:
+def _advice(made: list[dict[str, Any]], bent: float | None, points: list[dict[str, Any]], seed: int, sense: str) -> str:
     """Which bound to take: the tightest that a certificate would confirm, and where more accuracy begins to cost much."""
     met = [c for c in made if c["verdict"] == "met"]
     first = [p for p in points if p["seed"] == seed and p["bound"] is not None and p["value"] is not None]
     said = []
     if first:
-        least = min(first, key=lambda p: p["value"])
-        said.append(f"The smallest value that these models reach on held-out rows is {least['value']:.4f}.")
+        values = [p["value"] for p in first]
+        which, best = ("largest", max(values)) if sense == "at least" else ("smallest", min(values))
+        said.append(f"The {which} value that these models reach on held-out rows is {best:.4f}.")
     if met:
         said.append(
             f"The tightest of these bounds that a certificate would confirm is {met[0]['bound']:g}, by the model trained under "
@@ -157,10 +158,9 @@ def _advice(made: list[dict[str, Any]], bent: float | None, points: list[dict[st
         said.append(f"The knee of the curve is at the bound {bent:g}: tighter ones cost more accuracy for each step.")
     chosen = [p for p in first if p["bound"] == (met[0]["trained_under"] if met else p["bound"]) and p.get("more_rows")]
     if chosen:
-        more = min(chosen, key=lambda p: p["value"])["more_rows"]
-        best = max(more, key=lambda name: more[name])
-        said.append(f"{MORE:,} more held-out rows of {best} would narrow the interval most, by {more[best]:.4f}.")
-    return " ".join(said)
+        nearest = (max if sense == "at least" else min)(chosen, key=lambda p: p["value"])
+        said.append(worth_of_rows(nearest["more_rows"]))
+    return " ".join(filter(None, said))
 
 
 def _point(

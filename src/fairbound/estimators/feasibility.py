@@ -30,6 +30,9 @@ KEPT = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.02)
 
 MORE = 1000
 
+SHOWN = 0.00005
+"""The smallest number that is not printed as 0."""
+
 
 def feasibility(
     constraint: str | Bound | Sequence[str | Bound],
@@ -147,18 +150,27 @@ def more_rows(scored: Scored, stated: Bound, alpha: float) -> dict[str, float]:
     return out
 
 
+def worth_of_rows(more_rows: dict[str, float]) -> str:
+    """Of which group more rows would help most, in a sentence; "" where those of none would. more_rows: as of `more_rows`."""
+    best = max(more_rows, key=lambda name: more_rows[name], default="")
+    if not best or more_rows[best] < SHOWN:
+        return ""
+    return f"{MORE:,} more held-out rows of {best} would narrow the interval most, by {more_rows[best]:.4f}."
+
+
 def _said(out: dict[str, Any], stated: Bound) -> str:
     """Its findings in a few sentences."""
     small, cheap, bent = out["smallest"], out["cheapest"], out["knee"]
     rows = f"{out['rows']['held']:,}"
     ends = ["not known" if small[k] is None else f"{small[k]:.4f}" for k in ("value", "lower", "upper")]
-    said = [f"The smallest value reached is {ends[0]} ({ends[1]} to {ends[2]}) on {rows} held-out rows."]
+    which = "largest" if stated.sense == "at least" else "smallest"
+    said = [f"The {which} value reached is {ends[0]} ({ends[1]} to {ends[2]}) on {rows} held-out rows."]
     if cheap is None:
         said.append(f"No model's interval lies within {out['bound']}: these rows would not confirm it.")
         if out["rows_needed"] is not None:
             way = direction([small | {"bound": stated.stated, "sense": stated.sense}])
             would = f"about {about(out['rows_needed'])} held-out rows would decide it; here were {rows}."
-            said.append(f"Of the model of the smallest value {would}{way}")
+            said.append(f"Of the model of the {which} value {would}{way}")
     else:
         under = "without a bound" if cheap["trained_under"] is None else f"under {cheap['trained_under']:g}"
         lost = round(100 * (out["curve"][0]["accuracy"] - cheap["accuracy"]), 2)
@@ -169,9 +181,5 @@ def _said(out: dict[str, Any], stated: Bound) -> str:
         )
     if bent is not None and bent["trained_under"] is not None:
         said.append(f"The knee of the curve is at {bent['trained_under']:g}.")
-    if out["more_rows"]:
-        best = max(out["more_rows"], key=lambda name: out["more_rows"][name])
-        said.append(
-            f"{MORE:,} more held-out rows of {best} would narrow the interval most, by {out['more_rows'][best]:.4f}."
-        )
-    return " ".join(said)
+    said.append(worth_of_rows(out["more_rows"]))
+    return " ".join(filter(None, said))

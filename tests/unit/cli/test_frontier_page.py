@@ -12,7 +12,7 @@ import pytest
 from browsing import CHROMIUM, Browser
 from fairbound.cli import app as cli
 from fairbound.cli.explored import certifiable, roc
-from fairbound.cli.frontier import _knee
+from fairbound.cli.frontier import _advice, _knee
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
@@ -75,6 +75,18 @@ def test_the_knee_is_farthest_above_the_line_between_the_ends():
     points = [{"value": v, "accuracy": a, "bound": b} for v, a, b in curve]
     assert _knee(points) == 0.02
     assert _knee(points[:1] + points[3:]) is None
+
+
+@pytest.mark.parametrize(("sense", "says"), [("at most", "The smallest value that these models reach on held-out rows is 0.8000."),
+                                             ("at least", "The largest value that these models reach on held-out rows is 0.9000.")])  # fmt: skip
+def test_the_advice_names_the_best_value_and_the_rows_that_help_the_model_of_it(sense, says):
+    points = [
+        {"seed": 0, "bound": b, "value": v, "more_rows": {f"race: {v}": v}} for b, v in [(0.85, 0.8), (0.95, 0.9)]
+    ]
+    rows = " 1,000 more held-out rows of race: {0} would narrow the interval most, by {0}000."
+    assert _advice([], None, points, 0, sense) == says + rows.format(0.9 if sense == "at least" else 0.8)
+    nothing = [p | {"more_rows": {"race: black": 0.00004}} for p in points]
+    assert _advice([], None, nothing, 0, sense) == says
 
 
 def test_roc_curves_run_from_corner_to_corner_and_above_the_rates():

@@ -81,6 +81,15 @@ def test_what_the_bound_costs_is_said_as_a_gain_where_it_is_one(accuracy, says):
     assert _said(out, fb.constraint(out["bound"])).endswith(f"is trained under 0.05 and {says}")
 
 
+def test_of_a_bound_from_below_the_largest_value_is_the_best_and_rows_that_do_nothing_are_left_out():
+    best = {"trained_under": 0.9, "accuracy": 0.8, "value": 0.85, "lower": 0.8, "upper": 0.9}
+    out = {"bound": "recall of class b >= 0.95", "rows": {"held": 100}, "curve": [best], "smallest": best}
+    out |= {"cheapest": None, "knee": None, "rows_needed": 2000, "more_rows": {"race: black": 0.00004}}
+    said = _said(out, fb.constraint(out["bound"]))
+    assert said.startswith("The largest value reached is 0.8500 (0.8000 to 0.9000) on 100 held-out rows.")
+    assert "Of the model of the largest value" in said and said.endswith("they would show it violated.")
+
+
 def test_bounds_from_below_and_theknee():
     ratio = fb.constraint("demographic_parity_ratio >= 0.8")
     made = [b.stated for b in _bounds(ratio, 0.4)]
