@@ -279,7 +279,7 @@ MUTANTS = {
     "certificate: thresholds of all rows": Mutant("estimators/certifying.py", "= train.settled(stated)", "= rows.settled(stated)", "unit/estimators/test_certifying_numbers.py"),
     "certificate: the price of an error": Mutant("estimators/certificate.py", '"price": lost if rows.gains else -lost', '"price": lost', "unit/estimators/test_certifying_numbers.py"),
     "certificate: residuals as they are": Mutant("fairness/notions/regression.py", "np.clip(rows.residuals, -most, most)", "np.clip(rows.residuals, -2 * most, most)", "unit/estimators/test_certifying_numbers.py"),
-    "certificate: squared errors as they are": Mutant("fairness/notions/regression.py", "squares = np.minimum(squares, self.largest)", "pass", "unit/estimators/test_certifying_numbers.py"),
+    "certificate: squared errors as they are": Mutant("fairness/notions/regression.py", "np.minimum(rows.residuals**2, self.largest)", "rows.residuals**2", "unit/estimators/test_certifying_numbers.py"),
     "certificate: the largest in other units": Mutant("fairness/notions/regression.py", "None if self.largest is None else self.largest / unit", "self.largest", "unit/estimators/test_certifying_numbers.py"),
     "parts of a ranking without their groups": Mutant("fairness/rankings/documents.py", "for part in parts]), groups)\n", "for part in parts]))\n", "unit/estimators/test_certifying_numbers.py"),
     "certificate: the first that passed": Mutant("estimators/certifying.py", "taken = passed[-1] if passed", "taken = passed[0] if passed", "unit/estimators/test_certifying.py"),

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
-from fairbound.audits.classes import compared_model
-from fairbound.confidence.means import moments
+from fairbound.audits.classes import compared_model, rate_record
+from fairbound.confidence.betting import mean_limits
+from fairbound.confidence.means import ASYMPTOTIC_ROWS, moments
 from fairbound.fairness.scored import Scored
+from fairbound.fairness.values import share_values
 
 
 def number_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any], alpha: float) -> dict[str, Any]:
@@ -19,7 +22,7 @@ def number_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[An
     """
     return {
         "metrics": number_metrics(rows),
-        "groups": _group_errors(rows),
+        "groups": _group_means(rows, bounds),
         "constraints": [b.judge(rows, alpha) for b in bounds],
         "comparison": [
             compared_model(name, None, None, [b.judge(other, alpha) for b in bounds])
@@ -44,14 +47,53 @@ def number_metrics(rows: Scored) -> dict[str, float | None]:
     }
 
 
-def _group_errors(rows: Scored) -> list[dict[str, Any]]:
-    """The mean squared error of every group of every attribute, as its "mean_loss"."""
-    out, groups = [], rows.known_groups
+def _group_means(rows: Scored, bounds: Sequence[Any]) -> list[dict[str, Any]]:
+    """Of every group of every attribute the mean residual, the mean squared error, and what the bounds compare, with their intervals."""
+    assert rows.residuals is not None
+    measured: dict[str, tuple[np.ndarray, tuple[float, float] | None]] = {
+        "mean_residual": (rows.residuals, None),
+        "mean_squared_error": (rows.residuals**2, None),
+    }
+    for bound in bounds:
+        measured |= {name: (x, getattr(bound, "range", None)) for name, x in bound.of_rows(rows).items()}
+    out, groups, everyone = [], rows.known_groups, np.full(len(rows), True)
     for attribute, code, names in zip(groups.attributes, groups.codes.T, groups.labels, strict=True):
-        means = moments(rows.loss, code, len(names), rows.weight)[0]
-        counts = np.bincount(code[code >= 0], minlength=len(names))
-        for name, mean, n in zip(names, means, counts, strict=True):
-            loss = float(mean) if np.isfinite(mean) else None
-            facts: dict[str, Any] = {"n": int(n), "positives": None, "rates": {}, "mean_loss": loss}
+        k, counts = len(names), np.bincount(code[code >= 0], minlength=len(names))
+        shares = {n: share_values(x, everyone, rows, code, k) for n, (x, _) in measured.items() if x.dtype == bool}
+        means = {n: _means(rows, x, code, k, ends) for n, (x, ends) in measured.items() if x.dtype != bool}
+        for g, name in enumerate(names):
+            rates = {n: rate_record(s[g], trials[g], "row", rows.confidence) for n, (s, trials, *_) in shares.items()}
+            of = {n: records[g] for n, records in means.items()}
+            loss = of["mean_squared_error"]["value"]
+            facts = {"n": int(counts[g]), "positives": None, "rates": rates, "means": of, "mean_loss": loss}
             out.append({"attribute": attribute, "group": name, **facts})
     return out
+
+
+def _means(
+    rows: Scored, values: np.ndarray, code: np.ndarray, k: int, ends: tuple[float, float] | None
+) -> list[dict[str, Any]]:
+    """The mean of the values (n,) in each of k groups, with its two-sided interval: betting limits of values between `ends`, else
+    Student's t where there are at least ASYMPTOTIC_ROWS rows."""
+    mean, variance, count = moments(values, code, k, rows.weight)
+    alpha = (1 - rows.confidence) / 2
+    if ends is None:
+        enough = count >= ASYMPTOTIC_ROWS
+        width = stats.t.ppf(1 - alpha, np.where(enough, count, 2) - 1) * np.sqrt(variance / np.where(enough, count, 1))
+        lower, upper = (np.where(enough, mean + sign * width, np.nan) for sign in (-1, 1))
+    else:
+        lower, upper = mean_limits(values, code, k, alpha, *ends, weights=rows.weight)
+    return [
+        {
+            "value": _known(mean[g]),
+            "lower": _known(lower[g]) if count[g] else None,
+            "upper": _known(upper[g]) if count[g] else None,
+            "count": round(float(count[g])),
+            "why": None if count[g] else "no row",
+        }
+        for g in range(k)
+    ]
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

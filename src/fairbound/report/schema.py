@@ -145,7 +145,8 @@ def _disagreements(audit: dict[str, Any]) -> Iterator[tuple[Path, str]]:
 def _intervals(audit: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
     """(path, record) of every record with the ends of an interval."""
     for i, group in enumerate(audit["groups"]):
-        yield from ((("groups", i, "rates", name), rate) for name, rate in group["rates"].items())
+        for kind in ("rates", "means"):
+            yield from ((("groups", i, kind, name), made) for name, made in group.get(kind, {}).items())
     for i, c in enumerate(audit["constraints"]):
         yield ("constraints", i), c
         yield from ((("constraints", i, "contrasts", j), k) for j, k in enumerate(c["contrasts"]))

@@ -53,7 +53,8 @@ def _one_way(contrasts: list[dict]) -> list[dict]:
 
 
 def groups(audit: dict[str, Any]) -> dict[str, Any]:
-    """The groups of each attribute, in the order given, and the rates that any of them has, with their meaning."""
+    """The groups of each attribute, in the order given, and the rates and means that any of them has; of rates their meaning, of means
+    the ends that they are drawn between."""
     found = dict.fromkeys(rate for g in audit["groups"] for rate in g["rates"])
     rates = [r for r in words.RATES if r in found] + [r for r in found if r not in words.RATES]
     meaning = "; ".join(f"{words.RATES[r][0].lower()}: {words.RATES[r][1]}" for r in rates if r in words.RATES)
@@ -63,13 +64,23 @@ def groups(audit: dict[str, Any]) -> dict[str, Any]:
         members = [g for g in audit["groups"] if g["attribute"] == attribute]
         own = [r for r in rates if any(r in g["rates"] for g in members)]
         labels = [words.label(r) for r in own]
-        more = {"missing": missing.get(attribute, 0), "rates": own, "labels": labels}
+        means = {name: _scale(members, name) for name in dict.fromkeys(m for g in members for m in g.get("means", {}))}
+        more = {"missing": missing.get(attribute, 0), "rates": own, "labels": labels, "means": means}
+        more["mean_labels"] = [words.label(name) for name in means]
         tables.append({"attribute": attribute, "groups": members, **more})
     return {
         "tables": tables,
         "meaning": f" {meaning[0].upper()}{meaning[1:]}." if meaning else "",
-        "with_loss": any(g["mean_loss"] is not None for g in audit["groups"]),
+        "with_means": any(g.get("means") for g in audit["groups"]),
+        "with_loss": any(g["mean_loss"] is not None and not g.get("means") for g in audit["groups"]),
     }
+
+
+def _scale(members: list[dict[str, Any]], name: str) -> tuple[float, float]:
+    """The ends, 0 between them, that a mean is drawn between in every group."""
+    ends = [g["means"][name][end] for g in members for end in ("value", "lower", "upper")]
+    known = [0.0, *(v for v in ends if v is not None)]
+    return (min(known), max(known) if max(known) > min(known) else 1.0)
 
 
 def model_metrics(audit: dict[str, Any]) -> list[str]:

@@ -92,19 +92,33 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
 
 
 def _groups(made: dict[str, Any], width: int) -> str:
-    """The rates of the largest groups of one attribute."""
+    """The rates and means of the largest groups of one attribute."""
     shown = sorted(made["groups"], key=lambda g: -g["n"])[:MOST_GROUPS]
     left = len(made["groups"]) - len(shown)
     title = f"Groups of {made['attribute']}" + (
         f", the {MOST_GROUPS} largest; {left:,} more on the page" if left else ""
     )
-    rows = [[g["group"], f"{g['n']:,}", *(_rate(g, name) for name in made["rates"])] for g in shown]
-    return grid(title, ("group", "rows", *map(_short_label, made["rates"])), rows, (), width)
+    rows = [
+        [
+            g["group"],
+            f"{g['n']:,}",
+            *(_rate(g, name) for name in made["rates"]),
+            *(_mean(g, name) for name in made["means"]),
+        ]
+        for g in shown
+    ]
+    return grid(title, ("group", "rows", *map(_short_label, [*made["rates"], *made["means"]])), rows, (), width)
 
 
 def _rate(group: dict[str, Any], name: str) -> str:
     found = group["rates"].get(name)
     return "–" if found is None else words.number(found["value"], 3)
+
+
+def _mean(group: dict[str, Any], name: str) -> str:
+    made = group["means"][name]
+    ends = "" if made["lower"] is None else f" [{words.number(made['lower'])}, {words.number(made['upper'])}]"
+    return words.number(made["value"]) + ends
 
 
 def _numbers(c: dict[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from scipy import optimize
+from scipy import optimize, stats
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 from sklearn.utils import estimator_checks
@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.notions import constraint
-from fairbound.report import schema
+from fairbound.report import audit_page, schema
 from fairbound.testing import check_gradient
 
 EXPECTED = {
@@ -154,6 +154,32 @@ def test_audits_judge_predicted_numbers():
     assert found["groups"][0]["mean_loss"] == pytest.approx(((fair.predict(X) - y)[sex == "F"] ** 2).mean())
     schema.validate(found)
     assert "residual_gap" in fb.report.table(found)
+
+
+def test_audits_show_what_bounds_on_numbers_compare_in_every_group():
+    _, y, sex = rows(n=2000)
+    predicted = y + np.random.default_rng(1).normal(np.where(sex == "F", 0.5, 0.0), 1.0)
+    stated = ["residual_gap <= 0.2", "residual_gap[largest=2] <= 0.2", "prediction_parity[at=40:41] <= 0.05"]
+    found = fb.audit(predicted, y, sex, stated)
+    schema.validate(found)
+    by = {g["group"]: g for g in found["groups"]}
+    apart = by["F"]["means"]["mean_residual"]["value"] - by["M"]["means"]["mean_residual"]["value"]
+    assert apart == pytest.approx(abs(found["constraints"][0]["value"]), abs=1e-12)
+    clipped = [by[g]["means"]["mean residual, none beyond 2"]["value"] for g in "FM"]
+    assert clipped[0] - clipped[1] == pytest.approx(found["constraints"][1]["value"], abs=1e-12)
+    mine = (predicted - y)[sex == "F"]
+    interval = stats.ttest_1samp(mine, 0).confidence_interval(0.95)
+    made = by["F"]["means"]["mean_residual"]
+    assert (made["lower"], made["upper"]) == pytest.approx((interval.low, interval.high), abs=1e-12)
+    assert all(m["lower"] < m["value"] < m["upper"] for g in by.values() for m in g["means"].values())
+    assert by["F"]["rates"]["predicted above 40"]["value"] == pytest.approx((predicted[sex == "F"] > 40).mean())
+    assert f"{made['value']:.4f} [{made['lower']:.4f}, {made['upper']:.4f}]" in fb.report.table(found)
+    page = audit_page(found)
+    assert "Mean residual, none beyond 2" in page and f"<b>{made['value']:.4f}</b>" in page
+    few = fb.audit(predicted[:100], y[:100], sex[:100], stated[0])["groups"][0]["means"]["mean_residual"]
+    assert (
+        few["value"] is not None and few["lower"] is few["upper"] is None
+    )  # Student's t of few rows promises too much
 
 
 def test_an_infeasible_bound_is_said():

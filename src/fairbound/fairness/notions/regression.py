@@ -55,6 +55,10 @@ class PredictionBound(GroupBound):
         """The functions of a row whose means are compared, each by itself."""
         raise NotImplementedError
 
+    def of_rows(self, rows: Scored) -> dict[str, np.ndarray]:
+        """(n,) by name what the bound compares the groups' means of: truth values for shares, else numbers."""
+        raise NotImplementedError
+
     def rescaled(self, shift: float, scale: float) -> Self:
         """The same bound on (numbers - shift) / scale."""
         raise NotImplementedError
@@ -124,10 +128,13 @@ class PredictionParity(PredictionBound):
     def rescaled(self, shift: float, scale: float) -> Self:
         return replace(self, thresholds=tuple((t - shift) / scale for t in self.thresholds))
 
-    def values(self, rows: Scored, compared: Compared) -> Values:
+    def of_rows(self, rows: Scored) -> dict[str, np.ndarray]:
         assert rows.scores is not None
+        return {f"predicted above {number_text(t)}": rows.scores > t for t in self.thresholds}
+
+    def values(self, rows: Scored, compared: Compared) -> Values:
         group, everyone = compared.of_rows(rows.known_groups), np.full(len(rows), True)
-        made = [share_values(rows.scores > t, everyone, rows, group, len(compared)) for t in self.thresholds]
+        made = [share_values(above, everyone, rows, group, len(compared)) for above in self.of_rows(rows).values()]
         return Values.of_shares(made)
 
 
@@ -152,6 +159,17 @@ class NumberLossBound(PredictionBound):
             return super().fewest_rows
         return 0.25 / max(self.bound / self.largest, 0.01) ** 2
 
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """The least and the largest that a row can count as; None where losses count as they are."""
+        return None if self.largest is None else (0.0, self.largest)
+
+    def values(self, rows: Scored, compared: Compared) -> Values:
+        ((_, numbers),) = self.of_rows(rows).items()
+        least = 0.0 if self.range is None else self.range[0]
+        group = compared.of_rows(rows.known_groups)
+        return loss_values(numbers, [group], len(compared), rows.weight, self.largest, least=least)
+
     def _in_units(self, unit: float) -> Self:
         """The same bound on losses that are counted in `unit`s."""
         return replace(self, bound=self.bound / unit, largest=None if self.largest is None else self.largest / unit)
@@ -175,11 +193,16 @@ class ResidualGap(NumberLossBound):
     def rescaled(self, shift: float, scale: float) -> Self:
         return self._in_units(scale)
 
-    def values(self, rows: Scored, compared: Compared) -> Values:
+    @property
+    def range(self) -> tuple[float, float] | None:
+        return None if self.largest is None else (-self.largest, self.largest)
+
+    def of_rows(self, rows: Scored) -> dict[str, np.ndarray]:
         assert rows.residuals is not None
-        most, group = self.largest, compared.of_rows(rows.known_groups)
-        residuals = rows.residuals if most is None else np.clip(rows.residuals, -most, most)
-        return loss_values(residuals, [group], len(compared), rows.weight, most, least=-(most or 0.0))
+        if self.largest is None:
+            return {"mean_residual": rows.residuals}
+        most = self.largest
+        return {f"mean residual, none beyond {number_text(most)}": np.clip(rows.residuals, -most, most)}
 
 
 @register()
@@ -206,9 +229,10 @@ class GroupSquaredError(NumberLossBound):
     def rescaled(self, shift: float, scale: float) -> Self:
         return self._in_units(scale**2)
 
-    def values(self, rows: Scored, compared: Compared) -> Values:
+    def of_rows(self, rows: Scored) -> dict[str, np.ndarray]:
         assert rows.residuals is not None
-        squares, group = rows.residuals**2, compared.of_rows(rows.known_groups)
-        if self.largest is not None:
-            squares = np.minimum(squares, self.largest)
-        return loss_values(squares, [group], len(compared), rows.weight, self.largest)
+        if self.largest is None:
+            return {"mean_squared_error": rows.residuals**2}
+        return {
+            f"mean squared error, none above {number_text(self.largest)}": np.minimum(rows.residuals**2, self.largest)
+        }
