@@ -31,11 +31,12 @@ from fairbound.estimators.folder import Folder
 from fairbound.estimators.group_rule import fit_group_rule, without_rule
 from fairbound.estimators.group_terms import check_terms, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
+from fairbound.estimators.last_intercept import best_constant, clear_of_rounding, met_by_intercept
 from fairbound.estimators.options import classifier_bounds
 from fairbound.estimators.problems import problems_of
 from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
 from fairbound.estimators.sharded import shards_of
-from fairbound.estimators.training import Chosen, best_constant, chosen, clear_of_rounding
+from fairbound.estimators.training import Chosen, chosen
 from fairbound.estimators.training_rows import (
     check_lengths,
     features_of,
@@ -169,7 +170,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             self, made, choice, seed, x0, progress=bool(self.progress or self.verbose), refined=refined,
             terms_of=len(groups.labels[0]) if self.group_terms and groups is not None else 1,
         )  # fmt: skip
-        trained = clear_of_rounding(best_constant(trained))
+        trained = clear_of_rounding(best_constant(met_by_intercept(trained)))
         self.solution_ = trained.solution
         self.x_ = self.solution_.x[: self.model_.n]  # without what is trained beside the model
         self.trajectory_ = trajectory(self.solution_.records, trained.problem.plan)

@@ -60,9 +60,6 @@ LEAST_STEPS = 1500
 MARGINS = (0.2, 0.5)
 """Shares of each bound that are kept as margin, in turn, where none was found with the method's own."""
 
-ROUNDING = 1e-5
-"""Of the largest score: what rounding of float32 sums may come to."""
-
 EPOCHS = 10
 PATIENCE = 4.0
 
@@ -241,60 +238,6 @@ def _beyond_few_rows(problem: FairProblem) -> list[str]:
         return []
     why = "as a group has too few rows for its scores to meet the bound; a stated budget is used in full."
     return [f"Only {FEW.text} were tried, {why}"]
-
-
-def best_constant(trained: Trained) -> Trained:
-    """`trained`; where no model met the bounds but the start did, the constant of the lowest objective that meets them, so that the
-    largest class is predicted and not the one that scores of 0 happen to mean."""
-    problem, solution, model = trained.problem, trained.solution, trained.problem.model
-    if solution.found or not bool(solution.feasible) or solution.x.dim() > 1:
-        return trained
-    if not isinstance(model, MLP) or not model.bias:
-        return trained
-    weight = torch.ones_like(problem.targets) if problem.row_weight is None else problem.row_weight
-    best, lowest = solution.x, float(problem.evaluate(solution.x).f)
-    for scores in _constants(problem.targets, weight, model.outputs):
-        x = solution.x.clone()
-        last = model.layers.split(problem.split(x)[0])[-2:]
-        last[0].zero_()
-        last[1].copy_(scores)
-        measured = [p.evaluate(x) for p in (problem, trained.held) if p is not None]
-        if all(float(m.violation) <= 0 for m in measured) and float(measured[0].f) < lowest:
-            best, lowest = x, float(measured[0].f)
-    return trained._replace(solution=replace(solution, x=best))
-
-
-def clear_of_rounding(trained: Trained) -> Trained:
-    """`trained`; where the score of a training row is so near 0 that sums in another order may change its sign, the last intercept moved to
-    the middle between the scores on either side of 0, so that predictions are the decisions that the bounds were measured on."""
-    problem, solution, model = trained.problem, trained.solution, trained.problem.model
-    if not isinstance(model, MLP) or not model.bias or model.outputs > 1:
-        return trained
-    if solution.x.dim() > 1 or not problem.shards.alone or not problem.m:
-        return trained
-    scores = problem.all_scores(solution.x)
-    above = scores > 0
-    if bool(above.all()) or not bool(above.any()) or float(scores.abs().min()) > ROUNDING * float(scores.abs().max()):
-        return trained
-    x = solution.x.clone()
-    model.layers.split(problem.split(x)[0])[-1].sub_((scores[above].min() + scores[~above].max()) / 2)
-    same = torch.equal(problem.all_scores(x) > 0, above)
-    return trained._replace(solution=replace(solution, x=x)) if same else trained
-
-
-def _constants(targets: Tensor, weight: Tensor, outputs: int) -> list[Tensor]:
-    """Scores (outputs,) that every row may be given: those of the classes' shares, then each class for certain. One output says how much
-    rather the positive class."""
-    classes = max(outputs, 2)
-    share = (
-        torch.zeros(classes, dtype=weight.dtype, device=weight.device).index_add(0, targets.long(), weight)
-        / weight.sum()
-    )
-    scores = share.clamp_min(torch.finfo(share.dtype).tiny).log()
-    if outputs > 1:
-        return [scores, *torch.eye(classes, dtype=share.dtype, device=share.device)]
-    shared = scores[1] - scores[0] if bool((share > 0).all()) else torch.zeros_like(scores[0])
-    return [score.reshape(1) for score in (shared, torch.ones_like(shared), -torch.ones_like(shared))]
 
 
 def _with_last_layer(problem: FairProblem, held: FairProblem | None, trained: Trained, **options: Any) -> Trained:

@@ -12,6 +12,7 @@ import torch
 
 import fairbound as fb
 from fairbound.estimators import classifier, conventions, problems, training
+from fairbound.estimators.last_intercept import clear_of_rounding, met_by_intercept
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM, METHODS
 from fairbound.models.mlp import MLP
@@ -169,7 +170,72 @@ def test_no_training_row_is_decided_by_rounding(gap):
     problem = FairProblem(MLP(1), x, [0, 0, 1, 1], ["a", "b", "a", "b"], "demographic_parity <= 1")
     solution = solve(problem, "sgd", budget="1 steps")
     solution = replace(solution, x=torch.tensor([1.0, 0.0]))
-    moved = training.clear_of_rounding(training.Trained(problem, None, solution, None, None, [], [])).solution.x
+    moved = clear_of_rounding(training.Trained(problem, None, solution, None, None, [], [])).solution.x
     scores = (moved[0] * x[:, 0] + moved[1]).tolist()
     assert [s > 0 for s in scores] == [False, False, True, True]
     assert min(abs(s) for s in scores) == pytest.approx(sum(gap) / 2 if min(gap) < 1e-5 else min(gap), rel=1e-3)
+
+
+def missed(bounds, x, y, weights, model, held=None):
+    """A run of `bounds` that ended at the weights (n,) and met nothing."""
+    loss = "logistic" if model.outputs == 1 else "cross_entropy"
+    rows = [
+        FairProblem(model, np.array(part), labels, None, bounds, loss=loss) for part, labels in [(x, y), held or (x, y)]
+    ]
+    at = torch.tensor(weights)
+    found = replace(solve(rows[0], "sgd", budget="1 steps"), x=at, last=at, feasible=torch.tensor(False))
+    return training.Trained(rows[0], rows[1] if held else None, found, None, None, [], [])
+
+
+LINE, LABELS = [[-3.0], [-2.0], [-1.0], [1.0], [2.0], [-2.5], [-1.5]], [1, 1, 1, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "intercept"),
+    [
+        ("recall of class 1 >= 0.8", 2.0),  # 4 of the 5 rows of class 1 lie above -2 or on it
+        ("error of class 1 <= 0.2", 2.0),
+        ("recall of class 1 >= 1", 3.0),
+        (["recall of class 1 >= 0.8", "recall of class 0 >= 0.5"], 2.0),
+        (["recall of class 1 >= 0.8", "recall of class 0 >= 1"], None),
+    ],
+    ids=str,
+)
+def test_the_intercept_moves_as_little_as_missed_bounds_on_classes_need(bounds, intercept):
+    trained = missed(bounds, LINE, LABELS, [1.0, 0.0], MLP(1))
+    after = met_by_intercept(trained)
+    if intercept is None:
+        assert after is trained
+        return
+    assert after.solution.found and float(after.problem.evaluate(after.solution.x).violation) == 0
+    assert after.solution.x.tolist() == pytest.approx([1.0, intercept], abs=1e-4) and "was moved" in after.notes[0]
+    assert met_by_intercept(after) is after
+
+
+def test_the_intercept_moves_down_for_the_other_class_and_for_the_rows_held_back():
+    down = met_by_intercept(missed("recall of class 0 >= 1", LINE, LABELS, [1.0, 2.2], MLP(1)))
+    assert down.solution.x.tolist() == pytest.approx([1.0, 1.5], abs=1e-4)
+    beside = ([[-4.0], [0.0]], [1, 0])
+    both = met_by_intercept(missed("recall of class 1 >= 1", LINE, LABELS, [1.0, 0.0], MLP(1), held=beside))
+    assert both.solution.x.tolist() == pytest.approx([1.0, 4.0], abs=1e-4)
+
+
+def test_of_several_classes_the_intercept_of_one_moves():
+    x, y = np.eye(3), [0, 1, 2]
+    weights = [*(2 * np.eye(3, dtype=np.float32)).ravel().tolist(), 0.0, -5.0, 0.0]
+    after = met_by_intercept(missed("recall of class 1 >= 1", x, y, weights, MLP(3, outputs=3))).solution
+    assert after.found and after.x[:9].tolist() == weights[:9]
+    assert after.x[9:].tolist() == pytest.approx([0.0, -2.0, 0.0], abs=1e-4)
+
+
+def test_the_recall_of_a_class_is_met_where_no_iterate_met_it(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = (X[:, 0] + rng.normal(size=400) > 0.8).astype(int)
+    given = {"algorithm": "sgd", "budget": "20 steps", "validation": 0}
+    fair = fb.FairClassifier("recall of class 1 >= 0.95", **given).fit(X, y)
+    assert fair.fit_report_["feasible"] and fair.predict(X)[y == 1].mean() >= 0.95
+    assert fair.predict(X)[y == 0].mean() < 0.9
+    monkeypatch.setattr(classifier, "met_by_intercept", lambda trained: trained)
+    with pytest.warns(match="no iterate met every bound"):
+        assert not fb.FairClassifier("recall of class 1 >= 0.95", **given).fit(X, y).fit_report_["feasible"]

@@ -1,0 +1,134 @@
+"""What is done to the last intercept of a trained model: moved until bounds on classes are met, or off the scores that rounding decides.
+
+Adding t >= 0 to the score of a class gives its label to more rows and takes it from none. So the recall of that class rises with t and
+that of every other falls; where a bound on classes was missed, the least t that meets it is found by bisection, from the iterate that
+missed least and from the last one, for every class and with either sign.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from fairbound.estimators.training import Trained
+from fairbound.models.mlp import MLP
+
+ROUNDING = 1e-5
+"""Of the largest score: what rounding of float32 sums may come to."""
+
+HALVINGS = 20
+"""How often the stretch that holds the least move is halved; it begins with one that gives a class to all rows."""
+
+MOVED = "No iterate met every bound, so the last intercept was moved as far as they needed."
+
+
+def met_by_intercept(trained: Trained) -> Trained:
+    """`trained`; where no iterate met its bounds, all of them on single classes, the model whose last intercept was moved until they are
+    met, that of the lowest objective. Itself where no such move meets them."""
+    problem, solution, model = trained.problem, trained.solution, trained.problem.model
+    if solution.found or solution.x.dim() > 1 or not problem.m or not problem.shards.alone:
+        return trained
+    if not isinstance(model, MLP) or not model.bias or any(b.about != "class" for b in problem.plan.notions):
+        return trained
+    best, lowest = None, float(problem.evaluate(solution.x).f) if bool(solution.feasible) else torch.inf
+    for start in (solution.x, solution.last):
+        for code in range(model.outputs):
+            for sign in (1.0, -1.0):
+                x = _least_move(trained, start, code, sign)
+                if x is not None and (f := float(problem.evaluate(x).f)) < lowest:
+                    best, lowest = x, f
+    if best is None:
+        return trained
+    where = "the training rows" if trained.held is None else "the training and the validation rows"
+    after = replace(
+        solution,
+        x=best,
+        feasible=torch.ones_like(solution.feasible),
+        violation=torch.zeros_like(solution.violation),
+        best_step=torch.full_like(solution.best_step, max(solution.steps, 1)),
+        message=f"every bound is met on {where}. {MOVED}",
+    )
+    return trained._replace(solution=after, notes=[*trained.notes, MOVED])
+
+
+def _least_move(trained: Trained, start: Tensor, code: int, sign: float) -> Tensor | None:
+    """`start` (n,) with the least number of this sign added to the intercept of class `code` that meets the bounds which it misses; None
+    where none does, or another bound is missed then."""
+    problem, model = trained.problem, trained.problem.model
+    assert isinstance(model, MLP)
+    parts = [part for part in (problem, trained.held) if part is not None]
+
+    def excess(t: float) -> Tensor:
+        x = moved(t)
+        return torch.cat([part.evaluate(x).g for part in parts])
+
+    def moved(t: float) -> Tensor:
+        x = start.clone()
+        model.layers.split(problem.split(x)[0])[-1][code] += sign * t
+        return x
+
+    missed = excess(0.0) > 0
+    scores = torch.cat([part.all_scores(start).flatten() for part in parts])
+    low, high = 0.0, 2.1 * float(scores.abs().max()) + 1e-6
+    if not missed.any() or bool((excess(high)[missed] > 0).any()):
+        return None
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if bool((excess(middle)[missed] > 0).any()) else (low, middle)
+    return moved(high) if bool((excess(high) <= 0).all()) else None
+
+
+def best_constant(trained: Trained) -> Trained:
+    """`trained`; where no model met the bounds but the start did, the constant of the lowest objective that meets them, so that the
+    largest class is predicted and not the one that scores of 0 happen to mean."""
+    problem, solution, model = trained.problem, trained.solution, trained.problem.model
+    if solution.found or not bool(solution.feasible) or solution.x.dim() > 1:
+        return trained
+    if not isinstance(model, MLP) or not model.bias:
+        return trained
+    weight = torch.ones_like(problem.targets) if problem.row_weight is None else problem.row_weight
+    best, lowest = solution.x, float(problem.evaluate(solution.x).f)
+    for scores in _constants(problem.targets, weight, model.outputs):
+        x = solution.x.clone()
+        last = model.layers.split(problem.split(x)[0])[-2:]
+        last[0].zero_()
+        last[1].copy_(scores)
+        measured = [p.evaluate(x) for p in (problem, trained.held) if p is not None]
+        if all(float(m.violation) <= 0 for m in measured) and float(measured[0].f) < lowest:
+            best, lowest = x, float(measured[0].f)
+    return trained._replace(solution=replace(solution, x=best))
+
+
+def clear_of_rounding(trained: Trained) -> Trained:
+    """`trained`; where the score of a training row is so near 0 that sums in another order may change its sign, the last intercept moved to
+    the middle between the scores on either side of 0, so that predictions are the decisions that the bounds were measured on."""
+    problem, solution, model = trained.problem, trained.solution, trained.problem.model
+    if not isinstance(model, MLP) or not model.bias or model.outputs > 1:
+        return trained
+    if solution.x.dim() > 1 or not problem.shards.alone or not problem.m:
+        return trained
+    scores = problem.all_scores(solution.x)
+    above = scores > 0
+    if bool(above.all()) or not bool(above.any()) or float(scores.abs().min()) > ROUNDING * float(scores.abs().max()):
+        return trained
+    x = solution.x.clone()
+    model.layers.split(problem.split(x)[0])[-1].sub_((scores[above].min() + scores[~above].max()) / 2)
+    same = torch.equal(problem.all_scores(x) > 0, above)
+    return trained._replace(solution=replace(solution, x=x)) if same else trained
+
+
+def _constants(targets: Tensor, weight: Tensor, outputs: int) -> list[Tensor]:
+    """Scores (outputs,) that every row may be given: those of the classes' shares, then each class for certain. One output says how much
+    rather the positive class."""
+    classes = max(outputs, 2)
+    share = (
+        torch.zeros(classes, dtype=weight.dtype, device=weight.device).index_add(0, targets.long(), weight)
+        / weight.sum()
+    )
+    scores = share.clamp_min(torch.finfo(share.dtype).tiny).log()
+    if outputs > 1:
+        return [scores, *torch.eye(classes, dtype=share.dtype, device=share.device)]
+    shared = scores[1] - scores[0] if bool((share > 0).all()) else torch.zeros_like(scores[0])
+    return [score.reshape(1) for score in (shared, torch.ones_like(shared), -torch.ones_like(shared))]
