@@ -31,11 +31,14 @@ from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.predictions import read_numbers, read_predictions
 from fairbound.fairness.scored import Scored
-from fairbound.rows.groups import Groups, label_text, no_groups
+from fairbound.rows.groups import Groups, alike, label_text, no_groups
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.queries import query_codes
 from fairbound.rows.reading import check_rows, column_array, read_weights, warn_of_order
 from fairbound.rows.scores import DECISIONS, as_logits, refuse_decisions
+
+FEW_ROWS = 10
+"""Of a group whose value decides a bound; fewer are a warning."""
 
 
 def audit(
@@ -114,9 +117,11 @@ def assembled(
 ) -> dict[str, Any]:
     """The audit made of what was found: its verdict, exit code, library versions and what the caller adds. bounds: those judged."""
     verdict = worst_verdict(c["verdict"] for c in facts["constraints"])
-    remarks = [said for bound in bounds for said in bound.remarks(facts["data"]["sensitive"])]
+    remarks = [remark for bound in bounds for remark in bound.remarks(facts["data"]["sensitive"])]
     if title is None:
         title = "Fairness audit" if facts["data"]["sensitive"] else "Audit of a classifier"
+    names = {a: [g["group"] for g in facts["groups"] if g["attribute"] == a] for a in facts["data"]["sensitive"]}
+    said = [*facts["warnings"], *_unknown_groups(facts["data"]), *alike(names), *_decided_by_few(facts["constraints"])]
     return {
         "schema": AUDIT_SCHEMA,
         "title": title,
@@ -127,7 +132,7 @@ def assembled(
         "model": None if model is None else _model(model),
         "trajectory": None if trajectory is None else dict(trajectory),
         **facts,
-        "warnings": list(dict.fromkeys([*warnings, *facts["warnings"], *_unknown_groups(facts["data"]), *remarks])),
+        "warnings": list(dict.fromkeys([*warnings, *said, *remarks])),
         "notes": list(dict.fromkeys([*notes, *facts.get("notes", ())])),
     }
 
@@ -139,6 +144,18 @@ def _unknown_groups(data: Mapping[str, Any]) -> list[str]:
         "groups looks at them."
         for attribute, n in data["missing_group_rows"].items()
         if n
+    ]
+
+
+def _decided_by_few(constraints: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A warning for every bound that is not met, and whose value is that of a group of very few rows."""
+    return [
+        f"{c['text']}: its value is that of {c['worst']}, and only {n} held-out {'row measures' if n == 1 else 'rows measure'} {name}. "
+        "Merge this group with another, or leave its values empty: then its rows are in no group."
+        for c in constraints
+        if c["verdict"] != "met"
+        for name, n in c.get("worst_groups", {}).items()
+        if 0 < n < FEW_ROWS
     ]
 
 

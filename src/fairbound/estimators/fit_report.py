@@ -41,7 +41,7 @@ def fit_report(
     if not near and problem.shards.count == 1:
         near = optimality(problem, trained.method, solution.x, problem.total_rows)
     measured = problem.evaluate(solution.x)
-    small = [*(said for _, said in coarse_groups(problem)), *(alike(groups) if groups is not None else [])]
+    small = [*(said for _, said in coarse_groups(problem)), *(alike(groups.names) if groups is not None else [])]
     thin = thin_groups(problem) if bool(solution.feasible) else []
     missing = _missing_groups(groups, problem.shards)
     dropped = [] if encoding is None else encoding.dropped_lines()

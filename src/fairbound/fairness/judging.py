@@ -155,9 +155,11 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
     if rows.weight is not None and "guaranteed" not in method:
         method += WEIGHTED
     groups = {name: int(n) for name, n in zip(names, sets.joined("rows"), strict=True)}
-    return finding(
-        bound, rows, found, sets.name, groups, method, needed, missing=missing, why=_too_few_for_means(sets, names)
-    )
+    why, c = _too_few_for_means(sets, names), np.abs(sets.coefficient[found.worst])
+    deciding = [names[i] for i in sets.index[found.worst][c > c.max() / 2]]
+    return finding(bound, rows, found, sets.name, groups, method, needed, missing=missing, why=why) | {
+        "worst_groups": {name: groups[name] for name in deciding}
+    }
 
 
 def _order(bounds: GapBounds) -> np.ndarray:

@@ -160,7 +160,7 @@ class Monitor:
             "comparison": [],
             "distributions": [],
             "impact": impact_tables(rows) if len(self.classes) == 2 else [],
-            "warnings": [*changed, *alike(rows.known_groups)],
+            "warnings": [*changed, *alike(rows.known_groups.names)],
             "monitoring": {
                 "looks": [rows for rows, _ in self._looks],
                 "bounds": {b.text: self._over_time(b.text) for b in self.bounds},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,6 +159,11 @@ class Groups:
         return Groups.of_rows(found, n, f"rows to {use}"), unseen
 
     @property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """By attribute, the names of its groups."""
+        return dict(zip(self.attributes, self.labels, strict=True))
+
+    @property
     def _coded(self) -> dict[str, tuple[np.ndarray, list[str | None]]]:
         """By attribute, the codes of the rows and what they stand for."""
         return {a: (c, [*v, None]) for a, c, v in zip(self.attributes, self.codes.T, self.labels, strict=True)}
@@ -253,10 +258,10 @@ def _places(texts: Sequence[str | None], known: Sequence[str]) -> np.ndarray:
     return np.array([MISSING if v is None else table.get(v, MISSING) for v in texts], dtype=np.int64)
 
 
-def alike(groups: Groups) -> list[str]:
-    """A warning for every two groups whose names differ only in capitals or blanks."""
+def alike(labels: Mapping[str, Sequence[str]]) -> list[str]:
+    """A warning for every two groups whose names differ only in capitals or blanks. labels: attribute to the names of its groups."""
     out = []
-    for attribute, names in zip(groups.attributes, groups.labels, strict=True):
+    for attribute, names in labels.items():
         seen: dict[str, str] = {}
         for name in names:
             first = seen.setdefault(unspelled(name), name)

@@ -116,6 +116,26 @@ def test_decisions_have_no_log_loss():
     assert fb.audit(np.array([0.1, 0.9, 0.4, 0.2, 0.8, 0.6]), y)["metrics"]["log_loss"] > 0
 
 
+def test_names_that_differ_in_blanks_and_values_of_very_few_rows_are_warned_of():
+    rng = np.random.default_rng(0)
+    s, y, sex = rng.normal(size=400), rng.integers(0, 2, 400), np.array(["F", "M"] * 200, dtype=object)
+    assert not any("held-out row" in w for w in fb.audit(s, y, sex, PARITY)["warnings"])
+    s[1], sex[1] = 3.0, "m "
+    for found in (fb.audit(s, y, sex, PARITY), fb.AuditCounts.of(s, y, sex).audit(PARITY)):
+        assert any("the groups 'M' and 'm ' differ only in capitals or blanks" in w for w in found["warnings"])
+        (few,) = [w for w in found["warnings"] if "held-out row" in w]
+        assert (
+            f"that of {found['constraints'][0]['worst']}, and only 1 held-out row measures m" in few and "Merge" in few
+        )
+        assert found["constraints"][0]["worst_groups"]["m "] == 1 and len(found["constraints"][0]["worst_groups"]) == 2
+        validate(found)
+    overall = fb.audit(s, y, sex, "demographic_parity[overall] <= 0.2")["constraints"][0]
+    assert overall["worst"].startswith("m ") and list(overall["worst_groups"]) == [
+        "m "
+    ]  # the others are but a part of the mean
+    assert not any("held-out row" in w for w in fb.audit(s, y, sex, "demographic_parity <= 1")["warnings"])  # met
+
+
 def test_decisions_have_no_mean_loss_and_no_histogram_in_any_group():
     y, sex = np.array([0, 1, 1, 0, 1, 0]), list("FFFMMM")
     decisions = np.array([0, 1, 0, 0, 1, 1])
