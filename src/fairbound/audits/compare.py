@@ -52,7 +52,8 @@ def compare(
     first, second: (n,) scores or decisions, y: (n,) labels of two values, all read as `fairbound.audit` reads them. constraint: bounds whose values
     are compared. confidence: in (0.5, 1), of each interval. sample_weight: (n,) >= 0. draws, seed: of the bootstrap, whose time
     grows with draws times rows where a bound on losses or areas is stated.
-    Returns "differences": for each `name` the values of the `first` and the `second`, the `difference`, `lower`, `upper` and the `rows`.
+    Returns "differences": for each `name` the values of the `first` and the `second`, the `difference`, `lower`, `upper` and the `rows`;
+    None for the ends where nothing varies, as of the value of a bound on decisions of which none differs.
     Raises: DataError for unusable input, OptionError for options out of range.
     """
     check_confidence(confidence)
@@ -72,6 +73,11 @@ def compare(
     check_groups(bounds, groups.attributes or None)
     both = [Scored(target, (s > 0).astype(np.int64), scores=s, groups=groups, weight=w) for s in scores]
     changed = int((both[0].predicted != both[1].predicted).sum())
+    differences = [*_of_rates(both, confidence), *_of_bounds(both, bounds, confidence, draws, seed)]
+    said = [] if changed or not any(b.of_counts for b in bounds) else [
+        "No decision differs on these rows, so a bootstrap of them cannot tell how far the values of bounds on decisions differ on "
+        "others; they have no interval here."
+    ]  # fmt: skip
     return {
         "schema": "fairbound.compare/1",
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -82,8 +88,8 @@ def compare(
         "weighted": w is not None,
         "confidence": confidence,
         "seed": seed,
-        "differences": [*_of_rates(both, confidence), *_of_bounds(both, bounds, confidence, draws, seed)],
-        "warnings": [],
+        "differences": differences,
+        "warnings": said,
     }
 
 
@@ -203,7 +209,7 @@ def _counted(bound: Bound, both: list[Scored]) -> bool:
 
 
 def _bias_corrected(drawn: np.ndarray, value: float, confidence: float) -> dict[str, float]:
-    if len(drawn) < 100:
+    if len(drawn) < 100 or np.ptp(drawn) == 0:  # an interval of one point would claim certainty
         return {}
     below = np.clip(((drawn < value).mean() + (drawn <= value).mean()) / 2, 1e-3, 1 - 1e-3)
     shift, z = stats.norm.ppf(below), stats.norm.ppf((1 + confidence) / 2)

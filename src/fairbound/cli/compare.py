@@ -28,7 +28,7 @@ from fairbound.cli.stated import bounds_for
 from fairbound.cli.using import CompareOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import load_folder
-from fairbound.report.compare import compare_page
+from fairbound.report.compare import compare_page, said_changed
 from fairbound.report.terminal import grid
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import binary_labels
@@ -48,7 +48,7 @@ def run_compare(options: CompareOptions) -> Outcome:
         for d in found["differences"]
     ]
     first, second = found["names"]
-    title = f"{second} less {first} on {found['rows']:,} rows; {found['changed']:,} decisions differ"
+    title = f"{second} less {first} on {found['rows']:,} rows; {said_changed(found)}"
     title += "; every row counts with its weight" if found["weighted"] else ""
     text = grid(title, ("measured", first, second, "difference", "at least", "at most"), lines)
     text += "".join(f"\nwarning: {said}" for said in found["warnings"])
@@ -90,7 +90,7 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     )
     checksum = file_checksum(options.data)
     own = [name for name, folder in zip(names, folders, strict=True) if trained_on(folder, checksum)]
-    found["warnings"] = [
+    found["warnings"] += [
         f"{options.data} is the file that {name} was trained on: most of its rows are not new to it, which flatters it and says "
         "little about new rows."
         for name in dict.fromkeys(own)

@@ -37,10 +37,16 @@ def tells(line: dict[str, Any]) -> str:
     return "lower" if line["upper"] < 0 else "no clear difference"
 
 
+def said_changed(found: dict[str, Any]) -> str:
+    """How many decisions differ."""
+    return f"{found['changed']:,} of {found['rows']:,} decisions differ" if found["changed"] else "no decision differs"
+
+
 def said(found: dict[str, Any]) -> str:
     """The comparison in a sentence or two."""
     clear = [f"{d['name']} ({tells(d)})" for d in found["differences"] if tells(d) in ("higher", "lower")]
-    part = f"{found['changed']:,} of {found['rows']:,} decisions differ."
+    changed = said_changed(found)
+    part = f"{changed[0].upper()}{changed[1:]}."
     part += " Every row counts with its weight." if found.get("weighted") else ""
     level = words.percent(found["confidence"])
     if not clear:

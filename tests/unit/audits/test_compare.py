@@ -9,6 +9,7 @@ from scipy import optimize, stats
 import fairbound as fb
 from fairbound.audits.compare import _score, paired_interval
 from fairbound.base.errors import DataError, OptionError
+from fairbound.report.compare import compare_page
 
 Z = stats.norm.ppf(0.975)
 
@@ -160,13 +161,6 @@ def test_labels_in_words_are_decisions():
     assert found["differences"] == same["differences"]
 
 
-def test_the_same_model_twice_differs_in_nothing():
-    first, _, y, groups = made(300)
-    found = fb.compare(first, first, y, groups, "equalized_odds <= 0.1", draws=100)
-    assert found["changed"] == 0
-    assert all(d["difference"] == 0 and d["lower"] <= 0 <= d["upper"] for d in found["differences"])
-
-
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
@@ -183,3 +177,17 @@ def test_what_cannot_be_compared_is_refused(change, error, message):
     given = {"first": first, "second": second, "y": y, "sensitive_features": groups} | change
     with pytest.raises(error, match=message):
         fb.compare(**given, constraint="demographic_parity <= 0.05", draws=100)
+
+
+def test_a_model_beside_itself_has_no_interval_that_claims_certainty():
+    s, other, y, sex = made()
+    bounds = ["demographic_parity <= 0.1", "loss_gap <= 0.1"]
+    found = fb.compare(s, s, y, sex, bounds, draws=100)
+    by = {d["name"]: d for d in found["differences"]}
+    assert found["changed"] == 0 and any("No decision differs" in w for w in found["warnings"])
+    assert all(by[b]["difference"] == 0 and by[b]["lower"] is by[b]["upper"] is None for b in bounds)
+    assert by["accuracy"]["lower"] < 0 < by["accuracy"]["upper"]  # Tango's interval of no changed row in n
+    assert "No decision differs." in compare_page(found)
+    found = fb.compare(s, other, y, sex, bounds[0], draws=100)
+    assert found["changed"] and not found["warnings"] and found["differences"][-1]["lower"] is not None
+    assert f"{found['changed']} of 1,500 decisions differ." in compare_page(found)
