@@ -24,8 +24,8 @@ from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
-from fairbound.rows.groups import Groups
-from fairbound.rows.labels import as_decisions, two_valued
+from fairbound.rows.groups import Groups, label_text
+from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.reading import column_array, read_weights
 from fairbound.rows.scores import as_logits
 
@@ -40,6 +40,7 @@ def compare(
     sensitive_features: Any = None,
     constraint: str | Bound | Sequence[str | Bound] | None = None,
     *,
+    classes: Sequence[Any] | None = None,
     threshold: float | None = None,
     confidence: float = 0.95,
     sample_weight: Any = None,
@@ -50,7 +51,7 @@ def compare(
     """The second model less the first, as plain data (schema "fairbound.compare/1", docs/evidence.md).
 
     first, second: (n,) scores or decisions, y: (n,) labels of two values, all read as `fairbound.audit` reads them. constraint: bounds whose values
-    are compared. confidence: in (0.5, 1), of each interval. sample_weight: (n,) >= 0. draws, seed: of the bootstrap, whose time
+    are compared. classes: the two labels, the negative one first, or what 0 and 1 of y mean. confidence: in (0.5, 1), of each interval. sample_weight: (n,) >= 0. draws, seed: of the bootstrap, whose time
     grows with draws times rows where a bound on losses or areas is stated.
     Returns "differences": for each `name` the values of the `first` and the `second`, the `difference`, `lower`, `upper` and the `rows`;
     None for the ends where nothing varies, as of the value of a bound on decisions of which none differs.
@@ -61,7 +62,10 @@ def compare(
         raise OptionError(f"draws must be at least 100, got {draws}.")
     if y is None:
         raise DataError("compare needs the labels y.")
-    target, meant = two_valued(y, len(column_array("y", y)))
+    known = None if classes is None else class_tuple(classes)
+    if known is not None and len(known) > 2:
+        raise OptionError(f"compare takes labels of two classes, got classes of {len(known)}.")
+    target, meant = two_valued(y, len(column_array("y", y)), known)
     scores = [as_logits(as_decisions(given, meant), threshold)[0] for given in (first, second)]
     if {len(s) for s in scores} != {len(target)}:
         raise DataError(
@@ -71,7 +75,8 @@ def compare(
     groups = Groups.of_rows(sensitive_features, len(target))
     bounds = constraints(constraint)
     check_groups(bounds, groups.attributes or None)
-    both = [Scored(target, (s > 0).astype(np.int64), scores=s, groups=groups, weight=w) for s in scores]
+    labels = tuple(str(label_text(v)) for v in known or meant or (0, 1))
+    both = [Scored(target, (s > 0).astype(np.int64), labels, s, groups, w) for s in scores]
     changed = int((both[0].predicted != both[1].predicted).sum())
     differences = [*_of_rates(both, confidence), *_of_bounds(both, bounds, confidence, draws, seed)]
     said = [] if changed or not any(b.of_counts for b in bounds) else [

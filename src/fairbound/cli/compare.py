@@ -83,6 +83,7 @@ def compared(options: CompareOptions) -> dict[str, Any]:
         target,
         groups,
         bounds_for(options, *models),
+        classes=classes,
         threshold=0.0,
         confidence=options.confidence,
         sample_weight=weights_of(frame, options.weights, options.data),

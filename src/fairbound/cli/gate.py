@@ -56,6 +56,7 @@ def check(config: str | Path) -> Gate:
     for key, kind, words in (
         ("data", str, "a text"),
         ("label", str, "a text"),
+        ("group", str, "a text, with commas between several names"),
         ("confidence", int | float, "a number"),
     ):
         if key in stated and (not isinstance(stated[key], kind) or isinstance(stated[key], bool)):

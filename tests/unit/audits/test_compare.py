@@ -60,6 +60,22 @@ def made(n=1500, seed=0):
     return s, s - 0.4 * (sex == "m"), (s + rng.normal(size=n) > 0).astype(int), {"sex": sex}
 
 
+def test_bounds_on_a_class_are_compared_by_the_names_of_the_labels():
+    first, second, y, _ = made()
+    named = np.where(y == 1, "Y", "N")
+    given = {"threshold": 0.0, "draws": 100}
+    bound = "recall of class {} >= 0.9"
+    wanted = fb.compare(first, second, y, None, bound.format(1), **given)["differences"][-1]
+    assert (wanted["first"], wanted["second"]) == tuple((s[y == 1] > 0).mean() for s in (first, second))
+    for labels, classes in [(named, None), (named, ("N", "Y")), (y, ("N", "Y"))]:
+        found = fb.compare(first, second, labels, None, bound.format("Y"), classes=classes, **given)["differences"][-1]
+        assert found == wanted | {"name": bound.format("Y")}
+    turned = fb.compare(-first, -second, named, None, bound.format("Y"), classes=("Y", "N"), **given)["differences"][-1]
+    assert turned["second"] == wanted["second"]
+    with pytest.raises(OptionError, match="labels of two classes, got classes of 3"):
+        fb.compare(first, second, y, classes=("a", "b", "c"), **given)
+
+
 def test_values_are_those_of_the_audits_and_differences_lie_in_their_intervals():
     first, second, y, groups = made()
     bounds = ["demographic_parity <= 0.05", "demographic_parity_ratio >= 0.8", "loss_gap <= 0.1"]

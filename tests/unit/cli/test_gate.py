@@ -118,6 +118,7 @@ def test_a_model_worse_than_the_last_one_is_held_back(folder):
         ({"dat": "x"}, "unknown keys"),
         ({"data": None}, "lacks data"),
         ({"data": 3}, "data must be a text, got 3"),
+        ({"group": ["sex"]}, "group must be a text, with commas between several names"),
         ({"confidence": "high"}, "confidence must be a number, got 'high'"),
         ({"accept": ["violated"]}, "accept may hold"),
         ({"least": {"f1": 0.5}}, "no metrics"),
@@ -162,6 +163,10 @@ def test_the_commands_and_the_example_of_the_page_run(run, folder, tmp_path, mon
     assert "decisions differ" in (tmp_path / "compare.html").read_text()
     by = {d["name"]: d for d in found["differences"]}
     assert by["demographic_parity <= 0.02"]["upper"] < 0 and by["accuracy"]["difference"] < 0
+    code, out, err = run(
+        "compare", folder / "last/model", folder / "out/model", *args, "--constraint", "recall of class yes >= 0.9"
+    )
+    assert code == 0 and "recall of class yes >= 0.9" in out, err
     code, out, _ = run("compare", "score", folder / "out/model", *args, "--constraint", "demographic_parity <= 0.1")
     assert code == 0 and "decisions differ" in out
     assert run("compare", "scor", "score", *args)[0] == 2
