@@ -31,6 +31,7 @@ from fairbound.cli.rows import (
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.classifier import FairClassifier
+from fairbound.estimators.fit_report import UNDER_BOUNDS, UNTOLD
 from fairbound.estimators.judged_rows import taken
 from fairbound.estimators.options import classifier_bounds
 from fairbound.fairness.objectives import objective_of
@@ -199,13 +200,20 @@ def judge(
             **training_facts(classifier),
         },
         trajectory=classifier.trajectory_,
-        warnings=reader_warnings(rows, split, classifier),
+        warnings=_untold(reader_warnings(rows, split, classifier), facts, baseline),
         notes=notes,
     )
     if facts.get("advice"):
         found["advice"] = facts["advice"]
     add_own_model(found, facts)
     return found
+
+
+def _untold(said: list[str], facts: dict[str, Any], baseline: FairClassifier | None) -> list[str]:
+    """The warnings, where neither model is better than a constant with the reason, which is not the bound."""
+    if baseline is None or not (facts["no_better_than_constant"] and baseline.fit_report_["no_better_than_constant"]):
+        return said
+    return [line.replace(UNDER_BOUNDS, f"The model without the bound is no better: {UNTOLD}") for line in said]
 
 
 def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier) -> list[str]:

@@ -27,6 +27,12 @@ from fairbound.tables import EncodeReport
 MOST = 0.8
 """Share of one label from which on a model that gives it to every row is hard to beat."""
 
+UNTOLD = "these features tell too little of the label. Give the model more of them, let it bend (knots, mlp:16), or train longer (budget)."
+UNDER_BOUNDS = (
+    "Train longer (budget), loosen the bound, or merge small groups; where a model without the bound is no better, the features tell "
+    "too little of the label."
+)
+"""What to do about a model that is no better than a constant: without bounds, and under them."""
 ROUNDING = 1e-6
 """Of a sum of float32 shares."""
 
@@ -60,7 +66,7 @@ def fit_report(
             "On the training rows the model is no more accurate than one that gives every row the same answer."
         )
     if nothing_learnt is not None:
-        nothing_learnt += " Train longer (budget), loosen the bound, or merge small groups."
+        nothing_learnt += f" {UNDER_BOUNDS if problem.plan.notions else UNTOLD[0].upper() + UNTOLD[1:]}"
         if common is not None and common >= MOST:
             nothing_learnt += (
                 f" As {100 * common:.1f} % of the rows have one label, giving it to all is hard to beat: "

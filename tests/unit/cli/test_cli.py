@@ -238,6 +238,32 @@ def test_a_model_that_never_left_the_start_is_a_warning(run, csv, tmp_path):
     assert "it has learnt nothing" in said
 
 
+def test_features_that_say_nothing_of_the_label_are_said_to(run, tmp_path):
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["f", "m"], 800)
+    frame = pd.DataFrame(
+        {"age": rng.normal(size=800), "sex": sex, "y": rng.random(800) < np.where(sex == "f", 0.45, 0.25)}
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    args = (
+        "--data",
+        tmp_path / "t.csv",
+        "--label",
+        "y",
+        "--group",
+        "sex",
+        "--constraint",
+        "demographic_parity <= 0.05",
+    )
+    run("fit", *args, "--budget", "200 steps", "--out", tmp_path / "o")
+    said, _ = warnings_of(tmp_path / "o")
+    assert "The model without the bound is no better: these features tell too little of the label" in said
+    assert "loosen the bound" not in said
+    run("fit", *args, "--budget", "200 steps", "--no-baseline", "--out", tmp_path / "p")
+    said, _ = warnings_of(tmp_path / "p")
+    assert "loosen the bound" in said and "where a model without the bound is no better" in said
+
+
 # -- audit ----------------------------------------------------------------------------------------------------
 
 
