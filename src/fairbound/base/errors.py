@@ -6,6 +6,9 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+BINARY = "(Only binary classification is supported. The type of the target is multiclass.)"
+"""What scikit-learn asks of an estimator for two classes to say of others."""
+
 
 class FairboundError(Exception):
     """Base of the errors raised by fairbound; wrong arguments raise ValueError subclasses of it."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from fairbound.base.errors import BINARY
+
 ADVICE = {
+    "positive=": "--positive ",
+    f" {BINARY}": "",
     'Correct them, or pass TableOptions(infinite="missing") to treat infinity as missing.': "Correct these cells or leave them "
     "empty (missing).",
     "If the column is a code, name it in TableOptions(categorical=...).": "If the column is a code, write a letter before its "

@@ -19,7 +19,7 @@ from fairbound.models.mlp import MLP
 from fairbound.models.model import Model
 from fairbound.models.scoring import predicted_scores
 from fairbound.rows.groups import Groups
-from fairbound.rows.labels import class_labels, positive_last
+from fairbound.rows.labels import class_labels, positive_last, two_needed
 from fairbound.rows.reading import frame_of, plain_array
 from fairbound.rows.shards import ALONE, Shards
 from fairbound.rows.sparse import SparseRows
@@ -61,12 +61,7 @@ def class_codes(y: Any, positive: Any, loss: str, compared: Sequence[str]) -> tu
         return positive_last(codes, classes, positive)
     if compared or positive is not None:
         what = f"the bound {compared[0]!r}" if compared else f"positive={positive!r}"
-        raise DataError(
-            f"{what} needs two classes, a positive and a negative one, but y has {len(classes)} values, "
-            f"{', '.join(map(repr, classes[:6]))}{', ...' if len(classes) > 6 else ''}. Choose one class against the rest, "
-            "or bound the rates of every class (class_demographic_parity, class_recall_parity, class_equalized_odds, "
-            "class_error_parity), or the recall of a class."
-        )
+        raise DataError(two_needed(classes, what))
     if loss not in ("logistic", "cross_entropy"):
         raise OptionError(f"loss={loss!r} is for two classes; y has {len(classes)}. Take 'logistic'.")
     return codes, classes

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import BINARY, DataError, OptionError
 from fairbound.rows.reading import column_array, column_values, is_missing, plain_array, unspelled
 
 MANY_CLASSES = 100
@@ -39,11 +39,7 @@ def positive_last(
             raise DataError(
                 f"the labels have {len(classes)} values, {shown}, which differ only in capitals or blanks. Make them two."
             )
-        raise DataError(
-            f"Unknown label type: multiclass. Only binary classification is supported. The type of the target is multiclass: "
-            f"it has {len(classes)} values, {shown}. Choose one class against the rest, or a threshold, and pass that; bounds that take "
-            "more classes are class_demographic_parity, class_recall_parity, class_equalized_odds and class_error_parity."
-        )
+        raise DataError(f"{two_needed(classes, None if positive is None else f'positive={positive!r}')} {BINARY}")
     if positive is not None:
         top = [i for i, v in enumerate(classes) if v == positive and isinstance(v, str) == isinstance(positive, str)]
         top = top or [i for i, v in enumerate(classes) if str(v) == str(positive)]
@@ -52,6 +48,16 @@ def positive_last(
         if top[0] == 0:
             return 1 - codes, (classes[1], classes[0])
     return codes, (classes[0], classes[1])
+
+
+def two_needed(classes: tuple[Any, ...], what: str | None = None) -> str:
+    """What is said where `what`, None for all that was asked, needs two classes and the labels have more."""
+    needed = "two classes are needed" if what is None else f"{what} needs two classes"
+    return (
+        f"{needed}, a positive and a negative one, but the labels have {len(classes)} values, {_shown(classes)}. Make a label of one class "
+        "against the rest and take that, or bound the rates of every class (class_demographic_parity, class_recall_parity, "
+        "class_equalized_odds, class_error_parity) or the recall of a class, which need no positive one."
+    )
 
 
 def class_labels(y: Any) -> tuple[np.ndarray, tuple[Any, ...]]:

@@ -62,3 +62,15 @@ def test_groups_whose_rows_would_change_nothing_share_a_line():
     assert gains_of_rows({"a": 0.0}) == [] and gains_of_rows({"a": 0.01, "b": 0.0})[1:] == [
         "  0.0000  of the other group"
     ]
+
+
+@pytest.mark.parametrize("bound", ["demographic_parity <= 0.1", "recall of class maybe >= 0.9"])
+def test_a_positive_label_of_four_is_refused_in_plain_words(tmp_path, capsys, bound):
+    table = pd.DataFrame({"x": np.arange(40.0), "g": ["a", "b"] * 20, "y": ["yes", "no", "maybe", "never"] * 10})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    given = ["fit", "--data", tmp_path / "t.csv", "--label", "y", "--group", "g", "--constraint", bound]
+    assert main([str(a) for a in [*given, "--positive", "yes", "--out", tmp_path / "out"]]) == 2
+    said = capsys.readouterr().err
+    assert "--positive 'yes' needs two classes" in said and "the labels have 4 values" in said
+    assert "Make a label of one class against the rest" in said
+    assert not any(word in said for word in ("multiclass", "Only binary", "positive="))

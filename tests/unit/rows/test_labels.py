@@ -51,7 +51,10 @@ def test_positive_picks_the_label_that_becomes_one():
     [
         ([], "no labels"),
         ([1, 1], "one class, 1"),
-        ([0, 1, 2], r"Only binary classification is supported.*multiclass: it has 3 values, 0, 1, 2"),
+        (
+            [0, 1, 2],
+            r"two classes are needed.*the labels have 3 values, 0, 1, 2\..*against the rest.*Only binary classification",
+        ),
         ([0.1, 0.2, 0.3], "Unknown label type: continuous"),
         ([0, 1, None], r"1 of 3 labels are missing \(NaN\), the first in row 2"),
         ([0.0, float("nan"), 1.0], "the first in row 1"),
@@ -73,8 +76,10 @@ def test_wrong_labels_are_refused(y, words):
 def test_the_codes_of_any_number_of_classes_are_places_in_sorted_order():
     codes, classes = class_labels(["c", "a", "b", "a"])
     assert codes.tolist() == [2, 0, 1, 0] and classes == ("a", "b", "c")
-    with pytest.raises(DataError, match="Only binary"):
+    with pytest.raises(DataError, match=r"^two classes are needed"):
         positive_last(codes, classes)
+    with pytest.raises(DataError, match=r"^positive='a' needs two classes"):
+        positive_last(codes, classes, "a")
     codes, classes = class_labels(np.array([2.5, 1.5, 2.5]))
     assert positive_last(codes, classes, 1.5) == (pytest.approx([0, 1, 0]), (2.5, 1.5))
 
