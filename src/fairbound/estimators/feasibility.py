@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,6 +25,8 @@ from fairbound.fairness.notions import constraints
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import no_groups
 from fairbound.rows.split import stratified_split
+
+LOG = logging.getLogger("fairbound.feasibility")
 
 KEPT = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.02)
 """Shares of what the model without bounds leaves free that the bounds along the curve keep."""
@@ -53,7 +56,7 @@ def feasibility(
     entry of the smallest value; "knee", the entry farthest above the line between the ends; "cheapest", the least costly one
     whose interval lies within the bound, or None; "more_rows", for each group how much lower the confidence bound of the cheapest
     (of none: of the smallest) would be with 1,000 more held-out rows of it, where rates alone are bounded; and "said".
-    No entry is a certificate: the best of many intervals is too good. `FairClassifier(certify=True)` gives one.
+    Each model is logged at INFO as it is done. No entry is a certificate: the best of many intervals is too good. `FairClassifier(certify=True)` gives one.
     """
     bounds = constraints(constraint)
     if len(bounds) != 1:
@@ -72,7 +75,10 @@ def feasibility(
     train, held = (rows.take(part) for part in stratified_split(strata, [0.5], seed_for("feasibility", root=seed)))
 
     def judge(model: Any) -> Judged:
-        return judged(model, [held], [stated], 1 - confidence, classifier.objective)
+        one = judged(model, [held], [stated], 1 - confidence, classifier.objective)
+        under = "".join(f"under {fact['text']}" for fact in model.fit_report_["constraints"])
+        LOG.info(f"trained {under or 'without a bound'}: accuracy {one.measured:.4f} on the held-out rows")
+        return one
 
     found = [judge(model) for model in frontier(classifier, train, [()])]
     stages = [(bound,) for bound in _bounds(stated, found[0].findings[0]["value"])]

@@ -105,10 +105,12 @@ def test_the_command_says_what_python_says(file, found, tmp_path, capsys):
     pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
     call = ["feasibility", "--data", file, "--label", "y", "--group", "sex", "--out", tmp_path]
     assert cli.main([str(a) for a in [*call, "--constraint", BOUND]]) == 0
-    text = capsys.readouterr().out
+    text, progress = capsys.readouterr()
     written = json.loads((tmp_path / "feasibility.json").read_text())
     assert written == json.loads(json.dumps(found)) and found["said"] in text
     assert all(name in text for name in found["more_rows"])
+    assert "trained without a bound: accuracy" in progress and f"trained under {BOUND}: accuracy" in progress
+    assert progress.count("on the held-out rows") == len(found["curve"])
     assert cli.main([str(a) for a in call]) == 2
 
 
