@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,9 @@ def verdict_text(audit: dict[str, Any]) -> str:
     for c in audit["constraints"]:
         if c["verdict"] == "insufficient" and len(c["groups"]) > 1:
             group, n = min(c["groups"].items(), key=lambda item: item[1])
+            group = re.sub(
+                r", predicted .*?(?= \| y=|$)", "", group
+            )  # its rows are all of the group, whatever is predicted
             lines.append(
                 f"{c['text']}: its smallest group is {group}, with {n:,} held-out {c.get('unit', 'row' if n == 1 else 'rows')}."
             )

@@ -59,7 +59,8 @@ class Dual:
     group_names: labels of the codes, {attribute: labels} or a sequence for one attribute. Without `groups` (streaming)
         every combination is assumed to occur with both labels.
     classes: None for labels 0 and 1 and one score per row; else the labels of the class numbers 0 to k - 1, or k: `loss` then
-        takes a score for every class, (B, k), and bounds on classes can be stated (they need no groups).
+        takes a score for every class, (B, k), and bounds on classes can be stated (they need no groups). Of texts, targets may be
+        these; `loss` takes the numbers.
     loss: "logistic" (with classes: cross-entropy), "hinge", "squared", or a function (scores (B,), targets (B,)) -> (B,) that
         autograd can follow; with classes of scores (B, k).
     soft_targets: labels may lie between 0 and 1: a row of label p counts as two, of label 1 with weight p and of label 0 with
@@ -120,7 +121,7 @@ class Dual:
                 f"{compared[0]!r} compares groups: Dual needs groups= and targets= of the training rows, or group_names= for "
                 "streaming data."
             )
-        rows = training_rows(groups, targets, group_names, len(self.classes))
+        rows = training_rows(groups, targets, group_names, self.classes)
         self._given |= {"groups": rows, "targets": None, "group_names": None}
         self.groups = Groups(rows.codes[:0], rows.attributes, rows.labels)
         self.plan: Plan = compile_plan(notions, rows, classes=None if classes is None else self.classes)

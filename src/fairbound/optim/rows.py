@@ -15,10 +15,10 @@ from fairbound.rows.occurring import Occurring
 LARGEST_CODE = 1 << 16
 
 
-def training_rows(groups: Any, targets: Any, names: Any, classes: int = 2) -> Occurring:
+def training_rows(groups: Any, targets: Any, names: Any, classes: tuple[Any, ...] = (0, 1)) -> Occurring:
     """Which groups and labels the training rows have; without them every combination of the named groups and labels.
 
-    classes: number of classes; targets are their numbers. Without groups and names there are no attributes. Groups that were
+    classes: their labels; targets are their numbers, or texts that are such labels. Without groups and names there are no attributes. Groups that were
     made here are taken as they are.
     """
     if isinstance(groups, Occurring):
@@ -34,7 +34,7 @@ def training_rows(groups: Any, targets: Any, names: Any, classes: int = 2) -> Oc
         if targets is not None:
             y = _labels(targets, classes)
             return Occurring.of(no_groups(len(y)), y)
-        return _every(tuple(names or ()), labels or (), classes)
+        return _every(tuple(names or ()), labels or (), len(classes))
     if targets is None:
         raise OptionError(
             "groups= was given without targets=; the labels of the same rows are needed to see which "
@@ -52,11 +52,17 @@ def _every(names: tuple[str, ...], labels: tuple[tuple[str, ...], ...], classes:
     return Occurring(names, labels, grid[:, :-1].copy(), grid[:, -1].copy(), np.ones(len(grid), np.int64))
 
 
-def _labels(targets: Any, classes: int) -> np.ndarray:
+def _labels(targets: Any, classes: tuple[Any, ...]) -> np.ndarray:
     y = np.asarray(targets.detach().cpu() if isinstance(targets, Tensor) else targets).reshape(-1)
-    known = np.arange(classes)
+    known = np.arange(len(classes))
+    if y.dtype.kind in "OUS" and all(isinstance(c, str) for c in classes):
+        place = {name: i for i, name in enumerate(classes)}
+        other = [v for v in y.tolist() if v not in place]
+        if other:
+            raise DataError(f"targets must be among classes={list(classes)}, got {other[0]!r}.")
+        return np.array([place[v] for v in y.tolist()], dtype=np.int64)
     if not np.isin(y, known).all():
-        said = "0 or 1" if classes == 2 else f"class numbers 0 to {classes - 1}"
+        said = "0 or 1" if len(classes) == 2 else f"class numbers 0 to {len(classes) - 1}"
         raise DataError(f"targets must be {said}, got {np.unique(y[~np.isin(y, known)])[:5].tolist()}.")
     return y.astype(np.int64)
 

@@ -299,6 +299,14 @@ def test_exit_codes_of_an_audit_are_its_verdict(run, tmp_path, n, rates, verdict
         assert "its smallest group is a, with 50 held-out rows." in text
 
 
+def test_the_smallest_group_of_a_bound_on_classes_is_named_without_a_class(run, tmp_path):
+    frame = pd.DataFrame({"sex": ["M", "W", "W"] * 20, "y": ["A", "B", "C", "B"] * 15, "p": ["B", "B", "C"] * 20})
+    frame.to_csv(tmp_path / "c.csv", index=False)
+    _, out, _ = run("audit", "--data", tmp_path / "c.csv", "--label", "y", "--score", "p", "--group", "sex",
+                    "--constraint", "class_demographic_parity <= 0.55", "--out", tmp_path / "o")  # fmt: skip
+    assert "its smallest group is M, with 20 held-out rows." in out
+
+
 def test_a_saved_model_brings_its_bounds_and_knows_its_training_file(run, csv, tmp_path):
     fit(run, csv, tmp_path / "o", *PARITY)
     fresh = people(3000, seed=9).assign(sex=lambda f: np.where(f.index == 0, "X", f["sex"]))

@@ -91,6 +91,7 @@ def test_texts_as_shown():
         ("demographic_parity <= ", "cannot read the constraint"),
         (0.02, "cannot read the constraint 0.02"),
         ("demografic_parity <= 0.1", "unknown constraint 'demografic_parity'; did you mean 'demographic_parity'"),
+        ("demografic_parity <= 0.1", r"All \d+ stand in docs/bounds.md"),
         ("demographic_parity <= two", "the bound 'two'"),
         ("demographic_parity <= -0.1", r"must lie in \[0, 1\], got -0.1"),
         ("demographic_parity <= 1.01", r"must lie in \[0, 1\], got 1.01"),

@@ -310,3 +310,17 @@ def test_a_bound_on_rates_adds_three_nodes_of_autograd():
         "AddBackward", "BinaryCrossEntropyWithLogitsBackward", "DotBackward", "SigmoidBackward", "torch::autograd::AccumulateGrad",
         "torch::autograd::AccumulateGrad",
     ]  # fmt: skip
+
+
+def test_targets_may_be_the_texts_of_the_classes():
+    names, sex = ["a", "b", "c"], ["f", "m"] * 3
+    y = ["a", "b", "c", "c", "b", "a"]
+    bound = "class_demographic_parity <= 0.1"
+    made = [Dual(bound, groups=sex, targets=t, classes=names) for t in (y, [names.index(v) for v in y])]
+    texts, numbers = (dual._given["groups"] for dual in made)
+    assert texts.targets.tolist() == numbers.targets.tolist() and texts.codes.tolist() == numbers.codes.tolist()
+    assert len(set(texts.targets.tolist())) == 3
+    with pytest.raises(DataError, match=r"among classes=\['a', 'b', 'c'\], got 'x'"):
+        Dual(bound, groups=sex, targets=["x", *y[1:]], classes=names)
+    with pytest.raises(DataError, match="class numbers 0 to 2"):
+        Dual(bound, groups=sex, targets=y, classes=3)
