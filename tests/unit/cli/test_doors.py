@@ -215,11 +215,11 @@ def test_advice_of_python_is_still_what_the_library_says():
     files = [
         path.read_text(encoding="utf-8")
         for path in Path(fairbound.__file__).parent.rglob("*.py")
-        if path.parent.name == "tables"
+        if path.name != "advice.py"
     ]
     library = re.sub(r"""["']\s+f?["']""", "", "".join(files))
     for words in ADVICE:
-        assert words in library, words
+        assert words.strip() in library, words
 
 
 def test_a_folder_that_cannot_be_written_is_said_without_numbers_of_errors(capsys, tmp_path):
