@@ -110,13 +110,13 @@ def train_full_batch(
     towards the error rate: "auto" as far as the order of the scores allows. options: those of `solve`, x0 for the first run.
     """
     first = problem if part is None else part()
-    unmet = UNMET if any(bound.free_thresholds for bound in problem.plan.notions) else method.unmet
+    unmet = min(UNMET, method.unmet) if any(bound.free_thresholds for bound in problem.plan.notions) else method.unmet
     quick = replace(
         method,
         sharpness=method.sharpness[-1:],
         patience=1,
         tolerance=10 * method.tolerance,
-        unmet=min(unmet, method.unmet),
+        unmet=unmet,
     )
 
     def run(before: Solution | None, on: FairProblem, by: FullBatchALM) -> Solution:

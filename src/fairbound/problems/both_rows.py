@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fairbound.base.errors import OptionError
 from fairbound.problems.base import BaseProblem
 from fairbound.problems.problem import Evaluation, Problem, Ranges, Weights
-from fairbound.problems.wrappers import Wrapper, rows_of
+from fairbound.problems.wrappers import Wrapper, check_alike, rows_of
 
 
 class BothBatch(NamedTuple):
@@ -31,11 +30,7 @@ class BothRows(Wrapper):
 
     def __init__(self, inner: Problem, other: Problem):
         super().__init__(inner)
-        if (other.n, other.m) != (inner.n, inner.m):
-            raise OptionError(
-                f"the problem of the other rows has n = {other.n} and m = {other.m}, this one n = {inner.n} and m = {inner.m}; "
-                "state the same model and bounds for both."
-            )
+        check_alike(inner, other, "other")
         self.other, self.m = other, 2 * inner.m
         self.names = (*inner.names, *(f"{name} (validation rows)" for name in other.names))
         like = inner.start((0,))[..., :0]

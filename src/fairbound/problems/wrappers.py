@@ -255,6 +255,15 @@ class DualBatch(NamedTuple):
     size: int
 
 
+def check_alike(inner: Problem, other: Problem, rows: str) -> None:
+    """Raises: OptionError where the problem of other rows, called `rows`, has another n or m."""
+    if (other.n, other.m) != (inner.n, inner.m):
+        raise OptionError(
+            f"the problem of the {rows} rows has n = {other.n} and m = {other.m}, this one n = {inner.n} and m = {inner.m}; "
+            "state the same model and bounds for both."
+        )
+
+
 class DualRows(Wrapper):
     """The problem whose stream "dual" draws from the rows of another with the same n and m: x is trained on these rows,
     multipliers on others, so that a model that fits its own rows too well still feels the bounds.
@@ -265,11 +274,7 @@ class DualRows(Wrapper):
 
     def __init__(self, inner: Problem, other: Problem):
         super().__init__(inner)
-        if (other.n, other.m) != (inner.n, inner.m):
-            raise OptionError(
-                f"the problem of the dual rows has n = {other.n} and m = {other.m}, this one n = {inner.n} and m = {inner.m}; "
-                "state the same model and bounds for both."
-            )
+        check_alike(inner, other, "dual")
         self.other = other
 
     def sample(self, seeds: Sequence[int], name: str, k: int, size: int, kind: str) -> Any:
