@@ -21,9 +21,9 @@ import torch
 from auc_exact import DATA
 
 import fairbound as fb
-from fairbound.fairness.linear_auc import LinearAUC, cells_of, pair_sums
+from fairbound.fairness.areas.linear_auc import LinearAUC, cells_of, pair_sums
+from fairbound.fairness.areas.saddle_problem import PairSaddleProblem
 from fairbound.fairness.problem import FairProblem
-from fairbound.fairness.saddle_problem import PairSaddleProblem
 from fairbound.models.mlp import MLP
 from fairbound.ranking.wins import auc
 from fairbound.rows.groups import Groups

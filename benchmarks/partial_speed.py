@@ -24,7 +24,7 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 from fairbound.fairness.notions import constraint  # noqa: E402
-from fairbound.fairness.percentiles import Percentiles  # noqa: E402
+from fairbound.fairness.percentiles.intervals import Percentiles  # noqa: E402
 from fairbound.fairness.problem import FairProblem  # noqa: E402
 from fairbound.methods import IDCA, FullBatchALM  # noqa: E402
 from fairbound.models.mlp import MLP  # noqa: E402

@@ -12,10 +12,10 @@ from sklearn.metrics import roc_auc_score
 
 import fairbound as fb
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
-from fairbound.fairness.areas import KINDS
+from fairbound.fairness.areas.compared import KINDS
+from fairbound.fairness.areas.pair_losses import PairLosses, Quadratic, Ramp, Sigmoid
 from fairbound.fairness.notions import AUCParity, constraint
 from fairbound.fairness.objectives import AUCLoss, objective_of
-from fairbound.fairness.pair_losses import PairLosses, Quadratic, Ramp, Sigmoid
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.scored import Scored
 from fairbound.models.mlp import MLP
@@ -145,7 +145,7 @@ def test_a_table_of_losses_is_the_double_sum_and_its_slope_a_difference(name, se
     for R in (None, 3):
         s, W, C = tables(seed, R)
         for most in (1, 1 << 22):  # rows at a time do not matter
-            monkeypatch.setattr("fairbound.fairness.pair_losses.PAIRS_AT_ONCE", most)
+            monkeypatch.setattr("fairbound.fairness.areas.pair_losses.PAIRS_AT_ONCE", most)
             found = table_of(loss, s, W).reshape(-1, 4, 4).numpy()
             slope = slope_of(loss, s, W, C)
             for run, (t, w) in enumerate(zip(s.reshape(-1, 23).numpy(), W.reshape(-1, 4, 23).numpy(), strict=True)):
@@ -164,7 +164,7 @@ def test_a_long_batch_on_a_grid_is_the_double_sum(sharpness, monkeypatch):
     s[1, :5] = s[1, 0]
     loss = Sigmoid(sharpness)
     table, slope = table_of(loss, s, W), slope_of(loss, s, W, C)
-    monkeypatch.setattr("fairbound.fairness.pair_losses.GRID_ROWS", 10)
+    monkeypatch.setattr("fairbound.fairness.areas.pair_losses.GRID_ROWS", 10)
     found = table_of(loss, s, W)
     torch.testing.assert_close(found, table, rtol=0, atol=1e-5)
     torch.testing.assert_close(found + found.mT, torch.ones_like(found), rtol=0, atol=1e-12)
@@ -188,8 +188,8 @@ def test_widely_spread_scores_are_counted_on_a_coarser_grid(monkeypatch):
     s, W, C = tables(10, 2, 400, 3)
     s, loss = 300 * s, Sigmoid(8.0)
     table, slope = table_of(loss, s, W), slope_of(loss, s, W, C)
-    monkeypatch.setattr("fairbound.fairness.pair_losses.GRID_ROWS", 10)
-    monkeypatch.setattr("fairbound.fairness.pair_losses.MOST_POINTS", 1 << 12)
+    monkeypatch.setattr("fairbound.fairness.areas.pair_losses.GRID_ROWS", 10)
+    monkeypatch.setattr("fairbound.fairness.areas.pair_losses.MOST_POINTS", 1 << 12)
     found = table_of(loss, s, W)
     torch.testing.assert_close(found, table, rtol=0, atol=2e-3)
     torch.testing.assert_close(found + found.mT, torch.ones_like(found), rtol=0, atol=1e-12)
@@ -201,7 +201,7 @@ def test_a_few_scores_far_from_all_others_leave_a_long_batch_on_its_grid(monkeyp
     s[0, :3], s[1, 5] = torch.tensor([4e6, 4e6 + 0.3, -9e5]), 1e7
     loss = Sigmoid(1.0)
     table, slope = table_of(loss, s, W), slope_of(loss, s, W, C)
-    monkeypatch.setattr("fairbound.fairness.pair_losses.GRID_ROWS", 10)
+    monkeypatch.setattr("fairbound.fairness.areas.pair_losses.GRID_ROWS", 10)
     monkeypatch.setattr(Sigmoid, "_blocks", None)
     torch.testing.assert_close(table_of(loss, s, W), table, rtol=0, atol=1e-5)
     torch.testing.assert_close(slope_of(loss, s, W, C), slope, rtol=1e-3, atol=1e-4 * float(slope.abs().max()))

@@ -11,9 +11,9 @@ import fairbound as fb
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.confidence.bands import band_widths
 from fairbound.estimators.validation import coarse_groups
-from fairbound.fairness.percentiles import Percentiles
+from fairbound.fairness.percentiles.intervals import Percentiles
+from fairbound.fairness.percentiles.steps import STEPS
 from fairbound.fairness.problem import FairProblem
-from fairbound.fairness.steps import STEPS
 from fairbound.models.mlp import MLP
 from fairbound.ranking.exceedance import exceedance
 from fairbound.testing import check_gradient

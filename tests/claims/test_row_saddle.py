@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from fairbound.base.errors import OptionError
-from fairbound.fairness.linear_auc import LinearAUC, cells_of, pair_sums
+from fairbound.fairness.areas.linear_auc import LinearAUC, cells_of, pair_sums
+from fairbound.fairness.areas.row_saddle import RowOptions, RowSaddle
+from fairbound.fairness.areas.saddle_problem import PairSaddleProblem
 from fairbound.fairness.problem import FairProblem
-from fairbound.fairness.row_saddle import RowOptions, RowSaddle
-from fairbound.fairness.saddle_problem import PairSaddleProblem
 from fairbound.methods import ALM, SFLS, SMD, ovsmd
 from fairbound.models.mlp import MLP
 from fairbound.models.model import ModuleModel

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import expit
 
 from fairbound.base.errors import EmptyGroupError
-from fairbound.fairness.judging_percentiles import curves_of
-from fairbound.fairness.score_profile import attribute_name, profile
+from fairbound.fairness.percentiles.judging import curves_of
+from fairbound.fairness.percentiles.score_profile import attribute_name, profile
 from fairbound.fairness.scored import Scored
 
 AMONG = {None: "rows", 1: "positive rows", 0: "negative rows"}

@@ -13,12 +13,12 @@ from sklearn.exceptions import NotFittedError
 
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, OptionError
-from fairbound.fairness.kappa_path import along_kappa
-from fairbound.fairness.linear_auc import LinearAUC, attributes_of, cells_of, pair_sums
+from fairbound.fairness.areas.kappa_path import along_kappa
+from fairbound.fairness.areas.linear_auc import LinearAUC, attributes_of, cells_of, pair_sums
+from fairbound.fairness.areas.row_saddle import RowOptions, RowSaddle
 from fairbound.fairness.measuring import measure
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.notions.auc import AUCParity
-from fairbound.fairness.row_saddle import RowOptions, RowSaddle
 from fairbound.ranking.wins import auc
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import read_targets
@@ -43,7 +43,7 @@ class StreamingAUC(BaseEstimator):
         quadratic loss in their place.
     solver: "exact" keeps means and covariances of the features by group and label, from which a solution takes
         milliseconds; it is the same whatever the order of the rows, to rounding. "rows" takes one step of stochastic
-        mirror descent a row (`fairness/row_saddle.py`), for rows in random order.
+        mirror descent a row (`fairness/areas/row_saddle.py`), for rows in random order.
     kappa: the surrogate's bound. "auto" tries many and takes the one whose scores have the largest area while they meet the
         stated bound, on a random sample of the rows so far; "rows" needs a number.
     sample: rows of that sample, a reservoir. warm_up: the first rows, from which "rows" takes means, variances and groups

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError, OptionError
+from fairbound.fairness.areas.pair_losses import PairLosses
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.language import option_texts, read_options
 from fairbound.fairness.notions.auc import AUCParity, pair_loss
 from fairbound.fairness.notions.losses import GroupLoss
-from fairbound.fairness.pair_losses import PairLosses
 from fairbound.fairness.statistics import LOSS, RATES, RowFunction, row_table
 from fairbound.rows.groups import label_text
 

@@ -19,11 +19,11 @@ from fairbound.fairness import quantities
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import dual_scale
-from fairbound.fairness.interval_shares import GridParity
-from fairbound.fairness.matching import matched, rescaled
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.objectives import Accuracy, ClassLoss, objective_of
 from fairbound.fairness.parts import plan_parts
+from fairbound.fairness.percentiles.interval_shares import GridParity
+from fairbound.fairness.percentiles.matching import matched, rescaled
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import HINGE, LOGISTIC, SQUARED, Pointwise, loss_named
 from fairbound.fairness.quantities import UNREAD

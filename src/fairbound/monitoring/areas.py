@@ -14,8 +14,8 @@ import numpy as np
 from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.contrasts import Contrasts, largest
 from fairbound.confidence.sequences import CountsInTime
+from fairbound.fairness.areas.judging import rows_compared
 from fairbound.fairness.judging import contrast_facts, nothing_found, stated_facts
-from fairbound.fairness.judging_areas import rows_compared
 from fairbound.fairness.notions.auc import AUCParity
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.monitoring.judging import START, Shares, limits_in_time, rows_needed

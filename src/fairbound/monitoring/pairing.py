@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairbound.fairness.areas import sides
+from fairbound.fairness.areas.compared import sides
 from fairbound.fairness.comparing import attribute_sets
 from fairbound.fairness.notions.auc import AUCParity
 from fairbound.rows.groups import natural_order

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.fairness.judging_areas import cells_of_rows, largest_difference
+from fairbound.fairness.areas.judging import cells_of_rows, largest_difference
 from fairbound.fairness.notions import constraint as bound_of
 from fairbound.fairness.notions.auc import AUCParity
 from fairbound.fairness.scored import Scored

@@ -20,10 +20,10 @@ from fairbound.base.checks import positive
 from fairbound.base.errors import DataError, NonFiniteError, OptionError
 from fairbound.estimators.full_batch import solved
 from fairbound.estimators.group_starts import area_start
-from fairbound.fairness.linear_auc import LinearAUC
+from fairbound.fairness.areas.linear_auc import LinearAUC
+from fairbound.fairness.areas.saddle_problem import PairSaddleProblem
 from fairbound.fairness.measuring import measure
 from fairbound.fairness.problem import FairProblem
-from fairbound.fairness.saddle_problem import PairSaddleProblem
 from fairbound.methods import algorithm
 from fairbound.methods.full_batch_alm import FullBatchALM
 from fairbound.methods.method import Method, State, no_multipliers

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import OptionError
-from fairbound.fairness.linear_auc import quadratic_set
+from fairbound.fairness.areas.linear_auc import quadratic_set
 from fairbound.fairness.measuring import measure
 from fairbound.fairness.objectives import Accuracy
-from fairbound.fairness.percentiles import Percentiles
+from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Measured

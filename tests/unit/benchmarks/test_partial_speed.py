@@ -13,7 +13,7 @@ sys.path[:0] = [str(Path(__file__).parents[3] / "benchmarks")]
 import partial_speed as bench  # noqa: E402
 
 from fairbound.fairness.notions import constraint  # noqa: E402
-from fairbound.fairness.percentiles import Percentiles  # noqa: E402
+from fairbound.fairness.percentiles.intervals import Percentiles  # noqa: E402
 from fairbound.fairness.problem import FairProblem  # noqa: E402
 from fairbound.models.mlp import MLP  # noqa: E402
 from fairbound.studies.rows import NamedRows  # noqa: E402

@@ -11,7 +11,7 @@ from scipy.stats import binom, norm
 
 import fairbound as fb
 from fairbound.base.errors import OptionError
-from fairbound.fairness.areas import KINDS, comparisons
+from fairbound.fairness.areas.compared import KINDS, comparisons
 from fairbound.fairness.comparing import Compared
 from fairbound.monitoring.pairing import MOST_WAITING, Pairing, roles_of
 from fairbound.ranking.wins import cell_wins

@@ -24,13 +24,13 @@ import numpy as np
 
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import EmptyGroupError, OptionError
-from fairbound.fairness.areas import CONDITIONS, KINDS, Comparisons, comparisons
+from fairbound.fairness.areas.compared import CONDITIONS, KINDS, Comparisons, comparisons
+from fairbound.fairness.areas.judging import judge_areas, measured_areas
+from fairbound.fairness.areas.pair_losses import Loss, PairLosses, Quadratic, Ramp, Sigmoid
 from fairbound.fairness.builder import Builder
-from fairbound.fairness.judging_areas import judge_areas, measured_areas
 from fairbound.fairness.language import Key, Word, number_text, plain_number
 from fairbound.fairness.notions.groups import GroupBound
 from fairbound.fairness.notions.registry import register
-from fairbound.fairness.pair_losses import Loss, PairLosses, Quadratic, Ramp, Sigmoid
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import LOSS
 from fairbound.rows.occurring import Occurring

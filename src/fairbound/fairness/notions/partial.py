@@ -28,18 +28,18 @@ from fairbound.base.checks import positive
 from fairbound.base.errors import OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared, differences
-from fairbound.fairness.interval_shares import GridParity, WithinShares
-from fairbound.fairness.judging_percentiles import judge_curves, measured_curves
 from fairbound.fairness.language import Form, Key, number_text
 from fairbound.fairness.notions.auc import pair_loss
 from fairbound.fairness.notions.groups import DecisionBound, GroupBound
 from fairbound.fairness.notions.registry import register
-from fairbound.fairness.percentiles import EVERYTHING, Percentiles, read_own
+from fairbound.fairness.percentiles.interval_shares import GridParity, WithinShares
+from fairbound.fairness.percentiles.intervals import EVERYTHING, Percentiles, read_own
+from fairbound.fairness.percentiles.judging import judge_curves, measured_curves
+from fairbound.fairness.percentiles.steps import step_named
+from fairbound.fairness.percentiles.window_pairs import WindowPairs, area
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import LOSS, RATES
-from fairbound.fairness.steps import step_named
 from fairbound.fairness.values import Values
-from fairbound.fairness.window_pairs import WindowPairs, area
 
 LEAST_POINTS, MOST_POINTS = 10, 40
 """Percentiles at which training compares distributions: one for each `bound` of the interval, within these."""

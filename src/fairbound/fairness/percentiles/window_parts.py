@@ -25,9 +25,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.fairness.percentiles import Percentiles
+from fairbound.fairness.percentiles.intervals import Percentiles
+from fairbound.fairness.percentiles.steps import Step
 from fairbound.fairness.row_sets import set_shares
-from fairbound.fairness.steps import Step
 
 PAIRS_AT_ONCE = 1 << 21
 

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.fairness.pair_losses import PairLosses, Ramp, Sigmoid
-from fairbound.fairness.percentiles import Percentiles
-from fairbound.fairness.steps import step_named
-from fairbound.fairness.window_parts import WindowParts
+from fairbound.fairness.areas.pair_losses import PairLosses, Ramp, Sigmoid
+from fairbound.fairness.percentiles.intervals import Percentiles
+from fairbound.fairness.percentiles.steps import step_named
+from fairbound.fairness.percentiles.window_parts import WindowParts
 from fairbound.ranking.exceedance import exceedance
 
 

@@ -7,11 +7,11 @@ import pytest
 
 import fairbound as fb
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
-from fairbound.fairness.judging_percentiles import curves_of
 from fairbound.fairness.notions import constraint
-from fairbound.fairness.score_profile import disparity_at, score_at
+from fairbound.fairness.percentiles.judging import curves_of
+from fairbound.fairness.percentiles.score_profile import disparity_at, score_at
+from fairbound.fairness.percentiles.suggesting import candidates
 from fairbound.fairness.scored import Scored
-from fairbound.fairness.suggesting import candidates
 from fairbound.rows.groups import Groups
 
 

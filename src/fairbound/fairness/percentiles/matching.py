@@ -27,8 +27,8 @@ from scipy import sparse
 from scipy.optimize import minimize
 from torch import Tensor
 
-from fairbound.fairness.interval_shares import GridParity
-from fairbound.fairness.percentiles import Percentiles
+from fairbound.fairness.percentiles.interval_shares import GridParity
+from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.ranking.exceedance import exceedance
 from fairbound.rows.sparse import SparseRows
 

@@ -25,9 +25,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.fairness.percentiles import EVERYTHING, Percentiles
+from fairbound.fairness.percentiles.intervals import EVERYTHING, Percentiles
+from fairbound.fairness.percentiles.steps import Step
 from fairbound.fairness.row_sets import cells_within, set_shares
-from fairbound.fairness.steps import Step
 from fairbound.ranking.exceedance import exceedance
 
 

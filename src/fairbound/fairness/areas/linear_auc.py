@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.fairness.areas import Comparisons
+from fairbound.fairness.areas.compared import Comparisons
+from fairbound.fairness.areas.row_saddle import PairSums
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.notions.auc import AUCParity
-from fairbound.fairness.row_saddle import PairSums
 from fairbound.rows.groups import Groups, cross
 from fairbound.rows.labels import read_targets
 from fairbound.rows.moments import Moments

@@ -9,7 +9,7 @@ import numpy as np
 from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.auc import area_bounds, area_rows_needed, measure_areas
 from fairbound.confidence.contrasts import Contrasts, joined
-from fairbound.fairness.areas import Comparisons
+from fairbound.fairness.areas.compared import Comparisons
 from fairbound.fairness.builder import CONDITION
 from fairbound.fairness.comparing import Compared
 from fairbound.fairness.judging import WEIGHTED, absent_groups, finding, nothing_found, stated_facts

@@ -18,7 +18,7 @@ from fairbound.confidence.bands import band_widths
 from fairbound.confidence.contrasts import MOST_ROWS, GapBounds
 from fairbound.fairness.comparing import Compared
 from fairbound.fairness.judging import WEIGHTED, absent_groups, finding, nothing_found, stated_facts
-from fairbound.fairness.percentiles import Percentiles
+from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.ranking.exceedance import exceedance
 

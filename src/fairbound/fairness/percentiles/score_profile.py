@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.fairness.judging_percentiles import Curves
+from fairbound.fairness.percentiles.judging import Curves
 
 PERCENTILES = np.arange(101) / 100
 _ALL = 1 - 1e-12

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.fairness.judging_percentiles import Curves, curves_of
 from fairbound.fairness.notions import constraint
-from fairbound.fairness.percentiles import Percentiles
-from fairbound.fairness.score_profile import attribute_name, profile
+from fairbound.fairness.percentiles.intervals import Percentiles
+from fairbound.fairness.percentiles.judging import Curves, curves_of
+from fairbound.fairness.percentiles.score_profile import attribute_name, profile
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups
 from fairbound.rows.reading import read_weights

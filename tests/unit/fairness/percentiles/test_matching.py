@@ -8,8 +8,8 @@ import torch
 from scipy import sparse
 
 import fairbound as fb
-from fairbound.fairness.matching import Matched
-from fairbound.fairness.percentiles import Percentiles
+from fairbound.fairness.percentiles.intervals import Percentiles
+from fairbound.fairness.percentiles.matching import Matched
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 from fairbound.tables.group_terms import with_terms
