@@ -209,7 +209,7 @@ MUTANTS = {
     "roc: rows without their weights": Mutant("audits/roc.py", "weights=weight[part]", "weights=1.0 * part[part]", "unit/report/test_roc.py"),
     "saddle: a and b begin at 0": Mutant("fairness/areas/saddle_problem.py", "return self.best(torch.cat([x, x.new_zeros(*x.shape[:-1], 2 * self.lifted)], dim=-1))", "return torch.cat([x, x.new_zeros(*x.shape[:-1], 2 * self.lifted)], dim=-1)", "claims/test_row_saddle.py"),
     "weights: not in training": Mutant("cli/fit.py", "rows.y[numbers], groups, rows.weight_of(numbers))", "rows.y[numbers], groups)", "unit/cli/test_weights_command.py"),
-    "weights: not in the verdict": Mutant("cli/fit.py", '"sample_weight": weight}', '"sample_weight": None}', "unit/cli/test_weights_command.py"),
+    "weights: not in the verdict": Mutant("cli/rows.py", '"sample_weight": weight}', '"sample_weight": None}', "unit/cli/test_weights_command.py"),
     "weights: of other rows": Mutant("cli/rows.py", "self.weight[rows]", "self.weight[::-1][rows]", "unit/cli/test_weights_command.py"),
     "lines: breaks in cells not counted": Mutant("tables/files.py", 'int(line) - sum(cell.count', 'int(line) - 0 * sum(cell.count', "unit/cli/test_doors.py"),
     "lines: rows of a part taken for the file's": Mutant("cli/columns.py", "row if rows is None else int(rows[row])", "row", "unit/cli/test_doors.py"),

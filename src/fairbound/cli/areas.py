@@ -65,8 +65,7 @@ def run_stream(options: StreamOptions) -> Outcome:
             f"The surrogate that {verb} on a sample of the stream: the quadratic loss with kappa {made.kappa_:.3g}."
         )
     found = audit(
-        scores, rows.target[split.test], rows.groups.take(split.test), bound, threshold=0.0, classes=rows.classes,
-        sample_weight=rows.weight_of(split.test),
+        scores, **rows.known_of(split.test), constraint=bound, threshold=0.0, classes=rows.classes,
         confidence=options.confidence, notes=notes,
         **data_facts(rows.name, rows.label, split.words, rows.checksum, len(split.train), rows.classes),
         model={"kind": "linear", "description": about, "algorithm": "streaming_auc", "seed": options.seed, "budget": None,

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fairbound.audits.audit import audit
-from fairbound.base.errors import CertificateWarning, DataWarning, OptionError, silenced
+from fairbound.base.errors import DataWarning, OptionError, silenced
 from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
-from fairbound.cli.audited import add_own_model, data_facts
-from fairbound.cli.fitted import interrupted, training_facts, written_fit
+from fairbound.cli.fitted import interrupted, written_fit
 from fairbound.cli.options import FitOptions, TrainOptions
 from fairbound.cli.outcome import LOG, Outcome, say, shows_progress
 from fairbound.cli.rows import (
@@ -25,10 +24,10 @@ from fairbound.cli.rows import (
     group_warnings,
     in_lines_of_parts,
     read_rows,
-    split_rows,
     table_options,
 )
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
+from fairbound.cli.training import Trained, held_out, in_training, judged, trained
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.fit_report import UNDER_BOUNDS, UNTOLD
@@ -63,63 +62,42 @@ def _fit(options: FitOptions, bounds: list, shards: Shards) -> Outcome:
     grouped = minimised is not None and "groups" in minimised.needs
     compares = grouped or options.group_terms or not of_classes_only(bounds)
     rows = read_rows(options, needs_groups=compares, two_classes=grouped or of_two_classes(bounds))
-    under = " and ".join(b.text for b in bounds) or "no bound"
     classifier_bounds(of_options(options, bounds, rows))
     for said in rows.numbering:
         say(said)
-    if options.certify:
-        say(f"{rows.name}: training on a part of {len(rows.target):,} rows until another part confirms {under}.")
-        parts, classifier = train_certified(options, bounds, rows)
-        stopped, baseline = interrupted(classifier), classifier.unconstrained_ if options.baseline else None
-    else:
-        split = split_rows(rows, options.test_size, options.seed)
-        parts = encoded_parts(rows, split, options.knots)
-        say(f"{rows.name}: training on {len(split.train):,} rows under {under}; {len(split.test):,} rows are held out.")
-        classifier = train(options, bounds, parts, shards)
-        stopped = interrupted(classifier)
-        baseline = train(options, [], parts, shards) if bounds and options.baseline and not stopped else None
-        if baseline is not None and interrupted(baseline):
-            stopped, baseline = True, None
+    split = held_out(options, rows)
+    parts = None if split is None else encoded_parts(rows, split, options.knots)
+
+    def fitted(_: np.ndarray, stated: list, certify: float) -> FairClassifier:
+        return train(options, stated, parts, shards) if parts else train_certified(options, stated, rows, certify)
+
+    done = trained(options, bounds, rows, split, fitted)
     if shards.place:
         return Outcome({}, "", 0)
-    found = judge(options, bounds, parts, classifier, baseline)
-    lines = [] if options.certify else _in_training(bounds, parts, classifier, baseline)
-    outcome = written_fit(found, options.out, classifier, rows.checksum, lines, stopped=stopped)
-    return outcome if shards.alone or stopped else replace(outcome, exit_code=0)
-
-
-def train_certified(options: FitOptions, bounds: list, rows: InputRows) -> tuple[Parts, FairClassifier]:
-    """The classifier with its certificate, and the rows that confirm it as those held out, read by its encoder."""
-    classifier = of_options(options, bounds, rows).set_params(
-        certify=options.confidence, on_insufficient=options.on_insufficient
+    parts = parts or certified_parts(rows, done)
+    found = judge(options, bounds, parts, done)
+    of_training = partial(
+        judged_rows, rows=rows, encoded=parts.train, numbers=parts.split.train, by_class=by_class(bounds)
     )
-    with silenced(CertificateWarning, DataWarning), in_lines_of_parts(rows):  # the verdict says it
-        classifier.fit(rows.X, rows.y, rows.groups if rows.groups.attributes else None, rows.weight)
-    held = classifier.certify_rows_
-    made = np.setdiff1d(np.arange(len(rows.target)), held)
-    assert classifier.encoder_ is not None
-    words = f"{len(held) / len(rows.target):.0%} of the rows, kept apart to certify, seed {options.seed}"
+    lines = in_training(options, bounds, done, of_training)
+    outcome = written_fit(found, options.out, done.model, rows.checksum, lines, stopped=done.stopped)
+    return outcome if shards.alone or done.stopped else replace(outcome, exit_code=0)
+
+
+def train_certified(options: FitOptions, bounds: list, rows: InputRows, confidence: float) -> FairClassifier:
+    """The classifier of all rows with its certificate."""
+    classifier = of_options(options, bounds, rows)
+    classifier.set_params(certify=confidence, on_insufficient=options.on_insufficient)
+    with silenced(DataWarning), in_lines_of_parts(rows):  # the verdict says it
+        return classifier.fit(rows.X, rows.y, rows.groups if rows.groups.attributes else None, rows.weight)
+
+
+def certified_parts(rows: InputRows, done: Trained) -> Parts:
+    """The rows that confirm a certificate as those held out, read by its classifier's encoder."""
+    held, encoder = done.split.test, done.model.encoder_
     with rows.in_lines_of(held):
-        encoded = Encoded.of(classifier.encoder_, taken(rows.X, held))
-    return Parts(rows, Split(made, held, words), encoded, encoded), classifier
-
-
-def _in_training(bounds: list, parts: Parts, classifier: FairClassifier, baseline: FairClassifier | None) -> list[str]:
-    """The exact value of every bound on the training rows, with and without it: what training did, beside its verdict."""
-    measured = (
-        None
-        if baseline is None
-        else judged_rows(baseline, parts.rows, parts.train, parts.split.train, by_class(bounds))
-    )
-    out = []
-    for i, bound in enumerate(bounds):
-        value = classifier.fit_report_["constraints"][i]["train_value"]
-        line = f"On the training rows, which the verdict is not about, the value of {bound.text!r} is {value:.4f}"
-        if measured is not None:
-            value = audit(**measured, constraint=bound)["constraints"][0]["value"]
-            line += "" if value is None else f"; without the bound it is {value:.4f}"
-        out.append(line + ".")
-    return out
+        encoded = Encoded.of(encoder, taken(rows.X, held))
+    return Parts(rows, done.split, encoded, encoded)
 
 
 def train(options: TrainOptions, bounds: list, parts: Parts, shards: Shards = ALONE) -> FairClassifier:
@@ -161,51 +139,32 @@ def judged_rows(
 ) -> dict[str, Any]:
     """What `audit` needs of the rows `numbers`: predicted labels where there are more than two classes or `by_class` says so,
     else scores."""
-    groups = rows.groups_of(numbers)
-    weight = rows.weight_of(numbers)
-    facts: dict[str, Any] = {"sensitive_features": groups, "classes": rows.classes, "sample_weight": weight}
+    facts = rows.known_of(numbers) | {"classes": rows.classes}
+    groups = facts["sensitive_features"]
     if len(rows.classes) > 2 or by_class:
-        return {"scores": classifier.predict(encoded, groups), "y": rows.y[numbers], **facts}
-    return {
-        "scores": classifier.decision_function(encoded, groups),
-        "y": rows.target[numbers],
-        "threshold": 0.0,
-        **facts,
-    }
+        return facts | {"scores": classifier.predict(encoded, groups), "y": rows.y[numbers]}
+    return facts | {"scores": classifier.decision_function(encoded, groups), "threshold": 0.0}
 
 
-def judge(
-    options: TrainOptions, bounds: list, parts: Parts, classifier: FairClassifier, baseline: FairClassifier | None
-) -> dict[str, Any]:
+def judge(options: TrainOptions, bounds: list, parts: Parts, done: Trained) -> dict[str, Any]:
     """The audit of the classifier on the held-out rows, beside the baseline's."""
     rows, split, encoding = parts.rows, parts.split, parts.held.report
-    compare = {}
-    if baseline is not None:
-        compare["unconstrained"] = judged_rows(baseline, rows, parts.held, split.test, by_class(bounds))["scores"]
-    facts = classifier.fit_report_
-    notes = [*rows.notes, *facts["notes"]]
-    notes += [
-        f"Held-out rows, column {name}: {count:,} of {encoding.rows:,} have a value unseen or too rare in training."
-        for name, count in encoding.unseen.items()
-    ]
-    found = audit(
-        **judged_rows(classifier, rows, parts.held, split.test, by_class(bounds)),
-        constraint=bounds,
-        confidence=options.confidence,
-        compare=compare,
-        **data_facts(rows.name, rows.label, split.words, rows.checksum, len(split.train), rows.classes),
-        model={
-            "kind": options.model,
-            "description": f"{options.model} model on {classifier.model_.spec()['features']} features",
-            **training_facts(classifier),
-        },
-        trajectory=classifier.trajectory_,
-        warnings=_untold(reader_warnings(rows, split, classifier), facts, baseline),
-        notes=notes,
+    facts = done.model.fit_report_
+    found = judged(
+        options,
+        bounds,
+        rows,
+        done,
+        partial(judged_rows, rows=rows, encoded=parts.held, numbers=split.test, by_class=by_class(bounds)),
+        about=f"{options.model} model on {done.model.model_.spec()['features']} features",
+        warnings=_untold(reader_warnings(rows, split, done.model), facts, done.free),
+        notes=[
+            f"Held-out rows, column {name}: {count:,} of {encoding.rows:,} have a value unseen or too rare in training."
+            for name, count in encoding.unseen.items()
+        ],
     )
     if facts.get("advice"):
         found["advice"] = facts["advice"]
-    add_own_model(found, facts)
     return found
 
 

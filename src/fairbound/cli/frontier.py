@@ -19,6 +19,7 @@ from fairbound.cli.options import FrontierOptions
 from fairbound.cli.outcome import Outcome, json_file, say
 from fairbound.cli.rows import Parts, encoded_parts, read_rows, split_rows
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
+from fairbound.cli.training import Trained
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.feasibility import knee, more_rows, worth_of_rows
 from fairbound.fairness.notions import Bound
@@ -63,13 +64,13 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
         free = train(run, [], parts)
         loosest = stated[-1]
         apart = Shown(parts, free) if seed == options.seed and shows_groups else None
-        points.append(_point(None, seed, judge(run, [loosest], parts, free, None), free, apart))
+        points.append(_point(None, seed, judge(run, [loosest], parts, Trained(free, None, split, False)), free, apart))
         for bound in stated:
             if _interrupted(points):
                 break
             say(f"{rows.name}: seed {seed}, {bound.text}")
             classifier = train(run, [bound], parts)
-            found = judge(run, [bound], parts, classifier, None)
+            found = judge(run, [bound], parts, Trained(classifier, None, split, False))
             points.append(_point(bound, seed, found, classifier, apart))
     result = {
         "schema": SCHEMA,

@@ -342,6 +342,7 @@ class RegressOptions(HeldOutOptions, ModelOptions, FileOptions):
     """Predict a number under bounds between groups, and judge the model on rows it has not seen."""
 
     run: ClassVar[str] = "regress:regress"
+    baseline: ClassVar[bool] = True
     label: Annotated[str, option("--label", help="Column of numbers to predict.")]
     out: Out
     constraint: Annotated[

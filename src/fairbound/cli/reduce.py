@@ -111,13 +111,11 @@ def _judged(
         compare["unconstrained"] = free_scores - own_threshold(free)
     found = audit(
         scores,
-        rows.target[test],
-        rows.groups.take(test),
-        bounds,
+        **rows.known_of(test),
+        constraint=bounds,
         threshold=0.0,
         classes=rows.classes,
         confidence=options.confidence,
-        sample_weight=rows.weight_of(test),
         compare=compare,
         **data_facts(rows.name, rows.label, parts.split.words, rows.checksum, len(train), rows.classes),
         model={"kind": type(fair.estimator).__name__, "description": f"{options.estimator} under fairbound.Reduction",

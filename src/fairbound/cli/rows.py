@@ -33,6 +33,7 @@ from fairbound.cli.options import FileOptions, RowOptions
 from fairbound.data.registry import is_own
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.labels import class_labels, positive_last
+from fairbound.rows.queries import split_by_query
 from fairbound.rows.reading import take_rows
 from fairbound.rows.split import stratified_split
 from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions, read_table
@@ -75,6 +76,12 @@ class InputRows:
     def weight_of(self, rows: np.ndarray) -> np.ndarray | None:
         """The weights of some rows, None where all rows count alike."""
         return None if self.weight is None else self.weight[rows]
+
+    def known_of(self, rows: np.ndarray) -> dict[str, Any]:
+        """What `audit` takes of some rows beside their scores."""
+        groups, weight = self.groups_of(rows), self.weight_of(rows)
+        known = {"y": self.target[rows], "sensitive_features": groups, "sample_weight": weight}
+        return known if self.qid is None else known | {"qid": np.asarray(self.qid)[rows]}
 
     @cached_property
     def numbering(self) -> list[str]:
@@ -254,21 +261,26 @@ class Split:
 
 
 def split_rows(rows: InputRows, share: float | None, seed: int) -> Split:
-    """The published split where there is one and no share is asked for; else `share` of every label and group.
+    """The published split where there is one and no share is asked for; else `share` of every label and group, of numbers of every
+    group, of documents whole queries.
 
-    Every stratum (label and groups) keeps a row in training, as `stratified_split` says. Raises: OptionError where a part
-    would be empty.
+    Every stratum keeps a row in training, as `stratified_split` says. Raises: OptionError where a part would be empty.
     """
     if share is None and rows.published:
         train, test = rows.published["train"], rows.published["test"]
         return Split(train, test, f"the published split of {rows.name}: {len(test):,} rows held out")
-    share = TEST_SHARE if share is None else share
-    strata = np.column_stack([rows.target, rows.groups.codes])
-    train, test = stratified_split(strata, [share], seed_for("held-out", root=seed))
-    if not len(test) or len(np.unique(rows.target[train])) < 2:
-        raise OptionError(f"{len(rows.target)} rows are too few to hold out {share:g} of them for the verdict.")
-    words = "label and group" if rows.groups.attributes else "label"
-    return Split(train, test, f"{100 * share:g} % held out, stratified by {words}, seed {seed}")
+    share, chance = TEST_SHARE if share is None else share, seed_for("held-out", root=seed)
+    if rows.qid is not None:
+        train, test = split_by_query(rows.qid, [share], chance)
+        words = "of the queries held out"
+    else:
+        by = ["label"] * bool(rows.classes) + ["group"] * bool(rows.groups.attributes)
+        strata = np.column_stack([*([rows.target] if rows.classes else []), rows.groups.codes])
+        train, test = stratified_split(strata, [share], chance)
+        words = f"held out, stratified by {' and '.join(by)}"
+    if not len(test) or (rows.classes and len(np.unique(rows.target[train])) < 2):
+        raise OptionError(f"{len(rows)} rows are too few to hold out {share:g} of them for the verdict.")
+    return Split(train, test, f"{100 * share:g} % {words}, seed {seed}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,7 +60,7 @@ def test_a_named_set_is_ranked_by_its_own_queries(data_dir, tmp_path, capsys):
         + ["--constraint", "exposure_parity <= 0.3", "--no-baseline"]
     )
     said = capsys.readouterr().out
-    assert code == 0 and "NDCG at 10" in said and "on the training queries" in said
+    assert code == 0 and "NDCG at 10" in said and "On the training rows, which" in said
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,101 @@
+"""What the commands that train have in common: the model beside the one without bounds, the rows that judge them, and the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fairbound.audits.audit import audit
+from fairbound.base.errors import CertificateWarning, silenced
+from fairbound.cli.audited import add_own_model, data_facts
+from fairbound.cli.fitted import interrupted, training_facts
+from fairbound.cli.outcome import say
+from fairbound.cli.rows import InputRows, Split, split_rows
+
+
+class Trained(NamedTuple):
+    """A fitted estimator, None or the same without bounds, which rows took part, and whether an interrupt cut training short."""
+
+    model: Any
+    free: Any
+    split: Split
+    stopped: bool
+
+
+def held_out(options: Any, rows: InputRows) -> Split | None:
+    """The rows to train on and those held out; None where a certificate keeps some apart."""
+    return None if options.certify else split_rows(rows, options.test_size, options.seed)
+
+
+def trained(
+    options: Any, bounds: Sequence[Any], rows: InputRows, split: Split | None, fit: Callable[..., Any]
+) -> Trained:
+    """Train under the bounds, and without them where options.baseline asks for it.
+
+    split: as `held_out` gives it. fit: of row numbers, bounds and the confidence of a certificate, or 0 for none, the fitted estimator.
+    """
+    under = " and ".join(b.text for b in bounds) or "no bound"
+    what = "rows" if rows.qid is None else "documents"
+    if split is None:
+        say(f"{rows.name}: training on a part of {len(rows):,} {what} until another part confirms {under}, or cannot.")
+        every = np.arange(len(rows))
+        with silenced(CertificateWarning):  # the verdict says it
+            model = fit(every, bounds, options.confidence)
+        held = model.certify_rows_
+        words = f"{len(held) / len(rows):.0%} of the {what}, kept apart to certify, seed {options.seed}"
+        free = model.unconstrained_ if options.baseline else None
+        return Trained(model, free, Split(np.setdiff1d(every, held), held, words), interrupted(model))
+    say(f"{rows.name}: training on {len(split.train):,} {what} under {under}; {len(split.test):,} are held out.")
+    model = fit(split.train, bounds, 0.0)
+    free = fit(split.train, [], 0.0) if bounds and options.baseline and not interrupted(model) else None
+    if free is not None and interrupted(free):
+        return Trained(model, None, split, True)
+    return Trained(model, free, split, interrupted(model))
+
+
+def judged(
+    options: Any,
+    bounds: Sequence[Any],
+    rows: InputRows,
+    done: Trained,
+    scored: Callable[[Any], dict[str, Any]],
+    *,
+    about: str,
+    warnings: Sequence[str],
+    notes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The audit of a trained model on the held-out rows, beside the one without bounds. scored: of a model, what `audit` takes of these
+    rows and the model's scores. about: describes the model."""
+    facts, split = done.model.fit_report_, done.split
+    found = audit(
+        **scored(done.model),
+        constraint=bounds,
+        confidence=options.confidence,
+        compare={} if done.free is None else {"unconstrained": scored(done.free)["scores"]},
+        **data_facts(rows.name, rows.label, split.words, rows.checksum, len(split.train), rows.classes),
+        model={"kind": options.model, "description": about, **training_facts(done.model)},
+        trajectory=getattr(done.model, "trajectory_", None),
+        warnings=warnings,
+        notes=[*rows.notes, *facts["notes"], *notes],
+    )
+    add_own_model(found, facts)
+    return found
+
+
+def in_training(
+    options: Any, bounds: Sequence[Any], done: Trained, scored: Callable[[Any], dict[str, Any]]
+) -> list[str]:
+    """The exact value of every bound on the training rows, with and without it: what training did, beside its verdict. Nothing of a
+    model with a certificate. scored: as in `judged`, of the training rows."""
+    if options.certify:
+        return []
+    free = None if done.free is None else audit(**scored(done.free), constraint=bounds)["constraints"]
+    out = []
+    for i, bound in enumerate(bounds):
+        value = done.model.fit_report_["constraints"][i]["train_value"]
+        line = f"On the training rows, which the verdict is not about, the value of {bound.text!r} is {value:.4f}"
+        without = None if free is None else free[i]["value"]
+        out.append(line + ("." if without is None else f"; without the bound it is {without:.4f}."))
+    return out
