@@ -34,7 +34,7 @@ from fairbound.problems.problem import Draws, Measured, Problem
 from fairbound.ranking.wins import auc
 from fairbound.solver.solve import solve
 from fairbound.studies.checked import known
-from fairbound.studies.rows import NamedRows, check_shares, missing, shared_out
+from fairbound.studies.rows import LabelledRows, check_shares, missing, shared_out
 from fairbound.studies.spec import Cell
 from fairbound.studies.table import Block
 from fairbound.studies.task import Run, Task
@@ -269,7 +269,7 @@ def _model(asked: Options, features: int) -> Model:
     return ModuleModel(hidden)
 
 
-def _problem(asked: Options, model: Model, part: NamedRows) -> Any:
+def _problem(asked: Options, model: Model, part: LabelledRows) -> Any:
     """The largest area on the part's rows under the true bound, or under the quadratic loss's kappa in min-max form."""
     if asked.kappa:
         stated = [f"{asked.metric[:-1]},surrogate=quadratic,c1={C1}] <= {asked.kappa}"]
@@ -279,7 +279,7 @@ def _problem(asked: Options, model: Model, part: NamedRows) -> Any:
     return FairProblem(model, part.x, part.y, part.group, stated, objective="auc")
 
 
-def _optimum(asked: Options, train: NamedRows) -> float | None:
+def _optimum(asked: Options, train: LabelledRows) -> float | None:
     """The least quadratic loss under kappa, of a linear score; None for other problems."""
     if not asked.kappa or asked.model != "linear":
         return None
@@ -287,7 +287,7 @@ def _optimum(asked: Options, train: NamedRows) -> float | None:
     return LinearAUC.of(bound, train.x.astype(np.float64), train.y, train.group).solve(asked.kappa).loss
 
 
-def _measured(name: str, metric: str, part: NamedRows, scores: np.ndarray) -> dict[str, float]:
+def _measured(name: str, metric: str, part: LabelledRows, scores: np.ndarray) -> dict[str, float]:
     """MEASURES of the part's scores (n,)."""
     found = auc(scores, part.y == 1, part.y == 0), measure(metric, scores, part.y, part.group, threshold=0.0)
     return {f"{name} {word}": float(value) for word, value in zip(MEASURES, found, strict=True)}

@@ -23,7 +23,6 @@ from fairbound.fairness.notions import constraint
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.problems.problem import Measured
-from fairbound.rows.groups import Groups
 from fairbound.studies import compare
 from fairbound.studies.rows import LabelledRows, available, divided, load_rows
 from fairbound.studies.spec import Cell
@@ -114,8 +113,7 @@ def task(cell: Cell, data_dir: str | None) -> Task:
 
 def _problem(asked: Options, part: LabelledRows, stated: str) -> FairProblem:
     model = model_of(asked.model, part.x.shape[1])
-    groups = Groups(part.group.reshape(-1, 1), (asked.group,), (asked.groups,))
-    return FairProblem(model, part.x, part.y, groups, stated)
+    return FairProblem(model, part.x, part.y, part.coded(asked.group, asked.groups), stated)
 
 
 def _size(part: LabelledRows, asked: Options, words: str) -> str:

@@ -18,13 +18,13 @@ from fairbound.fairness.problem import FairProblem
 from fairbound.methods import SGD
 from fairbound.models.model import ModuleModel
 from fairbound.solver.solve import solve
-from fairbound.studies.rows import NamedRows
+from fairbound.studies.rows import PARTS, LabelledRows, in_parts
 
 SIDE, CHANNELS, LAST = 14, 2, 64
 RED = {True: 0.7, False: 0.3}
 
 
-def coloured_digits(shares: Sequence[float], seed: int, data_dir: str | None, most: int = 0) -> dict[str, NamedRows]:
+def coloured_digits(shares: Sequence[float], seed: int, data_dir: str | None, most: int = 0) -> dict[str, LabelledRows]:
     """Training, validation and test rows: pictures (n, 2, 14, 14) in [0, 1], a channel for each colour; labels and colours (n,).
 
     MNIST's 10,000 test pictures, each cell the mean of 2 x 2 pixels. shares: of the rows. most: a random part of so many rows, 0 for all.
@@ -36,13 +36,8 @@ def coloured_digits(shares: Sequence[float], seed: int, data_dir: str | None, mo
     red = rng.random(len(y)) < np.where(y == 1, RED[True], RED[False])
     x = np.zeros((len(y), CHANNELS, SIDE, SIDE), dtype=np.float32)
     x[np.arange(len(y)), np.where(red, 0, 1)] = grey
-    order = rng.permutation(len(y))[: most or None]
-    parts = np.split(order, np.cumsum(np.round(np.array(shares[:2]) * len(order)).astype(int)))
-    group = np.where(red, "red", "green")
-    return {
-        name: NamedRows(x[rows], y[rows], group[rows])
-        for name, rows in zip(("train", "validation", "test"), parts, strict=True)
-    }
+    every = LabelledRows(x, y, np.where(red, "red", "green"))
+    return {name: every.take(rows) for name, rows in zip(PARTS, in_parts(len(y), shares, rng, most), strict=True)}
 
 
 def network(seed: int) -> ModuleModel:
@@ -56,7 +51,7 @@ def network(seed: int) -> ModuleModel:
     return ModuleModel(layers)
 
 
-def trained_layers(rows: NamedRows, seed: int, steps: int) -> Tensor:
+def trained_layers(rows: LabelledRows, seed: int, steps: int) -> Tensor:
     """(n,) parameters of `network` after `steps` of training without bounds, but those of the last layer, which are 0: every picture
     has one score, and so every bound on scores is met. It stands for the layers that the source takes from ImageNet."""
     problem = FairProblem(network(seed), rows.x, rows.y, rows.group, [])

@@ -23,7 +23,7 @@ from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Measured
 from fairbound.studies.digits import coloured_digits, network, trained_layers
-from fairbound.studies.rows import NamedRows, check_shares, missing, shared_out
+from fairbound.studies.rows import LabelledRows, check_shares, missing, shared_out
 from fairbound.studies.spec import Cell
 from fairbound.studies.task import Run, Task
 
@@ -71,7 +71,7 @@ def absent(given: Mapping[str, Any], data_dir: str | None) -> str:
     return missing(given, data_dir)
 
 
-def parts_of(asked: Options, seed: int, data_dir: str | None) -> dict[str, NamedRows]:
+def parts_of(asked: Options, seed: int, data_dir: str | None) -> dict[str, LabelledRows]:
     """Training and test rows of a seed, with group terms where they are rows of a table."""
     if asked.first_steps:
         parts = coloured_digits(asked.shares, seed, data_dir, asked.rows)

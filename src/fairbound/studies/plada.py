@@ -88,8 +88,7 @@ def task(cell: Cell, data_dir: str | None) -> Task:
 def _of_rates(asked: Options, cell: Cell, data_dir: str | None) -> Task:
     rows = load_rows(asked.dataset, asked.options, asked.group, asked.groups, cell.seed, data_dir)
     part = rows.train
-    groups = Groups(part.group.reshape(-1, 1), (asked.group,), (tuple(asked.groups),))
-    model = model_of(asked.model, part.x.shape[1])
+    model, groups = model_of(asked.model, part.x.shape[1]), part.coded(asked.group, asked.groups)
     problem = Surrogates(FairProblem(model, part.x, part.y, groups, asked.constraint, loss=asked.loss))
     best = _reference(json.dumps(dict(cell.task), sort_keys=True), cell.seed, problem)
 

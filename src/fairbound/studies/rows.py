@@ -17,14 +17,16 @@ from fairbound.base.seeds import seed_for
 from fairbound.data import Dataset, GaussianParity, load, prepare
 from fairbound.data.acs import raw_path
 from fairbound.data.files import data_folder
+from fairbound.rows.groups import Groups
 from fairbound.tables.group_terms import with_terms
 
 GENERATED = "gaussian-parity"
+PARTS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """x: (n, d) float32; y: (n,) in {0, 1}; group: (n,) 0 the reference, 1 the protected group, -1 neither."""
+    """x: (n, d) float32, or pictures; y: (n,) in {0, 1}; group: (n,) names, or codes: 0 the reference, 1 the protected group, -1 neither."""
 
     x: np.ndarray
     y: np.ndarray
@@ -37,6 +39,10 @@ class LabelledRows:
         """The rows numbered `rows` (k,)."""
         return LabelledRows(self.x[rows], self.y[rows], self.group[rows])
 
+    def coded(self, attribute: str, names: Sequence[str]) -> Groups:
+        """The groups of rows with codes. names: of the codes 0, 1, ..."""
+        return Groups(self.group.reshape(-1, 1), (attribute,), (tuple(names),))
+
 
 @dataclass(frozen=True, eq=False)
 class SplitRows:
@@ -45,15 +51,6 @@ class SplitRows:
     train: LabelledRows
     test: LabelledRows
     checksum: str
-
-
-@dataclass(frozen=True, eq=False)
-class NamedRows:
-    """x: (n, d) float32; y: (n,); group: (n,) names."""
-
-    x: np.ndarray
-    y: np.ndarray
-    group: np.ndarray
 
 
 def shared_out(
@@ -68,7 +65,7 @@ def shared_out(
     stated_test: bool = False,
     most: int = 0,
     group_terms: bool = False,
-) -> dict[str, NamedRows]:
+) -> dict[str, LabelledRows]:
     """Training, validation and test rows of a seed: missing numbers the mean, features standardised on the training rows.
 
     shares: of the rows, for training, validation and testing; stated_test: rows with a stated test split keep it, and
@@ -84,17 +81,20 @@ def shared_out(
         test, rest = data.splits["test"], rng.permutation(data.splits["train"])
         first, held = np.split(rest, [round(shares[0] / (shares[0] + shares[1]) * len(rest))])
     else:
-        order = rng.permutation(len(y))[: most or None]
-        ends = np.cumsum(np.round(np.array(shares[:2]) * len(order)).astype(int))
-        first, held, test = np.split(order, ends)
+        first, held, test = in_parts(len(y), shares, rng, most)
     mean, spread = np.nanmean(X[first], axis=0), np.nanstd(X[first], axis=0)
     X = (np.where(np.isnan(X), mean, X) - mean) / np.where(spread > 0, spread, 1.0)
     if group_terms:
         first_label = min(label for label in group if isinstance(label, str))
         X = with_terms(X, (group == first_label).astype(np.int64), 2)
-    X = X.astype(np.float32)
-    parts = (("train", first), ("validation", held), ("test", test))
-    return {name: NamedRows(X[rows], y[rows], group[rows]) for name, rows in parts}
+    every = LabelledRows(X.astype(np.float32), y, group)
+    return {name: every.take(rows) for name, rows in zip(PARTS, (first, held, test), strict=True)}
+
+
+def in_parts(n: int, shares: Sequence[float], rng: np.random.Generator, most: int) -> list[np.ndarray]:
+    """Row numbers in a random order, divided by the shares; most: of so many rows, 0 for all."""
+    order = rng.permutation(n)[: most or None]
+    return np.split(order, np.cumsum(np.round(np.array(shares[:2]) * len(order)).astype(int)))
 
 
 def check_shares(shares: Sequence[float]) -> None:

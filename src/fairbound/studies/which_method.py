@@ -26,7 +26,6 @@ from fairbound.fairness.notions import constraint
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import Model, model_of
 from fairbound.problems.problem import Measured
-from fairbound.rows.groups import Groups
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution
 from fairbound.studies.rows import LabelledRows, SplitRows, divided, load_rows
@@ -126,8 +125,7 @@ def _kept(row: Row, rows: int) -> Row:
 
 def _problem(asked: Options, model: Model, part: LabelledRows) -> FairProblem:
     names = asked.groups or ("thinner", "thicker")
-    groups = Groups(part.group.reshape(-1, 1), (asked.group or "stroke",), (tuple(names),))
-    return FairProblem(model, part.x, part.y, groups, asked.constraint)
+    return FairProblem(model, part.x, part.y, part.coded(asked.group or "stroke", names), asked.constraint)
 
 
 def _model(text: str, x: np.ndarray, seed: int) -> Model:

@@ -13,7 +13,7 @@ from fairbound.studies import digits
 from fairbound.studies.digits import network, trained_layers
 from fairbound.studies.library import load_spec
 from fairbound.studies.partial_fairness import Options, parts_of, task
-from fairbound.studies.rows import NamedRows
+from fairbound.studies.rows import LabelledRows
 
 ASKED = {"dataset": "loanapp", "group": "race", "interval": "0.2:0.7"}
 
@@ -58,7 +58,7 @@ def test_wrong_options_are_refused(change):
 
 
 def test_the_first_score_of_every_picture_is_one_and_the_network_is_of_the_seed():
-    rows = NamedRows(
+    rows = LabelledRows(
         np.random.default_rng(0).random((40, 2, 14, 14), dtype=np.float32),
         np.arange(40) % 2,
         np.array(["red", "green"] * 20),
