@@ -5,25 +5,18 @@
 - ``weights.safetensors``: the tensors, in the safetensors format. The same tensors give the same bytes.
 - ``encoder.json``: the :class:`~fairbound.tables.TableEncoder`, where the model has one.
 - further text files named by the caller.
-
-Folders of format version 1 kept the tensors in ``weights.npz``, those up to version 2 had no sha256 of the manifest; they
-still load.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import math
 import os
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import safetensors.torch
 import torch
 
@@ -37,13 +30,12 @@ __all__ = ["FORMAT_VERSION", "Folder", "ModelFolderError", "check_writable", "lo
 FORMAT = "fairbound-model"
 FORMAT_VERSION = 3
 _MANIFEST, _WEIGHTS, _ENCODER = "model.json", "weights.safetensors", "encoder.json"
-_OLD_WEIGHTS = "weights.npz"  # of format version 1
 _ADDED = ("format", "format_version", "library_version", "files", "checksum")
 _MOST_TEXT, _MOST_BYTES = 1 << 26, 1 << 34  # of a JSON file, and of all files together
 
 
 class ModelFolderError(DataError):
-    """A model folder cannot be saved as asked, or is not one, is damaged, or was written by a newer version."""
+    """A model folder cannot be saved as asked, or is not one, is damaged, or was written by another version."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +128,7 @@ def load_folder(path: str | os.PathLike[str]) -> Folder:
     manifest. No code from the folder is executed.
 
     Raises: FileNotFoundError where there is no such folder; ModelFolderError where a file is missing, empty, cut off or
-    changed, where a weight is NaN, where the folder is no model, or where a newer version wrote it.
+    changed, where a weight is NaN, where the folder is no model, or where a version wrote it that has another format.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -148,23 +140,11 @@ def load_folder(path: str | os.PathLike[str]) -> Folder:
     manifest.pop("checksum", None)
     _check_sizes(folder, manifest["files"])
     files = {name: _read_checked(folder, name, facts) for name, facts in manifest.pop("files").items()}
-    old = manifest.pop("tensors", None)
     try:
-        if manifest["format_version"] == 1:
-            tensors = _unpacked_old(files.pop(_OLD_WEIGHTS), old)
-        else:
-            tensors = safetensors.torch.load(files.pop(_WEIGHTS))
+        tensors = safetensors.torch.load(files.pop(_WEIGHTS))
         coder = TableEncoder.from_json(files.pop(_ENCODER).decode("utf-8")) if _ENCODER in files else None
         extras = {name: data.decode("utf-8") for name, data in files.items()}
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        OSError,
-        RecursionError,
-        zipfile.BadZipFile,
-        safetensors.SafetensorError,
-    ) as error:
+    except (KeyError, TypeError, ValueError, RecursionError, safetensors.SafetensorError) as error:
         raise ModelFolderError(
             f"the model folder {str(folder)!r} is complete but cannot be read: {error}. Save the model again."
         ) from error
@@ -242,13 +222,18 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             f"{str(folder)!r} has format version {version}, written by fairbound {manifest.get('library_version')}; "
             f"this is {__version__} and reads up to version {FORMAT_VERSION}. Upgrade: pip install -U fairbound"
         )
-    if (version > 2 or "checksum" in manifest) and manifest.get("checksum") != _checksum(manifest):
+    if version < FORMAT_VERSION:
+        raise ModelFolderError(
+            f"{str(folder)!r} has format version {version}, of before the first release; this is {__version__} and reads version "
+            f"{FORMAT_VERSION}. Train the model again."
+        )
+    if manifest.get("checksum") != _checksum(manifest):
         raise ModelFolderError(
             f"{str(where)!r} is not what was written there: its content differs from its own sha256. Copy the folder again or "
             "save the model again."
         )
     files = manifest.get("files")
-    if not isinstance(files, dict) or (_OLD_WEIGHTS if version == 1 else _WEIGHTS) not in files:
+    if not isinstance(files, dict) or _WEIGHTS not in files:
         raise ModelFolderError(f"{str(where)!r} does not list the file of the weights. Save the model again.")
     return manifest
 
@@ -297,29 +282,3 @@ def _check_no_nan(tensors: Mapping[str, torch.Tensor]) -> None:
     for name, tensor in tensors.items():
         if tensor.isnan().any():
             raise ModelFolderError(f"tensor {name!r} holds NaN: such a model scores nothing. Train it again.")
-
-
-def _unpacked_old(data: bytes, described: Any) -> dict[str, torch.Tensor]:
-    """The tensors of ``weights.npz``; ``described``: name -> dtype and shape. A bfloat16 was stored as its 16 bits."""
-    tensors = {}
-    _check_arrays(data)
-    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-        for name in arrays.files:
-            tensor = torch.from_numpy(np.array(arrays[name]))
-            tensors[name] = tensor.view(torch.bfloat16) if described[name]["dtype"] == "bfloat16" else tensor
-    return tensors
-
-
-def _check_arrays(data: bytes) -> None:
-    """Raises: ValueError for an archive whose arrays are not as large as their headers say, or far larger than the file."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        entries = archive.infolist()
-        if sum(entry.file_size for entry in entries) > 64 * len(data) + (1 << 20):
-            raise ValueError("the archive of the weights unpacks to far more than its size")
-        for entry in entries:
-            with archive.open(entry) as file:
-                version = np.lib.format.read_magic(file)
-                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                shape, _, dtype = read(file)
-                if dtype.hasobject or math.prod(shape) * dtype.itemsize != entry.file_size - file.tell():
-                    raise ValueError(f"the array {entry.filename!r} is not as large as its header says")
