@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -33,10 +32,10 @@ from fairbound.estimators.group_terms import check_terms, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.last_intercept import best_constant, clear_of_rounding, met_by_intercept
 from fairbound.estimators.options import classifier_bounds
-from fairbound.estimators.problems import problems_of
+from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
 from fairbound.estimators.sharded import shards_of
-from fairbound.estimators.training import Chosen, chosen
+from fairbound.estimators.training import chosen
 from fairbound.estimators.training_rows import (
     check_lengths,
     features_of,
@@ -46,14 +45,10 @@ from fairbound.estimators.training_rows import (
 )
 from fairbound.estimators.trajectory import trajectory
 from fairbound.estimators.validation import held_share
-from fairbound.fairness.notions import Bound
 from fairbound.fairness.objectives import Accuracy
-from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.models.scoring import refuse_overflow
 from fairbound.postprocessing import GroupRule
-from fairbound.rows.groups import Groups
-from fairbound.rows.shards import Shards
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import Encoded, EncodeReport
 from fairbound.tables.group_terms import codes_of, with_terms
@@ -164,7 +159,11 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         share = held_share(self.validation, whole, trained_under, groups, codes, self.classes_, notes)
         own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)
         own = own and not self.use_groups_at_prediction  # a rule is fitted to the rows in their first order
-        build = self._builder(codes, groups, trained_under, weight, objective, choice, shards)
+        build = builder(
+            self.model_, codes, groups, trained_under, weight, classes=self.classes_.tolist(), objective_class=self.objective_class,
+            objective=objective if refined == "no" else Accuracy(0.0) if at_once else "loss",
+            loss=_loss_of(self.loss, self.model_.outputs), shards=shards,
+        )  # fmt: skip
         made = problems_of(build, features, codes, groups, share=share, seed=seed, own=own, begins=at_once)
         trained = trained_by(
             self, made, choice, seed, x0, progress=bool(self.progress or self.verbose), refined=refined,
@@ -180,40 +179,6 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             self.rule_, self.fit_report_ = fit_group_rule(self, features, codes, groups, stated, weight)
         warn_of_fit(self.fit_report_, trained_under)
         return self
-
-    def _builder(
-        self,
-        y: np.ndarray,
-        groups: Groups | None,
-        stated: tuple[Bound, ...],
-        weights: np.ndarray | None,
-        objective: Any,
-        choice: Chosen,
-        shards: Shards,
-    ) -> Callable[..., FairProblem]:
-        """What makes the problem of features and the rows that they are of, under a compiled plan (None to compile it on them);
-        in_place: as in FairProblem."""
-        if choice.refined(objective) != "no":
-            objective = Accuracy(0.0) if choice.at_once else "loss"
-
-        def build(features: Any, rows: Any = slice(None), plan: Any = None, in_place: bool = True) -> FairProblem:
-            return FairProblem(
-                self.model_,
-                features,
-                y[rows],
-                None if groups is None else groups.take(rows),
-                stated,
-                classes=self.classes_.tolist(),
-                objective=objective,
-                objective_class=self.objective_class,
-                loss=_loss_of(self.loss, self.model_.outputs),
-                sample_weight=None if weights is None else weights[rows],
-                plan=plan,
-                in_place=in_place,
-                shards=shards,
-            )
-
-        return build
 
     @property
     def coef_(self) -> np.ndarray:

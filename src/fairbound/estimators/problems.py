@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,25 @@ from fairbound.rows.groups import Groups
 from fairbound.rows.sampling import reorder
 from fairbound.rows.sparse import SparseRows
 from fairbound.rows.split import stratified_split
+
+
+def builder(
+    model: Model,
+    y: np.ndarray,
+    groups: Groups | None,
+    stated: Sequence[Any],
+    weights: np.ndarray | None,
+    **options: Any,
+) -> Callable[..., FairProblem]:
+    """What makes the problem of features and the rows that they are of, under a compiled plan (None to compile it on them);
+    in_place, options: as in FairProblem."""
+
+    def build(features: Any, rows: Any = slice(None), plan: Any = None, in_place: bool = True) -> FairProblem:
+        known, weight = None if groups is None else groups.take(rows), None if weights is None else weights[rows]
+        more = {**options, "sample_weight": weight, "plan": plan, "in_place": in_place}
+        return FairProblem(model, features, y[rows], known, stated, **more)
+
+    return build
 
 
 class Problems(NamedTuple):

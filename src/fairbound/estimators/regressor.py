@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -21,14 +21,13 @@ from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.judged_rows import NumberRows
 from fairbound.estimators.options import check_options
-from fairbound.estimators.problems import problems_of
+from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments
 from fairbound.estimators.training import chosen
 from fairbound.estimators.training_rows import check_lengths, fit_features, model_scores
 from fairbound.estimators.validation import held_share
 from fairbound.fairness.notions import PredictionParity, constraints
 from fairbound.fairness.predictions import read_numbers
-from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups
 
@@ -93,7 +92,8 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         notes += [choice.why] if choice.why else []
         nothing = np.zeros(n, dtype=np.int64)  # labels to stratify by: numbers are none
         share = held_share(self.validation, choice.at_once, scaled, groups, nothing, np.array([0]), notes)
-        build = self._builder((targets - self.shift_) / self.scale_, groups, scaled, weights)
+        y = (targets - self.shift_) / self.scale_
+        build = builder(self.model_, y, groups, scaled, weights, loss="squared", dtype=torch.float64)
         seed = seed_of(self.random_state)
         made = problems_of(build, features, nothing, groups, share=share, seed=seed, own=False, begins=choice.at_once)
         trained = trained_by(self, made, choice, seed, x0, progress=self.progress)
@@ -121,25 +121,6 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         return tuple(
             replace(b, thresholds=at) if isinstance(b, PredictionParity) and not b.thresholds else b for b in stated
         )
-
-    def _builder(
-        self, y: np.ndarray, groups: Groups | None, stated: tuple[Any, ...], weights: np.ndarray | None
-    ) -> Callable[..., FairProblem]:
-        def build(features: Any, rows: Any = slice(None), plan: Any = None, in_place: bool = True) -> FairProblem:
-            return FairProblem(
-                self.model_,
-                features,
-                y[rows],
-                None if groups is None else groups.take(rows),
-                stated,
-                loss="squared",
-                sample_weight=None if weights is None else weights[rows],
-                dtype=torch.float64,
-                plan=plan,
-                in_place=in_place,
-            )
-
-        return build
 
     def _in_label_units(
         self, X: Any, targets: np.ndarray, groups: Groups | None, weights: np.ndarray | None
