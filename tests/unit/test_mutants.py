@@ -41,7 +41,7 @@ MUTANTS = {
     "full_batch: order measured by the start": Mutant("estimators/full_batch.py", "min(now, *seen).area", "before.area", "unit/estimators/test_error_share.py"),
     "full_batch: accuracy may fall": Mutant("estimators/full_batch.py", "now.accuracy >= before.accuracy and", "", "unit/estimators/test_error_share.py"),
     "full_batch: shares the wrong way": Mutant("fairness/objectives.py", "return 1 - self.share, self.share", "return self.share, 1 - self.share", "claims/test_full_batch.py"),
-    "sharpness not raised": Mutant("fairness/statistics.py", "sharpness=factor * self.sharpness", "sharpness=self.sharpness", "claims/test_full_batch.py"),
+    "sharpness not raised": Mutant("fairness/forms.py", "else factor * value", "else value", "claims/test_full_batch.py"),
     "search: the worst point": Mutant("solver/best.py", "torch.where(better, f, torch.inf).argmin()", "torch.where(better, f, -torch.inf).argmax()", "unit/solver/test_landing.py"),
     "search: a better start given up": Mutant("solver/best.py", "(violation <= 0) & ((f < self.f[at]) | (self.violation[at] > 0))", "(violation <= 0) & ((f < torch.inf) | (self.violation[at] > 0))", "unit/solver/test_landing.py"),
     "search: away from what misses least": Mutant("solver/best.py", "centre = tried[int(violation.argmin())]", "centre = tried[int(violation.argmax())]", "unit/solver/test_landing.py"),

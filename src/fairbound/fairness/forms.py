@@ -9,12 +9,24 @@ Each of the two stages has its value and its vector-Jacobian product, and hands 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol, Self
 
 from torch import Tensor
 
 from fairbound.problems.domain import Domain, Space
+
+
+class Sharpened:
+    """A frozen dataclass with a sharpness, or with a part that has one: `steep` names its field."""
+
+    steep: ClassVar[str] = "sharpness"
+
+    def sharpened(self, factor: float) -> Self:
+        """`factor` times as steep, so nearer to the metric."""
+        value = getattr(self, self.steep)
+        made = value.sharpened(factor) if hasattr(value, "sharpened") else factor * value
+        return replace(self, **{self.steep: made})  # type: ignore[type-var]
 
 
 class Statistic(Protocol):

@@ -8,7 +8,7 @@ row functions that it is a ratio of, and the binomial share behind it that inter
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
+from fairbound.fairness.forms import Sharpened
 from fairbound.fairness.pointwise import SURROGATES, WRONG_CLASS, Pointwise, class_error, class_share
 
 Table = tuple[tuple[float, float], tuple[float, float]]
@@ -113,7 +114,7 @@ RATES: Mapping[str, Rate] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class RowFunction:
+class RowFunction(Sharpened):
     """A function of one row's scores and label, exactly and as training differentiates it.
 
     table: weights by label and decision; None for the loss, and for "another class than its own" (per_class).
@@ -129,7 +130,7 @@ class RowFunction:
 
     def sharpened(self, factor: float) -> RowFunction:
         """With a surrogate that is `factor` times as steep; a loss stays as it is."""
-        return self if self.surrogate == "loss" else replace(self, sharpness=factor * self.sharpness)
+        return self if self.surrogate == "loss" else super().sharpened(factor)
 
     def trained(self, loss: Pointwise) -> Pointwise:
         """The differentiable function; `loss`: the problem's."""
@@ -150,7 +151,7 @@ class RowFunction:
 
 
 @dataclass(frozen=True)
-class ClassShare:
+class ClassShare(Sharpened):
     """Whether a row is predicted as the class number `code`, exactly and as training differentiates it.
 
     surrogate, sharpness: what replaces the decision in training, as in RowFunction; "sigmoid" is the probability of the class.
@@ -159,10 +160,6 @@ class ClassShare:
     code: int
     surrogate: str = "sigmoid"
     sharpness: float = 1.0
-
-    def sharpened(self, factor: float) -> ClassShare:
-        """With a surrogate that is `factor` times as steep."""
-        return replace(self, sharpness=self.sharpness * factor)
 
     def trained(self, loss: Pointwise) -> Pointwise:
         """The differentiable function; `loss`: the problem's."""
@@ -177,15 +174,11 @@ class ClassShare:
 
 
 @dataclass(frozen=True)
-class Above:
+class Above(Sharpened):
     """Whether a predicted number is above `at`; in training the sigmoid of `sharpness` times the distance."""
 
     at: float
     sharpness: float = 1.0
-
-    def sharpened(self, factor: float) -> Above:
-        """With a sigmoid that is `factor` times as steep."""
-        return replace(self, sharpness=self.sharpness * factor)
 
     def trained(self, loss: Pointwise) -> Pointwise:
         """The differentiable function."""

@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
+from fairbound.fairness.forms import Sharpened
 from fairbound.fairness.row_sets import cells_within, set_shares
 from fairbound.ranking.wins import cell_wins
 
@@ -60,14 +61,11 @@ class Loss(Protocol):
 
 
 @dataclass(frozen=True)
-class Sigmoid:
+class Sigmoid(Sharpened):
     """1 / (1 + exp(sharpness t)) over all pairs, some rows against all at a time, or on a grid."""
 
     sharpness: float = 1.0
     unbiased = True
-
-    def sharpened(self, factor: float) -> Sigmoid:
-        return Sigmoid(factor * self.sharpness)
 
     def table(self, s: Tensor, W: Tensor) -> tuple[Tensor, Any]:
         grid = _Grid.of(s, self.sharpness)
@@ -188,14 +186,11 @@ def _without_gaps(s: Tensor, far: float) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Ramp:
+class Ramp(Sharpened):
     """clip(1/2 - sharpness t, 0, 1), by sums over the rows below a score and within 1 / (2 sharpness) of it."""
 
     sharpness: float = 1.0
     unbiased = True
-
-    def sharpened(self, factor: float) -> Ramp:
-        return Ramp(factor * self.sharpness)
 
     def _sums(self, s: Tensor, W: Tensor) -> tuple[Tensor, ...]:
         """Of every row: shares (..., S, B) of each set that lie below and within reach, and the scores of the latter; float64,
@@ -259,7 +254,7 @@ class Quadratic:
 
 
 @dataclass(frozen=True, eq=False)
-class PairLosses:
+class PairLosses(Sharpened):
     """A statistic of a batch: m sums of t mean losses of pairs, plus a constant.
 
     offset: of the column whose cells are numbered by the sets. sets: (S, k) bool, which cells each set has. pairs: (m, t, 2)
@@ -272,6 +267,7 @@ class PairLosses:
     pairs: np.ndarray
     loss: Loss
     constant: float = 0.0
+    steep = "loss"
     _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -281,10 +277,6 @@ class PairLosses:
     @property
     def unbiased(self) -> bool:
         return self.loss.unbiased
-
-    def sharpened(self, factor: float) -> PairLosses:
-        """With a loss `factor` times as steep."""
-        return PairLosses(self.offset, self.sets, self.pairs, self.loss.sharpened(factor), self.constant)
 
     def value(self, scores: Tensor, z: Tensor, batch: Any, true: bool) -> tuple[Tensor, Any]:
         if scores.shape[-1] != batch.targets.shape[-1] or scores.dim() < batch.targets.dim():

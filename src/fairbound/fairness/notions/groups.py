@@ -114,7 +114,7 @@ class GroupBound(Bound):
     @property
     def higher_is_better(self) -> tuple[bool, ...]:
         """For each of the values, whether the best-off group has the highest."""
-        raise NotImplementedError
+        return tuple(False for _ in self.tails)
 
     def conditions(self) -> tuple[int | None, ...]:
         """For each of the values, the label of the rows it needs; None for any."""
@@ -345,10 +345,6 @@ class LossBound(GroupBound):
     @property
     def tails(self) -> tuple[str, ...]:
         return tuple(CONDITION[c] for c in self.conditions())
-
-    @property
-    def higher_is_better(self) -> tuple[bool, ...]:
-        return tuple(False for _ in self.conditions())
 
     def conditions(self) -> tuple[int | None, ...]:
         return (1, 0) if self.given == "both" else (self.given,)

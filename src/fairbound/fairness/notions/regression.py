@@ -70,10 +70,6 @@ class PredictionBound(GroupBound):
     def tails(self) -> tuple[str, ...]:
         return ("",)
 
-    @property
-    def higher_is_better(self) -> tuple[bool, ...]:
-        return tuple(False for _ in self.tails)
-
     def conditions(self) -> tuple[int | None, ...]:
         return tuple(None for _ in self.tails)
 

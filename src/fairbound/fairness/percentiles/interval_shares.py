@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairbound.fairness.forms import Sharpened
 from fairbound.fairness.percentiles.intervals import EVERYTHING, Percentiles
 from fairbound.fairness.percentiles.steps import Step
 from fairbound.fairness.row_sets import cells_within, set_shares
@@ -32,7 +33,7 @@ from fairbound.ranking.exceedance import exceedance
 
 
 @dataclass(frozen=True, eq=False)
-class RowShares:
+class RowShares(Sharpened):
     """What both statistics are made of. offset: of the column whose cells are numbered by the sets; sets: (S, k) bool, one set
     for each group; step: of training; intervals: of each group. whole: whether it is the statistic, not its two parts."""
 
@@ -42,15 +43,12 @@ class RowShares:
     intervals: tuple[Percentiles, ...]
     whole: bool = True
     turn: ClassVar[float] = 1.0
+    steep = "step"
 
     @property
     def slope(self) -> float:
         """The largest slope of a number, if that of a step is 1/4."""
         return 0.25 * self.turn / min(i.length for i in self.intervals)
-
-    def sharpened(self, factor: float) -> Any:
-        """With a step `factor` times as steep."""
-        return replace(self, step=self.step.sharpened(factor))
 
     def in_parts(self) -> Any:
         """The statistic [v+ | v-] of twice the size, both convex where the scores are linear, with v = v+ - v-."""

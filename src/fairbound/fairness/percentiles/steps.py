@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, Self
 
 import torch
 from torch import Tensor
 
 from fairbound.base.checks import check_choice
+from fairbound.fairness.forms import Sharpened
 
 
 class Step(Protocol):
@@ -44,13 +45,10 @@ class Step(Protocol):
 
 
 @dataclass(frozen=True)
-class Clip:
+class Clip(Sharpened):
     """min(max(sharpness x + 1/2, 0), 1)."""
 
     sharpness: float = 1.0
-
-    def sharpened(self, factor: float) -> Clip:
-        return replace(self, sharpness=factor * self.sharpness)
 
     def threshold(self, share: float) -> float:
         return (0.5 - share) / self.sharpness
@@ -71,13 +69,10 @@ class Clip:
 
 
 @dataclass(frozen=True)
-class Logistic:
+class Logistic(Sharpened):
     """1 / (1 + exp(-sharpness x))."""
 
     sharpness: float = 1.0
-
-    def sharpened(self, factor: float) -> Logistic:
-        return replace(self, sharpness=factor * self.sharpness)
 
     def threshold(self, share: float) -> float:
         p = min(max(share, 1e-6), 1 - 1e-6)

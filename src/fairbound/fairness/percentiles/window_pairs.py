@@ -9,7 +9,7 @@ Source: He, Huang, Yao, Lin (2026), (49). Departs: rows at an end count in part,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,10 +28,6 @@ class WindowPairs(PairLosses):
     """Pair losses of S groups, a set each, over the rows within their intervals. intervals: S of them."""
 
     intervals: tuple[Percentiles, ...] = ()
-
-    def sharpened(self, factor: float) -> WindowPairs:
-        """With a loss `factor` times as steep."""
-        return replace(self, loss=self.loss.sharpened(factor))
 
     def in_parts(self) -> WindowParts:
         """The statistic [v+ | v-] of twice the size, both convex where the scores are linear, with v = v+ - v-."""

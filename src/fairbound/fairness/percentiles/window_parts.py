@@ -18,13 +18,14 @@ b needs none. Their split of the logistic step has a quadratic term, see `steps`
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fairbound.fairness.forms import Sharpened
 from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.fairness.percentiles.steps import Step
 from fairbound.fairness.row_sets import set_shares
@@ -33,7 +34,7 @@ PAIRS_AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
-class WindowParts:
+class WindowParts(Sharpened):
     """[V+ + constant | V-], each (..., m), of m pairs (a, b) of sets. offset, sets, intervals: as in `WindowPairs`. pairs: (m, 2)."""
 
     offset: int
@@ -43,14 +44,11 @@ class WindowParts:
     intervals: tuple[Percentiles, ...]
     constant: float
     unbiased = False
+    steep = "step"
 
     @property
     def size(self) -> int:
         return 2 * len(self.pairs)
-
-    def sharpened(self, factor: float) -> WindowParts:
-        """With a step `factor` times as steep."""
-        return replace(self, step=self.step.sharpened(factor))
 
     def value(self, scores: Tensor, z: Tensor, batch: Any, true: bool) -> tuple[Tensor, Any]:
         """Both parts, of training; the metric has none."""
