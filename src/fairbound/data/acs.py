@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.extras import extra
 from fairbound.data.adult import age_25_60
 from fairbound.data.catalog import TABLE
 from fairbound.data.dataset import Dataset
@@ -87,10 +88,8 @@ def load_folktables(
                 f"data set 'acs-income': the raw file {str(path)!r} is missing. "
                 f"`fairbound datasets fetch acs-income` gets it (state {one}, year {year})."
             )
-    try:
+    with extra("data", "acs-income needs folktables"):
         import folktables
-    except ImportError as error:
-        raise ImportError("acs-income needs folktables: pip install 'fairbound[data]'") from error
     source = folktables.ACSDataSource(survey_year=str(year), horizon="1-Year", survey="person", root_dir=str(folder))
     try:
         frame = source.get_data(states=list(states), download=False)

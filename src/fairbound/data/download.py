@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.extras import extra
 from fairbound.base.files import atomic_write_bytes
 from fairbound.data.acs import check_states, raw_path
 from fairbound.data.catalog import CENSUS
@@ -53,11 +54,9 @@ def fetch(
 
 
 def _require_pooch() -> Any:
-    try:
+    with extra("data", "downloading data files needs pooch"):
         import pooch
         import tqdm  # noqa: F401  (pooch draws its progress bar with it)
-    except ImportError as error:
-        raise ImportError("downloading data files needs pooch: pip install 'fairbound[data]'") from error
     return pooch
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbound.base.errors import DataError
+from fairbound.base.extras import extra
 
 ENVIRONMENT = "FAIRBOUND_DATA"
 
@@ -38,10 +39,8 @@ class FileInfo:
 
 def require_pandas() -> Any:
     """The pandas module; ImportError naming the extra where it is not installed."""
-    try:
+    with extra("data", "reading data files needs pandas"):
         import pandas
-    except ImportError as error:
-        raise ImportError("reading data files needs pandas: pip install 'fairbound[data]'") from error
     return pandas
 
 

@@ -21,6 +21,7 @@ import torch
 from scipy import sparse
 
 from fairbound.base.errors import OptionError
+from fairbound.base.extras import extra
 from fairbound.instances.linear_terms import LinearTerms
 
 OFFSETS = {"hinge": 1.0, "ramp": 0.5, "ramp_down": 0.5, "margin_hinge": 1.0}
@@ -168,10 +169,6 @@ class HingeProgram:
 
 def require_clarabel() -> Any:
     """The module. Raises: ImportError naming the extra."""
-    try:
+    with extra("exact", "exact optima of hinge problems need the cone solver Clarabel"):
         import clarabel
-    except ImportError as error:
-        raise ImportError(
-            "exact optima of hinge problems need the cone solver Clarabel: pip install 'fairbound[exact]'."
-        ) from error
     return clarabel

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fairbound.base.extras import extra
 from fairbound.report.words import MEASURES, at_least, clean
 
 if TYPE_CHECKING:
@@ -86,10 +87,8 @@ def as_markup(figure: Figure, uid: str, alt: str) -> str:
 
 def draw(paint: Callable[[Axes], None], uid: str, alt: str, width: float, height: float) -> str:
     """What `paint` puts on the axes as markup of the page, `width` x `height` inches."""
-    try:
+    with extra("report", "the page's charts need matplotlib"):
         import matplotlib
-    except ImportError as error:
-        raise ImportError("the page's charts need matplotlib: pip install 'fairbound[report]'") from error
     with matplotlib.rc_context(SETTINGS):
         figure, axes = _figure(width, height)
         paint(axes)

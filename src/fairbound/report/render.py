@@ -6,6 +6,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from fairbound.base.extras import extra
 from fairbound.report import plots, words
 
 
@@ -25,10 +26,8 @@ def drawing(svg: str) -> Any:
 @cache
 def environment() -> Any:
     """The templates with what all of them use: ``words``, two small drawings, the style sheet ``css``."""
-    try:
+    with extra("report", "the page needs jinja2"):
         import jinja2
-    except ImportError as error:
-        raise ImportError("the page needs jinja2: pip install 'fairbound[report]'") from error
 
     def put_in(value: Any) -> Any:
         return value if hasattr(value, "__html__") else words.clean(str(value))

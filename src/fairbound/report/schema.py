@@ -17,6 +17,7 @@ from importlib import resources
 from itertools import pairwise
 from typing import Any
 
+from fairbound.base.extras import extra
 from fairbound.base.verdicts import AUDIT_SCHEMA
 
 _TYPES = {
@@ -58,10 +59,8 @@ def validate(audit: Any) -> None:
 
 @cache
 def _validator() -> Any:
-    try:
+    with extra("report", "checking an audit needs jsonschema"):
         from jsonschema import Draft202012Validator, FormatChecker, validators
-    except ImportError as error:
-        raise ImportError("checking an audit needs jsonschema: pip install 'fairbound[report]'") from error
     formats = FormatChecker(formats=())
     formats.checks("date-time", raises=ValueError)(datetime.fromisoformat)
     types = Draft202012Validator.TYPE_CHECKER.redefine_many(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairbound.base import series
+from fairbound.base.extras import extra
 from fairbound.report import plots, study_scores
 from fairbound.report.study_scene import (
     DOTS,
@@ -292,10 +293,8 @@ def inline(drawing: Drawing, uid: str) -> str:
 
 
 def _settings(look: Look, fonttype: str) -> Any:
-    try:
+    with extra("report", "a study's figures need matplotlib"):
         import matplotlib
-    except ImportError as error:
-        raise ImportError("a study's figures need matplotlib: pip install 'fairbound[report]'") from error
     muted = look["muted"]
     return matplotlib.rc_context({
         **plots.SETTINGS, "svg.fonttype": fonttype, "text.color": look["ink"], "axes.labelcolor": muted,

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from fairbound.base.extras import extra
 from fairbound.report import words
 from fairbound.report.schema import validate
 from fairbound.report.tables import compared, metric_of, model_metrics
@@ -34,13 +35,11 @@ def grid(
 
     Raises: ImportError naming the extra where rich is missing.
     """
-    try:
+    with extra("report", "printed tables need rich"):
         from rich import box
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
-    except ImportError as error:
-        raise ImportError("printed tables need rich: pip install 'fairbound[report]'") from error
     made = Table(title=Text(printable(title)), title_justify="left", box=box.ROUNDED)
     for j, head in enumerate(heads):
         made.add_column(Text(printable(head)), justify="left" if j == 0 or head in left else "right")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbound.base.errors import DataError, DataWarning
+from fairbound.base.extras import extra
 
 _SEPARATORS = (",", ";", "\t")
 _COMMA_NUMBER = r"[+-]?(\d+(,\d*)?|,\d+)([eE][+-]?\d+)?"
@@ -34,10 +35,8 @@ def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Any:
     duplicate names in the header, rows longer or shorter than the header (with the line), a truncated or damaged gzip
     file, or text in another encoding; ImportError without pandas.
     """
-    try:
+    with extra("data", "reading CSV files needs pandas"):
         import pandas as pd
-    except ImportError as error:
-        raise ImportError("reading CSV files needs pandas: pip install fairbound[data]") from error
 
     path = Path(path)
     _check_plain(path)
@@ -83,11 +82,9 @@ def parquet_parts(path: str | os.PathLike[str], rows: int, columns: Sequence[str
 
     Raises: DataError for a damaged file; ImportError without pyarrow.
     """
-    try:
+    with extra("parquet", "reading Parquet files needs pyarrow"):
         import pyarrow as pa
         import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ImportError("reading Parquet files needs pyarrow: pip install fairbound[parquet]") from error
     try:
         names = None if columns is None else list(columns)
         with pq.ParquetFile(path, pre_buffer=False) as file:  # with threads it keeps most of the file in memory
@@ -102,10 +99,8 @@ def csv_parts(path: str | os.PathLike[str], rows: int, columns: Sequence[str] | 
 
     A row with fewer fields than the header has missing values at its end. Raises: DataError and ImportError as `read_table`.
     """
-    try:
+    with extra("data", "reading CSV files needs pandas"):
         import pandas as pd
-    except ImportError as error:
-        raise ImportError("reading CSV files needs pandas: pip install fairbound[data]") from error
 
     path = Path(path)
     _check_plain(path)
