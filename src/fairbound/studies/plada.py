@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +38,7 @@ from fairbound.rows.queries import split_by_query
 from fairbound.rows.split import stratified_split
 from fairbound.solver.solve import solve
 from fairbound.studies import compare
-from fairbound.studies.rows import load_rows
+from fairbound.studies.rows import load_rows, standardised
 from fairbound.studies.spec import TUNED, Cell, StudySpec
 from fairbound.studies.table import Block
 from fairbound.studies.task import Row, Run, Task
@@ -131,8 +131,7 @@ def _of_groups(asked: Options, cell: Cell, data_dir: str | None) -> Task:
     X, y, members = _communities(data_dir)
     held, train = stratified_split(y.reshape(-1, 1), [0.8], cell.seed)
     train, held = (train, held) if len(train) > len(held) else (held, train)
-    mean, scale = X[train].mean(0), X[train].std(0)
-    X = ((X - mean) / np.where(scale > 0, scale, 1.0)).astype(np.float32)
+    X = standardised(X, train).astype(np.float32)
     labels = tuple(("out", f"subgroup {i}") for i in range(len(members)))
     names = tuple(f"g{i}" for i in range(len(members)))
     model = model_of(asked.model, X.shape[1])
@@ -144,15 +143,11 @@ def _of_groups(asked: Options, cell: Cell, data_dir: str | None) -> Task:
     }  # fmt: skip
     problem = parts["train"]
 
-    def watch(x: Tensor, measured: Measured) -> dict[str, float]:
-        out: dict[str, float] = {}
-        for part, its in parts.items():
-            found = measured if its is problem else its.evaluate(x)
-            excess = found.g.clamp_min(0)
-            error = ((its.all_scores(x) > 0) != (its.targets > 0.5)).double().mean()
-            out |= _part_seen(part, found.f, excess, error)
-        return out
+    def seen(its: Any, x: Tensor, found: Measured) -> dict[str, float]:
+        error = ((its.all_scores(x) > 0) != (its.targets > 0.5)).double().mean()
+        return _part_seen(found.f, found.g.clamp_min(0), error)
 
+    watch = _watching(parts, seen)
     return Task(
         problem, watch, lambda x: watch(x, problem.evaluate(x)),
         about=f"{len(train):,} training and {len(held):,} validation rows; {problem.m} subgroups with training rows bounded, "
@@ -160,10 +155,20 @@ def _of_groups(asked: Options, cell: Cell, data_dir: str | None) -> Task:
     )  # fmt: skip
 
 
-def _part_seen(part: str, loss: Tensor, excess: Tensor, error: Tensor) -> dict[str, float]:
+def _watching(parts: dict[str, Any], seen: Callable[..., dict[str, float]]) -> Callable[..., dict[str, float]]:
+    """What is recorded of all parts, the first of which is trained on. seen: of a problem, x and its measurement there, name -> value."""
+
+    def watch(x: Tensor, measured: Measured) -> dict[str, float]:
+        found = {part: its.evaluate(x) if number else measured for number, (part, its) in enumerate(parts.items())}
+        return {f"{part} {k}": v for part, its in parts.items() for k, v in seen(its, x, found[part]).items()}
+
+    return watch
+
+
+def _part_seen(loss: Tensor, excess: Tensor, error: Tensor) -> dict[str, float]:
     """What is recorded of a part; excess: (m,) over each bound, 0 where it is met."""
-    violations = {f"{part} mean violation": float(excess.mean()), f"{part} worst violation": float(excess.max())}
-    return {f"{part} loss": float(loss), **violations, f"{part} error": float(error)}
+    violations = {"mean violation": float(excess.mean()), "worst violation": float(excess.max())}
+    return {"loss": float(loss), **violations, "error": float(error)}
 
 
 def _of_queries(asked: Options, cell: Cell, data_dir: str | None) -> Task:
@@ -172,8 +177,7 @@ def _of_queries(asked: Options, cell: Cell, data_dir: str | None) -> Task:
     data = load(asked.dataset, data_dir, **asked.options)
     numbers = split_by_query(data.qid, [0.2], seed_for("validation", root=cell.seed))
     X, group = np.asarray(data.X, dtype=np.float64), data.group(asked.group)
-    mean, scale = np.nanmean(X[numbers[0]], 0), np.nanstd(X[numbers[0]], 0)
-    X = np.nan_to_num((X - mean) / np.where(scale > 0, scale, 1.0)).astype(np.float32)  # what is missing is the mean
+    X = standardised(X, numbers[0]).astype(np.float32)
     model = model_of(asked.model, X.shape[1])
     parts = {
         part: RankingProblem(
@@ -184,15 +188,12 @@ def _of_queries(asked: Options, cell: Cell, data_dir: str | None) -> Task:
     }  # fmt: skip
     problem = parts["train"]
 
-    def watch(x: Tensor, measured: Measured) -> dict[str, float]:
-        out: dict[str, float] = {}
-        for part, its in parts.items():
-            found = measured if its is problem else its.evaluate(x)
-            excess = its.values(x, its.sample((cell.seed,), "watch", 0, its.rows, "full")).g.clamp_min(0)
-            out |= _part_seen(part, found.f, excess, found.extra["pair_error"])
-            out[f"{part} broken"] = float((found.g > 0).double().mean())
-        return out
+    def seen(its: Any, x: Tensor, found: Measured) -> dict[str, float]:
+        excess = its.values(x, its.sample((cell.seed,), "watch", 0, its.rows, "full")).g.clamp_min(0)
+        of_part = _part_seen(found.f, excess, found.extra["pair_error"])
+        return of_part | {"broken": float((found.g > 0).double().mean())}
 
+    watch = _watching(parts, seen)
     return Task(
         problem, watch, lambda x: watch(x, problem.evaluate(x)),
         about=f"{problem.rows:,} training and {parts['validation'].rows:,} validation queries; {problem.m:,} and "

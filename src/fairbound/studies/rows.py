@@ -82,13 +82,18 @@ def shared_out(
         first, held = np.split(rest, [round(shares[0] / (shares[0] + shares[1]) * len(rest))])
     else:
         first, held, test = in_parts(len(y), shares, rng, most)
-    mean, spread = np.nanmean(X[first], axis=0), np.nanstd(X[first], axis=0)
-    X = (np.where(np.isnan(X), mean, X) - mean) / np.where(spread > 0, spread, 1.0)
+    X = standardised(X, first)
     if group_terms:
         first_label = min(label for label in group if isinstance(label, str))
         X = with_terms(X, (group == first_label).astype(np.int64), 2)
     every = LabelledRows(X.astype(np.float32), y, group)
     return {name: every.take(rows) for name, rows in zip(PARTS, (first, held, test), strict=True)}
+
+
+def standardised(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The features (n, d) with mean 0 and spread 1 on `rows`, missing ones the mean."""
+    mean, spread = np.nanmean(X[rows], axis=0), np.nanstd(X[rows], axis=0)
+    return (np.where(np.isnan(X), mean, X) - mean) / np.where(spread > 0, spread, 1.0)
 
 
 def in_parts(n: int, shares: Sequence[float], rng: np.random.Generator, most: int) -> list[np.ndarray]:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from fairbound.base.errors import OptionError
+from fairbound.base.extras import extra
 from fairbound.base.threads import one_thread
 
 BACKENDS = ("loky", "threading", "ray", "dask")
@@ -52,11 +53,9 @@ def workers(backend: str, jobs: int) -> Iterator[Callable[[Iterable[Any]], Itera
 
 @contextlib.contextmanager
 def _ray(jobs: int) -> Iterator[None]:
-    try:
+    with extra("ray", "backend 'ray' needs ray"):
         import ray
         from ray.util.joblib import register_ray
-    except ImportError as error:
-        raise ImportError("backend 'ray' needs ray: pip install 'fairbound[ray]'") from error
     mine = not ray.is_initialized()
     if mine:
         import os
@@ -73,11 +72,9 @@ def _ray(jobs: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _dask(jobs: int) -> Iterator[None]:
-    try:
+    with extra("dask", "backend 'dask' needs dask.distributed"):
         import dask
         from dask.distributed import Client
-    except ImportError as error:
-        raise ImportError("backend 'dask' needs dask.distributed: pip install 'fairbound[dask]'") from error
     local = {"n_workers": jobs, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with Client(**({} if dask.config.get("scheduler-address", None) else local)):
         yield
