@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -177,17 +177,8 @@ def _class_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
     for bound in bounds:
         if bound.needs & {"two classes", "scores"}:
             raise OptionError(f"{bound.text!r} cannot be judged beside bounds on every class; audit it by itself.")
-    n = len(given.y)
-    w = None if given.sample_weight is None else read_weights(given.sample_weight, n)
-    groups = compared_groups(given, bounds, n)
-
-    def scored(scores: Any) -> Scored:
-        rows = read_predictions(scores, given.y, given.classes)
-        return replace(rows, weight=w, confidence=given.confidence, groups=groups)
-
-    rows = scored(given.scores)
-    others = {name: scored(other) for name, other in given.compare.items()}
-    about = facts_of_data(groups, len(rows), {"positive": None, **data, "classes": list(rows.classes)})
+    rows, others = _scored(given, bounds, lambda scores: read_predictions(scores, given.y, given.classes))
+    about = facts_of_data(rows.groups, len(rows), {"positive": None, **data, "classes": list(rows.classes)})
     label = about["label"] if about["label"] != "y" else "class"
     return {"data": about, **class_facts(rows, others, bounds, alpha, label)}
 
@@ -199,17 +190,21 @@ def _number_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Map
             raise OptionError(
                 f"{bound.text!r} speaks of decisions, and others of predicted numbers; audit it by itself."
             )
+    rows, others = _scored(given, bounds, lambda predictions: read_numbers(predictions, given.y))
+    about = facts_of_data(rows.groups, len(rows), {**data, "positive": None})
+    return {"data": about, **number_facts(rows, others, bounds, alpha)}
+
+
+def _scored(given: Given, bounds: Sequence[Any], read: Callable[[Any], Scored]) -> tuple[Scored, dict[str, Scored]]:
+    """What was predicted for the rows, by the model and by those that it is compared with; read: of the predictions of one."""
     n = len(given.y)
-    w = None if given.sample_weight is None else read_weights(given.sample_weight, n)
+    weight = None if given.sample_weight is None else read_weights(given.sample_weight, n)
     groups = compared_groups(given, bounds, n)
-
-    def read(predictions: Any) -> Scored:
-        rows = read_numbers(predictions, given.y)
-        return replace(rows, weight=w, confidence=given.confidence, groups=groups)
-
-    others = {name: read(other) for name, other in given.compare.items()}
-    about = facts_of_data(groups, n, {**data, "positive": None})
-    return {"data": about, **number_facts(read(given.scores), others, bounds, alpha)}
+    rows, *others = (
+        replace(read(one), weight=weight, confidence=given.confidence, groups=groups)
+        for one in (given.scores, *given.compare.values())
+    )
+    return rows, dict(zip(given.compare, others, strict=True))
 
 
 def compared_groups(given: Given, bounds: Sequence[Any], n: int) -> Groups | None:
