@@ -19,6 +19,7 @@ from fairbound.data.generator import GaussianParity
 from fairbound.estimators import full_batch, training
 from fairbound.estimators.last_layer import last_layer
 from fairbound.fairness.objectives import Accuracy
+from fairbound.methods.full_batch_alm import minimised
 from fairbound.models.model import MLP
 from fairbound.problems.problem import Draws
 from fairbound.testing import convex_fair
@@ -52,6 +53,18 @@ def test_the_first_multipliers_are_those_of_the_optimum():
     state = method.init(problem, problem.optimum.x.clone(), everything)
     assert torch.allclose(state.multipliers, problem.optimum.multipliers, atol=1e-12, rtol=0)
     assert not method.init(problem, torch.zeros(problem.n, dtype=torch.float64), everything).multipliers.any()
+
+
+def test_where_a_search_along_a_line_fails_it_goes_on_from_the_lowest_point_seen():
+    """-t + 500 max(t - 0.01, 0) + t^2 / 2 in t = x_1 + x_2 bends at its lowest point, t = 0.01."""
+
+    def of(x):
+        t = x.sum()
+        return float(-t + 500 * (t - 0.01).clamp_min(0) + t**2 / 2), (-1 + 500 * (t > 0.01) + t) * torch.ones(
+            2
+        ).double()
+
+    assert float(minimised(of, torch.zeros(2).double(), None, 30).sum()) == pytest.approx(0.01, abs=1e-6)
 
 
 def test_surrogates_and_offsets_are_the_metric_after_every_round():

@@ -53,6 +53,16 @@ def test_every_iterate_is_feasible_and_no_worse(text):
     assert f[-1] >= float(problem(text=[]).values(free, problem(text=[]).full()).f) - 1e-6
 
 
+@pytest.mark.parametrize(
+    ("interval", "kappa", "points"), [("0.1:0.6", 0.1, 5), ("0.7:1", 0.15, 20), ("0.7:1", 0.02, 20)]
+)
+def test_it_leaves_a_start_beside_which_steep_surrogates_bend(interval, kappa, points):
+    """A first step of length 1 lies a hundred times too far there, and no search along a line of 20 points ends."""
+    p = problem(text=f"partial_statistical_parity[{interval},surrogate=clip,sharpness=10,points={points}] <= {kappa}")
+    values = [p.values(x, p.full()) for x in path(p, IDCA(residuals=False), 3)[0]]
+    assert all(after.f < before.f and after.g.max() <= 1e-12 for before, after in pairwise(values))
+
+
 def test_areas_of_intervals_are_held_too():
     p = problem(text="partial_group_auc[0.1:0.7,sharpness=2] <= 0.05", n=150)
     points, _ = path(p, IDCA(residuals=False), 3)

@@ -55,6 +55,8 @@ MUTANTS = {
     "matching: ranks between two intervals": Mutant("fairness/percentiles/matching.py", "np.any([(p > a) & (p < b) for a, b in interval.parts], 0)", "np.ones_like(p, dtype=bool)", "unit/fairness/test_matching.py"),
     "matching: scores are not rescaled": Mutant("fairness/percentiles/matching.py", "return point(minimize(", "return point(0 * minimize(", "unit/fairness/test_matching.py"),
     "linear: a gradient of the first rows": Mutant("models/mlp.py", "first, last = (int(some[0]), int(some[-1]) + 1)", "first, last = (0, int(some[-1]))", "unit/models/test_mlp.py"),
+    "better start: of a run that met the bounds": Mutant("solver/best.py", "if self.met[at] <= 0 and self.violation[at] <= 0 and self._missed(at)", "if self.violation[at] <= 0 and self._missed(at)", "unit/solver/test_landing.py"),
+    "full_batch: a failed search begins where it began": Mutant("methods/full_batch_alm.py", "z, size = lowest, 2 * far", "z, size = z, 2 * far", "claims/test_full_batch.py"),
     "search: one start for every chain": Mutant("solver/best.py", "for centre in self._missed(at):", "for centre in self._missed(at)[:1]:", "unit/solver/test_landing.py"),
     "landing: the far half": Mutant("solver/best.py", "inside, outside = torch.where(meets, middle, inside), torch.where(meets, outside, middle)", "inside, outside = torch.where(meets, inside, middle), torch.where(meets, middle, outside)", "unit/solver/test_landing.py"),
     "ssl_alm: smoothing pushes away": Mutant("methods/ssl_alm.py", "self.smoothing * (state.x - state.z)", "self.smoothing * (state.z - state.x)", "claims/test_ssl_alm.py"),

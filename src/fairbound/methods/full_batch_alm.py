@@ -39,6 +39,10 @@ from fairbound.subproblems.multipliers import least_squares_multipliers, nearly_
 RIDGE = 1e-4
 """Share of the mean diagonal that is added to the curvature, so that constant columns have an inverse."""
 
+LBFGS = {"ftol": 1e-7, "gtol": 1e-6, "maxcor": 10}
+FAILED = 2
+"""What SciPy's L-BFGS calls a search along a line that found no end; it returns the point before that search."""
+
 _FACTORS = WeakTensorKeyDictionary()
 
 
@@ -164,7 +168,7 @@ class FullBatchALM(Method[FullBatchALMState]):
             assert e is not None
             return float(e.f) + float((weight(e).square() / (2 * rho)).sum()), slope
 
-        x.copy_(_minimised(lagrangian, x, problem.curvature(), self.iterations))
+        x.copy_(minimised(lagrangian, x, problem.curvature(), self.iterations))
         e, trained = self._both(problem, sharp, x, everything)
         y = (y + rho * (e.g + margin)).clamp(0, self.multiplier_bound)
         offset = offset + (self.relaxation if last else 1.0) * (e.g - trained.g - offset)
@@ -208,24 +212,37 @@ def _factored(curvature: Tensor) -> tuple[np.ndarray, np.ndarray]:
     return _FACTORS[curvature]
 
 
-def _minimised(value_and_slope: Any, x: Tensor, curvature: Tensor | None, iterations: int) -> Tensor:
-    """A point of lower value than x (n,), by L-BFGS in the coordinates z = L' x, where L L' is the curvature (n, n)."""
+def minimised(value_and_slope: Any, x: Tensor, curvature: Tensor | None, iterations: int) -> Tensor:
+    """A point of lower value than x (n,), by L-BFGS in the coordinates z = L' x, where L L' is the curvature (n, n).
+
+    Where a search along a line fails, as where the function bends, it goes on from the lowest point seen, with first steps of the length
+    that led there."""
     factor, back = (None, None) if curvature is None else _factored(curvature)
+    start = x.double().cpu().numpy()
+    start = start if factor is None else factor.T @ start
+    lowest, least = start, np.inf
 
     def point(z: np.ndarray) -> Tensor:
         return torch.from_numpy(z if back is None else back.T @ z).to(x)
 
     def of(z: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal lowest, least
         value, slope = value_and_slope(point(z))
+        if value < least:
+            lowest, least = z.copy(), value
         s = slope.double().cpu().numpy()
         return value, s if back is None else back @ s
 
-    start = x.double().cpu().numpy()
-    found = minimize(
-        of,
-        start if factor is None else factor.T @ start,
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": iterations, "ftol": 1e-7, "gtol": 1e-6, "maxcor": 10},
-    )
-    return point(found.x)
+    found = minimize(of, start, jac=True, method="L-BFGS-B", options=LBFGS | {"maxiter": iterations})
+    z, left = found.x, iterations - found.nit
+    while found.status == FAILED and left > 0 and (far := float(np.linalg.norm(lowest - z))) > 0:
+        z, size = lowest, 2 * far
+
+        def nearby(u: np.ndarray, z: np.ndarray = z, size: float = size) -> tuple[float, np.ndarray]:
+            value, slope = of(z + size * u)
+            return value, size * slope
+
+        options = LBFGS | {"maxiter": left, "gtol": size * LBFGS["gtol"]}
+        found = minimize(nearby, np.zeros_like(z), jac=True, method="L-BFGS-B", options=options)
+        z, left = z + size * found.x, left - found.nit - 1
+    return point(z)

@@ -109,7 +109,7 @@ class Best:
         stopped: Callable[[], bool] = lambda: False,
     ) -> bool:
         """Try the points that the problem itself finds `nearer` to its bounds than the best iterate and the late ones that missed them, and
-        where none meets them, than random ones beside that which misses them least, and than the start. False where it knows none.
+        where none meets them, than random ones beside that which misses them least. False where it knows none.
 
         measure: x (n,) -> objective and violation. run: which one of a stack. stopped: asked before each whether to end.
         """
@@ -127,9 +127,20 @@ class Best:
                 return False
             if found[1] < least:
                 nearest, least = found
-        if starts and not stopped() and self.met[at] <= 0 and self.violation[at] <= 0:
-            self._nearer(at, self.x[at], nearer, measure, 0)
         return True
+
+    def better_start(
+        self,
+        measure: Callable[[Tensor], tuple[Tensor, Tensor]],
+        *,
+        nearer: Callable[[Tensor], Tensor | None],
+        run: int | None = None,
+    ) -> None:
+        """Where iterates missed the bounds and only the start meets them, take what the problem finds from the start, if it is better: of
+        scores that are all one, the one of lowest objective. Arguments as of `approach`."""
+        at = ... if run is None else run
+        if self.met[at] <= 0 and self.violation[at] <= 0 and self._missed(at):
+            self._nearer(at, self.x[at], nearer, measure, 0)
 
     def _nearer(self, at: Any, x: Tensor, nearer: Any, measure: Any, step: int) -> tuple[Tensor, float] | None:
         """The point (n,) that is `nearer` than x (n,), taken where it is better, and its violation."""

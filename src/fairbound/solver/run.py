@@ -171,19 +171,21 @@ class Run:
         return "interrupted" if interrupts.seen else "halted" if halted else "budget", seconds
 
     def _finish(self, stopped: Callable[[], bool]) -> None:
-        """Points between the iterates that are better than the best; before them those that the problem itself finds nearer to its
-        bounds, or where it knows none, and no iterate met the bounds, points near them, which are measured, from each late iterate,
-        on no more rows than training has looked at."""
-        single = self.state.x.dim() == 1
+        """Points between the iterates that are better than the best. Before them, of methods that search, those that the problem itself
+        finds nearer to its bounds, or where it knows none, and no iterate met the bounds, points near them, which are measured, from each
+        late iterate, on no more rows than training has looked at; then, of all methods, what it finds from a start that alone meets them."""
+        single, searches = self.state.x.dim() == 1, getattr(self.settings.method, "searches", False)
         points = self.counts.samples // self.problem.rows
-        for r, seed in enumerate(self.settings.seeds if getattr(self.settings.method, "searches", False) else ()):
+        for r, seed in enumerate(self.settings.seeds):
             problem, held = self.problem.of_run(r), self.settings.validation
             held = None if held is None else held.of_run(r)
             measure, run = partial(_objective_and_violation, problem, held), None if single else r
             more: dict[str, Any] = {"run": run, "stopped": stopped}
             more["generator"] = torch.Generator().manual_seed(seed_for("search", root=seed))
-            if not self.best.approach(measure, self.state.k, nearer=problem.nearer, **more):
+            if searches and not self.best.approach(measure, self.state.k, nearer=problem.nearer, **more):
                 self.best.search(measure, self.state.k, project=problem.domain.project, points=points, **more)
+            if not stopped():
+                self.best.better_start(measure, nearer=problem.nearer, run=run)
         self.best.land(partial(_objective_and_violation, self.problem, self.settings.validation), self.state.k)
 
     def _step(self) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
+from fairbound.fairness.problem import FairProblem
+from fairbound.models.mlp import MLP
 from fairbound.solver.best import BISECTIONS, Best
+from fairbound.solver.solve import solve
 
 
 def measure(x):
@@ -90,9 +94,28 @@ def test_where_no_point_meets_the_bounds_others_beside_the_nearest_are_tried():
 
 def test_a_start_that_alone_meets_the_bounds_is_bettered_and_still_said_to_be_the_start():
     best = offered(torch.zeros(2), torch.tensor([0.9, 0.5]))
-    assert approached(best, lambda x: x if float(x[0]) > 0.5 else x + torch.tensor([0.2, 0.0]))
+    best.better_start(measure, nearer=lambda x: x + torch.tensor([0.2, 0.0]))
     assert torch.equal(best.x, torch.tensor([0.2, 0.0])) and float(best.f) == pytest.approx(-0.2)
     assert int(best.step) == 0 and not best.found and "only the starting point meets them" in best.verdict(False)
+
+
+def test_a_start_is_left_where_an_iterate_met_the_bounds_or_none_missed_them():
+    for best in (offered(torch.zeros(2), torch.tensor([0.1, 0.0]), torch.tensor([0.9, 0.5])), offered(torch.zeros(2))):
+        before = best.x.clone()
+        best.better_start(measure, nearer=lambda x: x + torch.tensor([0.2, 0.0]))
+        assert torch.equal(best.x, before)
+
+
+@pytest.mark.parametrize("method", ["sgd", "alm", "full_batch_alm:thresholds"])
+def test_whatever_the_method_a_constant_that_alone_meets_the_bounds_decides_as_most_rows_are_labelled(method):
+    rng = np.random.default_rng(0)
+    group, X = np.repeat(["a", "b"], 40), rng.normal(size=(80, 2))
+    y = (rng.random(80) < 0.8).astype(int)
+    problem = FairProblem(MLP(2), X, y, group, "partial_statistical_parity[0.1:0.6] <= 0.001", dtype=torch.float64)
+    found = solve(problem, method, budget="3 steps", seed=0)
+    assert found.feasible and not found.found
+    score = problem.all_scores(found.x)
+    assert torch.allclose(score, torch.full_like(score, float(np.log(y.mean() / (1 - y.mean())))), atol=1e-3)
 
 
 def test_it_says_where_the_problem_knows_no_nearer_point():
