@@ -1,8 +1,9 @@
-"""What partial statistical parity measures on held-out rows by chance alone, where the groups' scores have one distribution.
+"""What partial statistical parity measures on held-out rows by chance alone.
 
 For the group sizes of the held-out rows of the experiments' splits (He, Huang, Yao, Lin 2026, G.1), on their intervals and of all scores: the mean and
-the 95 % point of the largest distance over simulated continuous scores. No continuous scores can do better in the mean, whatever
-their bound on the training rows. Prints one JSON object.
+the 95 % point of the largest distance over simulated continuous scores of one distribution, which is the same for every distribution. Then, for
+each bound of the experiments (`apart`), the mean where the distance of the two distributions themselves is that bound: at one
+threshold alone, and at almost all of the interval, as where training brings every threshold to its bound. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -18,25 +19,45 @@ import numpy as np  # noqa: E402
 
 from fairbound.fairness.measuring import measure  # noqa: E402
 
-# rows of the two groups: held out, and trained on
-SPLITS: dict[str, tuple[str, tuple[int, int], tuple[int, int]]] = {
-    "a9a": ("0.05:0.3", (5421, 10860), (9694, 19609)),
-    "bank": ("0:0.25", (396, 7842), (1187, 23526)),
-    "law-school": ("0.7:1", (827, 4373), (1860, 9839)),
+# rows of the two groups, held out and trained on; bounds
+SPLITS: dict[str, tuple[str, tuple[int, int], tuple[int, int], tuple[float, ...]]] = {
+    "a9a": ("0.05:0.3", (5421, 10860), (9694, 19609), (0.28, 0.2, 0.1, 0.05, 0.01)),
+    "bank": ("0:0.25", (396, 7842), (1187, 23526), (0.3, 0.22, 0.08, 0.01)),
+    "law-school": ("0.7:1", (827, 4373), (1860, 9839), (0.2, 0.15, 0.1, 0.08, 0.005)),
 }
+SHARES = np.linspace(0, 1, 2001)
 
 
-def by_chance(interval: str, rows: tuple[int, int], repeats: int, seed: int) -> dict[str, float]:
-    """Of two groups of `rows`, whose scores are uniform: mean and 95 % point of the distance on the interval."""
+def shifted(ranks: np.ndarray, interval: str, distance: float, ends: float) -> np.ndarray:
+    """Ranks (n,) of a group's scores in another group, given those in their own: of the shares of the interval above a threshold, the first
+    group's is larger by `distance` where the other's lies in [ends / 2, 1 - ends / 2], and by less and less towards 0 and 1."""
+    low, high = (float(end) for end in interval.split(":"))
+    own = SHARES + distance * np.minimum(1, 2 * np.minimum(SHARES, 1 - SHARES) / ends)
+    inside, within = (ranks > low) & (ranks < high), (ranks - low) / (high - low)
+    return np.where(inside, low + (high - low) * np.interp(within, own, SHARES), ranks)
+
+
+def by_chance(
+    interval: str, rows: tuple[int, int], repeats: int, seed: int, distance: float = 0.0, ends: float = 1.0
+) -> dict[str, float]:
+    """Of two groups of `rows`, whose scores have one distribution or are apart as `shifted` says: mean, its standard error, and 95 % point
+    of the distance measured on the interval."""
     rng, group = np.random.default_rng(seed), np.repeat(["a", "b"], rows)
-    text, y = f"partial_statistical_parity[{interval}]", np.zeros(len(group))
-    found = [measure(text, rng.random(len(group)), y, group, threshold=0.5) for _ in range(repeats)]
-    return {"mean": float(np.mean(found)), "95 %": float(np.quantile(found, 0.95))}
+    text, y, found = f"partial_statistical_parity[{interval}]", np.zeros(len(group)), []
+    for _ in range(repeats):
+        ranks = rng.random(len(group))
+        ranks[: rows[0]] = shifted(ranks[: rows[0]], interval, distance, ends)
+        found.append(measure(text, -ranks, y, group, threshold=-0.5))
+    return {
+        "mean": float(np.mean(found)),
+        "error": float(np.std(found) / repeats**0.5),
+        "95 %": float(np.quantile(found, 0.95)),
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=400)
+    parser.add_argument("--repeats", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     results: dict[str, Any] = {
@@ -45,8 +66,17 @@ def main() -> None:
             "held out": {"rows": held} | by_chance(interval, held, given.repeats, given.seed),
             "train": {"rows": train} | by_chance(interval, train, given.repeats, given.seed),
             "held out, all scores": by_chance("0:1", held, given.repeats, given.seed),
+            "apart": {
+                bound: {
+                    "at one threshold": by_chance(interval, held, given.repeats, given.seed, bound)["mean"],
+                    "almost everywhere": by_chance(interval, held, given.repeats, given.seed, bound, bound + 0.05)[
+                        "mean"
+                    ],
+                }
+                for bound in bounds
+            },
         }
-        for name, (interval, held, train) in SPLITS.items()
+        for name, (interval, held, train, bounds) in SPLITS.items()
     }
     harness.emit({"benchmark": "partial_floor", "repeats": given.repeats, "results": results})
 

@@ -1,0 +1,30 @@
+"""The study of chance: distributions that are apart by a stated distance, and what small samples of one distribution measure."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairbound.fairness.measuring import measure
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+import partial_floor
+
+
+@pytest.mark.parametrize(("distance", "ends"), [(0.1, 1.0), (0.3, 1.0), (0.1, 0.15), (0.3, 0.35), (0.005, 1.0)])
+def test_distributions_are_as_far_apart_as_stated(distance, ends):
+    ranks = (np.arange(20_000) + 0.5) / 20_000
+    scores = -np.append(partial_floor.shifted(ranks, "0.05:0.3", distance, ends), ranks)
+    group, y = np.repeat(["a", "b"], 20_000), np.zeros(40_000)
+    there = measure("partial_statistical_parity[0.05:0.3]", scores, y, group, threshold=0)
+    assert there == pytest.approx(distance, abs=2e-3)
+    outside = [measure(f"partial_statistical_parity[{i}]", scores, y, group, threshold=0) for i in ("0:0.05", "0.3:1")]
+    assert max(outside) < 2e-3
+
+
+def test_what_chance_measures_grows_with_the_distance_and_falls_with_the_rows():
+    of = lambda rows, *apart: partial_floor.by_chance("0:0.25", rows, 60, 0, *apart)["mean"]  # noqa: E731
+    few, many = of((100, 400)), of((1000, 4000))
+    assert few == pytest.approx(10**0.5 * many, rel=0.2)
+    assert of((100, 400), 0.2) > max(few, 0.2) and of((100, 400), 0.2, 0.25) > of((100, 400), 0.2)
