@@ -3,6 +3,10 @@
 The share of the error rate in the objective rises in steps, each begun at the point before, as long as accuracy on the
 training rows does not fall. With objective "auto" it rises only where the area under the ROC curve stays near that of the lowest
 loss seen, so that scores keep their order.
+
+Where the model decides every training row right, larger weights always lower the logistic loss, so that it has no lowest point and
+the run ends at weights that say little of new rows. It is made again then, from zeros, with |x|^2 / (2 n) of n rows added to the loss, as by
+scikit-learn's LogisticRegression with C = 1.
 """
 
 from __future__ import annotations
@@ -19,9 +23,11 @@ from fairbound.base.records import Counts
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.auc_training import ranks
 from fairbound.fairness.objectives import Accuracy
+from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM, Method
 from fairbound.problems.both_rows import BothRows
+from fairbound.problems.penalised import Proximal
 from fairbound.ranking.wins import auc
 from fairbound.rows.split import stratified_split
 from fairbound.solver.solve import Solution, solve
@@ -104,7 +110,8 @@ def train_full_batch(
     **options: Any,
 ) -> tuple[Solution, dict[str, Any]]:
     """The solution of `problem`, whose steps, records and counts are those of all runs together, and as plain data how nearly it
-    meets the conditions of optimality (`fb.kkt`), with the share of the error rate in the objective.
+    meets the conditions of optimality (`fb.kkt`), with the share of the error rate in the objective ("error_share") and whether |x|^2 / (2 n) was
+    added to it ("shrunk").
 
     part: builds the problem of some of its rows to begin on, which is dropped after that; or None. refined: whether the objective, an `Accuracy` then, is to go from the loss
     towards the error rate: "auto" as far as the order of the scores allows. options: those of `solve`, x0 for the first run.
@@ -119,16 +126,22 @@ def train_full_batch(
         unmet=unmet,
     )
 
-    def run(before: Solution | None, on: FairProblem, by: FullBatchALM) -> Solution:
+    def run(before: Solution | None, on: Any, by: FullBatchALM) -> Solution:
         after = solved(on, by, **(options if before is None else {**options, "x0": before.x}))
         return after if before is None else joined(before, after)
 
-    def under(on: FairProblem, share: float) -> FairProblem:
-        return on if refined == "no" else on.with_objective(Accuracy(share))
+    shrunk = False
+
+    def under(on: FairProblem, share: float) -> Any:
+        stated = on if refined == "no" else on.with_objective(Accuracy(share))
+        return Proximal(stated, torch.zeros(on.n, dtype=on.dtype, device=on.device), 1 / on.total_rows) if shrunk else stated
 
     begin = method if refined == "no" else replace(quick, sharpness=method.sharpness)
     solution, share = run(None, under(first, 0.0), begin), 0.0
-    tried = None if refined == "no" or not solution.feasible else MIDDLE
+    shrunk = solution.stopped != "interrupted" and _separates(first, solution.x)
+    if shrunk:
+        solution = run(replace(solution, x=torch.zeros_like(solution.x)), under(first, 0.0), begin)
+    tried = None if refined == "no" or not solution.feasible or shrunk else MIDDLE
     seen = [] if tried is None else [_quality(first, solution.x)]
     while tried is not None and solution.stopped != "interrupted":
         after = run(solution, under(first, tried), quick)
@@ -143,7 +156,7 @@ def train_full_batch(
         solution = run(solution, under(problem, share), quick)
     held = options.get("validation")
     near = BothRows(problem, held) if held is not None and ranks(problem) else under(problem, share)
-    return solution, {**optimality(near, method, solution.x, problem.total_rows), "error_share": share}
+    return solution, {**optimality(near, method, solution.x, problem.total_rows), "error_share": share, "shrunk": shrunk}
 
 
 def optimality(problem: Any, method: Method[Any], x: Tensor, rows: int) -> dict[str, Any]:
@@ -170,6 +183,14 @@ def _quality(problem: FairProblem, x: Tensor) -> _Quality:
     """At x (n,) of a problem whose objective is an `Accuracy`."""
     found = problem.evaluate(x).extra
     return _Quality(float(found["loss"]), float(found.get("accuracy", 0.0)), area(problem, x))
+
+
+def _separates(problem: FairProblem, x: Tensor) -> bool:
+    """Whether x (n,) decides every row right by a logistic score, so that larger weights always lower the loss."""
+    if problem.loss is not LOGISTIC or problem.model.outputs > 1 or ranks(problem):
+        return False
+    wrong = ((problem.all_scores(x) > 0) != (problem.targets > 0.5)).sum()
+    return float(problem.shards.sum(wrong)) == 0
 
 
 def area(problem: FairProblem, x: Tensor) -> float:
