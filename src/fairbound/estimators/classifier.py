@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
@@ -86,7 +87,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         least cost on the other rows (docs/certificates.md); fit_report_["certificate"] has the verdict. on_insufficient: "warn" returns a model that they
         do not confirm, with a warning; "raise" refuses it with CertificateError.
     use_groups_at_prediction: train without the bounds and give every group the threshold that decides best under them
-        (docs/postprocessing.md); `predict` and `decision_function` then need the groups, `predict_proba` stays the model's.
+        (docs/postprocessing.md); `predict`, `decision_function` and `score` then need the groups, `predict_proba` stays the model's.
     group_terms: beside the features the group and its products with them, so that a linear model has weights of its own for every
         group of one sensitive attribute (docs/partial.md). All predictions then need the groups, also to be `score`d.
     options: a TableOptions for the encoder. class_weight: None, "balanced" or {label: weight >= 0}: how much a row of each class
@@ -112,6 +113,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     distributed: bool = False
     verbose: int = 0
     sampling: str = "balanced"
+
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
     def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> FairClassifier:
         """Train on X (n, d) and y (n,).
@@ -256,6 +259,11 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         """(n,) predicted labels; the same input gives the same labels every time. sensitive_features: as in `decision_function`."""
         scores = self.decision_function(X, sensitive_features)
         return self.classes_[scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> float:
+        """The accuracy of the predictions. sample_weight: (n,) >= 0. sensitive_features: as in `decision_function`; scikit-learn's metadata
+        routing passes them on unasked."""
+        return float(accuracy_score(y, self.predict(X, sensitive_features), sample_weight=sample_weight))
 
     # -- the model folder ---------------------------------------------------------------------------------------
 

@@ -7,7 +7,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
@@ -48,6 +50,21 @@ def test_the_model_is_that_without_bounds_and_the_thresholds_those_of_a_post_pro
     json.dumps(facts, allow_nan=False)
     audit = fb.audit(fair.decision_function(X, sex), (y == "yes").astype(int), sex, BOUND, threshold=0)
     assert audit["constraints"][0]["value"] == pytest.approx(gap(decisions, sex), abs=1e-12)
+
+
+def test_the_accuracy_of_such_decisions_is_that_of_predict_also_in_cross_validation():
+    X, y, sex = table()
+    fair = made().fit(X, y, sensitive_features=sex)
+    right = fair.predict(X, sex) == y
+    assert fair.score(X, y, sensitive_features=sex) == right.mean()
+    weight = np.where(sex == "F", 3.0, 1.0)
+    assert fair.score(X, y, weight, sensitive_features=sex) == pytest.approx(np.average(right, weights=weight))
+    with pytest.raises(DataError, match="pass sensitive_features= with group"):
+        fair.score(X, y)
+    with config_context(enable_metadata_routing=True):
+        routed = made().set_fit_request(sensitive_features=True)
+        scores = cross_val_score(routed, X, y, cv=2, params={"sensitive_features": sex})
+    assert (scores > 0.6).all()
 
 
 def test_predictions_need_the_groups_and_only_then():
