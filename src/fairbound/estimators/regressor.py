@@ -59,7 +59,8 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
 
         X, sensitive_features, sample_weight: as in FairClassifier.fit.
         Raises: DataError or OptionError that says what to change.
-        Warns: ConvergenceWarning with the smallest excess reached, where not every bound is met on the training rows.
+        Warns: ConvergenceWarning with the smallest excess reached, where not every bound is met on the training rows, and where they
+            are met by predictions further from the labels than their mean.
         """
         self._checked_bounds()
         given = X, y, sensitive_features, sample_weight
@@ -102,10 +103,22 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         facts = fit_report(trained, seed, self.encoder_report_, notes, groups)
         for own, trained_under in zip(stated, scaled, strict=True):
             facts["warnings"] = [line.replace(trained_under.text, own.text) for line in facts["warnings"]]
-        self.fit_report_ = facts | self._in_label_units(X, targets, groups, weights)
-        if stated and not self.fit_report_["feasible"]:
-            warnings.warn(self.fit_report_["message"], ConvergenceWarning, stacklevel=3)
+        facts |= self._in_label_units(X, targets, groups, weights)
+        if stated and facts["train_loss"] > (1 + ROUNDING) * self.scale_**2:
+            facts |= {"no_better_than_constant": True, "nothing_learnt": self._worse_than_mean(facts["train_loss"])}
+            facts["warnings"] = [*facts["warnings"], facts["nothing_learnt"]]
+        self.fit_report_ = facts
+        said = facts["nothing_learnt"] if facts["feasible"] else facts["message"]
+        if stated and said:
+            warnings.warn(said, ConvergenceWarning, stacklevel=3)
         return self
+
+    def _worse_than_mean(self, loss: float) -> str:
+        """That the mean of the labels would be nearer to them than the predictions, whose mean squared error on the training rows is `loss`."""
+        return (
+            f"On the training rows the root mean squared error is {loss**0.5:.4g}; the mean of all labels, predicted for everyone, would have "
+            f"{self.scale_:.4g}. The features can meet the bound only by predictions far from the labels: loosen it, or give other features."
+        )
 
     def _checked_bounds(self) -> tuple[Any, ...]:
         """The stated bounds, where the parameters are sound."""

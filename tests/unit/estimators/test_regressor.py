@@ -189,6 +189,20 @@ def test_an_infeasible_bound_is_said():
     assert not fair.fit_report_["feasible"]
 
 
+def test_a_bound_met_by_predictions_further_off_than_the_mean_is_said():
+    """Pay differs by sex, and a column tells it only faintly: to carry the difference it needs a weight that spoils all predictions."""
+    rng = np.random.default_rng(0)
+    man = rng.integers(0, 2, 2000)
+    faint = rng.normal(size=2000) + 0.1 * man
+    pay = 6.0 * man + rng.normal(size=2000)
+    with pytest.warns(ConvergenceWarning, match="the mean of all labels, predicted for everyone, would have"):
+        model = fb.FairRegressor("residual_gap <= 0.5").fit(faint[:, None], pay, sensitive_features=man)
+    assert model.fit_report_["feasible"] and model.fit_report_["no_better_than_constant"]
+    assert model.score(faint[:, None], pay) < 0 and model.fit_report_["nothing_learnt"] in model.fit_report_["warnings"]
+    free = fb.FairRegressor("residual_gap <= 10").fit(faint[:, None], pay, sensitive_features=man)
+    assert not free.fit_report_["no_better_than_constant"]
+
+
 @pytest.mark.parametrize("model", ["linear", "mlp:5"])
 def test_a_saved_model_predicts_the_same(model, tmp_path):
     X, y, sex = rows(n=300)
