@@ -33,11 +33,13 @@ UNDER_BOUNDS = (
     "too little of the label."
 )
 """What to do about a model that is no better than a constant: without bounds, and under them."""
-SEPARATED = (
-    "The features tell the labels of all training rows apart without an error. If that is a surprise, look for a column that is made from the "
-    "label. As larger weights would lower the loss without end, |weights|^2 / (2 rows) was added to it, as by scikit-learn's "
-    "LogisticRegression with C=1."
+SHRUNK = (
+    "The model decides every training row right, so that larger weights would lower the loss without end: |weights|^2 / (2 rows) was added to "
+    "it, as by scikit-learn's LogisticRegression with C=1."
 )
+SURPRISING = 100
+"""From so many rows on a model without an error is a reason to look for a column that is made from the label."""
+
 ROUNDING = 1e-6
 """Of a sum of float32 shares."""
 
@@ -59,7 +61,12 @@ def fit_report(
     remarks = [
         said for bound in problem.plan.notions for said in bound.remarks(() if groups is None else groups.attributes)
     ]
-    remarks += _left_open(problem, measured) + ([SEPARATED] if near.get("shrunk") else [])
+    remarks += _left_open(problem, measured)
+    shrunk = [SHRUNK] if near.get("shrunk") else []
+    if shrunk and problem.total_rows >= SURPRISING:
+        remarks.append(
+            f"A model decides all {problem.total_rows:,} training rows right. If that is a surprise, look for a column that is made from the label."
+        )
     cautions = [*dropped, *trained.warnings, *small, *missing_group_words(missing), *remarks]
     common, nothing_learnt = _share_as_accurate(problem, measured), None
     if problem.plan.notions and bool(solution.feasible) and int(solution.best_step) == 0:
@@ -93,7 +100,7 @@ def fit_report(
         "small_groups": small,
         "remarks": remarks,
         "missing_group_rows": missing,
-        "notes": [*notes, *trained.notes, *thin],
+        "notes": [*notes, *trained.notes, *shrunk, *thin],
         "warnings": cautions,
     }
 

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 import fairbound as fb
 
-TOLD = "apart without an error"
+TOLD = "training rows right. If that is a surprise, look for a column that is made from the label"
 
 
 @pytest.fixture(scope="module")
@@ -62,5 +62,11 @@ def test_a_column_made_from_the_label_is_said_to_be_one_to_look_for():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 3))
     y = (X[:, 0] + rng.logistic(size=500) > 0).astype(int)
-    with pytest.warns(fb.DataWarning, match="look for a column that is made from the label"):
+    with pytest.warns(fb.DataWarning, match=TOLD):
         fb.FairClassifier().fit(np.column_stack([X, 10.0 * y]), y)
+
+
+def test_few_rows_are_told_apart_without_surprise():
+    X, y = np.random.default_rng(0).normal(size=(20, 30)), np.arange(20) % 2
+    found = fb.FairClassifier().fit(X, y)
+    assert any("larger weights would lower the loss without end" in note for note in found.fit_report_["notes"])
