@@ -134,7 +134,11 @@ def train_full_batch(
 
     def under(on: FairProblem, share: float) -> Any:
         stated = on if refined == "no" else on.with_objective(Accuracy(share))
-        return Proximal(stated, torch.zeros(on.n, dtype=on.dtype, device=on.device), 1 / on.total_rows) if shrunk else stated
+        return (
+            Proximal(stated, torch.zeros(on.n, dtype=on.dtype, device=on.device), 1 / on.total_rows)
+            if shrunk
+            else stated
+        )
 
     begin = method if refined == "no" else replace(quick, sharpness=method.sharpness)
     solution, share = run(None, under(first, 0.0), begin), 0.0
@@ -156,7 +160,11 @@ def train_full_batch(
         solution = run(solution, under(problem, share), quick)
     held = options.get("validation")
     near = BothRows(problem, held) if held is not None and ranks(problem) else under(problem, share)
-    return solution, {**optimality(near, method, solution.x, problem.total_rows), "error_share": share, "shrunk": shrunk}
+    return solution, {
+        **optimality(near, method, solution.x, problem.total_rows),
+        "error_share": share,
+        "shrunk": shrunk,
+    }
 
 
 def optimality(problem: Any, method: Method[Any], x: Tensor, rows: int) -> dict[str, Any]:

@@ -31,7 +31,11 @@ def share_of(seen, refined, monkeypatch, free_thresholds=False, unmet=None):
             return made
 
         made = SimpleNamespace(share=share, names=[], with_objective=lambda o: problem(o.share), sharpened=sharpened)
-        made.loss, made.total_rows, made.plan = None, 1, SimpleNamespace(notions=[SimpleNamespace(free_thresholds=free_thresholds)])
+        made.loss, made.total_rows, made.plan = (
+            None,
+            1,
+            SimpleNamespace(notions=[SimpleNamespace(free_thresholds=free_thresholds)]),
+        )
         return made
 
     monkeypatch.setattr(full_batch, "solve", solve)

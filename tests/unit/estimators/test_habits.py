@@ -65,7 +65,9 @@ def test_sensitive_features_may_be_names_of_columns():
     by_value = fitted(X, y, groups=X[["sex"]])
     for names in ("sex", ["sex"], ("sex",)):
         assert fitted(X, y, groups=names).x_.equal(by_value.x_)
-    two = fitted(X.assign(town=np.where(X.pay > 30, "a", "b")), y, groups=["sex", "town"], stated="demographic_parity <= 1")
+    two = fitted(
+        X.assign(town=np.where(X.pay > 30, "a", "b")), y, groups=["sex", "town"], stated="demographic_parity <= 1"
+    )
     assert two.groups_.attributes == ("sex", "town")
     with pytest.raises(DataError, match="'age', which is no column of X"):
         fitted(X, y, groups="age")
