@@ -31,7 +31,7 @@ from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.predictions import read_numbers, read_predictions
 from fairbound.fairness.scored import Scored
-from fairbound.rows.groups import Groups, alike, label_text, no_groups
+from fairbound.rows.groups import Groups, alike, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.queries import query_codes
 from fairbound.rows.reading import check_rows, column_array, read_weights, warn_of_order
@@ -91,8 +91,8 @@ def audit(
         if sample_weight is not None or threshold is not None or classes is not None:
             raise OptionError("an audit of a ranking takes no sample_weight, threshold or classes.")
         found = ranking_facts(scores, y, qid, sensitive_features, given.compare, bounds, alpha, confidence)
-        groups = None if sensitive_features is None else Groups.of(sensitive_features)
-        about = facts_of_data(groups, len(y), {"label": "relevance", "positive": None, **(data or {})})
+        groups = Groups.of_rows(sensitive_features, len(y))
+        about = facts_of_data(groups, {"label": "relevance", "positive": None, **(data or {})})
         facts = {"data": about | {"queries": len(np.unique(query_codes(qid)[0]))}, **found}
     elif any("predictions" in b.needs for b in bounds):
         facts = _number_facts(given, bounds, alpha, data or {})
@@ -178,7 +178,7 @@ def _class_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
         if bound.needs & {"two classes", "scores"}:
             raise OptionError(f"{bound.text!r} cannot be judged beside bounds on every class; audit it by itself.")
     rows, others = _scored(given, bounds, lambda scores: read_predictions(scores, given.y, given.classes))
-    about = facts_of_data(rows.groups, len(rows), {"positive": None, **data, "classes": list(rows.classes)})
+    about = facts_of_data(rows.groups, {"positive": None, **data, "classes": list(rows.classes)})
     label = about["label"] if about["label"] != "y" else "class"
     return {"data": about, **class_facts(rows, others, bounds, alpha, label)}
 
@@ -191,7 +191,7 @@ def _number_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Map
                 f"{bound.text!r} speaks of decisions, and others of predicted numbers; audit it by itself."
             )
     rows, others = _scored(given, bounds, lambda predictions: read_numbers(predictions, given.y))
-    about = facts_of_data(rows.groups, len(rows), {**data, "positive": None})
+    about = facts_of_data(rows.groups, {**data, "positive": None})
     return {"data": about, **number_facts(rows, others, bounds, alpha)}
 
 
@@ -207,15 +207,10 @@ def _scored(given: Given, bounds: Sequence[Any], read: Callable[[Any], Scored]) 
     return rows, dict(zip(given.compare, others, strict=True))
 
 
-def compared_groups(given: Given, bounds: Sequence[Any], n: int) -> Groups | None:
-    """The groups of the n rows, None where none are given. Raises: DataError where a bound compares them, or n differs."""
+def compared_groups(given: Given, bounds: Sequence[Any], n: int) -> Groups:
+    """The groups of the n rows. Raises: DataError where a bound compares them and none are given, or n differs."""
     check_groups(bounds, given.sensitive_features)
-    if given.sensitive_features is None:
-        return None
-    groups = Groups.of(given.sensitive_features)
-    if len(groups) != n:
-        raise DataError(f"{n} scores but {len(groups)} rows of sensitive features.")
-    return groups
+    return Groups.of_rows(given.sensitive_features, n)
 
 
 def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,7 +222,7 @@ def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
     if n != len(target):
         raise DataError(f"y must have shape ({n},), one label for each score, got ({len(target)},).")
     w = None if given.sample_weight is None else read_weights(given.sample_weight, n)
-    groups = compared_groups(given, bounds, n) or no_groups(n)
+    groups = compared_groups(given, bounds, n)
     on_losses = any("scores" in b.needs for b in bounds)
     if on_losses:
         refuse_decisions(words)
@@ -249,7 +244,7 @@ def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
     if words == DECISIONS:
         claim_no_probability(found)
     found["warnings"] += _turned_round(found["metrics"]["auc"], target, labels)
-    return {"data": facts_of_data(groups, n, data), "notes": said, **found}
+    return {"data": facts_of_data(groups, data), "notes": said, **found}
 
 
 def _turned_round(area: float | None, target: np.ndarray, labels: tuple[str, ...]) -> list[str]:
@@ -291,7 +286,8 @@ def _read_compared(name: str, scores: Any, threshold: float | None, rows: int, o
     return s
 
 
-def facts_of_data(groups: Groups | None, rows: int, facts: Mapping[str, Any]) -> dict[str, Any]:
+def facts_of_data(groups: Groups, facts: Mapping[str, Any], each: np.ndarray | None = None) -> dict[str, Any]:
+    """What a report says of the data. each: (n,) how many rows each one of the groups stands for, None for one."""
     base = {
         "name": "rows given",
         "train_rows": None,
@@ -303,11 +299,9 @@ def facts_of_data(groups: Groups | None, rows: int, facts: Mapping[str, Any]) ->
     return {
         **base,
         **facts,
-        "rows": rows,
-        "sensitive": [] if groups is None else list(groups.attributes),
-        "missing_group_rows": {}
-        if groups is None
-        else {a: int((c < 0).sum()) for a, c in zip(groups.attributes, groups.codes.T, strict=True)},
+        "rows": len(groups) if each is None else int(each.sum()),
+        "sensitive": list(groups.attributes),
+        "missing_group_rows": groups.unknown(each),
     }
 
 

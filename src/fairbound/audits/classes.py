@@ -50,7 +50,7 @@ def class_rates_of_groups(rows: Scored, bounds: Sequence[Any] = ()) -> list[dict
         rates |= bound.class_rates(rows.classes)
     rates.pop("recall", None)  # over all classes: the accuracy
     rates = {"accuracy": (None, None), **(rates if len(rates) <= MOST_RATES else {})}
-    out, groups = [], rows.known_groups
+    out, groups = [], rows.groups
     for attribute, code, names in zip(groups.attributes, groups.codes.T, groups.labels, strict=True):
         found = {}
         for rate, (predicted, label) in rates.items():

@@ -99,7 +99,7 @@ def compare(
 
 
 def _of_rates(both: list[Scored], confidence: float) -> list[dict[str, Any]]:
-    target, groups = both[0].target, both[0].known_groups
+    target, groups = both[0].target, both[0].groups
     weight = both[0].mass[1]
     everyone = np.ones(len(target), dtype=bool)
     found = [_paired("accuracy", everyone, weight, *(~rows.wrong for rows in both), confidence=confidence)]
@@ -185,7 +185,7 @@ def _of_bounds(
 
 def _cells(both: list[Scored]) -> tuple[list[Scored], np.ndarray, np.ndarray]:
     """The combinations of groups, label and the two decisions, as rows of each model; how often each occurs; and each row's."""
-    groups = both[0].known_groups
+    groups = both[0].groups
     table = np.column_stack([groups.codes, both[0].target, both[0].predicted, both[1].predicted])
     kinds, at, place, counts = np.unique(table, axis=0, return_index=True, return_inverse=True, return_counts=True)
     alike = groups.take(at)

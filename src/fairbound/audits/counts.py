@@ -132,8 +132,7 @@ class AuditCounts:
                     f"{bound.text!r} cannot be judged from counts: pass the rows themselves to fairbound.audit."
                 )
         check_groups(bounds, self.attributes or None)
-        codes = self.cells[:, :-2]
-        groups = Groups(codes, self.attributes, self.labels)
+        groups = Groups(self.cells[:, :-2], self.attributes, self.labels)
         target, decision = self.cells[:, -2], self.cells[:, -1]
         rows = Scored(
             target,
@@ -145,10 +144,8 @@ class AuditCounts:
             each=self.counts,
         )
         alpha = (1 - confidence) / max(len(bounds), 1)
-        gone = {a: int(self.counts[code < 0].sum()) for a, code in zip(self.attributes, codes.T, strict=True)}
         facts: dict[str, Any] = {
-            "data": facts_of_data(None, len(self), data or {})
-            | {"sensitive": list(self.attributes), "missing_group_rows": gone},
+            "data": facts_of_data(groups, data or {}, self.counts),
             "metrics": self._metrics(target, decision),
             "groups": group_rows(rows),
             "constraints": [bound.judge(rows, alpha) for bound in bounds],

@@ -40,7 +40,7 @@ def group_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any
         said += one_decision(other.predicted, f"By the compared model {name!r} every row")
         comparison.append(compared_model(name, metrics["accuracy"], metrics["auc"], judged))
     said += _weightless(rows)
-    known, profiles, roc = rows.known_groups, percentile_profiles(rows, bounds), roc_pictures(rows, bounds)
+    known, profiles, roc = rows.groups, percentile_profiles(rows, bounds), roc_pictures(rows, bounds)
     return {
         "metrics": _metrics(rows),
         "groups": group_rows(rows),
@@ -69,7 +69,7 @@ def _weightless(rows: Scored) -> list[str]:
     """Of every group that has rows, none of them of positive weight, why nothing can be said of it."""
     if rows.weight is None:
         return []
-    out, groups, some = [], rows.known_groups, rows.weight > 0
+    out, groups, some = [], rows.groups, rows.weight > 0
     for name, labels, code in zip(groups.attributes, groups.labels, groups.codes.T, strict=True):
         for i, label in enumerate(labels):
             mine = code == i
@@ -124,7 +124,7 @@ def _mean_losses(rows: Scored, code: np.ndarray, k: int) -> np.ndarray:
 
 
 def group_rows(rows: Scored) -> list[dict[str, Any]]:
-    out, groups = [], rows.known_groups
+    out, groups = [], rows.groups
     for j, attribute in enumerate(groups.attributes):
         code = groups.codes[:, j]
         if not (code >= 0).any():

@@ -34,7 +34,7 @@ def impact_tables(rows: Scored) -> list[dict[str, Any]]:
 
     rows: with two classes; weights are not looked at, people are counted.
     """
-    groups, each = rows.known_groups, rows.mass[0]
+    groups, each = rows.groups, rows.mass[0]
     tables = [Groups(groups.codes[:, [a]], (name,), (groups.labels[a],)) for a, name in enumerate(groups.attributes)]
     if len(groups.attributes) > 1:
         tables.append(groups.crossed())

@@ -56,7 +56,7 @@ def _group_means(rows: Scored, bounds: Sequence[Any]) -> list[dict[str, Any]]:
     }
     for bound in bounds:
         measured |= {name: (x, getattr(bound, "range", None)) for name, x in bound.of_rows(rows).items()}
-    out, groups, everyone = [], rows.known_groups, np.full(len(rows), True)
+    out, groups, everyone = [], rows.groups, np.full(len(rows), True)
     for attribute, code, names in zip(groups.attributes, groups.codes.T, groups.labels, strict=True):
         k, counts = len(names), np.bincount(code[code >= 0], minlength=len(names))
         shares = {n: share_values(x, everyone, rows, code, k) for n, (x, _) in measured.items() if x.dtype == bool}

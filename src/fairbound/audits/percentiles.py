@@ -32,7 +32,7 @@ def percentile_profiles(rows: Scored, bounds: Sequence[Any]) -> list[dict[str, A
             except EmptyGroupError:
                 continue
             for curves in made:
-                about = profile(curves, attribute_name(curves, some.known_groups.attributes))
+                about = profile(curves, attribute_name(curves, some.groups.attributes))
                 out.append(
                     {"text": bound.text, "among": AMONG[condition], "threshold": 0.5, **_as_probabilities(about)}
                 )

@@ -22,7 +22,7 @@ from fairbound.fairness.rankings.problem import ranking_bounds
 from fairbound.fairness.rankings.statistics import Exposures, PairShares
 from fairbound.fairness.scored import Scored
 from fairbound.ranking import by_query
-from fairbound.rows.groups import Groups, no_groups
+from fairbound.rows.groups import Groups
 from fairbound.rows.reading import column_array
 
 PLACES = 10
@@ -53,7 +53,7 @@ def ranking_facts(
     bounds = ranking_bounds(stated)
     check_groups(bounds, sensitive_features)
     n = len(column_array("scores", scores))
-    groups = no_groups(n) if sensitive_features is None else Groups.of(sensitive_features)
+    groups = Groups.of_rows(sensitive_features, n)
     documents = Documents.of(qid, column_array("y", relevance, n), groups)
     rows = scored_documents(scores, documents, confidence)
     intervals = metric_intervals(rows, documents, confidence)

@@ -54,7 +54,7 @@ def roc_pictures(rows: Scored, bounds: Sequence[Any]) -> list[dict[str, Any]]:
 
 def _picture(bound: AUCParity, rows: Scored, compared: Compared) -> dict[str, Any]:
     weight = np.ones(len(rows)) if rows.weight is None else np.asarray(rows.weight, dtype=np.float64)
-    member = np.where(weight > 0, compared.of_rows(rows.known_groups), -1)
+    member = np.where(weight > 0, compared.of_rows(rows.groups), -1)
     sizes = np.bincount(member[member >= 0], minlength=len(compared))
     largest = np.argsort(-sizes, kind="stable")[:MOST_GROUPS].tolist()
     two = [(a, b) for i, a in enumerate(largest) for b in largest[i + 1 :]]
@@ -68,7 +68,7 @@ def _picture(bound: AUCParity, rows: Scored, compared: Compared) -> dict[str, An
         curves = [_curve(rows, compared, member, weight, pair) for pair in pairs]
         if known := [curve for curve in curves if curve is not None]:
             pictures.append({"kind": kind, "curves": known})
-    names = [rows.known_groups.attributes[a] for a in compared.attributes]
+    names = [rows.groups.attributes[a] for a in compared.attributes]
     return {
         "text": bound.text,
         "attribute": AND.join(names),

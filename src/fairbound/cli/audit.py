@@ -219,7 +219,7 @@ def _two(frame: Any, label: str, positive: str | None, options: AuditOptions) ->
 def _with_groups_of_training(classifier: FairClassifier, groups: Groups) -> tuple[Groups, Counter[tuple[str, str]]]:
     """The file's groups with those of training, and the rows by (attribute, group) of every group that training lacked."""
     known = classifier.groups_
-    if known is None or set(known.attributes) != set(groups.attributes):
+    if set(known.attributes) != set(groups.attributes):
         return groups, Counter()
     found, new = groups.after(known)
     counts = found.counts()
@@ -229,7 +229,7 @@ def _with_groups_of_training(classifier: FairClassifier, groups: Groups) -> tupl
 def _not_judged(classifier: FairClassifier, groups: Groups, bounds: list[Any]) -> list[str]:
     """A warning where the model was trained under bounds on attributes that this audit is not given."""
     known = classifier.groups_
-    if known is None or not any("groups" in bound.needs for bound in bounds):
+    if not any("groups" in bound.needs for bound in bounds):
         return []
     missing = [name for name in known.attributes if name not in groups.attributes]
     if not missing:

@@ -68,12 +68,7 @@ def auc_start(problem: FairProblem, held: FairProblem | None = None) -> Start | 
     held: the same bound on validation rows. As in `solve` the bound is then to be met on both, and areas count there.
     """
     bounds = problem.plan.notions
-    if (
-        len(bounds) != 1
-        or problem.model.n > MOST_FEATURES
-        or problem.groups is None
-        or len(problem.groups.attributes) != 1
-    ):
+    if len(bounds) != 1 or problem.model.n > MOST_FEATURES or len(problem.groups.attributes) != 1:
         return None
     weight = None if problem.row_weight is None else problem.row_weight.cpu().numpy()
     features: Any = problem.features

@@ -170,7 +170,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         made = problems_of(build, features, codes, groups, share=share, seed=seed, own=own, begins=at_once)
         trained = trained_by(
             self, made, choice, seed, x0, progress=bool(self.progress or self.verbose), refined=refined,
-            terms_of=len(groups.labels[0]) if self.group_terms and groups is not None else 1,
+            terms_of=len(groups.labels[0]) if self.group_terms else 1,
         )  # fmt: skip
         trained = clear_of_rounding(best_constant(met_by_intercept(trained)))
         self.solution_ = trained.solution
@@ -237,7 +237,6 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         extended = None
         if self.group_terms:
             trained = self.groups_
-            assert trained is not None  # `fit` needs them
 
             def extended(features: Any) -> Any:
                 codes = codes_of(trained, sensitive_features, features.shape[0])

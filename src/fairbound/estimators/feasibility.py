@@ -23,7 +23,6 @@ from fairbound.estimators.options import classifier_bounds
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.scored import Scored
-from fairbound.rows.groups import no_groups
 from fairbound.rows.split import stratified_split
 
 LOG = logging.getLogger("fairbound.feasibility")
@@ -68,8 +67,7 @@ def feasibility(
     classifier = FairClassifier(stated, **options)
     classifier_bounds(classifier)
     rows = LabelledRows.of(classifier, X, y, sensitive_features, sample_weight)
-    known = no_groups(len(rows)) if rows.groups is None else rows.groups
-    strata = np.column_stack([rows.codes, known.codes])
+    strata = np.column_stack([rows.codes, rows.groups.codes])
     seed = seed_of(classifier.random_state)
     classifier.set_params(random_state=seed)
     train, held = (rows.take(part) for part in stratified_split(strata, [0.5], seed_for("feasibility", root=seed)))
@@ -142,10 +140,9 @@ def more_rows(scored: Scored, stated: Bound, alpha: float) -> dict[str, float]:
     """By group, how much nearer to the value the confidence bound that decides "met" would be with MORE more rows of it like those
     there; nothing where other than counts of unweighted rows of groups are bounded, or the value is not known."""
     end = "lower" if stated.sense == "at least" else "upper"
-    if not stated.of_counts or scored.groups is None or scored.weight is not None:
+    if not stated.of_counts or not scored.groups.attributes or scored.weight is not None:
         return {}
-    now, out = stated.judge(scored, alpha)[end], {}
-    groups = scored.groups
+    now, out, groups = stated.judge(scored, alpha)[end], {}, scored.groups
     for attribute, codes, labels in zip(groups.attributes, groups.codes.T, groups.labels, strict=True):
         for g, label in enumerate(labels):
             mine = codes == g

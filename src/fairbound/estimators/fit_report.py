@@ -45,7 +45,7 @@ ROUNDING = 1e-6
 
 
 def fit_report(
-    trained: Trained, seed: int, encoding: EncodeReport | None, notes: Sequence[str], groups: Groups | None
+    trained: Trained, seed: int, encoding: EncodeReport | None, notes: Sequence[str], groups: Groups
 ) -> dict[str, Any]:
     """What `FairClassifier.fit_report_` holds: model, algorithm, budget, rows, rows whose group is not known by attribute,
     stated bounds with their values on the training rows and the comparison that gives each ("worst"), notes (those given and those of the training), warnings
@@ -54,13 +54,11 @@ def fit_report(
     if not near and problem.shards.count == 1:
         near = optimality(problem, trained.method, solution.x, problem.total_rows)
     measured = problem.evaluate(solution.x)
-    small = [*(said for _, said in coarse_groups(problem)), *(alike(groups.names) if groups is not None else [])]
+    small = [*(said for _, said in coarse_groups(problem)), *alike(groups.names)]
     thin = thin_groups(problem) if bool(solution.feasible) else []
     missing = _missing_groups(groups, problem.shards)
     dropped = [] if encoding is None else encoding.dropped_lines()
-    remarks = [
-        said for bound in problem.plan.notions for said in bound.remarks(() if groups is None else groups.attributes)
-    ]
+    remarks = [said for bound in problem.plan.notions for said in bound.remarks(groups.attributes)]
     remarks += _left_open(problem, measured)
     shrunk = [SHRUNK] if near.get("shrunk") else []
     if shrunk and problem.total_rows >= SURPRISING:
@@ -148,10 +146,8 @@ def _left_open(problem: FairProblem, measured: Measured) -> list[str]:
     ]
 
 
-def _missing_groups(groups: Groups | None, shards: Shards) -> dict[str, int]:
+def _missing_groups(groups: Groups, shards: Shards) -> dict[str, int]:
     """Rows whose group is not known, by attribute."""
-    if groups is None:
-        return {}
     gone = shards.sum(torch.as_tensor((groups.codes < 0).sum(0))).tolist()
     return dict(zip(groups.attributes, gone, strict=True))
 

@@ -35,7 +35,7 @@ def fit_group_rule(
     classifier: Any,
     features: Any,
     codes: np.ndarray,
-    groups: Groups | None,
+    groups: Groups,
     stated: tuple[Bound, ...],
     sample_weight: Any,
 ) -> tuple[GroupRule, dict[str, Any]]:

@@ -12,14 +12,14 @@ from fairbound.rows.groups import Groups
 from fairbound.tables.group_terms import with_terms
 
 
-def with_terms_of(features: Any, groups: Groups | None, model: Any) -> Any:
+def with_terms_of(features: Any, groups: Groups, model: Any) -> Any:
     """The training features (n, d) with terms of every group but the first by name.
 
     Raises: DataError or OptionError where there is not one attribute with two groups or more, or the model is an nn.Module.
     """
     if isinstance(model, nn.Module):
         raise OptionError("group_terms=True extends the features of an encoded table; an nn.Module takes X as it is.")
-    if groups is None or len(groups.attributes) != 1 or len(groups.labels[0]) < 2:
+    if len(groups.attributes) != 1 or len(groups.labels[0]) < 2:
         raise DataError("group_terms=True needs one sensitive attribute with two or more groups.")
     return with_terms(features, groups.codes[:, 0], len(groups.labels[0]))
 
@@ -29,7 +29,7 @@ def check_terms(estimator: Any, where: str) -> None:
     known, encoder = estimator.groups_, estimator.encoder_
     if not estimator.group_terms:
         return
-    if encoder is not None and known is not None and len(known.attributes) == 1:
+    if encoder is not None and len(known.attributes) == 1:
         d, k = len(encoder.feature_names), len(known.labels[0])
         if estimator.model_.spec()["features"] == d + (k - 1) * (1 + d):
             return

@@ -33,14 +33,14 @@ from fairbound.tables import Chunks, Encoded
 
 
 class JudgedRows:
-    """n rows with their table X, the truth, groups or None, and weights or None.
+    """n rows with their table X, the truth, groups (of no attribute where none were given), and weights or None.
 
     measure: the number by which models are compared, named as in the certificate. gains: whether more of it is better. BY_ROW: the
     arrays that have an entry for each row.
     """
 
     X: Any
-    groups: Groups | None
+    groups: Groups
     measure: ClassVar[str]
     gains: ClassVar[bool]
     BY_ROW: ClassVar[tuple[str, ...]]
@@ -53,13 +53,7 @@ class JudgedRows:
         check_lengths(self.X, len(self), self.groups)
         own = {name: getattr(self, name) for name in self.BY_ROW}
         own = {name: None if values is None else values[rows] for name, values in own.items()}
-        groups = None if self.groups is None else self.groups.take(rows)
-        return replace(self, X=taken(self.X, rows), groups=groups, **own)  # type: ignore[type-var]
-
-    @property
-    def known(self) -> Groups:
-        """The groups, of no attribute where there are none."""
-        return no_groups(len(self)) if self.groups is None else self.groups
+        return replace(self, X=taken(self.X, rows), groups=self.groups.take(rows), **own)  # type: ignore[type-var]
 
     def smallest(self, bound: Bound) -> int:
         """The number of rows of the smallest group or class that the bound compares; of a ranking, of queries."""
@@ -103,7 +97,7 @@ class GroupedRows(JudgedRows):
 
     def split(self, shares: Sequence[float], seed: int) -> list[np.ndarray]:
         """Labels are not balanced: what the parts had in common would be a look at the rows to certify."""
-        return stratified_split(self.known.codes, shares, seed)
+        return stratified_split(self.groups.codes, shares, seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +110,7 @@ class LabelledRows(GroupedRows):
     X: Any
     codes: np.ndarray
     classes: tuple[Any, ...]
-    groups: Groups | None
+    groups: Groups
     weight: np.ndarray | None
 
     measure: ClassVar[str] = "accuracy"
@@ -128,11 +122,12 @@ class LabelledRows(GroupedRows):
         """The rows that `classifier`, a FairClassifier, is to be fitted on. Raises: DataError as its `fit` does."""
         stated, shards = constraints(classifier.constraint), shards_of(classifier)
         groups = _groups(X, y, sensitive_features, compares_groups(stated, classifier.objective))
-        groups = None if groups is None else same_groups(groups, shards)
+        groups = same_groups(groups, shards) if groups else groups
         labels, own = with_labels_of_all(checked_labels(X, y), shards)
         two = [b.text for b in stated if "two classes" in b.needs]
         codes, classes = class_codes(labels, classifier.positive, classifier.loss, two)
-        return cls(X, codes[:own], classes, groups, _weights(sample_weight, len(codes[:own])))
+        n = len(codes[:own])
+        return cls(X, codes[:own], classes, groups or no_groups(n), _weights(sample_weight, n))
 
     def smallest(self, bound: Bound) -> int:
         return smallest_cell(bound, self.groups, self.codes, list(self.classes))
@@ -199,7 +194,7 @@ class NumberRows(GroupedRows):
 
     X: Any
     y: np.ndarray
-    groups: Groups | None
+    groups: Groups
     weight: np.ndarray | None
     settle: Callable[[tuple[Bound, ...], np.ndarray], tuple[Bound, ...]]
 
@@ -212,7 +207,8 @@ class NumberRows(GroupedRows):
         """The rows that `regressor`, a FairRegressor, is to be fitted on. Raises: DataError as its `fit` does."""
         targets = finite_numbers("the labels y", checked_labels(X, y, "FairRegressor", "numbers"))
         groups = _groups(X, y, sensitive_features, [b.text for b in constraints(regressor.constraint)])
-        return cls(X, targets, groups, _weights(sample_weight, len(targets)), regressor.settled)
+        n = len(targets)
+        return cls(X, targets, groups or no_groups(n), _weights(sample_weight, n), regressor.settled)
 
     def smallest(self, bound: Bound) -> int:
         return smallest_cell(self.settled((bound,))[0], self.groups, np.zeros(len(self), dtype=np.int64), [0])
@@ -243,7 +239,7 @@ class DocumentRows(JudgedRows):
     relevance: np.ndarray
     query: np.ndarray
     labels: np.ndarray
-    groups: Groups | None
+    groups: Groups
 
     measure: ClassVar[str] = "ndcg"
     gains: ClassVar[bool] = True
@@ -259,12 +255,12 @@ class DocumentRows(JudgedRows):
         groups = _groups(X, y, sensitive_features, [b.text for b in constraints(ranker.constraint)], qid=qid)
         if len(query) != len(relevance):
             raise DataError(f"y has {len(relevance)} rows, qid {len(query)}.")
-        return cls(X, relevance, query, labels, groups)
+        return cls(X, relevance, query, labels, groups or no_groups(len(query)))
 
     def smallest(self, bound: Bound) -> int:
         """The queries with a document of the group that is in the fewest of them."""
-        codes = self.known.codes
-        pairs = [np.unique(np.column_stack([code, self.query])[code >= 0], axis=0)[:, 0] for code in codes.T]
+        codes = self.groups.codes.T
+        pairs = [np.unique(np.column_stack([code, self.query])[code >= 0], axis=0)[:, 0] for code in codes]
         return min(int(np.bincount(column).min()) for column in pairs)
 
     def split(self, shares: Sequence[float], seed: int) -> list[np.ndarray]:
@@ -305,11 +301,10 @@ def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
     return None if sample_weight is None else read_weights(sample_weight, n)
 
 
-def smallest_cell(bound: Bound, groups: Groups | None, codes: np.ndarray, classes: list[Any]) -> int:
+def smallest_cell(bound: Bound, groups: Groups, codes: np.ndarray, classes: list[Any]) -> int:
     """The number of rows of the smallest group or class that the bound compares; all where it compares none."""
-    known = no_groups(len(codes)) if groups is None else groups
-    plan = compile_plan((bound,), known, codes, classes)
-    sizes = np.bincount(plan.cells(known.codes, codes).ravel(), minlength=plan.n_cells + 1)[:-1]
+    plan = compile_plan((bound,), groups, codes, classes)
+    sizes = np.bincount(plan.cells(groups.codes, codes).ravel(), minlength=plan.n_cells + 1)[:-1]
     return int(sizes[plan.used_cells(plan.rows_of(0))].min(initial=len(codes)))
 
 

@@ -22,7 +22,7 @@ from fairbound.rows.split import stratified_split
 def builder(
     model: Model,
     y: np.ndarray,
-    groups: Groups | None,
+    groups: Groups,
     stated: Sequence[Any],
     weights: np.ndarray | None,
     **options: Any,
@@ -31,9 +31,9 @@ def builder(
     in_place, options: as in FairProblem."""
 
     def build(features: Any, rows: Any = slice(None), plan: Any = None, in_place: bool = True) -> FairProblem:
-        known, weight = None if groups is None else groups.take(rows), None if weights is None else weights[rows]
+        weight = None if weights is None else weights[rows]
         more = {**options, "sample_weight": weight, "plan": plan, "in_place": in_place}
-        return FairProblem(model, features, y[rows], known, stated, **more)
+        return FairProblem(model, features, y[rows], groups.take(rows), stated, **more)
 
     return build
 
@@ -51,7 +51,7 @@ def problems_of(
     build: Callable[..., FairProblem],
     features: Any,
     y: np.ndarray,
-    groups: Groups | None,
+    groups: Groups,
     *,
     share: float,
     seed: int,
@@ -63,7 +63,7 @@ def problems_of(
     build: (features, numbers of the rows that they are of, plan, in_place) -> problem. own: whether the features (n, d) may be
     sorted in the memory that they have, which the first two problems then share. begins: whether a part is asked for.
     """
-    strata = y[:, None] if groups is None else np.column_stack([y, groups.codes])
+    strata = np.column_stack([y, groups.codes])
     kept, held = None, np.zeros(0, dtype=np.int64)
     if share:
         kept, held = stratified_split(strata, [share], seed_for("validation", root=seed))
@@ -125,7 +125,7 @@ def problem_like(
         model,
         given.matrices[0] if isinstance(given, SparseRows) else given,
         problem.targets[at],
-        None if problem.groups is None else problem.groups.take(order[at]),
+        problem.groups.take(order[at]),
         problem.plan.notions,
         objective=objective,
         loss=problem.loss,

@@ -95,7 +95,7 @@ class FairRanker(TrainedEstimator, BaseEstimator):
                 features if isinstance(at, slice) else take_rows(features, at),
                 rows.relevance[at],
                 rows.labels[rows.query[at]],
-                None if groups is None else groups.take(at),
+                groups.take(at),
                 stated,
                 loss=self.loss,
                 partners=self.partners,

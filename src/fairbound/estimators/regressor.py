@@ -136,7 +136,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         )
 
     def _in_label_units(
-        self, X: Any, targets: np.ndarray, groups: Groups | None, weights: np.ndarray | None
+        self, X: Any, targets: np.ndarray, groups: Groups, weights: np.ndarray | None
     ) -> dict[str, Any]:
         """What is measured of the predictions for the training rows, those held back for validation among them."""
         predicted = self.predict(X)

@@ -96,13 +96,12 @@ def classifier_facts(classifier: Any) -> dict[str, Any]:
 def manifest_of(estimator: Any) -> dict[str, Any]:
     """What a model folder says of a fitted estimator; its weights and its encoder are kept beside it."""
     known, stated = estimator.groups_, getattr(estimator, "constraints_", None) or constraints(estimator.constraint)
+    groups = {"attributes": list(known.attributes), "labels": [list(v) for v in known.labels]}
     return {
         **estimator._facts(),
         "model": estimator.model_.spec(),
         "constraints": [bound.text for bound in stated],
-        "groups": None
-        if known is None
-        else {"attributes": list(known.attributes), "labels": [list(v) for v in known.labels]},
+        "groups": groups if known.attributes else None,
         "dropped_columns": estimator.dropped_columns_,
         "features": int(estimator.n_features_in_),
         "fit": estimator.fit_report_,
@@ -206,11 +205,9 @@ def _tuples(method: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def groups_of(manifest: Mapping[str, Any]) -> Groups | None:
+def groups_of(manifest: Mapping[str, Any]) -> Groups:
     """The groups that the model was trained under, without rows."""
-    saved = manifest["groups"]
-    if saved is None:
-        return None
+    saved = manifest["groups"] or {"attributes": [], "labels": []}
     names = tuple(saved["attributes"])
     no_rows = np.zeros((0, len(names)), dtype=np.int64)
     return Groups(no_rows, names, tuple(map(tuple, saved["labels"])))

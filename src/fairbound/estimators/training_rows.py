@@ -42,11 +42,11 @@ def checked_labels(X: Any, y: Any, name: str = "FairClassifier", what: str = "la
     return y
 
 
-def check_lengths(X: Any, n: int, groups: Groups | None) -> None:
+def check_lengths(X: Any, n: int, groups: Groups) -> None:
     """Raises: DataError where the rows of X, n labels and the groups differ in number."""
     rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    if rows != n or (groups is not None and len(groups) != n):
-        of_groups = "" if groups is None else f", sensitive_features {len(groups)}"
+    if rows != n or len(groups) != n:
+        of_groups = f", sensitive_features {len(groups)}" if groups.attributes else ""
         raise DataError(f"X has {rows} rows, y {n}{of_groups}.")
 
 
@@ -76,9 +76,9 @@ def compares_groups(stated: Sequence[Bound], objective: Any) -> list[str]:
     )
 
 
-def columns_to_drop(X: Any, groups: Groups | None, choice: str, notes: list[str]) -> list[str]:
+def columns_to_drop(X: Any, groups: Groups, choice: str, notes: list[str]) -> list[str]:
     """The columns of X named like a sensitive attribute where choice is "drop", none where it is "keep"."""
-    shared = [] if groups is None else [name for name in column_names(X) or () if name in groups.attributes]
+    shared = [name for name in column_names(X) or () if name in groups.attributes]
     if shared and choice == "drop":
         if isinstance(X, Encoded):
             raise OptionError(f"X is encoded with {', '.join(shared)} in it; leave these columns out before encoding.")
@@ -116,7 +116,7 @@ def encoded_rows(X: Any, options: TableOptions | None, shards: Shards = ALONE) -
     return X
 
 
-def fit_features(estimator: Any, X: Any, groups: Groups | None, notes: list[str], shards: Shards = ALONE) -> Any:
+def fit_features(estimator: Any, X: Any, groups: Groups, notes: list[str], shards: Shards = ALONE) -> Any:
     """The features (n, d) to train on, after which the estimator knows its encoder and the columns that it takes."""
     estimator.dropped_columns_ = columns_to_drop(X, groups, estimator.sensitive_columns, notes)
     table = without(X, estimator.dropped_columns_)

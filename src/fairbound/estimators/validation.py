@@ -13,7 +13,7 @@ from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.problem import FairProblem
-from fairbound.rows.groups import Groups, no_groups
+from fairbound.rows.groups import Groups
 
 VALIDATION = 0.2
 
@@ -25,7 +25,7 @@ def held_share(
     asked: float | str,
     at_once: bool,
     stated: tuple[Bound, ...],
-    groups: Groups | None,
+    groups: Groups,
     y: np.ndarray,
     classes: np.ndarray,
     notes: list[str],
@@ -38,16 +38,15 @@ def held_share(
 
 
 def automatic_share(
-    stated: tuple[Bound, ...], groups: Groups | None, y: np.ndarray, classes: np.ndarray, notes: list[str]
+    stated: tuple[Bound, ...], groups: Groups, y: np.ndarray, classes: np.ndarray, notes: list[str]
 ) -> float:
     """The share of rows to hold back: none where a part of the smallest group or class could not show the bound."""
-    known = no_groups(len(y)) if groups is None else groups
     for about in ("group", "class"):
         bounds = tuple(b for b in stated if b.about == about)
         if not bounds:
             continue
-        plan = compile_plan(bounds, known, y, classes.tolist())
-        rows = np.bincount(plan.cells(known.codes, y).ravel(), minlength=plan.n_cells + 1)[:-1]
+        plan = compile_plan(bounds, groups, y, classes.tolist())
+        rows = np.bincount(plan.cells(groups.codes, y).ravel(), minlength=plan.n_cells + 1)[:-1]
         smallest = rows[rows > 0].min()
         if VALIDATION * smallest < max(*(b.fewest_rows for b in bounds), 50):
             notes.append(

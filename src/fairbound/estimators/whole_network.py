@@ -73,8 +73,7 @@ def _parts(problem: FairProblem, seed: int) -> tuple[FairProblem, FairProblem]:
     """The problems of a random part of the rows and of the others, with equal shares of every group and of both classes."""
     labels, strata = np.unique(problem.targets.cpu().numpy(), return_inverse=True)
     strata = (strata if len(labels) == 2 else np.zeros_like(strata))[:, None]  # numbers to predict are no strata
-    if problem.groups is not None:
-        strata = np.column_stack([strata, problem.groups.codes[problem.strata.order]])
+    strata = np.column_stack([strata, problem.groups.codes[problem.strata.order]])
     kept, apart = stratified_split(strata, [VALIDATION], seed_for("rounds", root=seed))
     part, others = (problem_like(problem, problem.model, None, problem.plan, rows=rows) for rows in (kept, apart))
     return part, others

@@ -134,7 +134,7 @@ def one_hot(problem: FairProblem, attributes: Attributes = "each") -> Tensor:
     if made is not None:
         return made
     groups = problem.groups
-    if groups is None or not groups.attributes:
+    if not groups.attributes:
         raise DataError("the penalty compares groups, but the problem was built without sensitive features.")
     columns = []
     for chosen in attribute_sets(attributes, groups.attributes, "the penalty"):

@@ -85,7 +85,7 @@ def _measured(bound: Any, rows: Scored) -> float:
 
 def _sufficiency(rows: Scored) -> float:
     """The largest sum, over a pair of groups, of their differences of PPV and of false omission rate."""
-    groups = rows.known_groups
+    groups = rows.groups
     values = []
     for name in ("positive_predictive_value", "false_omission_rate"):
         successes, trials, *_ = rate_values(RATES[name], rows, groups.codes[:, 0], len(groups.labels[0]))

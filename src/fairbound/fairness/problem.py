@@ -38,7 +38,7 @@ from fairbound.problems.base import BaseProblem
 from fairbound.problems.domain import Domain, Product, Space
 from fairbound.problems.problem import Measured, Problem, check_finite
 from fairbound.problems.wrappers import DualRows, Rebounded
-from fairbound.rows.groups import Groups
+from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.occurring import Occurring
 from fairbound.rows.sampling import reorder
 from fairbound.rows.shards import ALONE, Shards
@@ -110,17 +110,17 @@ class FairProblem(Verbs, BaseProblem):
         if isinstance(minimised, Accuracy) and model.outputs > 1:
             raise OptionError("objective='accuracy' is for two classes and one score per row; take 'loss'.")
         compared = [n.text for n in (*bounds, minimised) if n is not None and "groups" in n.needs]
-        if compared and groups is None:
+        self.groups = no_groups(len(y)) if groups is None else Groups.of(groups)
+        if compared and not self.groups.attributes:
             raise DataError(f"{compared[0]!r} needs sensitive features, but none were given.")
-        self.groups = None if groups is None else Groups.of(groups)
-        codes = np.zeros((len(y), 0), dtype=np.int64) if self.groups is None else self.groups.codes
+        codes = self.groups.codes
         if not len(y):
             raise DataError("there are no rows.")
         given = features.shape[0] if sparse.issparse(features) else len(features)
         if len(codes) != len(y) or given != len(y):
             raise DataError(f"features, targets and groups differ in length: {given}, {len(y)}, {len(codes)}.")
         if plan is None:
-            occurring = shards.gather(Occurring.of(self.groups or Groups(codes, (), ()), y))
+            occurring = shards.gather(Occurring.of(self.groups, y))
             plan = compile_plan(bounds, reduce(Occurring.merge, occurring), None, classes, objective=minimised)
         if plan.statistics and not shards.alone:
             raise OptionError(

@@ -33,13 +33,17 @@ class Scored:
     predicted: np.ndarray
     classes: tuple[str, ...] = ("0", "1")
     scores: np.ndarray | None = None
-    groups: Groups | None = None
+    groups: Groups = None  # type: ignore[assignment]  # given as None they are of no attribute
     weight: np.ndarray | None = None
     confidence: float = 0.95
     losses: np.ndarray | None = None
     residuals: np.ndarray | None = None
     each: np.ndarray | None = None
     documents: Documents | None = None
+
+    def __post_init__(self) -> None:
+        if self.groups is None:
+            object.__setattr__(self, "groups", no_groups(len(self)))
 
     def __len__(self) -> int:
         return len(self.target)
@@ -49,15 +53,12 @@ class Scored:
         columns = ("target", "predicted", "scores", "weight", "losses", "residuals", "each")
         own: dict[str, Any] = {name: getattr(self, name) for name in columns}
         own = {name: None if v is None else v[rows] for name, v in own.items()}
-        return replace(self, groups=None if self.groups is None else self.groups.take(rows), **own)
+        return replace(self, groups=self.groups.take(rows), **own)
 
     @classmethod
     def joined(cls, parts: Sequence[Scored]) -> Scored:
         """The rows of all parts, which have the same classes and names of groups, and of rankings no query in common."""
         first, documents = parts[0], None
-        groups = first.groups and Groups(
-            np.concatenate([part.known_groups.codes for part in parts]), first.groups.attributes, first.groups.labels
-        )
         columns = ("target", "predicted", "scores", "weight", "losses", "residuals", "each")
         own: dict[str, Any] = {
             name: None if getattr(first, name) is None else np.concatenate([getattr(part, name) for part in parts])
@@ -65,7 +66,7 @@ class Scored:
         }
         if first.documents is not None:
             documents = Documents.joined([part.documents for part in parts if part.documents is not None])
-        return replace(first, groups=groups, documents=documents, **own)
+        return replace(first, groups=Groups.joined([part.groups for part in parts]), documents=documents, **own)
 
     @cached_property
     def mass(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -79,17 +80,12 @@ class Scored:
         return len(self) if self.each is None else int(self.each.sum())
 
     @cached_property
-    def known_groups(self) -> Groups:
-        """The groups of the rows; of no attribute where none were given."""
-        return no_groups(len(self)) if self.groups is None else self.groups
-
-    @cached_property
     def occurring(self) -> Occurring:
         """Of the rows of positive weight."""
         if self.weight is None:
-            return Occurring.of(self.known_groups, self.target, self.each)
+            return Occurring.of(self.groups, self.target, self.each)
         some = np.flatnonzero(np.asarray(self.weight) > 0)
-        return Occurring.of(self.known_groups.take(some), self.target[some])
+        return Occurring.of(self.groups.take(some), self.target[some])
 
     @property
     def wrong(self) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
@@ -47,7 +48,7 @@ class Stream:
     def reset(self) -> None:
         """Forget all rows."""
         self.counts: AuditCounts | None = None
-        self.unseen: dict[str, int] = {}
+        self.unseen: Counter[str] = Counter()
 
     def update(self, scores: Any, y: Any, sensitive_features: Any) -> None:
         """Count the rows of one batch: scores (b,), y (b,) in {0, 1}, and their groups.
@@ -59,11 +60,7 @@ class Stream:
             sensitive_features, unseen = self.groups.encode(sensitive_features)
         counts = AuditCounts.of(scores, y, sensitive_features, threshold=self.threshold)
         self.counts = counts if self.counts is None else self.counts.merge(counts)
-        self._count_unseen(unseen)
-
-    def _count_unseen(self, unseen: Mapping[str, int]) -> None:
-        for attribute, n in unseen.items():
-            self.unseen[attribute] = self.unseen.get(attribute, 0) + n
+        self.unseen.update(unseen)
 
     def merge(self, other: Self) -> Self:
         """This stream with the rows of another counted too. Raises: DataError where they count different things."""
@@ -72,7 +69,7 @@ class Stream:
             raise DataError("streams can be merged only where metrics, threshold and declared groups are the same.")
         if other.counts is not None:
             self.counts = other.counts if self.counts is None else self.counts.merge(other.counts)
-        self._count_unseen(other.unseen)
+        self.unseen.update(other.unseen)
         return self
 
     def _declared(self) -> Any:
@@ -97,18 +94,14 @@ class Stream:
 
     def audit(self, stated: str | Bound | Sequence[str | Bound] | None = None, **facts: Any) -> dict[str, Any]:
         """The audit of all rows so far; facts: as in `AuditCounts.audit`."""
-        self._rows()
-        assert self.counts is not None
-        counts = self.counts if self.groups is None else self.counts.under(self._labels())
-        return counts.audit(stated, **{"confidence": self.confidence, **facts})
+        return self._counted().audit(stated, **{"confidence": self.confidence, **facts})
 
-    def _labels(self) -> tuple[tuple[str, ...], ...]:
-        assert self.groups is not None
-        return self.groups.labels
-
-    def _rows(self) -> Scored:
+    def _counted(self) -> AuditCounts:
         if self.counts is None:
             raise DataError("no row has come yet; call update(scores, y, sensitive_features) first.")
-        counts = self.counts if self.groups is None else self.counts.under(self._labels())
+        return self.counts if self.groups is None else self.counts.under(self.groups.labels)
+
+    def _rows(self) -> Scored:
+        counts = self._counted()
         groups = Groups(counts.cells[:, :-2], counts.attributes, counts.labels)
         return Scored(counts.cells[:, -2], counts.cells[:, -1], groups=groups, each=counts.counts)

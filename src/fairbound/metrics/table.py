@@ -17,7 +17,7 @@ from fairbound.confidence.single import clopper_pearson
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
 from fairbound.fairness.values import rate_values
-from fairbound.rows.groups import Groups, no_groups
+from fairbound.rows.groups import Groups
 from fairbound.rows.labels import as_decisions, labels_of, two_valued
 from fairbound.rows.reading import column_array, read_weights
 from fairbound.rows.scores import as_logits
@@ -149,9 +149,7 @@ def table(
         raise DataError("there are no rows.")
     if len(given) != n:
         raise DataError(f"there are {len(given)} scores and {n} labels.")
-    groups = no_groups(n) if sensitive_features is None else Groups.of(sensitive_features)
-    if len(groups) != n:
-        raise DataError(f"{n} scores but {len(groups)} rows of sensitive features.")
+    groups = Groups.of_rows(sensitive_features, n)
     weight = None if sample_weight is None else read_weights(sample_weight, n)
     rates = [name for name, metric in named.items() if isinstance(metric, str)]
     rows = _scored(given, truth, positive, groups, weight, threshold) if rates else None
@@ -164,7 +162,7 @@ def of_counts(
 ) -> MetricTable:
     """The table of rates of counted rows."""
     made = _Cells(named_metrics(metrics), rows, rows.target, rows.predicted, None, confidence, 0, 0)
-    return made.table(rows.known_groups, attributes)
+    return made.table(rows.groups, attributes)
 
 
 def named_metrics(metrics: Any) -> dict[str, Any]:
@@ -234,8 +232,7 @@ class _Cells:
                     missing.append(f"{attribute}: the group {group!r} has no row.")
                 elif gone:
                     missing.append(f"{attribute}: {', '.join(gone)} of the group {group!r} is undefined on its rows.")
-            unknown = int(self._each()[code < 0].sum())
-            if unknown:
+            if unknown := int(self._each()[code < 0].sum()):
                 missing.append(f"{attribute} is not known in {unknown:,} rows, which are in no group.")
         return MetricTable(overall["all rows"], by_group, intervals, counts, self.confidence, tuple(missing))
 

@@ -160,7 +160,7 @@ class Monitor:
             "comparison": [],
             "distributions": [],
             "impact": impact_tables(rows) if len(self.classes) == 2 else [],
-            "warnings": [*changed, *alike(rows.known_groups.names)],
+            "warnings": [*changed, *alike(rows.groups.names)],
             "monitoring": {
                 "looks": [rows for rows, _ in self._looks],
                 "bounds": {b.text: self._over_time(b.text) for b in self.bounds},
@@ -208,13 +208,7 @@ class Monitor:
             data["split"] += f"; {self.rows:,} of {self._tally.offered:,} weighted rows counted, by their weight"
         if "label" in self.columns:
             data["label"] = self.columns["label"]
-        return facts_of_data(None, self.rows, data) | {
-            "sensitive": list(self._tally.attributes or ()),
-            "missing_group_rows": {
-                a: int(rows.each[code < 0].sum())  # type: ignore[index]
-                for a, code in zip(rows.known_groups.attributes, rows.known_groups.codes.T, strict=True)
-            },
-        }
+        return facts_of_data(rows.groups, data, rows.each)
 
     def _groups(self, rows: Scored) -> list[dict[str, Any]]:
         return group_rows(rows) if len(self.classes) == 2 else class_rows(rows, "y") + class_rates_of_groups(rows)

@@ -20,7 +20,7 @@ from fairbound.postprocessing.deterministic import best_choice
 from fairbound.postprocessing.optimum import Mixture, Relaxation, lower_bound
 from fairbound.postprocessing.program import Program, program_of
 from fairbound.postprocessing.rule import GroupRule
-from fairbound.rows.groups import Groups, cross, no_groups
+from fairbound.rows.groups import Groups, cross
 
 FEW_ROWS = 50
 
@@ -48,7 +48,7 @@ class RuleOptions:
 def fit_rule(
     scores: np.ndarray,
     target: np.ndarray,
-    groups: Groups | None,
+    groups: Groups,
     bounds: Sequence[Bound],
     *,
     classes: Sequence[Any] = (0, 1),
@@ -68,10 +68,9 @@ def fit_rule(
         raise DataError(
             f"the score is missing or infinite in {int((~np.isfinite(scores)).sum())} of {len(scores)} rows; drop or fill them."
         )
-    known = no_groups(len(scores)) if groups is None else groups
     weight = np.ones(len(scores)) if weight is None else weight
     some = np.flatnonzero(weight > 0)
-    scores, target, weight, known = scores[some], target[some], weight[some], known.take(some)
+    scores, target, weight, known = scores[some], target[some], weight[some], groups.take(some)
     if len(np.unique(target)) < 2:
         raise DataError("all rows of positive weight have one label; both are needed to choose thresholds.")
     plan = compile_plan(bounds, known, target, classes)

@@ -184,6 +184,16 @@ class Groups:
             labels.append(every)
         return Groups(np.stack(codes, axis=1), known.attributes, tuple(labels)), new
 
+    @classmethod
+    def joined(cls, parts: Sequence[Groups]) -> Groups:
+        """The rows of all parts, which have the same attributes and labels."""
+        return cls(np.concatenate([part.codes for part in parts]), parts[0].attributes, parts[0].labels)
+
+    def unknown(self, each: np.ndarray | None = None) -> dict[str, int]:
+        """By attribute, the rows whose group is not known. each: (n,) how many rows each one stands for, None for one."""
+        each = np.ones(len(self), dtype=np.int64) if each is None else each
+        return {a: int(each[code < 0].sum()) for a, code in zip(self.attributes, self.codes.T, strict=True)}
+
     def take(self, rows: np.ndarray | Sequence[int]) -> Groups:
         """The groups of the rows numbered `rows` (k,), or of those marked by a mask (n,)."""
         return Groups(self.codes[rows], self.attributes, self.labels)

@@ -22,7 +22,7 @@ METHOD = "DeLong variances with Clopper-Pearson limits of the single areas, join
 
 def cells_of_rows(rows: Scored, compared: Compared) -> np.ndarray:
     """(n,) the cell of each row, label * G + group; -1 where its group is not known or its weight is 0."""
-    codes = rows.known_groups.codes
+    codes = rows.groups.codes
     group = cross([codes[:, a] for a in compared.attributes], compared.sizes)
     known = group >= 0 if rows.weight is None else (group >= 0) & (np.asarray(rows.weight) > 0)
     return np.where(known, rows.target * int(np.prod(compared.sizes)) + group, -1)

@@ -126,7 +126,7 @@ class ClassRateBound(GroupBound):
         return measured_groups(self.of_classes(rows.classes), rows)
 
     def values(self, rows: Scored, compared: Compared) -> Values:
-        group, made = compared.of_rows(rows.known_groups), []
+        group, made = compared.of_rows(rows.groups), []
         for predicted, label in self.rates():
             among = np.full(len(rows), True) if label is None else rows.target == label
             hit = rows.wrong if predicted is None else rows.predicted == predicted

@@ -248,7 +248,7 @@ class DecisionBound(GroupBound):
 
     def shares(self, rows: Scored, compared: Compared) -> list[tuple[np.ndarray, ...]]:
         """What is behind each rate, as `share_values` has it."""
-        group = compared.of_rows(rows.known_groups)
+        group = compared.of_rows(rows.groups)
         return [rate_values(r, rows, group, len(compared)) for r in self.rates]
 
 
@@ -366,7 +366,7 @@ class LossBound(GroupBound):
         return np.stack([cell_numbers(builder, compared, self._function, conditions, c, overall) for c in conditions])
 
     def values(self, rows: Scored, compared: Compared) -> Values:
-        group = compared.of_rows(rows.known_groups)
+        group = compared.of_rows(rows.groups)
         loss = rows.loss if self.largest is None else np.minimum(rows.loss, self.largest)
         inside = [(group >= 0) & (True if c is None else rows.target == c) for c in self.conditions()]
         return loss_values(loss, [np.where(i, group, -1) for i in inside], len(compared), rows.weight, self.largest)

@@ -129,7 +129,7 @@ class PredictionParity(PredictionBound):
         return {f"predicted above {number_text(t)}": rows.scores > t for t in self.thresholds}
 
     def values(self, rows: Scored, compared: Compared) -> Values:
-        group, everyone = compared.of_rows(rows.known_groups), np.full(len(rows), True)
+        group, everyone = compared.of_rows(rows.groups), np.full(len(rows), True)
         made = [share_values(above, everyone, rows, group, len(compared)) for above in self.of_rows(rows).values()]
         return Values.of_shares(made)
 
@@ -163,7 +163,7 @@ class NumberLossBound(PredictionBound):
     def values(self, rows: Scored, compared: Compared) -> Values:
         ((_, numbers),) = self.of_rows(rows).items()
         least = 0.0 if self.range is None else self.range[0]
-        group = compared.of_rows(rows.known_groups)
+        group = compared.of_rows(rows.groups)
         return loss_values(numbers, [group], len(compared), rows.weight, self.largest, least=least)
 
     def _in_units(self, unit: float) -> Self:

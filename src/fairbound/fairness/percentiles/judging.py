@@ -39,7 +39,7 @@ class Curves:
 
     @classmethod
     def of(cls, rows: Scored, compared: Compared, intervals: Sequence[Percentiles]) -> Curves:
-        member, k = compared.of_rows(rows.known_groups), len(compared)
+        member, k = compared.of_rows(rows.groups), len(compared)
         thresholds, above = exceedance(rows.scores, member, k, rows.weight)
         ends = np.zeros((k, 1)), np.ones((k, 1))
         w = np.ones(len(rows)) if rows.weight is None else np.asarray(rows.weight, dtype=np.float64)

@@ -57,9 +57,7 @@ def suggest_interval(
     if len(np.unique(values)) < 3:
         raise DataError("a percentile interval needs scores or probabilities, and these have no more than two values.")
     weight = None if sample_weight is None else read_weights(sample_weight, len(values))
-    groups = Groups.of(sensitive_features)
-    if len(groups) != len(values):
-        raise DataError(f"{len(values)} scores but {len(groups)} rows of sensitive features.")
+    groups = Groups.of_rows(Groups.of(sensitive_features), len(values))
     rate, decided_at = _rate(scores, values, positive_rate, threshold, weight)
     tried = candidates(rate, lengths, step)
     nobody = np.zeros(len(values), dtype=np.int64)

@@ -41,8 +41,7 @@ class Documents:
     @classmethod
     def joined(cls, parts: Sequence[Documents]) -> Documents:
         """Of all parts, which have the same names of groups and no query in common: their rows, one part after another."""
-        first = parts[0].groups
-        groups = Groups(np.concatenate([part.groups.codes for part in parts]), first.attributes, first.labels)
+        groups = Groups.joined([part.groups for part in parts])
         qid = np.concatenate([part.queries.labels[part.queries.of_rows] for part in parts])
         return cls.of(qid, np.concatenate([part.relevance for part in parts]), groups)
 

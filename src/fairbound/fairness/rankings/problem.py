@@ -77,9 +77,9 @@ class RankingProblem(RankingVerbs, BaseProblem):
         if model.outputs != 1:
             raise OptionError(f"a ranker gives one score per document, this model {model.outputs}.")
         self.notions = ranking_bounds(stated)
-        if self.notions and groups is None:
-            raise DataError(f"{self.notions[0].text!r} needs sensitive features, but none were given.")
         self.documents = Documents.of(qid, relevance, groups)
+        if self.notions and not self.documents.groups.attributes:
+            raise DataError(f"{self.notions[0].text!r} needs sensitive features, but none were given.")
         if features.shape[0] != len(self.documents):
             raise DataError(f"there are {features.shape[0]} rows of features and {len(self.documents)} of relevance.")
         self.paired = int((self.documents.pairs > 0).sum())
