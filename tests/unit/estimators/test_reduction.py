@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
@@ -37,32 +33,6 @@ def rows(seed=0, n=1200):
     X = np.column_stack([rng.normal(size=n) + 1.2 * (sex == "M"), rng.normal(size=n), rng.normal(size=n)])
     y = np.where(X[:, 0] + 2 * X[:, 1] + 0.7 * rng.normal(size=n) > 0.6, "yes", "no")
     return X, y, {"sex": sex, "race": race}
-
-
-class NeedsGroups(fb.Reduction):
-    """The reduction under scikit-learn's checks, which know of no groups: the first column's sign gives them."""
-
-    def fit(self, X, y, sample_weight=None):
-        groups = np.arange(X.shape[0] if hasattr(X, "shape") else len(np.asarray(X))) % 2
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return super().fit(X, y, groups, sample_weight)
-
-
-EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": "the groups of this test follow row numbers",
-    "check_sample_weight_equivalence_on_sparse_data": "the groups of this test follow row numbers",
-}
-
-
-@parametrize_with_checks(
-    [NeedsGroups(LogisticRegression(), "demographic_parity <= 0.2", rounds=2)],
-    expected_failed_checks=lambda _: EXPECTED,
-)
-def test_scikit_learn_contract(estimator, check):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*SCIPY_ARRAY_API.*")
-        check(estimator)
 
 
 @pytest.mark.parametrize("stated", BOUNDS)

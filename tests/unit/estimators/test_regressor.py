@@ -1,8 +1,6 @@
-"""The regressor: scikit-learn's contract, bounds met on its own rows at a price near the exact one, units, bad input, folders."""
+"""The regressor: bounds met on its own rows at a price near the exact one, units, bad input, folders."""
 
 from __future__ import annotations
-
-import warnings
 
 import numpy as np
 import pytest
@@ -10,38 +8,12 @@ import torch
 from scipy import optimize, stats
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
-from sklearn.utils import estimator_checks
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.notions import constraint
 from fairbound.report import audit_page, schema
 from fairbound.testing import check_gradient
-
-EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": "last digits differ where rows of weight 2 are written twice",
-    "check_sample_weight_equivalence_on_sparse_data": "last digits differ where rows of weight 2 are written twice",
-}
-
-
-@parametrize_with_checks([fb.FairRegressor()], expected_failed_checks=lambda _: EXPECTED)
-def test_scikit_learn_contract(estimator, check):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*SCIPY_ARRAY_API.*")
-        check(estimator)
-
-
-@pytest.mark.parametrize(
-    "check",
-    [estimator_checks.check_regressors_train, estimator_checks.check_fit_idempotent, estimator_checks.check_estimators_pickle,
-     estimator_checks.check_methods_subset_invariance, estimator_checks.check_methods_sample_order_invariance,
-     estimator_checks.check_regressors_int, estimator_checks.check_fit2d_1feature],
-    ids=lambda check: check.__name__,
-)  # fmt: skip
-def test_scikit_learn_contract_of_random_batches(check):
-    """Of its checks those of what is drawn, computed and kept; input is read as for a linear model."""
-    check("FairRegressor", fb.FairRegressor(model="mlp:4", budget="300 steps"))
 
 
 def rows(seed=0, n=1500, scale=1.0):
