@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,33 +34,25 @@ _VARIABLES |= {
     "#0a0c05": "var(--bound)",
 }
 INKS = {value[6:-1]: key for key, value in _VARIABLES.items()}
-SETTINGS: Any = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "fairbound",
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "text.parse_math": False,
-    "axes.unicode_minus": True,
-    "path.simplify": True,
-}
 _TAG = re.compile(r"<svg [^>]*>")
 
 
-def _figure(width: float, height: float) -> tuple[Figure, Axes]:
-    """One figure of ``width`` x ``height`` inches with one axes: no frame, grey ticks, transparent."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height))
-    figure.patch.set_visible(False)
-    axes = figure.add_axes((0.125, 0.235, 0.855, 0.745))
-    axes.patch.set_visible(False)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(INKS["muted"])
-    axes.tick_params(length=0, colors=INKS["muted"], labelsize=9, pad=4)
-    axes.grid(axis="y", color=INKS["line"], linewidth=0.6)
-    axes.set_axisbelow(True)
-    return figure, axes
+def settings(look: Mapping[str, str], fonttype: str) -> Any:
+    """What every drawing is drawn under: no frame, grey ticks, transparent. look: names of the page's palette -> colours; fonttype:
+    "none" for letters that stay text, "path" for drawn ones."""
+    with extra("report", "charts need matplotlib"):
+        import matplotlib
+    muted = look["muted"]
+    return matplotlib.rc_context({
+        "svg.fonttype": fonttype, "svg.hashsalt": "fairbound", "font.family": "DejaVu Sans", "font.size": 9,
+        "text.parse_math": False, "axes.unicode_minus": True, "path.simplify": True,
+        "text.color": look["ink"], "axes.labelcolor": muted,
+        "xtick.color": muted, "ytick.color": muted, "axes.edgecolor": muted, "grid.color": look["line"],
+        "grid.linewidth": 0.6, "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False,
+        "axes.axisbelow": True, "axes.facecolor": "none", "xtick.major.size": 0, "ytick.major.size": 0,
+        "xtick.minor.size": 0, "ytick.minor.size": 0, "axes.titlesize": 9.5, "axes.titleweight": "bold",
+        "axes.titlecolor": look["ink"], "axes.labelsize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8,
+    })  # fmt: skip
 
 
 def as_markup(figure: Figure, uid: str, alt: str) -> str:
@@ -87,10 +79,15 @@ def as_markup(figure: Figure, uid: str, alt: str) -> str:
 
 def draw(paint: Callable[[Axes], None], uid: str, alt: str, width: float, height: float) -> str:
     """What `paint` puts on the axes as markup of the page, `width` x `height` inches."""
-    with extra("report", "the page's charts need matplotlib"):
-        import matplotlib
-    with matplotlib.rc_context(SETTINGS):
-        figure, axes = _figure(width, height)
+    with settings(INKS, "none"):
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(width, height))
+        figure.patch.set_visible(False)
+        axes = figure.add_axes((0.125, 0.235, 0.855, 0.745))
+        axes.patch.set_visible(False)
+        axes.tick_params(labelsize=9, pad=4)
+        axes.grid(axis="y")
         paint(axes)
         return as_markup(figure, uid, alt)
 
@@ -135,8 +132,8 @@ def price(made: dict[str, Any], uid: str, alt: str) -> str:
             )
         free = made["unconstrained"]
         axes.plot(free["values"][0], unit * free[measure], "s", markersize=8, color=_series_color(0))
-        axes.set_xlabel("measured value, and the end of its confidence interval", color=INKS["muted"])
-        axes.set_ylabel("accuracy, %" if unit == 100 else MEASURES[measure], color=INKS["muted"])
+        axes.set_xlabel("measured value, and the end of its confidence interval")
+        axes.set_ylabel("accuracy, %" if unit == 100 else MEASURES[measure])
         axes.margins(y=0.2)
         axes.locator_params(axis="x", nbins=6)
 
@@ -164,7 +161,7 @@ def interval(constraint: dict[str, Any], uid: str, alt: str) -> str:
         axes.grid(False)
         axes.set(xlim=(low, high), ylim=(-1, 1), yticks=[])
         axes.locator_params(axis="x", nbins=6)
-        axes.tick_params(axis="x", length=3, color=INKS["muted"])
+        axes.tick_params(axis="x", length=3)
         axes.axvspan(*((low, limit) if at_least(constraint) else (limit, high)), facecolor=INKS["beyond"], linewidth=0)
         axes.axvline(limit, color=INKS["bound"], linewidth=1.4, linestyle=(0, (4, 2)))
         side = "right" if limit > low + 0.7 * (high - low) else "left" if limit < low + 0.3 * (high - low) else "center"
@@ -216,7 +213,7 @@ def histogram(
         axes.yaxis.set_major_formatter(lambda v, _: f"{v:g} %")
         axes.locator_params(axis="y", nbins=5)
         axes.locator_params(axis="x", nbins=7)
-        axes.set_xlabel("score", color=INKS["muted"], labelpad=3)
+        axes.set_xlabel("score", labelpad=3)
         if threshold is not None and edges[0] < threshold < edges[-1]:
             axes.axvline(threshold, color=INKS["bound"], linewidth=1.2, linestyle=(0, (4, 2)))
 
@@ -255,14 +252,14 @@ def lines(
         ticks = _nice_ticks(first, last)
         axes.set_xticks(ticks, [f"{v:,.0f}" for v in ticks])
         known = np.isfinite(clock)
-        muted: dict[str, Any] = {"color": INKS["muted"]}
         if not known.any():
-            axes.set_xlabel(across, labelpad=3, **muted)
+            axes.set_xlabel(across, labelpad=3)
             return
-        axes.set_xlabel("steps, and seconds of training", labelpad=15, **muted)
+        axes.set_xlabel("steps, and seconds of training", labelpad=15)
         for v in ticks:
             label = f"{np.interp(v, t[known], clock[known]):.3g} s"
-            axes.text(v, -0.14, label, transform=axes.get_xaxis_transform(), ha="center", va="top", fontsize=8, **muted)
+            at: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "top"}
+            axes.text(v, -0.14, label, fontsize=8, color=INKS["muted"], **at)
 
     return draw(paint, uid, alt, 4.6, 2.5)
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairbound.base import series
-from fairbound.base.extras import extra
 from fairbound.report import plots, study_scores
 from fairbound.report.study_scene import (
     DOTS,
@@ -275,7 +274,7 @@ def files(drawing: Drawing) -> dict[str, bytes]:
     css = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     light = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", css[css.index(":root {") : css.index("}")]))
     out = {}
-    with _settings(light, "path"):
+    with plots.settings(light, "path"):
         figure = _figure(drawing, light)
         options: dict[str, Any] = {"png": {"dpi": 170, "metadata": {"Software": None}}}
         options["svg"] = {"metadata": {"Date": None}}
@@ -288,22 +287,8 @@ def files(drawing: Drawing) -> dict[str, bytes]:
 
 def inline(drawing: Drawing, uid: str) -> str:
     """The drawing as SVG markup in the page's colours."""
-    with _settings(plots.INKS, "none"):
+    with plots.settings(plots.INKS, "none"):
         return plots.as_markup(_figure(drawing, plots.INKS), uid, f"{drawing.title}. {drawing.caption}")
-
-
-def _settings(look: Look, fonttype: str) -> Any:
-    with extra("report", "a study's figures need matplotlib"):
-        import matplotlib
-    muted = look["muted"]
-    return matplotlib.rc_context({
-        **plots.SETTINGS, "svg.fonttype": fonttype, "text.color": look["ink"], "axes.labelcolor": muted,
-        "xtick.color": muted, "ytick.color": muted, "axes.edgecolor": muted, "grid.color": look["line"],
-        "grid.linewidth": 0.6, "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False,
-        "axes.axisbelow": True, "axes.facecolor": "none", "xtick.major.size": 0, "ytick.major.size": 0,
-        "xtick.minor.size": 0, "ytick.minor.size": 0, "axes.titlesize": 9.5, "axes.titleweight": "bold",
-        "axes.titlecolor": look["ink"], "axes.labelsize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8,
-    })  # fmt: skip
 
 
 def _figure(drawing: Drawing, look: Look) -> Figure:
