@@ -48,6 +48,7 @@ def audit(
     constraint: str | Bound | Sequence[str | Bound] | None = None,
     *,
     classes: Sequence[Any] | None = None,
+    positive: Any = None,
     threshold: float | None = None,
     confidence: float = 0.95,
     sample_weight: Any = None,
@@ -64,10 +65,11 @@ def audit(
 
     scores: (n,) decisions, probabilities or real scores, read by `as_logits`; threshold: where a positive decision begins,
         in the units of the scores (0 for logits). y: (n,) in {0, 1}, or of two other values, of which the greater is positive
-        unless `classes` says otherwise; scores may then be the predicted labels. With more than two classes, or other labels
+        unless `positive` says otherwise; scores may then be the predicted labels. With more than two classes, or other labels
         and no bound on groups: scores are the predicted labels (n,) or scores (n, k), and only bounds on classes or on the
         rates of every class can be judged. Under bounds on predicted numbers scores and y are these numbers.
-    classes: the k labels, in the order of the scores' columns; for y in {0, 1} the labels that 0 and 1 mean.
+    classes: the k labels, in the order of the scores' columns; of two, the negative one first; for y in {0, 1} the labels that 0 and 1 mean.
+    positive: of two labels of y the one that positive decisions and large scores speak of, in place of `classes`.
     sensitive_features: None without bounds on groups; else anything `Groups.of` takes; pass the training Groups' `encode` of the held-out rows to have a
         group without any held-out row reported. constraint: stated bounds; None measures groups only.
     confidence: in (0.5, 1), for all stated bounds together. sample_weight: (n,) >= 0; bounds then use effective counts.
@@ -86,7 +88,11 @@ def audit(
         raise OptionError("compare must be a mapping of names to scores, such as {'other model': scores}.")
     bounds = constraints(constraint)
     alpha = (1 - confidence) / max(len(bounds), 1)
-    given = Given(scores, y, sensitive_features, classes, threshold, confidence, sample_weight, compare or {})
+    if positive is not None and (qid is not None or any(b.needs & {"classes", "predictions"} for b in bounds)):
+        raise OptionError(
+            "positive= names the label of positive decisions, of which this audit knows none; leave it out."
+        )
+    given = Given(scores, y, sensitive_features, classes, positive, threshold, confidence, sample_weight, compare or {})
     if qid is not None:
         if sample_weight is not None or threshold is not None or classes is not None:
             raise OptionError("an audit of a ranking takes no sample_weight, threshold or classes.")
@@ -96,7 +102,7 @@ def audit(
         facts = {"data": about | {"queries": len(np.unique(query_codes(qid)[0]))}, **found}
     elif any("predictions" in b.needs for b in bounds):
         facts = _number_facts(given, bounds, alpha, data or {})
-    elif _of_classes(scores, y, classes, sensitive_features, bounds):
+    elif positive is None and _of_classes(scores, y, classes, sensitive_features, bounds):
         facts = _class_facts(given, bounds, alpha, data or {})
     else:
         facts = _group_facts(given, bounds, alpha, data or {})
@@ -166,6 +172,7 @@ class Given(NamedTuple):
     y: Any
     sensitive_features: Any
     classes: Sequence[Any] | None
+    positive: Any
     threshold: float | None
     confidence: float
     sample_weight: Any
@@ -216,7 +223,7 @@ def compared_groups(given: Given, bounds: Sequence[Any], n: int) -> Groups:
 def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]) -> dict[str, Any]:
     """The facts of an audit of one score per row."""
     known = given.classes if given.classes is not None and len(given.classes) == 2 else None
-    target, meant = two_valued(given.y, len(column_array("y", given.y)), known)
+    target, meant = two_valued(given.y, len(column_array("y", given.y)), known, given.positive)
     s, words = as_logits(as_decisions(given.scores, meant), given.threshold)
     n = len(s)
     if n != len(target):
@@ -233,8 +240,9 @@ def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
     means = given.classes or meant or ("0", "1")
     labels = tuple(str(label_text(v)) for v in means)
     said = [words] if given.threshold is None else []
-    if meant is not None and given.classes is None:
+    if meant is not None and given.classes is None and given.positive is None:
         said.append(f"Of the labels {labels[0]} and {labels[1]}, {labels[1]} is taken as positive.")
+    if meant is not None or given.classes is not None:
         data = {"positive": labels[1], **data}
 
     def scored(logits: np.ndarray) -> Scored:
@@ -257,7 +265,7 @@ def _turned_round(area: float | None, target: np.ndarray, labels: tuple[str, ...
         return []
     return [
         f"The AUC is {area:.3f}, far below 0.5: the scores are higher for {labels[0]} than for {labels[1]}, which is taken as "
-        f"positive. Did you mean {labels[0]} (--positive; in Python classes= or the labels y)?"
+        f"positive. Did you mean {labels[0]} (--positive; in Python positive= or the labels y)?"
     ]
 
 

@@ -41,6 +41,7 @@ def compare(
     constraint: str | Bound | Sequence[str | Bound] | None = None,
     *,
     classes: Sequence[Any] | None = None,
+    positive: Any = None,
     threshold: float | None = None,
     confidence: float = 0.95,
     sample_weight: Any = None,
@@ -51,7 +52,7 @@ def compare(
     """The second model less the first, as plain data (schema "fairbound.compare/1", docs/evidence.md).
 
     first, second: (n,) scores or decisions, y: (n,) labels of two values, all read as `fairbound.audit` reads them. constraint: bounds whose values
-    are compared. classes: the two labels, the negative one first, or what 0 and 1 of y mean. confidence: in (0.5, 1), of each interval. sample_weight: (n,) >= 0. draws, seed: of the bootstrap, whose time
+    are compared. classes: the two labels, the negative one first, or what 0 and 1 of y mean. positive: the positive one alone. confidence: in (0.5, 1), of each interval. sample_weight: (n,) >= 0. draws, seed: of the bootstrap, whose time
     grows with draws times rows where a bound on losses or areas is stated.
     Returns "differences": for each `name` the values of the `first` and the `second`, the `difference`, `lower`, `upper` and the `rows`;
     None for the ends where nothing varies, as of the value of a bound on decisions of which none differs.
@@ -65,7 +66,7 @@ def compare(
     known = None if classes is None else class_tuple(classes)
     if known is not None and len(known) > 2:
         raise OptionError(f"compare takes labels of two classes, got classes of {len(known)}.")
-    target, meant = two_valued(y, len(column_array("y", y)), known)
+    target, meant = two_valued(y, len(column_array("y", y)), known, positive)
     scores = [as_logits(as_decisions(given, meant), threshold)[0] for given in (first, second)]
     if {len(s) for s in scores} != {len(target)}:
         raise DataError(

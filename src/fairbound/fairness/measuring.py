@@ -15,7 +15,7 @@ from fairbound.fairness.predictions import read_numbers, read_predictions
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import as_decisions, labels_of, read_targets
-from fairbound.rows.reading import read_weights, warn_of_order
+from fairbound.rows.reading import column_array, read_weights, warn_of_order
 from fairbound.rows.scores import as_logits, refuse_decisions
 
 
@@ -52,8 +52,8 @@ def measure(
     if y is None:
         raise DataError("measure needs the labels y.")
     found = None if positive is None else labels_of(y, positive)
+    target = _zero_one(y) if found is None else found[0]
     s, read_as = as_logits(scores if found is None else as_decisions(scores, found[1]), threshold)
-    target = _zero_one(y, len(s)) if found is None else found[0]
     if len(target) != len(s):
         raise DataError(f"{len(s)} scores but {len(target)} labels.")
     groups = Groups.of_rows(sensitive_features, len(s))
@@ -63,10 +63,10 @@ def measure(
     return bound.measure(Scored(target, (s > 0).astype(np.int64), ("0", "1"), s, groups, weight))
 
 
-def _zero_one(y: Any, n: int) -> np.ndarray:
+def _zero_one(y: Any) -> np.ndarray:
     """(n,) labels that are 0 and 1. Raises: DataError for others, and says how to pass them."""
     try:
-        target = read_targets(y, n)
+        target = read_targets(y, len(column_array("y", y)))
     except DataError as error:
         raise DataError(
             f"{error} Or name it: measure(..., positive=POSITIVE), scorer(..., positive=POSITIVE)."

@@ -127,12 +127,16 @@ def labels_of(y: Any, positive: Any) -> tuple[np.ndarray, tuple[Any, Any]]:
     return target, (negative, positive)
 
 
-def two_valued(y: Any, n: int, classes: Any = None) -> tuple[np.ndarray, tuple[Any, Any] | None]:
+def two_valued(y: Any, n: int, classes: Any = None, positive: Any = None) -> tuple[np.ndarray, tuple[Any, Any] | None]:
     """(n,) labels as 0 and 1, and what these mean, (negative, positive); None where they are 0 and 1 already.
 
-    classes: the (negative, positive) labels, None for the greater one of y's two as the positive one.
-    Raises: DataError for another length, and for labels that are none of the two.
+    classes: the (negative, positive) labels; positive: the latter alone; without both the greater one of y's two is positive.
+    Raises: DataError for another length, and for labels that are none of the two; OptionError for both.
     """
+    if positive is not None:
+        if classes is not None:
+            raise OptionError("classes= and positive= both say which label is positive; keep one of them.")
+        return labels_of(y, positive)
     column = column_array("y", y, n)
     if column.dtype.kind in "biuf" and np.isin(column, (0, 1)).all():
         return column.astype(np.int64), None

@@ -48,6 +48,34 @@ def test_predicted_labels_are_decisions():
         fb.audit(s, np.arange(len(s)) % 3, g, PARITY)
 
 
+def test_the_positive_label_may_be_named_and_is_said():
+    """Of "paid" and "refused" the greater one is not what a decision for the person means."""
+    s, y, g = rows()
+    words = np.array(["refused", "paid"])
+    decided, stated = words[(s > 0).astype(int)], list(OF.values())
+    plain = fb.audit((s > 0).astype(int), y, g, stated)
+    found = fb.audit(decided, words[y], g, stated, positive="paid")
+    assert (
+        found["constraints"] == plain["constraints"]
+        and found["data"]["positive"] == "paid"
+        and plain["data"]["positive"] == "1"
+    )
+    assert fb.audit(decided, words[y], g, stated, classes=("refused", "paid"))["data"]["positive"] == "paid"
+    alone = fb.audit(decided, words[y], positive="paid")
+    assert alone["metrics"]["selection_rate"] == pytest.approx((s > 0).mean())
+    both = fb.compare(decided, words[y], words[y], g, stated, positive="paid")["differences"]
+    assert both == fb.compare((s > 0).astype(int), y, y, g, stated)["differences"]
+    assert fb.measure(PARITY, decided, words[y], g, positive="paid") == plain["constraints"][1]["value"]
+    with pytest.raises(OptionError, match="keep one of them"):
+        fb.audit(s, words[y], g, PARITY, classes=("refused", "paid"), positive="paid")
+    with pytest.raises(OptionError, match="leave it out"):
+        fb.audit(decided, words[y], g, "class_demographic_parity <= 0.2", positive="paid")
+    with pytest.raises(DataError, match="not among the labels"):
+        fb.audit(decided, words[y], g, PARITY, positive="payed")
+    with pytest.raises(DataError, match="positive=POSITIVE"):
+        fb.measure(PARITY, decided, words[y], g)
+
+
 def test_how_scores_were_read_is_noted():
     _, y, g = rows()
     p = np.random.default_rng(1).uniform(size=len(y))

@@ -52,12 +52,12 @@ def constraint(text: str | Bound, *, bound: float | None = None) -> Any:
     name = leading_name(text)
     if name not in NOTIONS:
         near = difflib.get_close_matches(name.lower(), NOTIONS, 3, cutoff=0.4)
-        meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
         where = f" The module {own[1]!r} registers no such notion." if own else (
             " One of your own is named after its module, as 'module:notion', or its module imported first."
         )  # fmt: skip
         raise OptionError(
-            f"unknown constraint {name!r}; {meant}All {len(NOTIONS)} stand in docs/bounds.md and in fairbound.fairness.notions.NOTIONS.{where}"
+            f"unknown constraint {name!r}{meant} All {len(NOTIONS)} stand in docs/bounds.md and in fairbound.fairness.notions.NOTIONS.{where}"
         )
     return NOTIONS[name].read(text, bound=bound)
 
