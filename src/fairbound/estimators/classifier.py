@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from fairbound.estimators.certifying import fit_certified
+from fairbound.estimators.choosing import chosen
 from fairbound.estimators.conventions import (
     TrainedEstimator,
     linear_parts,
@@ -36,7 +37,6 @@ from fairbound.estimators.options import classifier_bounds
 from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
 from fairbound.estimators.sharded import shards_of
-from fairbound.estimators.training import chosen
 from fairbound.estimators.training_rows import (
     check_lengths,
     features_of,

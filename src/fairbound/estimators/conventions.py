@@ -18,10 +18,12 @@ from torch import nn
 
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.threads import one_thread
+from fairbound.estimators.choosing import Chosen
 from fairbound.estimators.folder import save_folder
 from fairbound.estimators.problems import Problems
 from fairbound.estimators.saved import parts_of
-from fairbound.estimators.training import Chosen, Trained, margins_of, train
+from fairbound.estimators.trained import Trained
+from fairbound.estimators.training import train
 from fairbound.estimators.training_rows import column_names
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import class_number
@@ -92,21 +94,18 @@ class TrainedEstimator(TakesTables):
         save_folder(path, **parts_of(self), extras=extras)
 
 
-def trained_by(estimator: Any, made: Problems, choice: Chosen, seed: int, x0: Any, **more: Any) -> Trained:
+def trained_by(
+    estimator: Any, made: Problems, choice: Chosen, seed: int, x0: Any, progress: bool, **more: Any
+) -> Trained:
     """The run of the chosen method on the problems of a fit, by the parameters of the estimator. more: further arguments of `train`."""
     return train(
-        made.problem,
-        made.held,
-        made.all_rows if estimator.validation == "auto" else None,
-        method=choice.method,
-        last_layer=choice.last_layer,
-        rival=isinstance(estimator.algorithm, str) and estimator.algorithm == "auto",
-        margins=margins_of(estimator.algorithm, choice.method),
-        part=made.part,
+        made if estimator.validation == "auto" else made._replace(all_rows=None),
+        choice,
         budget=estimator.budget,
         batch_size=estimator.batch_size,
         sampling=estimator.sampling,
         seed=seed,
+        progress=progress,
         x0=x0,
         **more,
     )

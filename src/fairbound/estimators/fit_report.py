@@ -11,7 +11,7 @@ import torch
 from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.conventions import missing_group_words
 from fairbound.estimators.full_batch import optimality
-from fairbound.estimators.training import Trained
+from fairbound.estimators.trained import Trained
 from fairbound.estimators.validation import coarse_groups, thin_groups
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem

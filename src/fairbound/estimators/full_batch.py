@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from torch import Tensor
 from fairbound.base.records import Counts
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.auc_training import ranks
+from fairbound.estimators.choosing import Refined
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
@@ -106,7 +107,7 @@ def train_full_batch(
     part: Callable[[], FairProblem] | None,
     method: FullBatchALM,
     *,
-    refined: Literal["no", "auto", "yes"],
+    refined: Refined,
     **options: Any,
 ) -> tuple[Solution, dict[str, Any]]:
     """The solution of `problem`, whose steps, records and counts are those of all runs together, and as plain data how nearly it

@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from fairbound.estimators.training import Trained
+from fairbound.estimators.trained import Trained
 from fairbound.models.mlp import MLP
 
 ROUNDING = 1e-5

@@ -10,12 +10,13 @@ the last layer as the place to mend. Departs: it is solved under stated bounds, 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from fairbound.estimators.auc_training import auc_start, decided, ranks_only
+from fairbound.estimators.choosing import Refined
 from fairbound.estimators.full_batch import joined, train_full_batch
 from fairbound.estimators.problems import problem_like
 from fairbound.fairness.objectives import Accuracy
@@ -32,7 +33,7 @@ def finished(
     held: FairProblem | None,
     solution: Solution,
     *,
-    refined: Literal["no", "auto", "yes"],
+    refined: Refined,
     **options: Any,
 ) -> tuple[Solution, dict[str, Any]]:
     """`solution` with the last layer of its last iterate solved anew; itself, where it meets the bounds and the other does not.
@@ -64,9 +65,7 @@ def finished(
     return joined(solution, whole), facts
 
 
-def last_layer(
-    problem: FairProblem, x: Tensor, refined: Literal["no", "auto", "yes"], plan: Plan | None = None
-) -> FairProblem:
+def last_layer(problem: FairProblem, x: Tensor, refined: Refined, plan: Plan | None = None) -> FairProblem:
     """The problem of the last layer's parameters, those of the other layers being the first of x (n,).
 
     refined: unless "no" its objective is an `Accuracy`, at first the mean loss. plan: compiled already, objective included.

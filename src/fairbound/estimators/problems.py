@@ -39,12 +39,12 @@ def builder(
 
 
 class Problems(NamedTuple):
-    """The problem to train on, that to validate on (or None), and what builds those to begin on (or None) and of all rows."""
+    """The problem to train on, that to validate on, and what builds those to begin on and of all rows; the last three or None."""
 
     problem: FairProblem
-    held: FairProblem | None
-    part: Callable[[], FairProblem] | None
-    all_rows: Callable[[], FairProblem]
+    held: FairProblem | None = None
+    part: Callable[[], FairProblem] | None = None
+    all_rows: Callable[[], FairProblem] | None = None
 
 
 def problems_of(

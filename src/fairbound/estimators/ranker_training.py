@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,9 +10,11 @@ import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
 from fairbound.base.seeds import seed_for
+from fairbound.estimators.batch_runs import PATIENCE, usual_budget, with_room
+from fairbound.estimators.choosing import MARGINS, Chosen, margins_of
 from fairbound.estimators.fit_report import run_facts
 from fairbound.estimators.full_batch import optimality
-from fairbound.estimators.training import AT_ONCE, EPOCHS, LEAST_STEPS, MARGINS, PATIENCE, margins_of, with_room
+from fairbound.estimators.training import AT_ONCE
 from fairbound.fairness.rankings.problem import RankingProblem
 from fairbound.methods import ALM, FullBatchALM, Method
 from fairbound.methods import algorithm as algorithm_named
@@ -54,16 +55,16 @@ def train_ranker(
     x0: Any = None,
 ) -> TrainedRanker:
     """build: row numbers (all without) -> the problem of these rows. queries: (n,) query of each row. x0: parameters to begin at. The others: as in FairRanker."""
-    method, why = chosen_method(algorithm, model, queries)
-    notes += [why] if why else []
-    at_once = isinstance(method, FullBatchALM)
-    problem, held = held_back(build, queries, validation, at_once, seed, notes)
+    choice = chosen_method(algorithm, model, queries)
+    method = choice.method
+    notes += [choice.why] if choice.why else []
+    problem, held = held_back(build, queries, validation, choice.at_once, seed, notes)
     limit = Budget.of(budget) if budget is not None else None
     run = partial(_run, limit=limit, batch_size=batch_size, seed=seed, progress=progress, x0=x0)
-    margins = () if at_once else margins_of(algorithm, method)
-    solution = with_room(partial(run, algorithm=method), problem, held, method, margins, notes)
-    if algorithm == "auto" and at_once and problem.m and not solution.found and solution.stopped != "interrupted":
-        rival = with_room(partial(run, algorithm=ALM()), problem, held, ALM(), MARGINS, notes)
+    solution = with_room(run, problem, held, method, () if choice.at_once else choice.margins, notes)
+    unmet = problem.m and not solution.found and solution.stopped != "interrupted"
+    if choice.automatic and choice.at_once and unmet:
+        rival = with_room(run, problem, held, ALM(), MARGINS, notes)
         if rival.found or rival.violation < solution.violation:
             notes.append(
                 "Taken at once, the queries gave no model that met the bounds; random batches (alm) did better."
@@ -73,17 +74,16 @@ def train_ranker(
     return TrainedRanker(problem, solution, report(problem, held, solution, method, spent, seed, encoding, notes))
 
 
-def chosen_method(algorithm: Any, model: Model, queries: np.ndarray) -> tuple[Method[Any], str]:
-    """The method that `algorithm` names, or that "auto" takes and why."""
+def chosen_method(algorithm: Any, model: Model, queries: np.ndarray) -> Chosen:
+    """The method that `algorithm` names, or that "auto" takes."""
     if algorithm != "auto":
-        return (algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm), ""
+        method = algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm
+        return Chosen(method, margins=margins_of(algorithm, method))
     pairs = int((np.bincount(queries).astype(np.float64) ** 2).sum())
     if isinstance(model, MLP) and not model.hidden and pairs <= MOST_AT_ONCE:
-        return (
-            FullBatchALM(),
-            "Trained on all queries at once (full_batch_alm): the model is linear and the pairs are few enough.",
-        )
-    return ALM(), "Trained on random batches of queries (alm)."
+        why = "Trained on all queries at once (full_batch_alm): the model is linear and the pairs are few enough."
+        return Chosen(FullBatchALM(), True, why)
+    return Chosen(ALM(), True, "Trained on random batches of queries (alm).", MARGINS)
 
 
 def held_back(
@@ -116,10 +116,10 @@ def held_back(
 def _usual(problem: RankingProblem, method: Method[Any], batch_size: int) -> Budget:
     if isinstance(method, FullBatchALM):
         return AT_ONCE
-    return Budget(steps=max(LEAST_STEPS, math.ceil(EPOCHS * problem.rows / batch_size)))
+    return usual_budget(problem.rows, batch_size)
 
 
-def _run(problem: RankingProblem, *, limit: Budget | None, batch_size: int, algorithm: Any, **options: Any) -> Solution:
+def _run(problem: RankingProblem, algorithm: Any, *, limit: Budget | None, batch_size: int, **options: Any) -> Solution:
     return solve(
         problem,
         algorithm,

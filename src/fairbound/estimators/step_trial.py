@@ -43,7 +43,7 @@ class Trial(NamedTuple):
 
 
 def step_tried(run: Callable[..., Solution], problem: Problem, method: ALM, limit: Budget) -> Trial:
-    """The best of FACTORS for `method` on `problem`. run: `solve` without problem, algorithm and budget; limit: of trial and run."""
+    """The best of FACTORS for `method` on `problem`. run: `solve` without problem, method and budget; limit: of trial and run."""
     own, steps = Trial(method, limit), min(STEPS, limit.steps * SHARE)
     if steps < STEPS / 2:
         return own
@@ -52,7 +52,7 @@ def step_tried(run: Callable[..., Solution], problem: Problem, method: ALM, limi
     for factor in FACTORS:
         now = replace(method, step_size=factor * method.step_size)
         try:
-            solution = run(problem, algorithm=now, budget=part, patience=1.0)
+            solution = run(problem, now, budget=part, patience=1.0)
         except NonFiniteError:  # too long a step; where it is the method's own, the run itself says so
             continue
         if solution.stopped == "interrupted":

@@ -21,7 +21,9 @@ from torch import Tensor, nn
 from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.data import load
-from fairbound.estimators.training import MARGINS, chosen, train
+from fairbound.estimators.choosing import chosen
+from fairbound.estimators.problems import Problems
+from fairbound.estimators.training import train
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import Model, model_of
@@ -106,9 +108,8 @@ def _auto(
     limit = Budget.of(budget)
     share = BEFORE_LAST_LAYER if choice.last_layer else 1.0
     trained = train(
-        problem, None, None, method=choice.method, last_layer=choice.last_layer, margins=MARGINS, rival=True,
-        budget=Budget(seconds=limit.seconds * share, processor=limit.processor), batch_size=batch_size,
-        sampling=sampling, seed=seed, progress=False,
+        Problems(problem), choice, budget=Budget(seconds=limit.seconds * share, processor=limit.processor),
+        batch_size=batch_size, sampling=sampling, seed=seed, progress=False,
     )  # fmt: skip
     solution = replace(trained.solution, seconds=time.thread_time() - began)
     solution.records[:] = [_kept(row, problem.rows) for row in solution.records]

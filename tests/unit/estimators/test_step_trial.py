@@ -29,8 +29,8 @@ def last(f, g):
 def run_of(costs, *, seconds=0.1, samples=640, stopped="budget", seen=None):
     """A run whose last iterate with each step size has the (f, g) of `costs`, or raises."""
 
-    def run(problem, *, algorithm, budget, patience):
-        size = algorithm.step_size
+    def run(problem, method, *, budget, patience):
+        size = method.step_size
         if seen is not None:
             seen.append((size, budget))
         if costs[size] is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,87 +10,24 @@ import pytest
 import torch
 
 import fairbound as fb
-from fairbound.estimators import classifier, conventions, problems, training
+from fairbound.estimators import classifier, conventions, problems
+from fairbound.estimators.choosing import MARGINS, margins_of
 from fairbound.estimators.last_intercept import clear_of_rounding, met_by_intercept
+from fairbound.estimators.trained import Trained
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM, METHODS
 from fairbound.models.mlp import MLP
-from fairbound.rows.shards import ALONE
-from fairbound.solver.solve import Solution, solve
+from fairbound.solver.solve import solve
 from fairbound.tables import Encoded, TableEncoder
 
 FOUND, MISSED = (True, 10), (False, 10)
 
 
-def solution(feasible, best_step, stopped="budget"):
-    violation = 0.0 if feasible else 1.0
-    return Solution(None, None, feasible, violation, best_step, None, [], 10, 0.1, None, stopped, "")
-
-
-@pytest.mark.parametrize(
-    ("runs", "expected", "stopped"),
-    [
-        ([FOUND], ["own"], "budget"),
-        ([MISSED, FOUND], ["own", "dual"], "budget"),
-        ([MISSED, MISSED, FOUND], ["own", "dual", "all"], "budget"),
-        ([(True, 0), FOUND], ["own", "dual"], "budget"),  # only the start was found
-        ([(*MISSED, "interrupted")], ["own"], "interrupted"),
-        ([MISSED, (*MISSED, "interrupted")], ["own", "dual"], "interrupted"),
-        ([MISSED, MISSED, (*FOUND, "interrupted")], ["own", "dual", "all"], "interrupted"),
-    ],
-)
-def test_a_run_follows_where_none_was_found_and_nobody_stopped(monkeypatch, runs, expected, stopped):
-    made, left = [], list(runs)
-    monkeypatch.setattr(
-        training, "solve", lambda problem, **options: made.append(problem.name) or solution(*left.pop(0))
-    )
-    monkeypatch.setattr(training, "missed_beyond_chance", lambda *rows: [])
-    plan = SimpleNamespace(notions=(fb.ClassRisk(class_="b", error=0.1),))
-
-    def problem(name):
-        return SimpleNamespace(
-            name=name, total_rows=100, shards=ALONE, rows=100, plan=plan, with_dual_rows=lambda held: problem("dual")
-        )
-
-    trained = training.train(
-        problem("own"), problem("held"), lambda: problem("all"), method=ALM(), budget="10 steps", batch_size=10,
-        sampling="balanced", seed=0, progress=False,
-    )  # fmt: skip
-    assert made == expected and not left
-    assert trained.solution.stopped == stopped
-
-
-@pytest.mark.parametrize(
-    ("runs", "margins", "noted"),
-    [
-        ([FOUND], [0.05], False),
-        ([MISSED, FOUND], [0.05, 0.2], True),
-        ([(True, 0), MISSED, FOUND], [0.05, 0.2, 0.5], True),  # only the start was found
-        ([MISSED, MISSED, MISSED], [0.05, 0.2, 0.5], False),
-        ([MISSED, (*MISSED, "interrupted")], [0.05, 0.2], False),
-    ],
-)
-def test_more_margin_is_kept_where_no_iterate_met_a_bound_on_groups(monkeypatch, runs, margins, noted):
-    made, left = [], list(runs)
-    monkeypatch.setattr(
-        training, "solve", lambda problem, algorithm, **_: made.append(algorithm.margin) or solution(*left.pop(0))
-    )
-    plan = SimpleNamespace(notions=(fb.DemographicParity(bound=0.1),))
-    problem = SimpleNamespace(total_rows=100, shards=ALONE, plan=plan)
-    trained = training.train(
-        problem, None, None, method=ALM(), margins=training.MARGINS, budget="10 steps", batch_size=10,
-        sampling="balanced", seed=0, progress=False,
-    )  # fmt: skip
-    assert made == margins and bool(trained.notes) == noted
-    found = [run[:2] for run in runs][-1] == FOUND
-    assert bool(trained.solution.feasible and trained.solution.best_step) == found
-
-
 def test_more_margin_is_kept_by_the_methods_whose_margin_is_a_share_of_the_bound():
     """That of certified_level_set is in standard errors, that of sfls a word."""
-    kept = {name for name, made in METHODS.items() if training.margins_of(name, made()) == training.MARGINS}
+    kept = {name for name, made in METHODS.items() if margins_of(name, made()) == MARGINS}
     assert kept == {"alm", "full_batch_alm", "multiplier_model", "plada", "ssl_alm"}
-    assert training.margins_of(ALM(), ALM()) == ()
+    assert margins_of(ALM(), ALM()) == ()
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::fairbound.DataWarning")
@@ -170,7 +106,7 @@ def test_no_training_row_is_decided_by_rounding(gap):
     problem = FairProblem(MLP(1), x, [0, 0, 1, 1], ["a", "b", "a", "b"], "demographic_parity <= 1")
     solution = solve(problem, "sgd", budget="1 steps")
     solution = replace(solution, x=torch.tensor([1.0, 0.0]))
-    moved = clear_of_rounding(training.Trained(problem, None, solution, None, None, [], [])).solution.x
+    moved = clear_of_rounding(Trained(problem, None, solution, None, None, [], [])).solution.x
     scores = (moved[0] * x[:, 0] + moved[1]).tolist()
     assert [s > 0 for s in scores] == [False, False, True, True]
     assert min(abs(s) for s in scores) == pytest.approx(sum(gap) / 2 if min(gap) < 1e-5 else min(gap), rel=1e-3)
@@ -184,7 +120,7 @@ def missed(bounds, x, y, weights, model, held=None):
     ]
     at = torch.tensor(weights)
     found = replace(solve(rows[0], "sgd", budget="1 steps"), x=at, last=at, feasible=torch.tensor(False))
-    return training.Trained(rows[0], rows[1] if held else None, found, None, None, [], [])
+    return Trained(rows[0], rows[1] if held else None, found, None, None, [], [])
 
 
 LINE, LABELS = [[-3.0], [-2.0], [-1.0], [1.0], [2.0], [-2.5], [-1.5]], [1, 1, 1, 1, 1, 0, 0]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fairbound.base.errors import OptionError
-from fairbound.estimators.training import chosen
+from fairbound.estimators.choosing import chosen
 from fairbound.models.model import ModuleModel
 from fairbound.solver.budget import Budget
 from fairbound.studies import load_spec, which_method

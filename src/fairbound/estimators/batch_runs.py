@@ -1,0 +1,103 @@
+"""A model trained on random batches and chosen on rows held back, in up to three runs, each of the same budget:
+
+1. on the training rows, choosing the iterate that meets every bound on the rows held back too;
+2. where there is none, classes are bounded and the method is the augmented Lagrangian: again, with multipliers of the rows
+   held back (Cotter et al. 2019);
+3. where there is still none: on all rows, choosing on them.
+
+Runs 1 and 3 under bounds on groups are made again with more of each bound kept as margin, where no iterate but the start met
+them: the largest of several noisy differences lies above the bound that each of them is held at.
+
+A run ends the sequence where it finds a model, is interrupted, or shows that its bounds are met by memory alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fairbound.estimators.problems import Problems
+from fairbound.estimators.trained import Trained
+from fairbound.estimators.validation import missed_beyond_chance
+from fairbound.methods import Method
+from fairbound.problems.problem import Problem
+from fairbound.solver.budget import Budget
+from fairbound.solver.solve import Solution
+
+LEAST_STEPS, EPOCHS = 1500, 10
+PATIENCE = 4.0
+
+
+def usual_budget(rows: int, batch_size: int) -> Budget:
+    """Of a run on so many rows where none was stated."""
+    return Budget(steps=max(LEAST_STEPS, math.ceil(EPOCHS * rows / batch_size)))
+
+
+def on_batches(
+    made: Problems,
+    run: Callable[..., Solution],
+    method: Method[Any],
+    margins: Sequence[float],
+    limit: Budget,
+) -> Trained:
+    """The runs that the head of this module numbers; run: `solve` under the budget `limit`. Without `made.all_rows` the third is left out."""
+    problem, held = made.problem, made.held
+    notes: list[str] = []
+    cautions: list[str] = []
+    bounds_classes = any(bound.about == "class" for bound in problem.plan.notions)
+    margins = () if bounds_classes else margins
+
+    solution = with_room(run, problem, held, method, margins, notes)
+    followed = False  # whether the multipliers of the solution are of the validation rows
+    if held is not None and bounds_classes and method.name == "alm" and _unfinished(solution):
+        again = run(problem.with_dual_rows(held), method, validation=held)
+        if again.found or again.violation < solution.violation:
+            solution, followed = again, True
+        elif again.stopped == "interrupted":
+            solution = replace(solution, stopped="interrupted")
+    missed = [] if held is None or solution.found else missed_beyond_chance(problem, held, solution.x)
+    if missed:
+        cautions.append(
+            f"On the rows held back for validation {missed[0]!r} is missed by more than chance explains: the model fits its "
+            "own rows better than new ones. Take a smaller model or more rows, or loosen the bound."
+        )
+    elif held is not None and made.all_rows is not None and _unfinished(solution):
+        cautions.append(
+            f"No model met every bound on the training rows and on the {held.rows:,} rows held back for validation "
+            "too, so it was trained and verified on all rows; on new rows the bound may be missed."
+        )
+        problem, held, followed = made.all_rows(), None, False
+        solution = with_room(run, problem, held, method, margins, notes)
+    if followed:
+        notes.append(
+            "With multipliers of the training rows no model met every bound on the validation rows too, so the "
+            "multipliers follow the validation rows: what is met on them is no evidence for new rows."
+        )
+    return Trained(problem, held, solution, method, limit, notes, cautions)
+
+
+def with_room(
+    run: Callable[..., Solution],
+    problem: Problem,
+    held: Problem | None,
+    method: Method[Any],
+    margins: Sequence[float],
+    notes: list[str],
+) -> Solution:
+    """The solution of `run` by `method`, or of the first with one of `margins` that met every bound where it did not."""
+    solution = run(problem, method, validation=held)
+    for margin in margins:
+        if not _unfinished(solution):
+            break
+        again = run(problem, replace(method, margin=margin), validation=held)  # type: ignore[type-var]
+        if again.found:
+            notes.append(f"Trained again with {margin:.0%} of each bound kept as margin: with less none was met.")
+        solution = again if again.found or again.stopped == "interrupted" else solution
+    return solution
+
+
+def _unfinished(solution: Solution) -> bool:
+    """Whether no model other than the start met every bound, and nobody stopped the run."""
+    return not solution.found and solution.stopped != "interrupted"

@@ -1,0 +1,83 @@
+"""Which method a fit takes: the one that was named, or under "auto" one that suits the model, the objective and the bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.objectives import AUCLoss, objective_of
+from fairbound.methods import ALM, FullBatchALM, Method
+from fairbound.methods import algorithm as algorithm_named
+from fairbound.models.mlp import MLP
+from fairbound.models.model import Model
+
+Refined = Literal["no", "auto", "yes"]
+"""Whether the objective goes from the loss towards the error rate: "auto" as far as the order of the scores allows."""
+
+SMOOTH = ("logistic", "squared")
+"""Losses for which "auto" takes all rows at once."""
+
+MARGINS = (0.2, 0.5)
+"""Shares of each bound that are kept as margin, in turn, where none was found with the method's own."""
+
+
+class Chosen(NamedTuple):
+    """A method; whether it was left to "auto", and why it took this one; the margins to try where no iterate meets the bounds; whether a
+    network's last layer is to be solved after it."""
+
+    method: Method[Any]
+    automatic: bool = False
+    why: str = ""
+    margins: tuple[float, ...] = ()
+    last_layer: bool = False
+
+    @property
+    def at_once(self) -> bool:
+        """Whether it takes all rows at once."""
+        return isinstance(self.method, FullBatchALM)
+
+    def refined(self, objective: Any) -> Refined:
+        """What becomes of `objective`, as FairClassifier has it, in training."""
+        if not (self.at_once or self.last_layer) or objective not in ("auto", "accuracy"):
+            return "no"
+        return "auto" if objective == "auto" else "yes"
+
+
+def chosen(
+    algorithm: Any,
+    model: Model,
+    *,
+    loss: str,
+    objective: Any,
+    objective_class: Any,
+    stated: Sequence[Bound],
+) -> Chosen:
+    """The method that `algorithm` names, or that "auto" takes. Arguments as in FairClassifier."""
+    if algorithm != "auto":
+        method = algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm
+        return Chosen(method, margins=margins_of(algorithm, method))
+    on_batches = "Trained on random batches (alm)"
+    batches = Chosen(ALM(), True, margins=MARGINS)
+    if not isinstance(model, MLP) or model.outputs > 1:
+        return batches._replace(why=f"{on_batches}: the model is no built-in one of two classes.")
+    areas = isinstance(objective_of(objective), AUCLoss)
+    plain = areas or (loss in SMOOTH and objective in ("auto", "loss", "accuracy"))
+    if not plain or objective_class is not None:
+        smooth = " or ".join(SMOOTH)
+        return batches._replace(
+            why=f"{on_batches}: the objective is not the {smooth} loss of all rows, or accuracy, or the AUC."
+        )
+    if any(bound.about == "class" for bound in stated):
+        return batches._replace(why=f"{on_batches}: a bound is on a class.")
+    if model.hidden:
+        why = f"{on_batches}, its last layer then on all rows at once (full_batch_alm)."
+        return batches._replace(why=why, last_layer=bool(stated) or objective != "loss")
+    preset = ":thresholds" if any(bound.free_thresholds for bound in stated) else ""
+    why = f"Trained on all rows at once (full_batch_alm{preset}): the model is linear."
+    return Chosen(algorithm_named(f"full_batch_alm{preset}"), True, why)
+
+
+def margins_of(algorithm: Any, method: Method[Any]) -> tuple[float, ...]:
+    """MARGINS for a method that was named, not made, and whose `margin` is a share of each bound; else none."""
+    return MARGINS if isinstance(algorithm, str) and getattr(method, "keeps_room", False) else ()

@@ -1,0 +1,42 @@
+"""What training gives, and which of two models is the better one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from fairbound.estimators.choosing import Refined
+from fairbound.fairness.problem import FairProblem
+from fairbound.methods import Method
+from fairbound.solver.budget import Budget
+from fairbound.solver.solve import Solution
+
+
+class Trained(NamedTuple):
+    """The solution of `problem`, chosen on the rows `held` (None: on none), and the method and budget of the run that gave
+    it; notes and warnings say what happened on the way. optimality: as of `train_full_batch`, where rows were taken at once."""
+
+    problem: FairProblem
+    held: FairProblem | None
+    solution: Solution
+    method: Method[Any]
+    budget: Budget
+    notes: list[str]
+    warnings: list[str]
+    optimality: dict[str, Any] = {}  # noqa: RUF012  it is replaced, never changed
+
+
+def better(first: Trained, second: Trained, refined: Refined, note: str) -> Trained:
+    """The one of two that meets every bound; where both do, that of higher accuracy, or of lower loss where accuracy is not asked
+    for; where neither does, that of the smaller excess. note: what is said where it is the second."""
+
+    def rank(trained: Trained) -> tuple[bool, float, float]:
+        solution, measured = trained.solution, trained.problem.evaluate(trained.solution.x)
+        found = solution.found
+        aim = measured.f if refined == "no" or "accuracy" not in measured.extra else -measured.extra["accuracy"]
+        return not found, 0.0 if found else float(solution.violation), float(aim)
+
+    if rank(first) <= rank(second):
+        stopped = "interrupted" if second.solution.stopped == "interrupted" else first.solution.stopped
+        return first._replace(solution=replace(first.solution, stopped=stopped))
+    return second._replace(notes=[*second.notes, note])
