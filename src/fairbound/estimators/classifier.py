@@ -114,6 +114,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     verbose: int = 0
     sampling: str = "balanced"
 
+    __metadata_request__predict: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
     def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> FairClassifier:
@@ -260,8 +261,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         return self.classes_[scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> float:
-        """The accuracy of the predictions. sample_weight: (n,) >= 0. sensitive_features: as in `decision_function`; scikit-learn's metadata
-        routing passes them on unasked."""
+        """The accuracy of the predictions. sample_weight: (n,) >= 0. sensitive_features: as in `decision_function`."""
         return float(accuracy_score(y, self.predict(X, sensitive_features), sample_weight=sample_weight))
 
     # -- the model folder ---------------------------------------------------------------------------------------

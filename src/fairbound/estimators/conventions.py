@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import wraps
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -68,7 +68,8 @@ class TakesTables:
 
 @dataclass(eq=False, repr=False)
 class TrainedEstimator(TakesTables):
-    """The parameters of every estimator that trains a model itself; they are stored untouched."""
+    """The parameters of every estimator that trains a model itself; they are stored untouched. Under scikit-learn's metadata routing
+    `fit` asks for the sensitive features unasked."""
 
     constraint: str | Bound | Sequence[str | Bound] | None = None
     _: KW_ONLY
@@ -83,6 +84,8 @@ class TrainedEstimator(TakesTables):
     on_insufficient: Literal["warn", "raise"] = "warn"
     random_state: Any = 0
     progress: bool = False
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
     def _facts(self) -> dict[str, Any]:
         """What the model folder says of this kind of estimator, besides what it says of each."""

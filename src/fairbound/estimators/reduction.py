@@ -15,7 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
@@ -61,6 +61,8 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     rounds: int = 20
     step: float = 2.0
     positive: Any = None
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -9,8 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import get_routing_for_object
 
 import fairbound as fb
 from fairbound.base.errors import DataError, DataWarning, OptionError
@@ -85,6 +90,33 @@ def test_groups_at_prediction_may_be_a_name_too():
     X, y = rows()
     made = fitted(X, y, use_groups_at_prediction=True)
     assert np.array_equal(made.predict(X, "sex"), made.predict(X, X.sex))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        fb.FairClassifier(PARITY, use_groups_at_prediction=True, budget="20 steps"),
+        fb.Reduction(LogisticRegression(), PARITY, rounds=2),
+        fb.PostProcessor(LogisticRegression(), PARITY),
+        fb.FairRegressor("residual_gap <= 5", budget="20 steps"),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+def test_metadata_routing_passes_the_sensitive_features_without_being_asked_to(estimator):
+    X, y = rows()
+    with config_context(enable_metadata_routing=True):
+        params = {"sensitive_features": X.sex}
+        scores = cross_val_score(estimator, X[["pay", "skill"]], y, cv=2, params=params, error_score="raise")
+        pipe = make_pipeline(StandardScaler(), estimator).fit(X[["pay", "skill"]], y, sensitive_features=X.sex)
+        needed = {"sensitive_features": X.sex} if "predict" in _asking(estimator) else {}
+        assert len(pipe.predict(X[["pay", "skill"]], **needed)) == len(y)
+    assert (scores > 0).all()
+
+
+def _asking(estimator):
+    """The methods of an estimator that ask for sensitive features by themselves."""
+    asked = get_routing_for_object(estimator)
+    return [m for m in ("fit", "predict", "score") if getattr(asked, m).requests.get("sensitive_features") is True]
 
 
 # -- coefficients ----------------------------------------------------------------------------------------------------
