@@ -471,6 +471,8 @@ MUTANTS = {
     "knots: as far below": Mutant("tables/numbers.py", "np.maximum(values - (knot", "np.maximum(values + (knot", "unit/tables/test_knots.py"),
     "knots: between the values": Mutant("tables/numbers.py", 'method="lower"', 'method="midpoint"', "unit/tables/test_knots.py"),
     "knots: at the ends": Mutant("tables/numbers.py", "if values.min() < knot < values.max()", "", "unit/tables/test_knots.py"),
+    "knots: level of each test": Mutant("tables/bending.py", "<= LEVEL / len(knots)", "<= LEVEL", "unit/tables/test_knots.py"),
+    "knots: what the others explain": Mutant("tables/bending.py", " - both.T @ inverse @ both", "", "unit/tables/test_knots.py"),
     "knots: weights of features": Mutant("estimators/conventions.py", "at : at + 1 + len(spec.knots)", "at : at + 1", "unit/tables/test_knots.py"),
     "tables: gaps of parts at the mean": Mutant("tables/in_parts.py", "out[missing, at] = median", "pass", "unit/tables/test_chunks.py"),
     "audit: bins of merged groups mixed up": Mutant("audits/counts.py", "wide[place[:-1]] = self.bins[a]", "wide[: len(self.bins[a])] = self.bins[a]", "unit/audits/test_counts.py"),

@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import OptionError
+
+if TYPE_CHECKING:
+    from fairbound.tables import TableOptions
 
 try:
     import typer
@@ -119,8 +122,11 @@ OnInsufficient = Annotated[
 Confidence = Annotated[float, option("--confidence", help="Of all verdicts together, between 0.5 and 1.")]
 Model = Annotated[str, option("--model", help="linear, or mlp:64,32 for layers of 64 and 32 units.")]
 Knots = Annotated[
-    int,
-    option("--knots", help="Values at which a number's part of a linear model may bend, at most; 5 is good.", min=0),
+    str,
+    option(
+        "--knots",
+        help="Values at which a number's part of a linear model may bend, at most, such as 5; auto chooses the numbers by a test.",
+    ),
 ]
 SavedModel = Annotated[Path | None, option("--model", help="Folder of a saved model, such as OUT/model of fit.")]
 Score = Annotated[
@@ -200,7 +206,7 @@ class ModelOptions:
     """Which model to train, and how long. What can be wrong without reading the data is found before it is read."""
 
     model: Model = "linear"
-    knots: Knots = 0
+    knots: Knots = "0"
     seed: Seed = 0
     budget: BudgetText = None
     cross: Cross = False
@@ -214,6 +220,16 @@ class ModelOptions:
         if self.budget is not None:
             Budget.of(self.budget)
         check_confidence(self.confidence, "--confidence")
+        _ = self.table
+
+    @property
+    def table(self) -> TableOptions | None:
+        """How the encoder reads the table, None where as ever."""
+        from fairbound.tables import TableOptions
+
+        return (
+            None if self.knots == "0" else TableOptions(knots=int(self.knots) if self.knots.isdecimal() else self.knots)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

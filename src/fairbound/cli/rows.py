@@ -293,19 +293,14 @@ class Parts:
     held: Encoded
 
 
-def table_options(knots: int) -> TableOptions | None:
-    """Of the encoder, None where they are its own."""
-    return TableOptions(knots=knots) if knots else None
-
-
-def encoded_parts(rows: InputRows, split: Split, knots: int = 0) -> Parts:
+def encoded_parts(rows: InputRows, split: Split, options: TableOptions | None = None) -> Parts:
     """The parts of `split` as features, for any number of models. Raises: DataError naming the column that cannot be."""
-    encoder = TableEncoder(table_options(knots))
+    encoder = TableEncoder(options)
     take = rows.X.take if isinstance(rows.X, Chunks) else partial(take_rows, rows.X)
     made = []
     for part in (split.train, split.test):
         with rows.in_lines_of(part):
-            made.append(Encoded.of(encoder, take(part)))
+            made.append(Encoded.of(encoder, take(part), labels=rows.target[part]))
     return Parts(rows, split, *made)
 
 

@@ -142,7 +142,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         codes, classes, groups, weight = rows.codes, rows.classes, rows.groups, rows.weight
         trained_under = without_rule(stated, classes) if self.use_groups_at_prediction else stated
         notes: list[str] = []
-        features = fit_features(self, X, groups, notes, shards)
+        features = fit_features(self, X, groups, notes, shards, codes)
         check_lengths(features, len(rows), groups)
         features = with_terms_of(features, groups, self.model) if self.group_terms else features
         self.classes_ = np.array(classes)

@@ -24,6 +24,7 @@ from fairbound.rows.reading import frame_of, plain_array
 from fairbound.rows.shards import ALONE, Shards
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import Chunks, Encoded, EncodeReport, TableEncoder, TableOptions
+from fairbound.tables.bending import MOST
 
 
 def checked_labels(X: Any, y: Any, name: str = "FairClassifier", what: str = "labels") -> Any:
@@ -107,26 +108,33 @@ def without(X: Any, columns: Sequence[str]) -> Any:
     return frame.drop([name for name in frame.columns if str(name) in columns]).to_native()
 
 
-def encoded_rows(X: Any, options: TableOptions | None, shards: Shards = ALONE) -> Encoded:
-    """The training table read once and encoded; X may be encoded already. shards: the processes that hold a table each."""
+def encoded_rows(X: Any, options: TableOptions | None, shards: Shards = ALONE, labels: Any = None) -> Encoded:
+    """The training table read once and encoded; X may be encoded already. shards: the processes that hold a table each. labels: as in
+    `Encoded.of`."""
     if not isinstance(X, Encoded):
-        return Encoded.of(TableEncoder(options), X, shards)
+        return Encoded.of(TableEncoder(options), X, shards, labels)
     if options is not None and options != X.encoder.options:
         raise OptionError("X is encoded already, under other options; leave options=None, or give them to its encoder.")
     return X
 
 
-def fit_features(estimator: Any, X: Any, groups: Groups, notes: list[str], shards: Shards = ALONE) -> Any:
-    """The features (n, d) to train on, after which the estimator knows its encoder and the columns that it takes."""
+def fit_features(
+    estimator: Any, X: Any, groups: Groups, notes: list[str], shards: Shards = ALONE, labels: Any = None
+) -> Any:
+    """The features (n, d) to train on, after which the estimator knows its encoder and the columns that it takes. labels: as in `Encoded.of`."""
     estimator.dropped_columns_ = columns_to_drop(X, groups, estimator.sensitive_columns, notes)
     table = without(X, estimator.dropped_columns_)
     if isinstance(estimator.model, nn.Module):
         features = module_features(table)
         estimator.encoder_, estimator.encoder_report_, estimator.n_features_in_ = None, None, features.shape[1]
     else:
-        rows = encoded_rows(table, estimator.options, shards)
+        rows = encoded_rows(table, estimator.options, shards, labels)
         features, estimator.encoder_, estimator.encoder_report_ = rows.features, rows.encoder, rows.report
         estimator.n_features_in_ = len(rows.encoder.columns)
+        if rows.encoder.options.knots == "auto":
+            notes.append(
+                f"Knots: {', '.join(rows.encoder.bent) or 'in no column'} (of at most {MOST} each, chosen by a test)."
+            )
     if names := column_names(table):
         estimator.feature_names_in_ = np.array(names, dtype=object)
     return features

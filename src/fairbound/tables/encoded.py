@@ -28,10 +28,11 @@ class Encoded:
     encoder: TableEncoder
 
     @classmethod
-    def of(cls, encoder: TableEncoder, table: Any, shards: Shards = ALONE) -> Encoded:
+    def of(cls, encoder: TableEncoder, table: Any, shards: Shards = ALONE, labels: Any = None) -> Encoded:
         """The features of `table`, float32 where they are dense; an encoder that is not fitted yet learns from it.
 
-        table: what the encoder takes, or Chunks. shards: as in `encode_chunks`; tables are read in parts then.
+        table: what the encoder takes, or Chunks. shards: as in `encode_chunks`; tables are read in parts then. labels: (n,), for an
+        encoder that learns which numbers are to bend.
         """
         if not shards.alone and not isinstance(table, Chunks):
             if issparse(table):
@@ -39,8 +40,9 @@ class Encoded:
             whole, table = table, Chunks(lambda: [whole])
         if isinstance(table, Chunks):
             return cls(*encode_chunks(encoder, table, shards), encoder)
-        features, report = (encoder.encode if encoder.fitted else encoder.fit_encode)(table, np.float32)
-        return cls(features, report, encoder)
+        if encoder.fitted:
+            return cls(*encoder.encode(table, np.float32), encoder)
+        return cls(*encoder.fit_encode(table, np.float32, labels), encoder)
 
     def __len__(self) -> int:
         return self.features.shape[0]

@@ -5,7 +5,8 @@ What becomes of a column, decided on the training table:
 - numbers: ``(x - mean) / sd`` (mean and population sd over the known values). Missing values take the median, and
   where any were missing in training a 0/1 column ``name=(missing)`` says so.
 - with ``knots=5`` a number has up to five more columns ``name above knot``: ``max(x - knot, 0) / sd``, at values of training of
-  equal steps of rank, so that a linear model may bend there.
+  equal steps of rank, so that a linear model may bend there; with ``knots="auto"`` three, of the numbers for which labels of two
+  values ask (`fairbound.tables.bending` has the test).
 - dates and durations: as numbers, in days (dates: since 1970-01-01 UTC). Dates written as text are text.
 - categories (bool, categorical, text, mixed objects): one 0/1 column ``name=value`` for each value of training; values
   rarer than ``min_count`` and those beyond ``max_categories`` share ``name=(other)``; missing is the category
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,9 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from fairbound.base.errors import DataError
+from fairbound.base.errors import DataError, OptionError
+from fairbound.base.seeds import seed_for
+from fairbound.tables.bending import ROWS, useful
 from fairbound.tables.columns import Column, Table, as_category, as_number, read_columns
 from fairbound.tables.features import CategoryFeature, Feature, load_feature
 from fairbound.tables.learning import check_options, finite, infinite_error, learn_settled, settle, some_names
@@ -56,7 +59,7 @@ class TableEncoder(BaseEstimator):
     (made-up names x0, x1, ...) or a scipy sparse matrix, which stays sparse. Frames are matched by name in any order;
     extra columns are ignored and reported. A table without names is matched by place.
 
-    As a step of a scikit-learn ``Pipeline`` it lets any estimator take tables; ``y`` is for that alone and is not looked at.
+    As a step of a scikit-learn ``Pipeline`` it lets any estimator take tables; ``y`` (n,) is looked at under ``knots="auto"`` alone.
 
     After ``fit``: ``feature_names`` (d,), ``columns`` (the input columns it needs), ``dropped`` (column -> reason) and
     ``last_report``, the :class:`EncodeReport` of the latest ``fit`` or ``transform``.
@@ -103,9 +106,15 @@ class TableEncoder(BaseEstimator):
         self._check_fitted()
         return self._inputs if self.learnt is None else tuple(f for spec in self.learnt for f in spec.feature_names)
 
+    @property
+    def bent(self) -> tuple[str, ...]:
+        """Names of the columns that have knots."""
+        self._check_fitted()
+        return tuple(spec.name for spec in self.learnt or () if isinstance(spec, NumberFeature) and spec.knots)
+
     def fit(self, table: Any, y: Any = None) -> TableEncoder:
         """Learn from the training table, (n, c) with n, c >= 1; forgets what was learnt before. Returns self."""
-        self._fit(table)
+        self._fit(table, y)
         return self
 
     def transform(self, table: Any) -> Any:
@@ -114,11 +123,11 @@ class TableEncoder(BaseEstimator):
 
     def fit_transform(self, table: Any, y: Any = None) -> Any:
         """``fit(table).transform(table)``, reading the table once."""
-        return self.fit_encode(table)[0]
+        return self.fit_encode(table, y=y)[0]
 
-    def fit_encode(self, table: Any, dtype: Any = np.float64) -> tuple[Any, EncodeReport]:
-        """``fit(table).encode(table, dtype)``, reading the table once."""
-        read = self._fit(table)
+    def fit_encode(self, table: Any, dtype: Any = np.float64, y: Any = None) -> tuple[Any, EncodeReport]:
+        """``fit(table, y).encode(table, dtype)``, reading the table once."""
+        read = self._fit(table, y)
         if self.learnt is None:
             return self.encode(table, dtype)
         return self._filled(read, {column.name: column for column in read.columns}, dtype, positional=False)
@@ -136,7 +145,7 @@ class TableEncoder(BaseEstimator):
         read, positional, given = self._read(table)
         return self._filled(read, given, dtype, positional)
 
-    def _fit(self, table: Any) -> Table:
+    def _fit(self, table: Any, y: Any) -> Table:
         """Learn from the training table; returns its columns, none for a sparse one."""
         if sp.issparse(table):
             self._fit_sparse(table)
@@ -146,7 +155,7 @@ class TableEncoder(BaseEstimator):
         missing, infinite, dropped = {}, {}, {}
         learnt: list[Feature] = []
         numbers = [c for c in read.columns if not c.coded and c.name not in self.options.categorical]
-        ordinary = learn_numbers(numbers, self.options.knots)
+        ordinary = learn_numbers(numbers, self.options.most_knots)
         for raw in read.columns:
             if raw.name in ordinary:
                 learnt.append(ordinary[raw.name])
@@ -163,10 +172,36 @@ class TableEncoder(BaseEstimator):
             if reason is not None:
                 dropped[column.name] = reason
         self.adopt(learnt, dropped, read.names, read.named, read.rows)
+        if self.options.knots == "auto":
+            self._keep_useful_knots(read, y)
         self.last_report = EncodeReport(
             read.rows, len(self.feature_names), missing=missing, infinite=infinite, dropped=dict(self.dropped)
         )
         return read
+
+    def _keep_useful_knots(self, read: Table, y: Any) -> None:
+        """Take back the knots of the numbers for which the labels do not ask. Raises: OptionError without labels of two values."""
+        assert self.learnt is not None
+        values, labels = (None, None) if y is None else np.unique(np.asarray(y), return_inverse=True)
+        if values is None or labels is None or len(values) != 2 or len(labels) != read.rows:
+            raise OptionError(
+                'knots="auto" chooses by the labels of two classes, one for each row; give a number, as in knots=5.'
+            )
+        rows = np.arange(read.rows)
+        if read.rows > ROWS:
+            rows = np.random.default_rng(seed_for("knots")).choice(read.rows, ROWS, replace=False)
+        columns = tuple(replace(column, values=column.values[rows]) for column in read.columns)
+        part = replace(read, columns=columns, rows=len(rows))
+        features, _ = self._filled(part, {column.name: column for column in columns}, np.float64, positional=False)
+        starts = np.cumsum([0, *(len(spec.feature_names) for spec in self.learnt)])
+        bends = {spec.name: range(at + 1, at + 1 + len(spec.knots)) for spec, at in zip(self.learnt, starts, strict=False)
+                 if isinstance(spec, NumberFeature) and spec.knots}  # fmt: skip
+        plain = np.setdiff1d(np.arange(features.shape[1]), [j for columns in bends.values() for j in columns]).tolist()
+        kept = dict(zip(bends, useful(features, labels[rows], plain, list(bends.values())), strict=True))
+        self.learnt = tuple(
+            replace(spec, knots=()) if isinstance(spec, NumberFeature) and not kept.get(spec.name) else spec
+            for spec in self.learnt
+        )
 
     def adopt(
         self, learnt: Sequence[Feature], dropped: dict[str, str], inputs: tuple[str, ...], named: bool, rows: int

@@ -27,7 +27,7 @@ def learn_settled(column: Column, options: TableOptions) -> tuple[Feature | None
     """What becomes of a training column that is `finite` and `settle`d, and why it is dropped."""
     if column.coded:
         return learn_category(column, options.min_count, options.max_categories, options.unique_share)
-    return learn_number(column, options.knots)
+    return learn_number(column, options.most_knots)
 
 
 def settle(column: Column, options: TableOptions) -> Column:

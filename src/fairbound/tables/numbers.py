@@ -60,6 +60,10 @@ class NumberFeature:
             out[:, at] = missing
 
 
+_Place = tuple[NumberFeature, int, np.ndarray]
+"""A column's feature, its first place among all features, and its values (n,)."""
+
+
 @dataclass
 class Tally:
     """Of one column: rows without a value, infinities among them, and the row of the first of these."""
@@ -89,9 +93,7 @@ def slices(rows: int, size: int = ROWS_AT_ONCE) -> Iterator[slice]:
     return (slice(at, min(at + size, rows)) for at in range(0, rows, size))
 
 
-def fill_numbers(
-    out: np.ndarray, places: Sequence[tuple[NumberFeature, int, np.ndarray]], start: int = 0
-) -> list[Tally]:
+def fill_numbers(out: np.ndarray, places: Sequence[_Place], start: int = 0) -> list[Tally]:
     """Write columns of numbers into the feature matrix, zeros before; of each its place in `out` and its values (n,).
 
     start: the number of the first row, for messages. Returns what was counted of every column.
@@ -112,7 +114,7 @@ def fill_numbers(
     return tallies
 
 
-def _refuse_far(out: np.ndarray, places: Sequence[tuple[NumberFeature, int, np.ndarray]], start: int) -> None:
+def _refuse_far(out: np.ndarray, places: Sequence[_Place], start: int) -> None:
     for feature, at, values in places:
         far = ~np.isfinite(out[:, at])
         if feature.sd is not None and far.any():
@@ -228,18 +230,32 @@ def median_of(values: np.ndarray) -> float:
 # -- weighted sums ---------------------------------------------------------------------------------------------------
 
 
-def add_weighted(
-    out: np.ndarray, places: Sequence[tuple[NumberFeature, int, np.ndarray]], weight: np.ndarray
-) -> list[Tally]:
+def add_weighted(out: np.ndarray, places: Sequence[_Place], weight: np.ndarray) -> list[Tally]:
     """Add the columns' features times their weights to out (n, k), in float64 and without making the features.
 
     places: as in `fill_numbers`. weight: (d, k) of all features.
     """
     tallies = [Tally() for _ in places]
-    if any(feature.knots for feature, *_ in places):
-        for part in slices(len(out)):
-            out[part] += _by_features(places, weight, part, tallies)
-        return tallies
+    of_place = list(zip(places, tallies, strict=True))
+    _add_bent(out, [one for one in of_place if one[0][0].knots], weight)
+    _add_straight(out, [one for one in of_place if not one[0][0].knots], weight)
+    return tallies
+
+
+def _add_bent(out: np.ndarray, counted: Sequence[tuple[_Place, Tally]], weight: np.ndarray) -> None:
+    """`add_weighted` of columns with knots, from their features alone."""
+    own, rows = [], list[int]()
+    for (feature, at, column), _ in counted:
+        own.append((feature, len(rows), column))
+        rows += range(at, at + len(feature.feature_names))
+    weight, tallies = weight[rows], [tally for _, tally in counted]
+    for part in slices(len(out)) if own else ():
+        out[part] += _by_features(own, weight, part, tallies)
+
+
+def _add_straight(out: np.ndarray, counted: Sequence[tuple[_Place, Tally]], weight: np.ndarray) -> None:
+    """`add_weighted` of columns without knots."""
+    places, tallies = [place for place, _ in counted], [tally for _, tally in counted]
     standard = [place for place in places if place[0].sd is not None]
     columns = [values for _, _, values in standard]
     centre = np.array([feature.mean for feature, *_ in standard])
@@ -268,7 +284,6 @@ def add_weighted(
         if not np.isfinite(sums).all():
             sums = _by_features(places, weight, part, tallies)
         out[part] += sums
-    return tallies
 
 
 def _block(columns: Sequence[np.ndarray]) -> tuple[np.ndarray | None, np.ndarray]:
@@ -292,9 +307,7 @@ def _spread(values: np.ndarray, rows: np.ndarray, size: int) -> np.ndarray:
     return out
 
 
-def _by_features(
-    places: Sequence[tuple[NumberFeature, int, np.ndarray]], weight: np.ndarray, part: slice, tallies: list[Tally]
-) -> np.ndarray:
+def _by_features(places: Sequence[_Place], weight: np.ndarray, part: slice, tallies: list[Tally]) -> np.ndarray:
     """The weighted sums of a few rows from their features; counted in `tallies`."""
     features = np.zeros((part.stop - part.start, len(weight)))
     found = fill_numbers(features, [(feature, at, column[part]) for feature, at, column in places], part.start)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fairbound.base.errors import DataWarning, OptionError
+from fairbound.tables.bending import MOST
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +22,10 @@ class TableOptions:
     infinite: str = "error"  # "error", or "missing": infinities count as missing
     categorical: tuple[str, ...] = ()  # columns that are categories whatever their type
     numeric: tuple[str, ...] = ()  # columns that are numbers whatever their type
-    knots: int = 0  # values at which a number's part of a linear model may change its slope, at most; 5 is a good choice; not for networks
+    knots: int | str = (
+        0  # values at which a number's part of a linear model may change its slope, at most (5, say); "auto": 3 for numbers
+    )
+    # whose labels ask for them by a test, for two classes; not for networks
     sparse_scale: str = (
         "max_abs"  # scipy sparse tables: "max_abs" divides each column by its largest |x|, "none" leaves it
     )
@@ -29,8 +33,11 @@ class TableOptions:
     def __post_init__(self) -> None:
         for name, least in (("min_count", 1), ("max_categories", 2), ("knots", 0)):
             value = getattr(self, name)
+            if name == "knots" and value == "auto":
+                continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise OptionError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+                or_auto = " or 'auto'" * (name == "knots")
+                raise OptionError(f"{name} must be a whole number of at least {least}{or_auto}, got {value!r}.")
         if not 0 < self.unique_share <= 1:
             raise OptionError(
                 f"unique_share must lie in (0, 1], got {self.unique_share!r}; 1 drops only all-distinct text."
@@ -47,6 +54,11 @@ class TableOptions:
         both = sorted(set(self.categorical) & set(self.numeric))
         if both:
             raise OptionError(f"{both} are named both categorical and numeric; choose one.")
+
+    @property
+    def most_knots(self) -> int:
+        """How many a number may have."""
+        return MOST if isinstance(self.knots, str) else self.knots
 
 
 STRANGE = 0.5

@@ -14,6 +14,7 @@ import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.cli.app import main
 from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions
+from fairbound.tables.bending import score_statistics
 
 BENT = TableOptions(knots=3)
 
@@ -58,12 +59,15 @@ def test_a_number_of_two_values_has_no_knot(values: list[float]) -> None:
     assert TableEncoder(BENT).fit(np.array(values, dtype=float)[:, None]).feature_names == ("x0",)
 
 
-def test_weighted_sums_are_those_of_the_features_with_gaps_too() -> None:
+@pytest.mark.parametrize("knots", [3, "auto"])
+def test_weighted_sums_are_those_of_the_features_with_gaps_too(knots: int | str) -> None:
     frame = table().astype({"age": float})
     frame.loc[::7, "age"] = np.nan
-    encoder = TableEncoder(BENT).fit(frame)
+    encoder = TableEncoder(TableOptions(knots=knots)).fit(frame, (frame.age - 50).abs() < 20)
     weight = np.random.default_rng(3).normal(size=(len(encoder.feature_names), 2))
+    assert encoder.bent == (("age",) if knots == "auto" else ("age", "pay"))
     assert np.allclose(encoder.weighted(frame, weight), encoder.transform(frame) @ weight, rtol=0, atol=1e-12)
+    assert encoder.last_report.missing == {"age": int(frame.age.isna().sum())}
 
 
 def test_a_saved_encoder_gives_the_same_bits_and_damaged_knots_are_refused() -> None:
@@ -114,6 +118,61 @@ def test_a_bounded_model_bends_where_a_line_cannot_and_its_weights_say_so() -> N
     assert np.allclose(scores, bent.decision_function(X), rtol=0, atol=1e-3)
 
 
+def test_a_test_keeps_the_knots_of_the_numbers_that_bend() -> None:
+    X, y, group = bent_rows()
+    auto = TableOptions(knots="auto")
+    model = fb.FairClassifier("demographic_parity <= 0.05", options=auto).fit(X, y, sensitive_features=group)
+    assert model.encoder_.bent == ("x",)
+    assert [name for name in model.encoder_.feature_names if name.startswith("z")] == ["z"]
+    assert (model.predict(X) == y).mean() > 0.95
+    assert "Knots: x (of at most 3 each, chosen by a test)." in model.fit_report_["notes"]
+    again = TableEncoder.from_json(model.encoder_.to_json())
+    assert np.array_equal(again.transform(X), TableEncoder(auto).fit_transform(X, y))
+    assert TableEncoder(auto).fit(X.iloc[:29], y[:29]).bent == ()  # too few rows to tell
+
+
+def test_more_rows_than_the_test_needs_are_left_out(monkeypatch) -> None:
+    monkeypatch.setattr("fairbound.tables.encoder.ROWS", 300)
+    X, y, _ = bent_rows()
+    assert TableEncoder(TableOptions(knots="auto")).fit(X, y).bent == ("x",)
+
+
+def test_the_score_statistic_is_the_slope_against_the_whole_information_matrix() -> None:
+    rng = np.random.default_rng(5)
+    X = np.column_stack([rng.normal(size=(800, 3)), np.ones(800)])
+    E = np.maximum(X[:, :2] - 0.3, 0)
+    y = (rng.random(800) < 0.3).astype(int)
+    p = LogisticRegression(C=1e9, tol=1e-10, max_iter=2000).fit(X[:, :3], y).predict_proba(X[:, :3])[:, 1]
+    both = np.column_stack([X, E - E.mean(0)])
+    slope = both.T @ (y - p)
+    whole = slope @ np.linalg.solve(both.T @ ((p * (1 - p))[:, None] * both), slope)
+    ((statistic, df),) = score_statistics(X, [E], y, p)
+    assert df == 2
+    assert abs(statistic - whole) < 1e-5 * whole
+
+
+def test_numbers_that_do_not_bend_seldom_get_knots() -> None:
+    """In one of a hundred tables, at most; six of eighty or more come up with probability 1e-4 then."""
+    rng, bent = np.random.default_rng(6), 0
+    for _ in range(80):
+        X = rng.normal(size=(500, 20))
+        y = rng.random(500) < 1 / (1 + np.exp(-X[:, 0]))
+        bent += bool(TableEncoder(TableOptions(knots="auto")).fit(X, y).bent)
+    assert bent < 6
+
+
+def test_a_choice_of_knots_needs_labels_of_two_classes() -> None:
+    X, y, group = bent_rows()
+    auto = TableOptions(knots="auto")
+    for labels in (None, X.x, y[:-1]):
+        with pytest.raises(OptionError, match="labels of two classes"):
+            TableEncoder(auto).fit(X, labels)
+    with pytest.raises(OptionError, match="labels of two classes"):
+        fb.FairRegressor("residual_gap <= 1", options=auto).fit(X, X.x, sensitive_features=group)
+    with pytest.raises(OptionError, match="knots must be a whole number of at least 0 or 'auto'"):
+        TableOptions(knots="many")
+
+
 def test_the_command_line_trains_saves_and_predicts_with_knots(tmp_path, capsys) -> None:
     X, y, group = bent_rows()
     data = tmp_path / "rows.csv"
@@ -124,5 +183,10 @@ def test_the_command_line_trains_saves_and_predicts_with_knots(tmp_path, capsys)
     model = fb.FairClassifier.load(out / "model")
     assert model.options == TableOptions(knots=5)
     assert (model.predict(X) == y).mean() > 0.95
+    main([*fit, "--knots", "auto", "--out", str(out), "--no-baseline", "--quiet"])
+    assert fb.FairClassifier.load(out / "model").encoder_.bent == ("x",)
+    assert "chosen by a test" in (out / "report.html").read_text()
+    assert main([*fit, "--knots", "some", "--out", str(out)]) == 2
+    assert "or 'auto'" in capsys.readouterr().err
     assert main([*fit, "--knots", "5", "--chunk-rows", "100", "--out", str(tmp_path / "parts"), "--quiet"]) == 2
     assert "leave knots out" in capsys.readouterr().err

@@ -1,0 +1,70 @@
+"""Which numbers a linear model should bend at, found by a test of each: `TableOptions(knots="auto")`.
+
+    fit a logistic regression of the labels on the features without knots
+    for each number: the score statistic (slope of the log-likelihood along its knots, over the spread that slope has by chance)
+    keep the knots of the numbers for which chance gives so large a one with probability at most LEVEL / (number of numbers)
+
+One regression is fitted, however many numbers there are.
+
+Source: Rao (1948), Mathematical Proceedings of the Cambridge Philosophical Society 44, 50-57, for the score test.
+Departs: of more than ROWS rows a random part is looked at; weights of rows are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import chdtrc
+
+MOST = 3
+"""Knots of a number that bends."""
+
+LEVEL = 0.01
+"""Probability that any number bends where none should."""
+
+ROWS = 50_000
+"""Rows that the test looks at, at most."""
+
+FEWEST = 10
+"""Rows that it needs for each feature."""
+
+
+def useful(
+    features: np.ndarray, labels: np.ndarray, plain: Sequence[int], knots: Sequence[Sequence[int]]
+) -> list[bool]:
+    """Whether the labels ask for the knots of each number.
+
+    features: (n, d). labels: (n,) 0 or 1. plain: places of the columns that are no knots; knots: of those of each number.
+    """
+    if len(features) < FEWEST * (len(plain) + 1) or np.ptp(labels) == 0:
+        return [False] * len(knots)
+    from sklearn.linear_model import LogisticRegression
+
+    base = features[:, plain]
+    p = LogisticRegression(C=1e4, max_iter=300).fit(base, labels).predict_proba(base)[:, 1]
+    statistics = score_statistics(
+        np.column_stack([base, np.ones(len(base))]), [features[:, k] for k in knots], labels, p
+    )
+    return [bool(df and chdtrc(df, size) <= LEVEL / len(knots)) for size, df in statistics]
+
+
+def score_statistics(
+    X: np.ndarray, added: Sequence[np.ndarray], labels: np.ndarray, p: np.ndarray
+) -> list[tuple[float, int]]:
+    """The score statistic of each of some sets of columns, added to X, and its degrees of freedom.
+
+    X: (n, d), ones among its columns. added: (n, k) each. p: (n,) probabilities of label 1 by the logistic regression on X.
+    """
+    weight = (p * (1 - p))[:, None]
+    inverse = np.linalg.pinv(X.T @ (weight * X) + 1e-6 * np.eye(X.shape[1]), hermitian=True)
+    out = []
+    for columns in added:
+        E = columns - columns.mean(0)
+        both = X.T @ (weight * E)
+        spread = E.T @ (weight * E) - both.T @ inverse @ both  # of the slope, without what the columns of X account for
+        sizes, axes = np.linalg.eigh(spread)
+        told = sizes > 1e-8 * max(sizes[-1], 1e-12)
+        slope = axes[:, told].T @ (E.T @ (labels - p))
+        out.append((float((slope**2 / sizes[told]).sum()), int(told.sum())))
+    return out
