@@ -24,6 +24,7 @@ from fairbound.cli.rows import (
     group_warnings,
     in_lines_of_parts,
     read_rows,
+    table_options,
 )
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.training import Trained, held_out, in_training, judged, trained
@@ -65,7 +66,7 @@ def _fit(options: FitOptions, bounds: list, shards: Shards) -> Outcome:
     for said in rows.numbering:
         say(said)
     split = held_out(options, rows)
-    parts = None if split is None else encoded_parts(rows, split, options.table)
+    parts = None if split is None else encoded_parts(rows, split, options.knots)
 
     def fitted(_: np.ndarray, stated: list, certify: float) -> FairClassifier:
         return train(options, stated, parts, shards) if parts else train_certified(options, stated, rows, certify)
@@ -120,7 +121,7 @@ def of_options(options: TrainOptions, bounds: list, rows: InputRows) -> FairClas
     return FairClassifier(
         bounds or None,
         model=options.model,
-        options=options.table,
+        options=table_options(options.knots),
         algorithm=options.algorithm,
         objective=options.objective,
         budget=options.budget,

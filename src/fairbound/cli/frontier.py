@@ -60,7 +60,7 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
             break
         run = replace(options, seed=seed)
         split = split_rows(rows, options.test_size, seed)
-        parts = encoded_parts(rows, split, options.table)
+        parts = encoded_parts(rows, split, options.knots)
         free = train(run, [], parts)
         loosest = stated[-1]
         apart = Shown(parts, free) if seed == options.seed and shows_groups else None

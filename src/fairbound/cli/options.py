@@ -10,13 +10,10 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
+from typing import Annotated, Any, ClassVar, get_type_hints
 
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import OptionError
-
-if TYPE_CHECKING:
-    from fairbound.tables import TableOptions
 
 try:
     import typer
@@ -123,10 +120,7 @@ Confidence = Annotated[float, option("--confidence", help="Of all verdicts toget
 Model = Annotated[str, option("--model", help="linear, or mlp:64,32 for layers of 64 and 32 units.")]
 Knots = Annotated[
     str,
-    option(
-        "--knots",
-        help="Values at which a number's part of a linear model may bend, at most, such as 5; auto chooses the numbers by a test.",
-    ),
+    option("--knots", help="Values at which a number's part of a linear model may bend (5), or auto: 3, by a test."),
 ]
 SavedModel = Annotated[Path | None, option("--model", help="Folder of a saved model, such as OUT/model of fit.")]
 Score = Annotated[
@@ -220,16 +214,8 @@ class ModelOptions:
         if self.budget is not None:
             Budget.of(self.budget)
         check_confidence(self.confidence, "--confidence")
-        _ = self.table
-
-    @property
-    def table(self) -> TableOptions | None:
-        """How the encoder reads the table, None where as ever."""
-        from fairbound.tables import TableOptions
-
-        return (
-            None if self.knots == "0" else TableOptions(knots=int(self.knots) if self.knots.isdecimal() else self.knots)
-        )
+        if self.knots != "auto" and not self.knots.isdecimal():
+            raise OptionError(f"--knots must be a whole number or 'auto', got {self.knots!r}.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from fairbound.cli.columns import groups_in, in_file, in_label, labelled_table, 
 from fairbound.cli.fitted import of_training, written_fit
 from fairbound.cli.options import FitOptions
 from fairbound.cli.outcome import Outcome, shows_progress, written_audit
-from fairbound.cli.rows import InputRows, is_file, rows_of_file
+from fairbound.cli.rows import InputRows, is_file, rows_of_file, table_options
 from fairbound.cli.stated import bounds_for, stated_bounds
 from fairbound.cli.training import held_out, in_training, judged, trained
 from fairbound.cli.using import AuditOptions
@@ -110,7 +110,7 @@ def _fitted(options: FitOptions, rows: InputRows, part: np.ndarray, bounds: Any,
     ranker = FairRanker(
         list(bounds) or None,
         model=options.model,
-        options=options.table,
+        options=table_options(options.knots),
         algorithm=options.algorithm,
         budget=options.budget,
         batch_size=32 if options.batch_size == FitOptions.batch_size else options.batch_size,

@@ -41,7 +41,7 @@ def fit_reduction(options: FitOptions) -> Outcome:
     bounds = stated_bounds(options.constraint, options.cross)
     check_writable(options.out)
     rows = read_rows(options)
-    parts = encoded_parts(rows, split_rows(rows, options.test_size, options.seed), options.table)
+    parts = encoded_parts(rows, split_rows(rows, options.test_size, options.seed), options.knots)
     train, test = parts.split.train, parts.split.test
     under = " and ".join(b.text for b in bounds) or "no bound"
     say(

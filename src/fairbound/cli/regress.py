@@ -19,7 +19,7 @@ from fairbound.cli.columns import groups_in, in_label, labelled_table, listed, n
 from fairbound.cli.fitted import of_training, written_fit
 from fairbound.cli.options import RegressOptions
 from fairbound.cli.outcome import Outcome, shows_progress, written_audit
-from fairbound.cli.rows import InputRows, rows_of_file
+from fairbound.cli.rows import InputRows, rows_of_file, table_options
 from fairbound.cli.stated import stated_bounds
 from fairbound.cli.training import held_out, judged, trained
 from fairbound.cli.using import AuditOptions
@@ -52,7 +52,7 @@ def _fitted(options: RegressOptions, rows: InputRows, part: np.ndarray, bounds: 
     made = FairRegressor(
         bounds or None,
         model=options.model,
-        options=options.table,
+        options=table_options(options.knots),
         budget=options.budget,
         certify=certify,
         on_insufficient=options.on_insufficient,  # type: ignore[arg-type]
