@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from fairbound.estimators.folder import load_folder
 from fairbound.estimators.ranker import FairRanker
 from fairbound.estimators.regressor import FairRegressor
 from fairbound.estimators.saved import kind_of
-from fairbound.tables import Chunks, EncodeReport
+from fairbound.tables import Chunks
 from fairbound.tables.chunks import ROWS
 
 MODELS: dict[str, Any] = {kind.__name__: kind for kind in (FairClassifier, FairRegressor, FairRanker)}
@@ -56,7 +57,7 @@ def run_predict(options: PredictOptions) -> Outcome:
         counts = table["prediction"].value_counts(sort=False).sort_index()
         summary["predicted"] = {str(label): int(count) for label, count in counts.items()}
         text += "".join(f"  {label}: {count:,} ({count / len(table):.1%})\n" for label, count in counts.items())
-    summary["warnings"] = EncodeReport(len(table), 0, dict(unseen)).strange_lines()
+    summary["warnings"] = replace(model.encoder_.last_report, rows=len(table), unseen=dict(unseen)).strange_lines()
     text += "".join(f"warning: {line}\n" for line in summary["warnings"])
     return Outcome(summary, f"{text}written  {path}")
 

@@ -60,12 +60,13 @@ def fit_report(
     dropped = [] if encoding is None else encoding.dropped_lines()
     remarks = [said for bound in problem.plan.notions for said in bound.remarks(groups.attributes)]
     remarks += _left_open(problem, measured)
+    rare = [] if encoding is None else encoding.rare_lines()
     shrunk = [SHRUNK] if near.get("shrunk") else []
+    cautions = [*dropped, *trained.warnings, *small, *missing_group_words(missing), *remarks]
     if shrunk and problem.total_rows >= SURPRISING:
-        remarks.append(
+        cautions.append(
             f"A model decides all {problem.total_rows:,} training rows right. If that is a surprise, look for a column that is made from the label."
         )
-    cautions = [*dropped, *trained.warnings, *small, *missing_group_words(missing), *remarks]
     common, nothing_learnt = _share_as_accurate(problem, measured), None
     if problem.plan.notions and bool(solution.feasible) and int(solution.best_step) == 0:
         nothing_learnt = (
@@ -98,7 +99,7 @@ def fit_report(
         "small_groups": small,
         "remarks": remarks,
         "missing_group_rows": missing,
-        "notes": [*notes, *trained.notes, *shrunk, *thin],
+        "notes": [*notes, *rare, *trained.notes, *shrunk, *thin],
         "warnings": cautions,
     }
 

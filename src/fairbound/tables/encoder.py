@@ -282,6 +282,7 @@ class TableEncoder(BaseEstimator):
             rows=read.rows,
             features=len(self.feature_names),
             unseen={name: count for name, count in unseen.items() if count},
+            rare={spec.name: spec.rare for spec, _, _ in categories if spec.rare},
             missing={name: gone[name] for name in self.columns if gone[name]},
             infinite={name: tally.infinite for name, tally in tallies.items() if tally.infinite},
             dropped=dict(self.dropped),

@@ -24,6 +24,7 @@ class CategoryFeature:
     values: tuple[str, ...]
     other: bool
     missing: bool
+    rare: float = 0.0  # share of the training rows whose value is none of `values`
 
     @property
     def feature_names(self) -> list[str]:
@@ -92,8 +93,10 @@ def learn_category(
     kept = [text for count, text in ranked if -count >= min_count]
     if len(kept) < distinct or len(kept) > max_categories:
         kept = kept[: max_categories - 1]
+    rows, frequent = len(column.values), set(kept)
+    rare = sum(count for count, text in zip(counts.tolist(), column.categories, strict=True) if text not in frequent)
     feature = CategoryFeature(
-        column.name, "category", tuple(sorted(kept)), other=len(kept) < distinct, missing=known < len(column.values)
+        column.name, "category", tuple(sorted(kept)), other=len(kept) < distinct, missing=known < rows, rare=rare / rows
     )
     if len(feature.feature_names) > 1:
         return feature, None
@@ -114,6 +117,8 @@ def load_feature(state: dict[str, Any]) -> Feature:
             raise ValueError(f"the values of column {state['name']!r} are no texts")
         if not isinstance(state["other"], bool) or not isinstance(state["missing"], bool):
             raise ValueError(f"column {state['name']!r} has marks that are neither true nor false")
+        if not 0 <= state.get("rare", 0.0) <= 1:  # folders written before there was one have none
+            raise ValueError(f"the share of rare values of column {state['name']!r} is {state['rare']!r}")
         return CategoryFeature(**{**state, "values": tuple(state["values"])})
     if state["kind"] not in ("number", "days"):
         raise ValueError(f"unknown kind {state['kind']!r}")

@@ -63,7 +63,10 @@ class TableOptions:
 
 STRANGE = 0.5
 FEWEST = 20
-"""A column is strange where at least this share of its rows, and this many, have a value that was unknown in training."""
+"""A column is strange where at least this share of the rows that should have a value of training, and this many, have none."""
+
+MANY = 0.2
+"""Share of the training rows from which on it is said that their values are too rare to have a feature each."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class EncodeReport:
     rows: int
     features: int
     unseen: dict[str, int] = field(default_factory=dict)  # column -> rows whose value is unseen or too rare in training
+    rare: dict[str, float] = field(default_factory=dict)  # column -> share of the training rows whose value is too rare
     missing: dict[str, int] = field(default_factory=dict)  # column -> rows with no value
     infinite: dict[str, int] = field(default_factory=dict)  # column -> infinities counted as missing
     dropped: dict[str, str] = field(default_factory=dict)  # column -> why it was dropped in training
@@ -87,14 +91,29 @@ class EncodeReport:
         """A sentence for each column that was dropped."""
         return [f"Column {name!r} was dropped: {reason}." for name, reason in self.dropped.items()]
 
-    def strange_lines(self) -> list[str]:
-        """A sentence for each column of which most values were not known in training, as of another table or another spelling."""
+    def rare_lines(self) -> list[str]:
+        """A sentence for each column of which many training rows share one feature."""
         return [
-            f"{name}: {count:,} of {self.rows:,} rows have a value that training did not know, so the column says little of them. Is it "
-            "written as in the training table?"
-            for name, count in self.unseen.items()
-            if count >= max(STRANGE * self.rows, FEWEST)
+            f"Column {name!r}: {100 * share:.0f} % of the training rows have one of its less frequent values, which share one feature. "
+            "options=TableOptions(max_categories=...) (in Python) gives more values their own."
+            for name, share in self.rare.items()
+            if share >= MANY
         ]
+
+    def strange_lines(self) -> list[str]:
+        """A sentence for each column of which most values were not known in training, as of another table or another spelling; values too
+        rare in training count as far as there are more of them than there."""
+        out = []
+        for name, count in self.unseen.items():
+            usual = self.rare.get(name, 0.0)
+            if count < FEWEST or count - usual * self.rows < STRANGE * (1 - usual) * self.rows:
+                continue
+            rare = f" or that was too rare there (of its own rows {100 * usual:.0f} %)" if usual else ""
+            out.append(
+                f"{name}: {count:,} of {self.rows:,} rows have a value that training did not know{rare}, so the column says little of them. Is "
+                "it written as in the training table?"
+            )
+        return out
 
     def warn(self) -> None:
         """Warns: DataWarning with each of `strange_lines`."""

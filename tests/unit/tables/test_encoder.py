@@ -84,6 +84,27 @@ def test_rare_categories_are_pooled_and_unseen_ones_join_them():
     assert report.unseen == {"c": 2}
 
 
+def test_values_too_rare_in_training_are_no_sign_of_another_spelling():
+    """Of 200 shops 29 have a feature, so that most rows of training share one; only more such rows than there are strange."""
+    shops = np.array([f"s{i}" for i in range(200)])
+    draw = np.random.default_rng(0).choice
+    frame = pd.DataFrame({"shop": draw(shops, 20_000), "age": np.arange(20_000.0)})
+    encoder = TableEncoder(TableOptions(max_categories=30)).fit(frame)
+    (shop,) = (spec for spec in encoder.learnt if spec.name == "shop")
+    assert shop.rare == pytest.approx(1 - frame.shop.isin(shop.values).mean(), abs=1e-12) and shop.rare > 0.7
+    again = TableEncoder.from_json(encoder.to_json())
+    for one in (encoder, again):
+        _, report = one.encode(pd.DataFrame({"shop": draw(shops, 500), "age": 1.0}))
+        assert report.unseen["shop"] > 350 and report.rare == {"shop": shop.rare} and not report.strange_lines()
+        _, other = one.encode(pd.DataFrame({"shop": draw(np.char.upper(shops), 500), "age": 1.0}))
+        (line,) = other.strange_lines()
+        assert "500 of 500 rows have a value that training did not know or that was too rare there" in line
+    older = json.loads(encoder.to_json())
+    for column in older["learnt"]:
+        column.pop("rare", None)
+    assert TableEncoder.from_json(json.dumps(older)).feature_names == encoder.feature_names
+
+
 def test_unseen_category_without_a_pool_is_zeros_and_counted():
     encoder = TableEncoder(EVERY).fit(small())
     late = small()
