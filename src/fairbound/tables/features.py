@@ -63,7 +63,9 @@ class CategoryFeature:
 
 Feature = NumberFeature | CategoryFeature
 
-_NUMBER = re.compile(r"\s*[^\w\s]?\s*[-+]?\d{1,3}([,.' ]?\d{3})*([.,]\d+)?\s*[^\w\s]?\s*")
+_NUMBER = re.compile(
+    r"\s*([^\w\s]|[A-Z]{3}(?=\s))?\s*[-+]?\d{1,3}([,.' ]?\d{3})*([.,]\d+)?\s*([^\w\s]|(?<=\s)[^\W\d_]{1,4})?\s*"
+)
 _DATE = re.compile(r"\s*([0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2,4})(\D|$)")
 
 
@@ -84,8 +86,8 @@ def learn_category(
             )
         if all(_NUMBER.fullmatch(text) for text in some):
             return None, (
-                f"{distinct} different texts in {known} rows that look like numbers, such as {some[0]!r}: remove signs and "
-                "separators of thousands, so that they are read as numbers"
+                f"{distinct} different texts in {known} rows that look like numbers, such as {some[0]!r}: remove signs, units "
+                "and separators of thousands, so that they are read as numbers"
             )
         return None, f"{distinct} different texts in {known} rows: nearly unique, like a name or an identifier"
     pairs = zip(counts.tolist(), column.categories, strict=True)

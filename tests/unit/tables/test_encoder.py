@@ -556,8 +556,10 @@ def test_damaged_json_is_refused_wherever_it_is_cut():
 
 
 @pytest.mark.parametrize(
-    ("text", "number"), [("1,{}.5", True), ("$ 12,{}", True), ("{} %", True), ("AB{}", False), ("x {}", False)]
-)
+    ("text", "number"),
+    [("1,{}.5", True), ("$ 12,{}", True), ("{} %", True), ("2,{}.37 EUR", True), ("CHF {}", True), ("{} km", True),
+     ("AB{}", False), ("x {}", False), ("{}b", False), ("12 Elmstreet {}", False)],
+)  # fmt: skip
 def test_texts_that_look_like_numbers_are_said_to(text, number):
     values = [text.format(100 + i) for i in range(300)]
     encoder = TableEncoder().fit(pd.DataFrame({"pay": values, "x": range(300)}))
