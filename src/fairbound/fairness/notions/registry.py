@@ -14,6 +14,11 @@ from fairbound.fairness.language import leading_name
 
 NOTIONS: dict[str, type[Bound]] = {}
 
+SHORT = {"dp": "demographic_parity", "eo": "equalized_odds", "eop": "equal_opportunity", "tpr": "true_positive_rate", "fpr": "false_positive_rate",
+         "fnr": "false_negative_rate", "recall": "true_positive_rate", "gap": "parity", "diff": "parity", "difference": "parity",
+         "disparate": "demographic", "impact": "parity_ratio"}  # fmt: skip
+"""What others call notions, or parts of their names: spelled out where a name is unknown, to find the one that was meant."""
+
 _OWN = re.compile(r"^\s*([A-Za-z_][\w.]*):(?=[A-Za-z_])(.*)$", re.DOTALL)
 
 B = TypeVar("B", bound=type[Bound])
@@ -51,7 +56,8 @@ def constraint(text: str | Bound, *, bound: float | None = None) -> Any:
         text = own[2]
     name = leading_name(text)
     if name not in NOTIONS:
-        near = difflib.get_close_matches(name.lower(), NOTIONS, 3, cutoff=0.4)
+        spelled = "_".join(SHORT.get(part, part) for part in name.lower().split("_")).replace("parity_parity", "parity")
+        near = difflib.get_close_matches(spelled, NOTIONS, 3, cutoff=0.4)
         meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
         where = f" The module {own[1]!r} registers no such notion." if own else (
             " One of your own is named after its module, as 'module:notion', or its module imported first."
