@@ -11,11 +11,14 @@ from scipy import stats
 from fairbound.audits.classes import compared_model, rate_record
 from fairbound.confidence.betting import mean_limits
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, moments
+from fairbound.fairness.notions.regression import PredictionBound
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.values import share_values
 
 
-def number_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any], alpha: float) -> dict[str, Any]:
+def number_facts(
+    rows: Scored, others: Mapping[str, Scored], bounds: Sequence[PredictionBound], alpha: float
+) -> dict[str, Any]:
     """The part of an audit that the rows decide. others: the same rows with the numbers of another model.
 
     bounds: on predicted numbers. alpha: error probability of each verdict.
@@ -47,7 +50,7 @@ def number_metrics(rows: Scored) -> dict[str, float | None]:
     }
 
 
-def _group_means(rows: Scored, bounds: Sequence[Any]) -> list[dict[str, Any]]:
+def _group_means(rows: Scored, bounds: Sequence[PredictionBound]) -> list[dict[str, Any]]:
     """Of every group of every attribute the mean residual, the mean squared error, and what the bounds compare, with their intervals."""
     assert rows.residuals is not None
     measured: dict[str, tuple[np.ndarray, tuple[float, float] | None]] = {
@@ -55,7 +58,7 @@ def _group_means(rows: Scored, bounds: Sequence[Any]) -> list[dict[str, Any]]:
         "mean_squared_error": (rows.residuals**2, None),
     }
     for bound in bounds:
-        measured |= {name: (x, getattr(bound, "range", None)) for name, x in bound.of_rows(rows).items()}
+        measured |= {name: (x, bound.range) for name, x in bound.of_rows(rows).items()}
     out, groups, everyone = [], rows.groups, np.full(len(rows), True)
     for attribute, code, names in zip(groups.attributes, groups.codes.T, groups.labels, strict=True):
         k, counts = len(names), np.bincount(code[code >= 0], minlength=len(names))

@@ -34,7 +34,7 @@ def training_rows(groups: Any, targets: Any, names: Any, classes: tuple[Any, ...
         if targets is not None:
             y = _labels(targets, classes)
             return Occurring.of(no_groups(len(y)), y)
-        return _every(tuple(names or ()), labels or (), len(classes))
+        return Occurring.every(tuple(names or ()), labels or (), len(classes))
     if targets is None:
         raise OptionError(
             "groups= was given without targets=; the labels of the same rows are needed to see which "
@@ -44,12 +44,6 @@ def training_rows(groups: Any, targets: Any, names: Any, classes: tuple[Any, ...
     if len(y) != len(made):
         raise DataError(f"groups and targets differ in length: {len(made)} and {len(y)}.")
     return Occurring.of(made, y)
-
-
-def _every(names: tuple[str, ...], labels: tuple[tuple[str, ...], ...], classes: int) -> Occurring:
-    """Every combination of the named groups once with each of the labels."""
-    grid = np.indices([*(len(known) for known in labels), classes]).reshape(len(labels) + 1, -1).T
-    return Occurring(names, labels, grid[:, :-1].copy(), grid[:, -1].copy(), np.ones(len(grid), np.int64))
 
 
 def _labels(targets: Any, classes: tuple[Any, ...]) -> np.ndarray:

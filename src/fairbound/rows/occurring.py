@@ -52,10 +52,10 @@ class Occurring:
         return cls(groups.attributes, groups.labels, groups.codes[at], y[at], counts)
 
     @classmethod
-    def every(cls, attributes: Sequence[str], labels: Sequence[Sequence[str]]) -> Occurring:
-        """Every combination of the named groups once with each of the labels 0 and 1, for rows not seen yet."""
+    def every(cls, attributes: Sequence[str], labels: Sequence[Sequence[str]], classes: int = 2) -> Occurring:
+        """Every combination of the named groups once with each of the labels 0, 1, ..., for rows not seen yet."""
         sizes = [len(known) for known in labels]
-        codes = np.indices([*sizes, 2]).reshape(len(sizes) + 1, -1).T
+        codes = np.indices([*sizes, classes]).reshape(len(sizes) + 1, -1).T
         known = tuple(tuple(str(v) for v in column) for column in labels)
         return cls(tuple(attributes), known, codes[:, :-1].copy(), codes[:, -1].copy(), np.ones(len(codes), np.int64))
 

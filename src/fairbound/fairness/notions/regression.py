@@ -51,6 +51,11 @@ class PredictionBound(GroupBound):
     needs = frozenset({"groups", "predictions"})
     most = math.inf
 
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """The least and the largest that a row can count as; None where there are none."""
+        return None
+
     def functions(self) -> tuple[Function, ...]:
         """The functions of a row whose means are compared, each by itself."""
         raise NotImplementedError
@@ -157,7 +162,6 @@ class NumberLossBound(PredictionBound):
 
     @property
     def range(self) -> tuple[float, float] | None:
-        """The least and the largest that a row can count as; None where losses count as they are."""
         return None if self.largest is None else (0.0, self.largest)
 
     def values(self, rows: Scored, compared: Compared) -> Values:
