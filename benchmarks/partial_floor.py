@@ -57,7 +57,7 @@ def by_chance(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=1000)
+    parser.add_argument("--repeats", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     results: dict[str, Any] = {

@@ -63,6 +63,15 @@ def test_it_leaves_a_start_beside_which_steep_surrogates_bend(interval, kappa, p
     assert all(after.f < before.f and after.g.max() <= 1e-12 for before, after in pairwise(values))
 
 
+def test_a_run_ends_where_its_iterate_no_longer_moves():
+    p = problem()
+    found = fb.solve(p, IDCA(residuals=False), budget="60 steps", record_every=1)
+    assert found.stopped == "halted" and found.steps < 60
+    points, state = path(p, IDCA(residuals=False), found.steps + 1)
+    assert all(torch.equal(points[-1], x) for x in points[-5:]) and not torch.equal(points[-1], points[-6])
+    assert int(state.idle) == 4
+
+
 def test_areas_of_intervals_are_held_too():
     p = problem(text="partial_group_auc[0.1:0.7,sharpness=2] <= 0.05", n=150)
     points, _ = path(p, IDCA(residuals=False), 3)

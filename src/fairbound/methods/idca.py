@@ -48,14 +48,18 @@ HALVINGS = 10
 MOST_PRICED = 64
 """Constraints of which the residual looks for multipliers, the largest first."""
 
+IDLE = 3
+"""Models in a row after which a run ends whose iterate is still where it was."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class IDCAState(State):
     """x: (..., n) w_k. residual: (...,) of Definition 6.2, infinite at first, NaN where it is not asked for. moved: (...,) share
-    of the way to v that the last iterate went."""
+    of the way to v that the last iterate went. idle: (...,) int64, models since it last moved at all."""
 
     residual: Tensor
     moved: Tensor
+    idle: Tensor
 
     @property
     def shown(self) -> dict[str, Tensor]:
@@ -73,7 +77,7 @@ class IDCA(Method[IDCAState]):
     residuals: whether the residual is computed, at one call of the Jacobian a step.
     descent: whether iterates are moved back until they meet the bounds and the objective does not rise. Without it, as for an inner
         method of random batches, a model gets `inner_steps` steps, the point that they end at is the next iterate, and the next model
-        begins at their multipliers, which few steps could not find anew.
+        begins at their multipliers, which few steps could not find anew. With it, a run ends whose iterate no longer moves.
     """
 
     inner: Any = field(
@@ -127,6 +131,7 @@ class IDCA(Method[IDCAState]):
             multipliers=no_multipliers(problem, x),
             residual=x.new_full(x.shape[:-1], torch.inf),
             moved=x.new_zeros(x.shape[:-1]),
+            idle=torch.zeros(x.shape[:-1], dtype=torch.int64, device=x.device),
         )
 
     def step(self, state: IDCAState, problem: Problem, draws: Draws) -> IDCAState:
@@ -154,8 +159,13 @@ class IDCA(Method[IDCAState]):
         if self.residuals:
             residual = self._residual(problem, model, w, v, everything)
         moved = self._feasible_share(problem, w, v, everything) if self.descent else w.new_ones(w.shape[:-1])
-        w.copy_(w + moved.unsqueeze(-1) * (v - w))
-        return state.next(multipliers=inside.multipliers.clone(), residual=residual, moved=moved)
+        there = w + moved.unsqueeze(-1) * (v - w)
+        idle = torch.where((there == w).all(-1), state.idle + 1, 0)
+        w.copy_(there)
+        ended = self.descent & (idle >= IDLE)
+        return state.next(
+            multipliers=inside.multipliers.clone(), residual=residual, moved=moved, idle=idle, halted=ended
+        )
 
     def _model(self, problem: Problem, centre: Tensor) -> Problem:
         tighter = problem.bounds + centre.new_zeros(problem.m) - self.room
