@@ -27,6 +27,7 @@ from fairbound.report.study_scene import (
     Runs,
     Scene,
     legend,
+    legend_size,
     places,
     plain_numbers,
     printed,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 POINTS = 201
 MOST_MARKS = 30
-LETTERS = 16  # of a legend, to the inch
 
 
 def drawings(study: dict[str, Any], block: dict[str, Any], rows: Sequence[dict], runs: Runs) -> Iterator[Drawing]:
@@ -82,6 +82,9 @@ def _panels(scene: Scene) -> tuple[tuple[float, float], Paint]:
     else:
         across = [(spec["x"][0], d, list(scene.methods), title) for d, title in scene.data.items()]
     keyed = profile or spec["panels"] == "data"
+    wide = 3.4 if profile else 2.75 if spec["panels"] == "data" else 1.62
+    width = max(5.6, 0.9 + wide * len(across))
+    columns, below = legend_size(scene, width)
 
     def paint(figure: Figure, look: Look) -> None:
         shared: Any = "row" if profile or spec["panels"] == "methods" else False
@@ -102,11 +105,9 @@ def _panels(scene: Scene) -> tuple[tuple[float, float], Paint]:
             axes[0, j].set_title(wrapped(title, 22))
             axes[-1, j].set_xlabel(x)
         if keyed:
-            columns = 4 if len(across) > 1 else 2  # a figure of one panel is as wide as two names
             legend(figure, scene, look, list(scene.methods), bool(spec["marks"]), columns=columns)
 
-    wide = 3.4 if profile else 2.75 if spec["panels"] == "data" else 1.62
-    return (max(5.6, 0.9 + wide * len(across)), (0.8 if keyed else 0.3) + 2.0 * len(spec["y"])), paint
+    return (width, (0.4 + below if keyed else 0.3) + 2.0 * len(spec["y"])), paint
 
 
 def _line(ax: Axes, scene: Scene, look: Look, of: tuple[str, str, int], data: str, method: str) -> None:
@@ -207,9 +208,7 @@ def _density(scene: Scene) -> tuple[tuple[float, float], Paint]:
 def _frontier(scene: Scene) -> tuple[tuple[float, float], Paint]:
     """Means with their bars: y over each x; hollow, what the paper prints, where it prints both."""
     width = max(5.0, 4.7 * len(scene.spec["x"]))
-    longest = max(map(len, scene.methods.values()), default=0)
-    columns = max(1, min(4, int(LETTERS * width / (longest + 6))))
-    below = 0.2 * -(-len(scene.methods) // columns)
+    columns, below = legend_size(scene, width)
 
     def paint(figure: Figure, look: Look) -> None:
         axes = figure.subplots(1, len(scene.spec["x"]), sharey=True, squeeze=False)[0]

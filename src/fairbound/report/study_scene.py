@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 ORDER = ("muted", "s5", "s4", "s6", "s3", "s2", "s1", "ink", "s5", "s4", "s1", "s6")  # a colour twice has another dash
 MARKS = "osD^vPX*<>hp"
 DOTS = (0, (1, 1.6))
+LETTERS = 16  # of a legend, to the inch
 Look = Mapping[str, str]
 """Names of the page's palette -> colours that matplotlib can draw."""
 Paint = Callable[["Figure", Look], None]
@@ -92,6 +93,13 @@ def _times(scene: Scene, n: int) -> float:
 def plain_numbers(axis: Any) -> None:
     axis.set_major_formatter(lambda v, _: f"{v:g}".replace("-", "−").replace("e+0", "e"))
     axis.set_minor_formatter(lambda v, _: "")
+
+
+def legend_size(scene: Scene, width: float) -> tuple[int, float]:
+    """The columns, at most 4, and the inches of height of a legend of the methods below a figure that is so wide in inches."""
+    longest = max(map(len, scene.methods.values()), default=0)
+    columns = max(1, min(4, int(LETTERS * width / (longest + 6))))
+    return columns, 0.2 * -(-len(scene.methods) // columns)
 
 
 def legend(

@@ -1,5 +1,7 @@
 """Figures of groups' scores and of results over data sets, from made-up runs of a study."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -34,6 +36,28 @@ def runs():
         rows = [{"output": "last"}, {"output": "best", **lists}]
         made |= {(d, method): {0: rows, 1: rows} for d in ("one", "two")}
     return made
+
+
+@pytest.mark.parametrize("data", [1, 2, 3])
+def test_every_name_of_a_legend_is_inside_the_figure(data):
+    pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
+    from fairbound.report import plots
+
+    curve = FigureSpec(key="f", kind="curve", title="T", x=("passes",), y=("loss",))
+    spec = study(**asdict(curve))
+    titles = {f"m{i}": f"A method, with batches of size {i}" for i in range(9)}
+    spec["methods"] = {m: spec["methods"]["free"] | {"title": title} for m, title in titles.items()}
+    spec["items"][0] |= {"methods": list(titles)}
+    row = {"output": None, "passes": 1.0, "loss": 1.0}
+    made = {(f"d{d}", m): {0: [row, row | {"passes": 2.0}]} for d in range(data) for m in titles}
+    spec["data"] = {f"d{d}": spec["data"]["one"] for d in range(data)}
+    (drawing,) = study_figures.drawings(spec, {"item": "i", "data": list(spec["data"]), "key": "i"}, [], made)
+    with plots.settings(plots.INKS, "none"):
+        figure = study_figures._figure(drawing, plots.INKS)
+        figure.draw_without_rendering()
+    for text in figure.legends[0].get_texts():
+        box = text.get_window_extent()
+        assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 and figure.bbox.y0 <= box.y0
 
 
 ROWS = [
