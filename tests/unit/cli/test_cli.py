@@ -76,7 +76,7 @@ def test_each_table_is_encoded_once_and_the_held_out_rows_are_scored_once_a_mode
     of, fit_, score = Encoded.of.__func__, fb.FairClassifier.fit, fb.FairClassifier.decision_function
 
     def encoded(cls, encoder, table, labels=None):
-        read.append((set(table.index), of(cls, encoder, table, labels)))
+        read.append((set(table.index), of(cls, encoder, table, labels=labels)))
         return read[-1][1]
 
     def fitted(self, X, *more, **options):
