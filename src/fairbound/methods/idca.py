@@ -18,7 +18,8 @@ best y >= 0, of the excess of F_i(w_k) and of y_i |F_i(w_k)|.
 Source: He, Huang, Yao, Lin (2026), Algorithm 1, (31) to (33), Definition 6.2; G.9 for networks, whose model is solved by the
     stochastic method of Yu, Neely, Wei (2017).
 Departs: iterates are moved back until they meet the bounds and the objective does not rise, where the source lets them lie eps_k outside. The default inner method is not the
-    source's, which is `IDCA(inner=SSG(tolerance=1e-3), inner_steps=200)`, its preset "paper". With `proximal` > 0 the objective has
+    source's. The preset "paper" has neither: it takes what 200 steps of its `ssg` end at. Its eps is the source's 1e-3, which bounds of (15) in the units of the metric
+    make 2 / |I| times as large, for intervals of 0.25 to 0.3. With `proximal` > 0 the objective has
     proximal/2 |v - w_k|^2 added, and so have the constraints where the parts are not convex: this is what becomes of the quadratic
     term that the source adds to both parts of every function. The preset "stochastic" is for networks and G.9: of many short models; the source
     does not say how long its are. Its steps are short because slopes of constraints on an interval are 2 / |I| times those of shares.
@@ -92,7 +93,7 @@ class IDCA(Method[IDCAState]):
 
     name: ClassVar[str] = "idca"
     presets: ClassVar[dict[str, dict]] = {
-        "paper": {"inner": SSG(tolerance=1e-3), "inner_steps": 200, "most_steps": 200, "room": 0.0},
+        "paper": {"inner": SSG(tolerance=7e-3), "inner_steps": 200, "room": 0.0, "descent": False},
         "stochastic": {
             "inner": YNW(objective_weight=5e3, proximal=5e4),
             "inner_steps": 10,
