@@ -19,23 +19,28 @@ from fairbound.rows.groups import MISSING, Groups
 
 MOST_KEYS = 1 << 22
 
+Joined = tuple[Tensor, Tensor, np.ndarray, np.ndarray | None, tuple[tuple[int, ...], ...]]
+"""Rows of several batches on the CPU: scores (N,) or (N, k), labels (N,) of their dtype, keys (N,), weights (N,) or None; and of each batch
+how many steps after the first it came, the rows that the loop gave, and the rows that stand here."""
+
 
 @dataclass
 class Batch:
     """B rows: scores (B,) or (B, k) in float32 at least, labels y (B,) of their dtype, keys (B,), weight (B,) or None.
 
-    rows: that the loop gave; a row with a soft label stands here twice.
+    places: (B,) in a table of weights. rows: that the loop gave; a row with a soft label stands here twice.
     """
 
     scores: Tensor
     y: Tensor
     keys: Tensor
+    places: Tensor
     weight: Tensor | None
     rows: int
 
-    def weights(self, by_key: Tensor) -> Tensor:
-        """(B,) the rows' weights times those of their keys."""
-        found = by_key.take(self.keys)
+    def weights(self, table: Tensor) -> Tensor:
+        """(B,) the rows' weights times those of their places in the table."""
+        found = table.take(self.places)
         return found if self.weight is None else found * self.weight
 
 
@@ -43,7 +48,8 @@ class Keys:
     """One number for the groups and the label of a row, and the plan's cells of each number (`table`, on the CPU).
 
     With one attribute the key is code * classes + label, where a code of -1 (missing) counts from the end of the table, as
-    in Python; with several they are joined to one code first.
+    in Python; with several they are joined to one code first. by_code: whether the code of one attribute says what a row weighs,
+    whatever its label: it is the place in tables of weights then, else the key is.
     """
 
     def __init__(self, plan: Plan, groups: Groups, classes: int, outputs: int):
@@ -60,9 +66,10 @@ class Keys:
         codes = np.where(codes == np.array(self.sizes, dtype=np.int64), MISSING, codes)  # the last of each is missing
         repeated, labels = np.repeat(codes, classes, axis=0), np.tile(np.arange(classes), len(codes))
         self.table = torch.as_tensor(plan.cells(repeated, labels))
-        self.columns_of = [
-            self.table.numpy()[:, [j for j, c in enumerate(plan.columns) if c.function == f]] for f in plan.functions
-        ]
+        table = self.table.numpy()
+        self.by_code = len(shape) == 1 and bool((table[::classes].repeat(classes, 0) == table).all())
+        table = table[::classes] if self.by_code else table
+        self.columns_of = [table[:, [j for j, c in enumerate(plan.columns) if c.function == f]] for f in plan.functions]
         strides = np.cumprod([1, *shape[:0:-1]])[::-1].copy() if shape else np.zeros(0, dtype=np.int64)
         self.strides, self.ends = torch.as_tensor(strides * classes), torch.tensor(shape)
 
@@ -71,8 +78,14 @@ class Keys:
         self.strides, self.ends = self.strides.to(device), self.ends.to(device)
 
     def weights(self, function: int, by_cell: np.ndarray) -> np.ndarray:
-        """(keys,) the weight of a row's number `function` of the plan: the sum of the weights (K,) of its cells."""
-        return np.add.reduce(np.append(by_cell, 0.0)[self.columns_of[function]], 1)
+        """(places,) the weight of a row's number `function` of the plan: the sum of the weights (K + 1,) of its cells, the last of
+        which is none."""
+        columns = self.columns_of[function]
+        return by_cell.take(columns[:, 0]) if columns.shape[1] == 1 else np.add.reduce(by_cell[columns], 1)
+
+    def labels(self, keys: np.ndarray) -> Tensor:
+        """(N,) float32 labels of rows by their keys."""
+        return torch.from_numpy(keys % self.classes).float()
 
     def read(self, scores: Tensor, targets: Any, group: Any, weight: Any, soft: bool, careful: bool) -> Batch:
         """The batch. careful: whether targets are compared with whole numbers too; their range is looked at always.
@@ -99,7 +112,21 @@ class Keys:
         ):
             self._refuse_labels(labels)
         y = labels if labels.dtype == s.dtype else labels.to(s.dtype)
-        return Batch(s, y, self._keys(codes, whole), w, rows)
+        return self._batch(s, y, codes, whole, w, rows)
+
+    def _batch(self, s: Tensor, y: Tensor, codes: Tensor | None, labels: Tensor, w: Tensor | None, rows: int) -> Batch:
+        keys = self._keys(codes, labels)
+        return Batch(s, y, keys, codes.long() if self.by_code and codes is not None else keys, w, rows)
+
+    def of(self, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """(N,) keys of rows of one attribute. Raises: DataError for labels and codes that cannot be."""
+        whole = labels.astype(np.int64)
+        low, high = np.minimum.reduce, np.maximum.reduce
+        fits = low(whole) >= 0 and high(whole) < self.classes and low(codes) >= MISSING and high(codes) < self.sizes[0]
+        if not fits or np.count_nonzero(whole != labels):
+            self.read(torch.zeros(len(labels)), torch.tensor(labels), torch.tensor(codes), None, False, True)
+        whole += codes * self.classes
+        return whole
 
     def _scores(self, scores: Tensor) -> Tensor:
         if self.outputs == 1 and scores.dim() == 2 and scores.shape[1] == 1:
@@ -161,7 +188,7 @@ class Keys:
         labels = torch.cat([torch.ones_like(p), torch.zeros_like(p)]).long()
         repeated = None if codes is None else torch.cat([codes, codes])
         twice = torch.cat([s, s])
-        return Batch(twice, labels.to(s.dtype), self._keys(repeated, labels), share, len(s))
+        return self._batch(twice, labels.to(s.dtype), repeated, labels, share, len(s))
 
     def _refuse_codes(self, codes: Tensor) -> None:
         outside = (codes < MISSING) | (codes >= torch.tensor(self.sizes, device=codes.device))

@@ -36,9 +36,10 @@ from fairbound.methods.alm import ALM
 from fairbound.methods.primal import decayed
 from fairbound.optim.batch import Batch, Keys, class_names, device_named, loss_of_rows, refuse_probabilities
 from fairbound.optim.means import Queue, RunningMeans, best_of, cell_weights, compared, report_of, stated_values
+from fairbound.optim.recent import usual
 from fairbound.optim.rows import training_rows
 from fairbound.optim.state import DualReport, as_tensors, check_options, checked_state, fresh_state, not_finite
-from fairbound.optim.weighted import WeightedSum, weighted_loss
+from fairbound.optim.weighted import Weights, weighted_loss
 from fairbound.rows.groups import Groups, label_text
 
 FORMAT = 2
@@ -148,9 +149,8 @@ class Dual:
         self._state = fresh_state(self.plan.m, len(notions))
         self._passed: list[tuple[np.ndarray, np.ndarray]] = []
         self._place = torch.device("cpu"), torch.float32
-        self._own: Tensor | None = None
-        self._others: list[tuple[Pointwise, Tensor]] = []
-        self._constant = 0.0
+        self._weights = Weights()
+        self._quick = self._keys.by_code and self._loss is LOSSES["logistic"] and not soft_targets
 
     def __repr__(self) -> str:
         stated = ", ".join(repr(b.text) for b in self.plan.notions)
@@ -213,26 +213,23 @@ class Dual:
         (B,) or (B, A) codes, -1 missing: such a row enters the mean loss only. weight: (B,) >= 0, what each row counts for
         in the loss, whose sum is divided by B, and in the rates of its groups.
         observe: False where the batch must not enter the running estimates (validation, points that LBFGS tries; see `observe`).
-        Raises: OptionError (shapes; probabilities in place of scores), DataError (labels, codes), NonFiniteError naming batch,
-        constraints and groups.
+        Raises: OptionError (shapes; probabilities in place of scores), DataError (labels, codes; after the first `dual_every` steps
+        it may come from the `step` that would have moved the multipliers), NonFiniteError naming batch, constraints and groups.
         """
+        state = self._state
+        if self._quick and observe and weight is None and state["k"] >= self.config.dual_every:
+            found = usual(scores, targets, group, *self._place)
+            if found is not None and (value := self._weights.usual_loss(*found)) is not None:
+                state["calls"] += 1
+                self._means.recent.add(*found, state["k"])
+                return self._weights.whole(value)
         batch = self._read(scores, targets, group, weight)
-        s, y = batch.scores, batch.y
-        own = batch.weight if self._own is None else batch.weights(self._own)
-        value = weighted_loss(self._loss, s, y, own, batch.rows)
-        if self._others:
-            parts = [(kind, batch.weights(by_key)) for kind, by_key in self._others]
-            if len(parts) > 1:
-                value = value + WeightedSum.apply(s, y, parts, batch.rows)
-            else:  # the nodes of one function cost less than one of our own
-                value = value + torch.dot(parts[0][1] / batch.rows, parts[0][0].value(s, y))
+        value = self._weights.loss(self._loss, batch)
         if not self._usable(value, batch, observe):
-            return torch.zeros((), dtype=s.dtype, device=s.device, requires_grad=True)
+            return torch.zeros((), dtype=value.dtype, device=value.device, requires_grad=True)
         if observe:
-            self._means.queue.add(batch, self._state["k"])
-        if self._constant:
-            value.detach().add_(self._constant)  # no node of autograd for what has no slope
-        return value
+            self._means.add(batch, state["k"])
+        return self._weights.whole(value)
 
     @torch.no_grad()
     def observe(self, scores: Tensor, targets: Any, group: Any = None, *, weight: Any = None) -> None:
@@ -240,7 +237,7 @@ class Dual:
         batch = self._read(scores, targets, group, weight)
         value = weighted_loss(self._loss, batch.scores, batch.y, batch.weight, batch.rows)
         if self._usable(value, batch, True):
-            self._means.queue.add(batch, self._state["k"])
+            self._means.add(batch, self._state["k"])
 
     def step(self) -> None:
         """Close an optimiser step; every `dual_every` of them moves the multipliers."""
@@ -325,20 +322,14 @@ class Dual:
         self._passed = []
 
     def _weigh(self, memo: Memo | None) -> None:
-        """Weights of a row's loss, and of each other row function, by its key; and the constant -w . bounds. memo: of the
-        contrasts at the running means."""
-        self._own, self._others, self._constant = None, [], 0.0
+        """What rows weigh until the multipliers move again. memo: of the contrasts at the running means."""
         w = self._state["w"]
         if not np.count_nonzero(w):
+            self._weights = Weights()
             return
         w, by_cell = cell_weights(self._contrasts, w, self._means.state, self._state["weighed"], memo)
-        for number, kind in enumerate(self._kinds):
-            by_key = torch.from_numpy(self._keys.weights(number, by_cell)).to(*self._place)
-            if kind is self._loss:
-                self._own = by_key + (1 if self._own is None else self._own)
-            else:
-                self._others.append((kind, by_key))
-        self._constant = -float(np.add.reduce(w * self.plan.bounds))
+        constant = -w.dot(self.plan.bounds)
+        self._weights = Weights.of(self._keys, self._kinds, self._loss, by_cell, constant, self._place)
 
     def to(self, device: Any = None, dtype: torch.dtype | None = None) -> Dual:
         """Itself, ready for scores on this device and of this dtype; `loss` does so by itself when scores move. Rows are kept and
@@ -346,7 +337,7 @@ class Dual:
         place = self._place[0] if device is None else device_named(device)
         self._place = place, dtype or self._place[1]
         self._keys.to(place)
-        self._means.queue.to(place)
+        self._means.to(*self._place)
         self._weigh(compared(self._contrasts, self._means.state["mean"][:, -1])[1])
         return self
 
@@ -370,7 +361,7 @@ class Dual:
         """
         self._compare()
         state = as_tensors({**self._state, **self._means.state})
-        return {"format": FORMAT, **self._identity(), **state, "queue": self._means.queue.plain()}
+        return {"format": FORMAT, **self._identity(), **state, "queue": self._means.saved()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue from `state_dict()`: the same batches then give the same numbers, bit for bit.
@@ -384,6 +375,7 @@ class Dual:
         queue = Queue.of(state_dict["queue"], self._keys)
         self._state, self._passed = {key: state[key] for key in self._state}, []
         self._means.state, self._means.queue = {key: state[key] for key in self._means.state}, queue
+        self._means.recent.clear()
         self.to(*self._place)
 
 

@@ -22,7 +22,8 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.contrasts import Contrasts, Memo, seen_contrasts
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise
-from fairbound.optim.batch import Batch, Keys
+from fairbound.optim.batch import Batch, Joined, Keys
+from fairbound.optim.recent import Recent
 from fairbound.optim.state import DualReport, by_name
 
 LEAST = 1e-300  # for the weight of a cell without rows
@@ -54,22 +55,28 @@ class Queue:
         self.sizes.append(batch.rows)
         self.rows += batch.rows
 
+    def take_in(self, recent: Recent, keys: Keys) -> None:
+        """The rows of `recent` after those that are here; it has none then."""
+        scores, y, found, _, (_, sizes, _) = recent.joined(keys)
+        parts = scores.clone().split(sizes), y.split(sizes), torch.from_numpy(found).split(sizes)
+        for s, labels, own, step in zip(*parts, recent.steps, strict=True):
+            self.add(Batch(s, labels, own, own, None, len(own)), step)
+        recent.clear()
+
     def to(self, device: torch.device) -> None:
         self.scores = [s.to(device) for s in self.scores]
         self.keys = [k.to(device) for k in self.keys]
         self.weights = [None if w is None else w.to(device) for w in self.weights]
 
-    def joined(self) -> tuple[Tensor, np.ndarray, np.ndarray | None]:
-        """All rows, on the CPU: scores (N,) or (N, k), keys (N,), and weights (N,) or None."""
+    def joined(self, keys: Keys) -> Joined:
+        """All rows."""
         weight = None
         if any(w is not None for w in self.weights):
             pairs = zip(self.weights, self.scores, strict=True)
             weight = torch.cat([s.new_ones(len(s)) if w is None else w for w, s in pairs]).cpu().double().numpy()
-        return torch.cat(self.scores).cpu(), torch.cat(self.keys).cpu().numpy(), weight
-
-    def shape(self) -> tuple[tuple[int, ...], ...]:
-        """Of each batch: how many steps after the first it came, the rows that the loop gave, and the rows that stand here."""
-        return tuple(k - self.steps[0] for k in self.steps), tuple(self.sizes), tuple(map(len, self.keys))
+        scores, found = torch.cat(self.scores).cpu(), torch.cat(self.keys).cpu().numpy()
+        shape = tuple(k - self.steps[0] for k in self.steps), tuple(self.sizes), tuple(map(len, self.keys))
+        return scores, keys.labels(found).to(scores.dtype), found, weight, shape
 
     def plain(self) -> dict[str, Any]:
         """Lists of CPU tensors and numbers."""
@@ -120,15 +127,15 @@ class Queue:
 def layout(
     steps: tuple[int, ...], sizes: tuple[int, ...], lengths: tuple[int, ...], rate: float, width: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What `Queue.shape` alone decides, kept as it is mostly the same: for each row (N,) what it still weighs,
-    exp(-rate * rows of later steps), and its batch's number times `width`."""
+    """What the shape of joined rows alone decides, kept as it is mostly the same: for each batch (n,) what its rows still weigh,
+    exp(-rate * rows of later steps), and for each row (N,) its batch's number times `width`."""
     ages, later, since, step = [], 0, 0, None
     for own, size in zip(reversed(steps), reversed(sizes), strict=True):
         if own != step:
             later, since, step = later + since, 0, own
         since += size
         ages.append(later)
-    return np.exp(-rate * np.array(ages[::-1])).repeat(lengths), (width * np.arange(len(ages))).repeat(lengths)
+    return np.exp(-rate * np.array(ages[::-1])), (width * np.arange(len(ages))).repeat(lengths)
 
 
 class RunningMeans:
@@ -143,9 +150,9 @@ class RunningMeans:
 
     def __init__(self, plan: Plan, statistics: list[list[Pointwise]], loss: Pointwise, memory: float, keys: Keys):
         self.plan, self.statistics, self.loss, self.memory, self.keys = plan, statistics, loss, memory, keys
-        self._cells, self._labels = keys.table.numpy().T.copy(), np.arange(keys.n, dtype=np.float32) % keys.classes
+        self._cells = keys.table.numpy().T.copy()
         self._function_of = [plan.functions.index(c.function) for c in plan.columns]
-        self.state, self.queue = self.fresh(), Queue()
+        self.state, self.queue, self.recent = self.fresh(), Queue(), Recent(torch.float32)
 
     def fresh(self) -> dict[str, Any]:
         k, s = self.plan.n_cells, len(self.statistics)
@@ -156,53 +163,88 @@ class RunningMeans:
 
     @property
     def seen_rows(self) -> int:
-        return self.state["total_rows"] + self.state["window_rows"] + self.queue.rows
+        return self.state["total_rows"] + self.state["window_rows"] + self.queue.rows + self.recent.rows
 
     @property
     def seen_batches(self) -> int:
-        return self.state["total_batches"] + self.state["window_batches"] + len(self.queue.steps)
+        return (
+            self.state["total_batches"] + self.state["window_batches"] + len(self.queue.steps) + len(self.recent.steps)
+        )
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> None:
+        """Where the latest rows are kept, and the dtype of their scores."""
+        if self.recent.rows:
+            self.queue.take_in(self.recent, self.keys)
+        self.queue.to(device)
+        self.recent = Recent(dtype)
+
+    def saved(self) -> dict[str, Any]:
+        """The latest rows as plain data."""
+        if self.recent.rows:
+            self.queue.take_in(self.recent, self.keys)
+        return self.queue.plain()
 
     @torch.no_grad()
     def counted(self, world: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """window and tally with the queue added; the state stays as it is."""
-        s, queue = self.state, self.queue
-        if not queue.rows:
+        """window and tally with the latest rows added; the state stays as it is."""
+        s = self.state
+        if not (rows := self.queue.rows + self.recent.rows):
             return s["window"], s["tally"]
-        scores, keys, weight = queue.joined()
-        y = torch.from_numpy(self._labels.take(keys, mode="wrap")).to(scores.dtype)
-        width, columns = self.plan.n_cells + 1, len(self._cells)
-        fading, first = layout(*queue.shape(), world / self.memory, width)
+        scores, y, keys, weight, shape = self._latest_rows().joined(self.keys)
+        width, batches = self.plan.n_cells + 1, len(shape[0])
+        faded, first = layout(*shape, world / self.memory, width)
         cells = self._cells.take(keys, 1, mode="wrap")
+        cells += first
+        place = cells.ravel()
 
-        def sums(numbers: np.ndarray | None, place: np.ndarray = cells, size: int = width) -> np.ndarray:
-            """(size,) over the rows of each place of numbers (N,), the same for all columns, or (columns, N); None for ones."""
-            if numbers is not None and columns > 1:
+        def sums(numbers: np.ndarray | None) -> np.ndarray:
+            """(batches, width) over the rows of each batch and cell, of numbers (N,), the same for all columns, or (columns, N); None
+            for ones."""
+            if numbers is not None and len(cells) > 1:
                 numbers = np.broadcast_to(numbers, cells.shape).ravel()
-            return np.bincount(place.ravel(), numbers, size)
+            return np.bincount(place, numbers, batches * width).reshape(batches, width)
 
-        known = None if weight is None else (weight > 0).astype(float)
-        faded = fading if weight is None else fading * weight
-        window = [sums(faded)]
+        met = sums(None if weight is None else weight > 0)
+        by_batch = [met if weight is None else sums(weight)]
         for kinds in self.statistics:
             values = [kind.value(scores, y).numpy() for kind in kinds]
-            window.append(sums(faded * (values[0] if len(values) == 1 else np.array(values)[self._function_of])))
-        met = sums(known, cells + first, len(queue.keys) * width).reshape(-1, width)
-        tally = np.array([np.add.reduce(met), np.add.reduce(met == 0), sums(weight)])
-        kept = math.exp(-queue.rows * world / self.memory)
-        return s["window"] * kept + np.array(window).T[:-1], s["tally"] + tally.T[:-1]
+            each = values[0] if len(values) == 1 else np.array(values)[self._function_of]
+            by_batch.append(sums(each if weight is None else each * weight))
+        window = (faded @ np.array(by_batch)).T[:-1]
+        add = np.add.reduce
+        tally = np.array([add(met), add(met == 0), add(by_batch[0])], dtype=float).T[:-1]
+        if not s["window_rows"]:
+            return window, tally
+        return s["window"] * math.exp(-rows * world / self.memory) + window, s["tally"] + tally
+
+    def _latest_rows(self) -> Queue | Recent:
+        """The rows since the last sums, in one place: those of both kinds of batches in the queue."""
+        if not self.queue.rows:
+            return self.recent
+        if self.recent.rows:
+            self.queue.take_in(self.recent, self.keys)
+        return self.queue
+
+    def add(self, batch: Batch, step: int) -> None:
+        """A batch of step `step`."""
+        if self.recent.rows:
+            self.queue.take_in(self.recent, self.keys)
+        self.queue.add(batch, step)
 
     def latest(self) -> tuple[np.ndarray, np.ndarray]:
         """(K, S) means and (K,) rows seen, with what this process has seen since the last update."""
         window, tally = self.counted()
-        return self._joined(window, self.state["window_rows"] + self.queue.rows)[0], self.state["rows"] + tally[:, 0]
+        rows = self.state["window_rows"] + self.queue.rows + self.recent.rows
+        return self._joined(window, rows)[0], self.state["rows"] + tally[:, 0]
 
     def lacked(self) -> np.ndarray:
         """(K,) batches without a row of the cell."""
         return self.state["lacked"] + self.counted()[1][:, 1]
 
     def shorten(self, world: int) -> None:
-        """Sum the queue up where it has grown long."""
-        if max(self.queue.rows, len(self.queue.keys) * self.plan.n_cells) > QUEUE_ROWS:
+        """Sum the latest rows up where there are many."""
+        queue, recent = self.queue, self.recent
+        if max(queue.rows + recent.rows, (len(queue.keys) + len(recent.steps)) * self.plan.n_cells) > QUEUE_ROWS:
             self._empty(world)
 
     def update(self, world: int, device: torch.device) -> np.ndarray:
@@ -218,8 +260,7 @@ class RunningMeans:
             window = np.array(sums[: window.size]).reshape(window.shape)
             tally, rows, batches = np.array(sums[window.size :]).reshape(tally.shape), int(rows), int(batches)
         s["mean"], s["weight"] = self._joined(window, rows)
-        for name, more in zip(("rows", "lacked", "mass"), tally.T, strict=True):
-            s[name] = s[name] + more
+        s["rows"], s["lacked"], s["mass"] = tally.T + (s["rows"], s["lacked"], s["mass"])
         s["total_rows"] += rows
         s["total_batches"] += batches
         s["window"], s["tally"] = np.zeros(window.shape), np.zeros(tally.shape)
@@ -229,9 +270,11 @@ class RunningMeans:
     def _empty(self, world: int) -> None:
         s = self.state
         s["window"], s["tally"] = self.counted(world)
-        s["window_rows"] += self.queue.rows
-        s["window_batches"] += len(self.queue.steps)
-        self.queue = Queue()
+        s["window_rows"] += self.queue.rows + self.recent.rows
+        s["window_batches"] += len(self.queue.steps) + len(self.recent.steps)
+        self.recent.clear()
+        if self.queue.rows:
+            self.queue = Queue()
 
     def _joined(self, window: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
         """mean and weight with a window of `rows` rows added."""
@@ -285,8 +328,8 @@ def compared(contrasts: Contrasts, q: np.ndarray) -> tuple[np.ndarray, Memo | No
 def cell_weights(
     contrasts: Contrasts, w: np.ndarray, state: dict[str, Any], steps: int, memo: Memo | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """w (m,) as it enters the loss, and (K,) what a row of each cell then weighs: the gradient of w . g in the cell's mean over
-    the share of all rows that lie in it. state: of the running means, after `steps` steps.
+    """w (m,) as it enters the loss, and (K + 1,) what a row of each cell, and of none, then weighs: the gradient of w . g in the
+    cell's mean over the share of all rows that lie in it. state: of the running means, after `steps` steps.
 
     A contrast whose rarest cell has a fraction of a row per step enters with that fraction of its weight, so that no row
     weighs more than w.
@@ -299,10 +342,11 @@ def cell_weights(
         w = w * often[cells].min(-1)
     if contrasts.is_difference:
         first, second = plan.index.T
-        slope = np.bincount(first, w, plan.n_cells) - np.bincount(second, w, plan.n_cells)
+        slope = np.bincount(first, w, plan.n_cells + 1) - np.bincount(second, w, plan.n_cells + 1)
     else:
-        slope = contrasts.vjp(torch.from_numpy(w), memo).numpy()
-    return w, slope * (state["total_rows"] / np.maximum(state["mass"], LEAST))
+        slope = np.append(contrasts.vjp(torch.from_numpy(w), memo).numpy(), 0.0)
+    slope[:-1] *= state["total_rows"] / np.maximum(state["mass"], LEAST)
+    return w, slope
 
 
 def report_of(

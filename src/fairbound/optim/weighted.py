@@ -1,15 +1,18 @@
-"""A weighted sum of row functions of the scores as one node of autograd, its slope in closed form."""
+"""What rows weigh in the loss, and a weighted sum of row functions of the scores as one node of autograd, its slope in closed form."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from fairbound.fairness.pointwise import LOSSES, Pointwise
+from fairbound.optim.batch import Batch, Keys
 
 Part = tuple[Pointwise, Tensor]
 
@@ -54,3 +57,62 @@ def weighted_loss(loss: Pointwise, s: Tensor, y: Tensor, weight: Tensor | None, 
         return mean if s.shape[0] == rows else mean * (s.shape[0] / rows)
     per_row = loss.value(s, y).to(s.dtype)
     return per_row.mean() if weight is None else torch.dot(weight, per_row) / rows
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What rows weigh between two moves of the multipliers, by their places in tables of `Keys.weights`.
+
+    own: (places,) of the loss, None for 1 everywhere. others: of each other row function. constant: () -w . bounds, None for 0.
+    """
+
+    own: Tensor | None = None
+    others: tuple[Part, ...] = ()
+    constant: Tensor | None = None
+
+    @classmethod
+    def of(
+        cls, keys: Keys, kinds: Sequence[Pointwise], loss: Pointwise, by_cell: np.ndarray, constant: float, place: Any
+    ) -> Weights:
+        """kinds: the plan's row functions. by_cell: (K + 1,) as in `Keys.weights`. place: device and dtype."""
+        own: Any = None
+        others = []
+        for number, kind in enumerate(kinds):
+            table = keys.weights(number, by_cell)
+            if kind is loss:
+                own = table + (1.0 if own is None else own)
+            else:
+                others.append((kind, torch.from_numpy(table).to(*place)))
+        own = None if own is None else torch.from_numpy(own).to(*place)
+        return cls(own, tuple(others), torch.from_numpy(np.array(constant)).to(*place))
+
+    def loss(self, loss: Pointwise, batch: Batch) -> Tensor:
+        """() the batch's loss, less the constant."""
+        s, y = batch.scores, batch.y
+        own = batch.weight if self.own is None else batch.weights(self.own)
+        value = weighted_loss(loss, s, y, own, batch.rows)
+        if len(self.others) > 1:
+            parts = [(kind, batch.weights(table)) for kind, table in self.others]
+            return value + WeightedSum.apply(s, y, parts, batch.rows)
+        for kind, table in self.others:  # the nodes of one function cost less than one of our own
+            value = value + torch.dot(batch.weights(table) / batch.rows, kind.value(s, y))
+        return value
+
+    def usual_loss(self, s: Tensor, y: Tensor, codes: Tensor) -> Tensor | None:
+        """() the same of the logistic loss for rows whose places are their codes; None where a code has none, or it is not finite."""
+        try:
+            value = functional.binary_cross_entropy_with_logits(
+                s, y, None if self.own is None else self.own.take(codes)
+            )
+            for kind, table in self.others:
+                value = value + torch.dot(table.take(codes) / y.shape[0], kind.value(s, y))
+        except IndexError:
+            return None
+        total = value.item()
+        return value if total - total == 0.0 else None
+
+    def whole(self, value: Tensor) -> Tensor:
+        """The loss with the constant, which has no slope and so no node of autograd."""
+        if self.constant is not None:
+            value.detach().add_(self.constant)
+        return value

@@ -22,7 +22,7 @@ from fairbound.fairness.pointwise import class_error, loss_named
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.optim import Dual
-from fairbound.optim.means import Queue, layout
+from fairbound.optim.means import layout
 from fairbound.optim.weighted import WeightedSum
 from fairbound.rows.groups import Groups
 
@@ -223,10 +223,9 @@ def test_the_best_estimate_is_that_of_all_updates_whenever_it_is_looked_up(monke
 
 
 def test_the_age_of_a_batch_is_the_number_of_rows_of_later_steps():
-    queue = Queue(steps=[4, 4, 5, 7, 7, 7], sizes=[5, 2, 4, 1, 1, 6], keys=[torch.zeros(1)] * 6, rows=19)
-    faded, first = layout(*queue.shape(), 0.1, 3)
+    faded, first = layout((0, 0, 1, 3, 3, 3), (5, 2, 4, 1, 1, 6), (1, 1, 2, 1, 1, 1), 0.1, 3)
     np.testing.assert_allclose(faded, np.exp(-0.1 * np.array([12, 12, 8, 0, 0, 0])), rtol=1e-15)
-    assert first.tolist() == [0, 3, 6, 9, 12, 15]
+    assert first.tolist() == [0, 3, 6, 6, 9, 12, 15]
 
 
 def test_multipliers_follow_the_update_of_the_method():
