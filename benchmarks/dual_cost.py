@@ -5,7 +5,7 @@ selection rates. Beside each stand two steps that somebody who knows torch would
 moves, without checks, records and updates: `by hand` with the means of both groups, and `least` with a weight for each row's group, looked
 up, which is the fewest operations that give the gradient of the penalty. `floor` is `least` with what must be read of every batch, in one function
 without an object: labels as whole numbers, the ranges of labels and codes, a key of both for the statistics, and whether the loss is
-finite; no updates. What `Dual` does cannot cost less than `floor`. `--compile`
+finite; no updates. (`Dual` reads labels and codes of several batches at once, at updates.) `--compile`
 compiles the network of all with torch.compile and takes the compiled plain step as 1. `--parts` prints where the time of a step goes, in
 microseconds of processor time. Prints one JSON object.
 """

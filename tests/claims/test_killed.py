@@ -22,8 +22,9 @@ COMMON = ["--data", "loanapp", "--budget", "400 steps", "--algorithm", "alm", "-
 COMMANDS = {
     "fit": ["fit", *COMMON, "--no-baseline", "--constraint", "demographic_parity <= 0.1"],
     "frontier": ["frontier", *COMMON, "--constraint", "demographic_parity"],
-    "reproduce": ["reproduce", "deep-benchmark", "--quick"],
+    "reproduce": ["reproduce", "deep-benchmark", "--quick", "--seeds", "1", "--budget", "150 steps"],
 }
+OF_THE_CLOCK = ("seconds", "cpu", "slowdown")
 
 
 def started(command: str, out: Path) -> subprocess.Popen:
@@ -55,6 +56,10 @@ def numbers(out: Path) -> dict:
         found[str(path.relative_to(out))] = {
             k: text[k] for k in ("verdict", "constraints", "metrics", "points") if k in text
         }
+    for path in sorted(out.rglob("cells/*.jsonl")):
+        records = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        found[path.name] = [{k: v for k, v in record.items() if k not in OF_THE_CLOCK} for record in records]
+    assert found
     return found
 
 
