@@ -420,7 +420,7 @@ MUTANTS = {
     "dual: one function without the rows": Mutant("optim/weighted.py", "torch.dot(batch.weights(table) / batch.rows, ", "torch.dot(batch.weights(table), ", "unit/optim/test_optim.py"),
     "dual: a usual batch without the rows": Mutant("optim/weighted.py", "table.take(codes) / y.shape[0]", "table.take(codes)", "unit/optim/test_recent.py"),
     "dual: late labels are not looked at": Mutant("optim/batch.py", "if not fits or np.count_nonzero(whole != labels):", "if False:", "unit/optim/test_recent.py"),
-    "dual: places are codes whatever the labels": Mutant("optim/batch.py", "self.by_code = len(shape) == 1 and", "self.by_code = len(shape) == 1 or", "unit/optim"),
+    "dual: places are codes whatever the labels": Mutant("optim/batch.py", "self.by_code = len(shape) == 1 and", "self.by_code = len(shape) == 1 or", "unit/optim/test_recent.py"),
     "dual: the second slope is none": Mutant("optim/weighted.py", "if torch.is_grad_enabled():", "if False:", "unit/optim/test_optim.py"),
     "dual: labels of the next key": Mutant("optim/batch.py", "torch.from_numpy(keys % self.classes)", "torch.from_numpy((keys + 1) % self.classes)", "unit/optim/test_optim.py"),
     "dual: rows of weight 0 are met": Mutant("optim/means.py", "sums(None if weight is None else weight > 0)", "sums(None if weight is None else weight >= 0)", "unit/optim/test_dual_rows.py"),
