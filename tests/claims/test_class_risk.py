@@ -434,9 +434,9 @@ def test_multipliers_may_follow_other_rows_than_the_gradient():
 def test_a_fit_that_meets_no_bound_is_run_again_unless_it_was_interrupted(monkeypatch, stopped, runs):
     done = []
 
-    def counted(problem, **options):
+    def counted(problem, method, **options):
         done.append((isinstance(problem, DualRows), options.get("validation") is not None))
-        return replace(solve(problem, **options), stopped=stopped)
+        return replace(solve(problem, method, **options), stopped=stopped)
 
     monkeypatch.setattr(training, "solve", counted)
     X = np.random.default_rng(0).normal(size=(1000, 2))

@@ -267,8 +267,8 @@ def test_of_layers_trained_with_and_without_bounds_the_better_model_is_taken(mon
         both.extend([first, second])
         return better(first, second, *others)
 
-    better = training._better
-    monkeypatch.setattr(training, "_better", kept)
+    better = training.better
+    monkeypatch.setattr(training, "better", kept)
     model = network(TIGHT, X, y, group, random_state=seed, validation=0)
     assert [one.method.name for one in both] == ["alm", "sgd"]
     of = [(one.solution.found, float(one.problem.evaluate(one.solution.x).extra["accuracy"])) for one in both]

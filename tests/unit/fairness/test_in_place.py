@@ -64,7 +64,7 @@ def test_training_and_validation_rows_share_one_array_that_is_not_the_callers(mo
     fair = fb.FairClassifier("demographic_parity <= 0.9", algorithm="alm", validation=validation, budget="20 steps")
     fair.fit(table, y, groups)
     assert np.array_equal(table.features if encoded else X, given)
-    problem, held, build = seen[0]
+    problem, held, _, build = seen[0][0]
     if held is None:
         assert validation == 0 and problem.rows == len(y)
         return
