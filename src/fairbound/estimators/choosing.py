@@ -44,6 +44,14 @@ class Chosen(NamedTuple):
         return "auto" if objective == "auto" else "yes"
 
 
+def asked_for(algorithm: Any) -> Chosen:
+    """A method that was made, or one by its name, with MARGINS where its `margin` is a share of each bound."""
+    if not isinstance(algorithm, str):
+        return Chosen(algorithm)
+    method = algorithm_named(algorithm)
+    return Chosen(method, margins=MARGINS if getattr(method, "keeps_room", False) else ())
+
+
 def chosen(
     algorithm: Any,
     model: Model,
@@ -55,8 +63,7 @@ def chosen(
 ) -> Chosen:
     """The method that `algorithm` names, or that "auto" takes. Arguments as in FairClassifier."""
     if algorithm != "auto":
-        method = algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm
-        return Chosen(method, margins=margins_of(algorithm, method))
+        return asked_for(algorithm)
     on_batches = "Trained on random batches (alm)"
     batches = Chosen(ALM(), True, margins=MARGINS)
     if not isinstance(model, MLP) or model.outputs > 1:
@@ -76,8 +83,3 @@ def chosen(
     preset = ":thresholds" if any(bound.free_thresholds for bound in stated) else ""
     why = f"Trained on all rows at once (full_batch_alm{preset}): the model is linear."
     return Chosen(algorithm_named(f"full_batch_alm{preset}"), True, why)
-
-
-def margins_of(algorithm: Any, method: Method[Any]) -> tuple[float, ...]:
-    """MARGINS for a method that was named, not made, and whose `margin` is a share of each bound; else none."""
-    return MARGINS if isinstance(algorithm, str) and getattr(method, "keeps_room", False) else ()

@@ -149,8 +149,8 @@ def _left_open(problem: FairProblem, measured: Measured) -> list[str]:
 
 def _missing_groups(groups: Groups, shards: Shards) -> dict[str, int]:
     """Rows whose group is not known, by attribute."""
-    gone = shards.sum(torch.as_tensor((groups.codes < 0).sum(0))).tolist()
-    return dict(zip(groups.attributes, gone, strict=True))
+    gone = groups.unknown()
+    return dict(zip(gone, shards.sum(torch.tensor(list(gone.values()), dtype=torch.int64)).tolist(), strict=True))
 
 
 def _share_as_accurate(problem: FairProblem, measured: Measured) -> float | None:

@@ -11,13 +11,12 @@ import numpy as np
 from fairbound.base.errors import EmptyGroupError
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.batch_runs import PATIENCE, usual_budget, with_room
-from fairbound.estimators.choosing import MARGINS, Chosen, margins_of
+from fairbound.estimators.choosing import MARGINS, Chosen, asked_for
 from fairbound.estimators.fit_report import run_facts
 from fairbound.estimators.full_batch import optimality
 from fairbound.estimators.training import AT_ONCE
 from fairbound.fairness.rankings.problem import RankingProblem
 from fairbound.methods import ALM, FullBatchALM, Method
-from fairbound.methods import algorithm as algorithm_named
 from fairbound.models.mlp import MLP
 from fairbound.models.model import Model
 from fairbound.rows.queries import split_by_query
@@ -77,8 +76,7 @@ def train_ranker(
 def chosen_method(algorithm: Any, model: Model, queries: np.ndarray) -> Chosen:
     """The method that `algorithm` names, or that "auto" takes."""
     if algorithm != "auto":
-        method = algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm
-        return Chosen(method, margins=margins_of(algorithm, method))
+        return asked_for(algorithm)
     pairs = int((np.bincount(queries).astype(np.float64) ** 2).sum())
     if isinstance(model, MLP) and not model.hidden and pairs <= MOST_AT_ONCE:
         why = "Trained on all queries at once (full_batch_alm): the model is linear and the pairs are few enough."

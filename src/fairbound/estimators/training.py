@@ -60,14 +60,13 @@ def train(
     problem = made.problem
     usual = usual_budget(problem.total_rows, batch_size * problem.shards.count)
     limit = usual if budget is None else Budget.of(budget)
-    if (
-        x0 is not None and x0.shape[-1] == problem.model.n < problem.n
-    ):  # what is trained beside the model begins as ever
+    # what is trained beside the model begins as ever
+    if x0 is not None and x0.shape[-1] == problem.model.n < problem.n:
         x0 = torch.cat([x0, problem.start((options["seed"],))[problem.model.n :].to(x0)])
     patience = PATIENCE if budget is None else 1.0
     run = partial(solve, budget=limit, batch_size=batch_size, x0=x0, patience=patience, **options)
     if choice.at_once:
-        trained = _at_once(made, choice, budget, refined, terms_of, x0, options)
+        trained = _at_once(made, choice, None if budget is None else limit, refined, terms_of, x0, options)
         if not choice.automatic or _settled(problem, trained):
             return trained
         batches = on_batches(made._replace(all_rows=None), run, ALM(), (), limit)
@@ -80,23 +79,25 @@ def train(
         method, limit = trial.method, limit if budget is None else trial.left
         run = partial(run, budget=limit, x0=x0 if trial.x is None else trial.x)
     trained = on_batches(made, run, method, choice.margins, limit)
-    return _network_finished(trained, made, run, limit, refined, **options) if choice.last_layer else trained
+    if not choice.last_layer:
+        return trained
+    return _network_finished(trained, made, run, limit, refined, options["seed"], options["progress"])
 
 
 def _at_once(
     made: Problems,
     choice: Chosen,
-    budget: str | float | Budget | None,
+    limit: Budget | None,
     refined: Refined,
     terms_of: int,
     x0: Tensor | None,
     options: dict[str, Any],
 ) -> Trained:
-    """The model of a method that takes all rows at once. Arguments as of `train`."""
+    """The model of a method that takes all rows at once. limit: None where no budget was stated. The others as of `train`."""
     problem, held, method = made.problem, made.held, choice.method
     assert isinstance(method, FullBatchALM)
-    rounds = AT_ONCE if budget is None else Budget.of(budget)
-    notes = _beyond_few_rows(problem) if budget is None else []
+    rounds = limit or AT_ONCE
+    notes = [] if limit else _beyond_few_rows(problem)
     if notes:
         rounds, refined = FEW, "no"
     areas = ranks_only(problem)
@@ -115,10 +116,8 @@ def _network_finished(
     run: Callable[..., Solution],
     limit: Budget,
     refined: Refined,
-    *,
     seed: int,
     progress: bool,
-    **_: Any,
 ) -> Trained:
     """What follows random batches under "auto" where the model is a network; see the head of this module."""
     if trained.held is not None and made.all_rows is not None:

@@ -24,7 +24,6 @@ from fairbound.rows.reading import frame_of, plain_array
 from fairbound.rows.shards import ALONE, Shards
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import Chunks, Encoded, EncodeReport, TableEncoder, TableOptions
-from fairbound.tables.bending import MOST
 
 
 def checked_labels(X: Any, y: Any, name: str = "FairClassifier", what: str = "labels") -> Any:
@@ -132,9 +131,8 @@ def fit_features(
         features, estimator.encoder_, estimator.encoder_report_ = rows.features, rows.encoder, rows.report
         estimator.n_features_in_ = len(rows.encoder.columns)
         if rows.encoder.options.knots == "auto":
-            notes.append(
-                f"Knots: {', '.join(rows.encoder.bent) or 'in no column'} (of at most {MOST} each, chosen by a test)."
-            )
+            bent, most = ", ".join(rows.encoder.bent) or "in no column", rows.encoder.options.most_knots
+            notes.append(f"Knots: {bent} (of at most {most} each, chosen by a test).")
     if names := column_names(table):
         estimator.feature_names_in_ = np.array(names, dtype=object)
     return features

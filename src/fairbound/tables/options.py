@@ -22,10 +22,9 @@ class TableOptions:
     infinite: str = "error"  # "error", or "missing": infinities count as missing
     categorical: tuple[str, ...] = ()  # columns that are categories whatever their type
     numeric: tuple[str, ...] = ()  # columns that are numbers whatever their type
-    knots: int | str = (
-        0  # values at which a number's part of a linear model may change its slope, at most (5, say); "auto": 3 for numbers
-    )
-    # whose labels ask for them by a test, for two classes; not for networks
+    # values at which a number's part of a linear model may change its slope, at most (5, say); "auto": 3 for those numbers for which the
+    # labels ask by a test, for two classes; not for networks
+    knots: int | str = 0
     sparse_scale: str = (
         "max_abs"  # scipy sparse tables: "max_abs" divides each column by its largest |x|, "none" leaves it
     )

@@ -11,7 +11,7 @@ import torch
 
 import fairbound as fb
 from fairbound.estimators import classifier, conventions, problems
-from fairbound.estimators.choosing import MARGINS, margins_of
+from fairbound.estimators.choosing import MARGINS, asked_for
 from fairbound.estimators.last_intercept import clear_of_rounding, met_by_intercept
 from fairbound.estimators.trained import Trained
 from fairbound.fairness.problem import FairProblem
@@ -25,9 +25,9 @@ FOUND, MISSED = (True, 10), (False, 10)
 
 def test_more_margin_is_kept_by_the_methods_whose_margin_is_a_share_of_the_bound():
     """That of certified_level_set is in standard errors, that of sfls a word."""
-    kept = {name for name, made in METHODS.items() if margins_of(name, made()) == MARGINS}
+    kept = {name for name in METHODS if asked_for(name).margins == MARGINS}
     assert kept == {"alm", "full_batch_alm", "multiplier_model", "plada", "ssl_alm"}
-    assert margins_of(ALM(), ALM()) == ()
+    assert asked_for(ALM()).margins == ()
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::fairbound.DataWarning")
