@@ -38,7 +38,6 @@ from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
 from fairbound.estimators.sharded import shards_of
 from fairbound.estimators.training_rows import (
-    check_lengths,
     features_of,
     fit_features,
     model_scores,
@@ -50,6 +49,7 @@ from fairbound.fairness.objectives import Accuracy
 from fairbound.models.model import model_of
 from fairbound.models.scoring import refuse_overflow
 from fairbound.postprocessing import GroupRule
+from fairbound.rows.groups import check_lengths
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import Encoded, EncodeReport
 from fairbound.tables.group_terms import codes_of, with_terms

@@ -16,7 +16,7 @@ import numpy as np
 from fairbound.base.errors import CertificateError, DataError
 from fairbound.estimators.conventions import named_features
 from fairbound.estimators.sharded import same_groups, shards_of, with_labels_of_all
-from fairbound.estimators.training_rows import check_lengths, checked_labels, class_codes, compares_groups
+from fairbound.estimators.training_rows import checked_labels, class_codes, compares_groups
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import constraints
@@ -25,7 +25,7 @@ from fairbound.fairness.rankings.documents import Documents, read_relevance
 from fairbound.fairness.scored import Scored
 from fairbound.ranking import by_query
 from fairbound.ranking.wins import auc
-from fairbound.rows.groups import Groups, label_text, no_groups
+from fairbound.rows.groups import Groups, check_lengths, label_text, no_groups
 from fairbound.rows.queries import query_codes, split_by_query
 from fairbound.rows.reading import frame_of, read_weights, take_rows, warn_of_order
 from fairbound.rows.split import stratified_split

@@ -24,12 +24,12 @@ from fairbound.estimators.judged_rows import NumberRows
 from fairbound.estimators.options import check_options
 from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments
-from fairbound.estimators.training_rows import check_lengths, fit_features, model_scores
+from fairbound.estimators.training_rows import fit_features, model_scores
 from fairbound.estimators.validation import held_share
 from fairbound.fairness.notions import PredictionParity, constraints
 from fairbound.fairness.predictions import read_numbers
 from fairbound.models.model import model_of
-from fairbound.rows.groups import Groups
+from fairbound.rows.groups import Groups, check_lengths
 
 DECILES = np.arange(1, 10) / 10
 ROUNDING = 1e-9

@@ -42,14 +42,6 @@ def checked_labels(X: Any, y: Any, name: str = "FairClassifier", what: str = "la
     return y
 
 
-def check_lengths(X: Any, n: int, groups: Groups) -> None:
-    """Raises: DataError where the rows of X, n labels and the groups differ in number."""
-    rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    if rows != n or len(groups) != n:
-        of_groups = f", sensitive_features {len(groups)}" if groups.attributes else ""
-        raise DataError(f"X has {rows} rows, y {n}{of_groups}.")
-
-
 def class_codes(y: Any, positive: Any, loss: str, compared: Sequence[str]) -> tuple[np.ndarray, tuple[Any, ...]]:
     """(n,) class numbers and the labels; of two, the positive one is last. compared: bounds that need two classes.
 

@@ -68,9 +68,7 @@ def _zero_one(y: Any) -> np.ndarray:
     try:
         target = read_targets(y, len(column_array("y", y)))
     except DataError as error:
-        raise DataError(
-            f"{error} Or name it: measure(..., positive=POSITIVE), scorer(..., positive=POSITIVE)."
-        ) from None
+        raise DataError(f"{error} Or name it: measure(..., positive=POSITIVE).") from None
     assert target is not None
     return target
 
@@ -80,34 +78,70 @@ def _refuse_positive(bound: Bound, positive: Any) -> None:
         raise OptionError(f"{bound.statement!r} speaks of no positive label; leave positive out.")
 
 
-def scorer(stated: str | Bound, *, positive: Any = None) -> Any:
+def scorer(stated: str | Bound, *, positive: Any = None) -> Scorer:
     """A scorer for `cross_validate` and `GridSearchCV` that asks for `sensitive_features`: greater is fairer.
 
-    With metadata routing (`sklearn.set_config(enable_metadata_routing=True)`). positive: the label that counts as positive;
-    needed where labels are not 0 and 1, but for the rates of every class and for predicted numbers, which have none.
+    With metadata routing (`sklearn.set_config(enable_metadata_routing=True)`). positive: the label that counts as positive; None
+    for the last of the estimator's `classes_`, as its own `score` and decisions have it. The rates of every class and predicted numbers have none.
     Raises: OptionError for the text, for a positive label that the bound does not speak of, and without metadata routing.
     """
     from sklearn import get_config
-    from sklearn.metrics import make_scorer
 
     bound = constraint(stated, bound=1.0)
-
-    def value(
-        y: Any, scores: Any, sensitive_features: Any = None, sample_weight: Any = None, pos_label: Any = None
-    ) -> float:
-        return measure(
-            bound, scores, y, sensitive_features, sample_weight=sample_weight, threshold=0.0, positive=pos_label
-        )
-
-    plain = bool(bound.needs & {"classes", "predictions"})
-    if plain:
+    if bound.needs & {"classes", "predictions"}:
         _refuse_positive(bound, positive)
     if not get_config()["enable_metadata_routing"]:
         raise OptionError(
             "the scorer asks for sensitive_features by scikit-learn's metadata routing; call "
             "sklearn.set_config(enable_metadata_routing=True) before it is made."
         )
-    method = "predict" if plain else "decision_function"
-    label = {} if positive is None else {"pos_label": positive}  # by which scikit-learn turns the sign of the scores
-    made = make_scorer(value, greater_is_better=bound.sense == "at least", response_method=method, **label)
-    return made.set_score_request(sensitive_features=True)
+    return Scorer(bound, positive)
+
+
+class Scorer:
+    """What `scorer` returns: scikit-learn's own scorer of the bound, for the labels of the estimator that it is called with."""
+
+    def __init__(self, bound: Bound, positive: Any):
+        self.bound, self.positive = bound, positive
+        self._requests: dict[str, Any] = {"sensitive_features": True}
+
+    def __call__(self, estimator: Any, X: Any, y: Any, **given: Any) -> float:
+        """The value of the bound on these rows, negative where less is fairer. given: sensitive_features, sample_weight."""
+        return self._made(estimator)(estimator, X, y, **given)
+
+    def __repr__(self) -> str:
+        return f"scorer({self.bound.statement!r}, positive={self.positive!r})"
+
+    def set_score_request(self, **requests: bool | str | None) -> Scorer:
+        """Which of sensitive_features and sample_weight are asked for, and under which name, as of scikit-learn's scorers."""
+        self._made(None).set_score_request(**requests)
+        self._requests = requests
+        return self
+
+    def get_metadata_routing(self) -> Any:
+        """What scikit-learn's metadata routing asks."""
+        return self._made(None).set_score_request(**self._requests).get_metadata_routing()
+
+    def _made(self, estimator: Any) -> Any:
+        from sklearn.metrics import make_scorer
+
+        positive, method, threshold = self.positive, "decision_function", 0.0
+        if self.bound.needs & {"classes", "predictions"}:
+            method = "predict"
+        else:
+            if not hasattr(estimator, method) and hasattr(estimator, "predict_proba"):
+                method, threshold = "predict_proba", 0.5
+            labels: Any = getattr(estimator, "classes_", ())
+            if positive is None and len(labels) == 2:
+                positive = labels[1]
+
+        def value(
+            y: Any, scores: Any, sensitive_features: Any = None, sample_weight: Any = None, pos_label: Any = None
+        ) -> float:
+            how = {"sample_weight": sample_weight, "threshold": threshold, "positive": pos_label}
+            return measure(self.bound, scores, y, sensitive_features, **how)
+
+        label = (
+            {} if positive is None else {"pos_label": positive}
+        )  # by which scikit-learn turns the sign of the scores
+        return make_scorer(value, greater_is_better=self.bound.sense == "at least", response_method=method, **label)

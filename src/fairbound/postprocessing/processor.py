@@ -22,7 +22,7 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.postprocessing.fitting import RuleOptions, fit_rule
 from fairbound.postprocessing.rule import GroupRule, draws
 from fairbound.postprocessing.scoring import check_how, fitted_to, is_fitted, scores_of
-from fairbound.rows.groups import Groups, no_groups
+from fairbound.rows.groups import Groups, check_lengths, no_groups
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.reading import read_weights, warn_of_order
 
@@ -99,9 +99,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         self.classes_ = np.array(classes)
         self.estimator_ = self._fitted(X, y, sample_weight)
         scores = scores_of(self.estimator_, self.scores, X, self.classes_)
-        if len(scores) != len(codes) or len(groups) != len(codes):
-            of_groups = f", sensitive_features {len(groups)}" if groups.attributes else ""
-            raise DataError(f"X has {len(scores)} rows, y {len(codes)}{of_groups}.")
+        check_lengths(scores, len(codes), groups)
         weight = None if sample_weight is None else read_weights(sample_weight, len(codes))
         options = RuleOptions(randomised=self.randomised, costs=self.costs)
         self.rule_, self.fit_report_ = fit_rule(

@@ -231,6 +231,14 @@ def no_groups(n: int) -> Groups:
     return Groups(np.zeros((n, 0), dtype=np.int64), (), ())
 
 
+def check_lengths(X: Any, n: int, groups: Groups) -> None:
+    """Raises: DataError where the rows of X, n labels and the groups differ in number."""
+    rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if rows != n or len(groups) != n:
+        of_groups = f", sensitive_features {len(groups)}" if groups.attributes else ""
+        raise DataError(f"X has {rows} rows, y {n}{of_groups}.")
+
+
 def cross(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
     """Mixed-radix code of several attributes; MISSING where any is."""
     flat = np.zeros_like(codes[0])

@@ -149,12 +149,44 @@ def test_a_scorer_reads_text_labels_as_it_reads_0_and_1(model):
         for labels, positive in ((y, None), (texts, "approved")):
             mine = fb.FairClassifier(budget="20 steps", positive=positive).set_fit_request(sensitive_features=True)
             one = mine if ours else LogisticRegression()
-            stated = {name: fb.scorer(name, positive=positive) for name in ("equalized_odds", "equal_opportunity")}
             routed = {"params": {"sensitive_features": group}}
-            made = cross_validate(one, X, labels, cv=3, scoring=stated, error_score="raise", **routed)
-            found.append([made[f"test_{name}"] for name in stated])
-    np.testing.assert_allclose(found[0], found[1], atol=1e-12)
+            for named in {positive, None} if ours else {positive}:  # our models say which label is positive
+                stated = {name: fb.scorer(name, positive=named) for name in ("equalized_odds", "equal_opportunity")}
+                made = cross_validate(one, X, labels, cv=3, scoring=stated, error_score="raise", **routed)
+                found.append([made[f"test_{name}"] for name in stated])
+    for other in found[1:]:
+        np.testing.assert_allclose(found[0], other, atol=1e-12)
     assert np.ptp(found[0]) > 0
+
+
+@pytest.mark.parametrize("labels", [("no", "yes"), (-1, 1), (1, 2), (False, True)], ids=str)
+def test_without_a_name_the_last_of_the_models_labels_is_positive(labels):
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(300, 2)), rng.choice(["a", "b"], 300)
+    y = (X[:, 0] + (group == "b") > 0).astype(int)
+    given = np.array(labels)[y]
+    with config_context(enable_metadata_routing=True):
+        scorer = fb.scorer("equal_opportunity")
+        model = LogisticRegression().fit(X, given)
+        wanted = -fb.measure("equal_opportunity", model.decision_function(X), y, group, threshold=0)
+        assert scorer(model, X, given, sensitive_features=group) == wanted
+        rows = y == 1  # a fold of one label
+        wanted = -fb.measure("equal_opportunity", model.decision_function(X[rows]), y[rows], group[rows], threshold=0)
+        assert scorer(model, X[rows], given[rows], sensitive_features=group[rows]) == wanted
+        forest = RandomForestClassifier(20, max_depth=2, random_state=0).fit(X, given)  # has probabilities alone
+        wanted = -fb.measure("equal_opportunity", forest.predict_proba(X)[:, 1], y, group, threshold=0.5)
+        assert scorer(forest, X, given, sensitive_features=group) == wanted < 0
+
+
+def test_a_scorer_asks_for_what_it_was_told_to():
+    with config_context(enable_metadata_routing=True):
+        scorer = fb.scorer("equalized_odds").set_score_request(sensitive_features="sex", sample_weight=True)
+        asked = scorer.get_metadata_routing().consumes("score", ["sex", "sample_weight", "sensitive_features"])
+        assert asked == {"sex", "sample_weight"}
+        assert repr(scorer) == "scorer('equalized_odds', positive=None)"
 
 
 def test_groups_that_cannot_be_measured_are_said_in_words():
