@@ -38,11 +38,6 @@ class Batch:
     weight: Tensor | None
     rows: int
 
-    def weights(self, table: Tensor) -> Tensor:
-        """(B,) the rows' weights times those of their places in the table."""
-        found = table.take(self.places)
-        return found if self.weight is None else found * self.weight
-
 
 class Keys:
     """One number for the groups and the label of a row, and the plan's cells of each number (`table`, on the CPU).

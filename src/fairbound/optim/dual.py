@@ -224,7 +224,7 @@ class Dual:
                 self._means.recent.add(*found, state["k"])
                 return self._weights.whole(value)
         batch = self._read(scores, targets, group, weight)
-        value = self._weights.loss(self._loss, batch)
+        value = self._weights.loss(self._loss, batch.scores, batch.y, batch.places, batch.weight, batch.rows)
         if not self._usable(value, batch, observe):
             return torch.zeros((), dtype=value.dtype, device=value.device, requires_grad=True)
         if observe:

@@ -152,6 +152,7 @@ class RunningMeans:
         self.plan, self.statistics, self.loss, self.memory, self.keys = plan, statistics, loss, memory, keys
         self._cells = keys.table.numpy().T.copy()
         self._function_of = [plan.functions.index(c.function) for c in plan.columns]
+        self._most_batches = QUEUE_ROWS // max(plan.n_cells, 1)
         self.state, self.queue, self.recent = self.fresh(), Queue(), Recent(torch.float32)
 
     def fresh(self) -> dict[str, Any]:
@@ -244,7 +245,7 @@ class RunningMeans:
     def shorten(self, world: int) -> None:
         """Sum the latest rows up where there are many."""
         queue, recent = self.queue, self.recent
-        if max(queue.rows + recent.rows, (len(queue.keys) + len(recent.steps)) * self.plan.n_cells) > QUEUE_ROWS:
+        if queue.rows + recent.rows > QUEUE_ROWS or len(queue.keys) + len(recent.steps) > self._most_batches:
             self._empty(world)
 
     def update(self, world: int, device: torch.device) -> np.ndarray:
