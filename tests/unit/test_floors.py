@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.notions import NOTIONS
+
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 MOST_FILE_LINES, MOST_FUNCTION_LINES = 400, 80
@@ -147,6 +150,26 @@ def test_no_module_imports_a_private_name_of_another():
         if private.match(name) or (private.match(t.split(".")[-1]) and t != "fairbound._version")
     }
     check(found, PRIVATE_IMPORTS)
+
+
+def test_nobody_outside_the_notions_asks_for_the_class_of_a_bound():
+    """What bounds have in common stands in `fairness/bound.py`; what is special to one, it says of itself."""
+    of_bounds = {c.__name__ for notion in NOTIONS.values() for c in notion.__mro__} - {Bound.__name__, "ABC", "object"}
+    assert {"AUCParity", "LossBound", "RateBound"} <= of_bounds
+
+    def asked(node: ast.AST) -> set[str]:
+        if (
+            not isinstance(node, ast.Call)
+            or not isinstance(node.func, ast.Name)
+            or node.func.id not in ("isinstance", "issubclass")
+        ):
+            return set()
+        return {
+            n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in ast.walk(node.args[1])
+        } & of_bounds
+
+    found = {(module, *asked(n)) for module, tree in modules().items() for n in ast.walk(tree) if asked(n)}
+    assert {entry for entry in found if not entry[0].startswith("fairbound.fairness.notions")} == set()
 
 
 def test_no_file_is_too_long():

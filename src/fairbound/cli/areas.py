@@ -19,10 +19,9 @@ from fairbound.cli.columns import in_label, labelled_table, listed, numbers_of, 
 from fairbound.cli.options import StreamOptions
 from fairbound.cli.outcome import Outcome, json_file, say, written_audit
 from fairbound.cli.rows import InputRows, read_rows, split_rows
-from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import ShiftOptions
 from fairbound.estimators.streaming_auc import StreamingAUC
-from fairbound.fairness.notions.auc import AUCParity
+from fairbound.fairness.notions.auc import AUCParity, area_bound
 from fairbound.postprocessing.scale_and_shift import ScaleAndShift
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import binary_labels
@@ -133,10 +132,9 @@ def _encoded(rows: InputRows, numbers: np.ndarray, encoder: TableEncoder) -> Ite
 
 def _one_area(texts: list[str]) -> AUCParity:
     """The one bound that is stated. Raises: OptionError for others."""
-    bounds = stated_bounds(texts)
-    if len(bounds) != 1 or not isinstance(bounds[0], AUCParity):
+    if len(texts) != 1:
         raise OptionError("state one bound on areas, such as --constraint 'auc_parity[group] <= 0.05'.")
-    return bounds[0]
+    return area_bound(texts[0], "this command")
 
 
 def _parts(rows: InputRows, numbers: np.ndarray) -> Iterator[tuple[np.ndarray, Any]]:

@@ -17,7 +17,6 @@ from fairbound.cli.stated import bounds_for, of_two_classes, stated_bounds
 from fairbound.cli.using import MonitorOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import model_folder
-from fairbound.fairness.notions.groups import LossBound
 from fairbound.monitoring import Monitor
 from fairbound.report import write_audit
 from fairbound.rows.groups import Groups, label_text, texts_of
@@ -92,7 +91,7 @@ def _added(options: MonitorOptions, data: str, monitor: Monitor | None) -> tuple
         _check_columns(source, attributes, monitor)
     decided = _predicted(given, options.score, monitor)
     more = {"sample_weight": frame[options.weights]} if options.weights else {}
-    if any(isinstance(bound, LossBound) for bound in monitor.bounds):
+    if any(bound.told_by == "losses" for bound in monitor.bounds):
         more["losses"] = _losses(options, frame, label, given, monitor)
     with _in_columns(data, {"y_true": label, "y_pred": str(options.score or "the model's decisions")}):
         monitor.update(frame[label], decided, groups, **more)

@@ -21,7 +21,6 @@ from fairbound.base.errors import DataError, EmptyGroupError
 from fairbound.fairness.areas.kappa_path import along_kappa
 from fairbound.fairness.areas.linear_auc import LinearAUC
 from fairbound.fairness.areas.pair_losses import PairLosses
-from fairbound.fairness.notions.auc import AUCParity
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 from fairbound.rows.sparse import SparseRows
@@ -56,7 +55,7 @@ def ranks_only(problem: FairProblem) -> bool:
     return (
         linear
         and ranks(problem)
-        and all(isinstance(bound, AUCParity) for bound in plan.notions)
+        and all(bound.told_by == "areas" for bound in plan.notions)
         and bool(plan.statistics)
         and all(isinstance(statistic, PairLosses) for statistic in plan.statistics)
     )

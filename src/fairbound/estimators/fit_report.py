@@ -137,7 +137,7 @@ def run_facts(
 
 def _left_open(problem: FairProblem, measured: Measured) -> list[str]:
     """That an objective which looks at ranks alone leaves it to bounds on decisions where these begin."""
-    on_decisions = [b.text for b in problem.plan.notions if b.of_counts or b.about == "class"]
+    on_decisions = [b.text for b in problem.plan.notions if b.told_by == "counts" or b.about == "class"]
     if not on_decisions or not ranks(problem) or "accuracy" not in measured.extra:
         return []
     return [

@@ -7,7 +7,7 @@ divided, and what a model says of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -145,7 +145,7 @@ class LabelledRows(GroupedRows):
         """No decisions differ less by group, or vary less, than one decision for all rows."""
         labels = tuple(str(label_text(v)) for v in self.classes)
         for bound in stated:
-            if not bound.of_counts or "scores" in bound.needs or bound.about != "group":
+            if bound.told_by != "counts" or "scores" in bound.needs or bound.about != "group":
                 continue
             perfect, found = 1.0 if bound.sense == "at least" else 0.0, []
             for decision in range(len(labels)):
@@ -187,16 +187,12 @@ class LabelledRows(GroupedRows):
 
 @dataclass(frozen=True, eq=False)
 class NumberRows(GroupedRows):
-    """n rows: their table, the numbers to predict (n,), groups or None, and weights (n,) or None.
-
-    settle: bounds and numbers -> the bounds with the thresholds that they leave to the rows to train on.
-    """
+    """n rows: their table, the numbers to predict (n,), groups or None, and weights (n,) or None."""
 
     X: Any
     y: np.ndarray
     groups: Groups
     weight: np.ndarray | None
-    settle: Callable[[tuple[Bound, ...], np.ndarray], tuple[Bound, ...]]
 
     measure: ClassVar[str] = "root_mean_squared_error"
     gains: ClassVar[bool] = False
@@ -208,13 +204,13 @@ class NumberRows(GroupedRows):
         targets = finite_numbers("the labels y", checked_labels(X, y, "FairRegressor", "numbers"))
         groups = _groups(X, y, sensitive_features, [b.text for b in constraints(regressor.constraint)])
         n = len(targets)
-        return cls(X, targets, groups or no_groups(n), _weights(sample_weight, n), regressor.settled)
+        return cls(X, targets, groups or no_groups(n), _weights(sample_weight, n))
 
     def smallest(self, bound: Bound) -> int:
         return smallest_cell(self.settled((bound,))[0], self.groups, np.zeros(len(self), dtype=np.int64), [0])
 
-    def settled(self, stated: tuple[Bound, ...]) -> tuple[Bound, ...]:
-        return self.settle(stated, self.y)
+    def settled(self, stated: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(bound.settled(self.y) for bound in stated)
 
     def scored(self, model: Any, confidence: float) -> Scored:
         made = read_numbers(model.predict(self.X), self.y)

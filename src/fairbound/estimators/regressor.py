@@ -26,12 +26,11 @@ from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments
 from fairbound.estimators.training_rows import fit_features, model_scores
 from fairbound.estimators.validation import held_share
-from fairbound.fairness.notions import PredictionParity, constraints
+from fairbound.fairness.notions import constraints
 from fairbound.fairness.predictions import read_numbers
 from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups, check_lengths
 
-DECILES = np.arange(1, 10) / 10
 ROUNDING = 1e-9
 
 
@@ -126,14 +125,6 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
             raise OptionError(f"model must be 'linear' or 'mlp:64,32', got {type(self.model).__name__}.")
         check_options(self)
         return regression_bounds(constraints(self.constraint))
-
-    @staticmethod
-    def settled(stated: tuple[Any, ...], targets: np.ndarray) -> tuple[Any, ...]:
-        """The bounds with thresholds: where none are stated, the deciles of the labels to train on."""
-        at = tuple(dict.fromkeys(float(f"{decile:.12g}") for decile in np.quantile(targets, DECILES)))
-        return tuple(
-            replace(b, thresholds=at) if isinstance(b, PredictionParity) and not b.thresholds else b for b in stated
-        )
 
     def _in_label_units(
         self, X: Any, targets: np.ndarray, groups: Groups, weights: np.ndarray | None

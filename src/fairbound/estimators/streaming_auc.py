@@ -17,8 +17,7 @@ from fairbound.fairness.areas.kappa_path import along_kappa
 from fairbound.fairness.areas.linear_auc import LinearAUC, attributes_of, cells_of, pair_sums
 from fairbound.fairness.areas.row_saddle import RowOptions, RowSaddle
 from fairbound.fairness.measuring import measure
-from fairbound.fairness.notions import constraint
-from fairbound.fairness.notions.auc import AUCParity
+from fairbound.fairness.notions.auc import AUCParity, area_bound
 from fairbound.ranking.wins import auc
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import read_targets
@@ -103,9 +102,7 @@ class StreamingAUC(BaseEstimator):
         return self
 
     def _begin(self, attributes: tuple[str, ...]) -> None:
-        stated = constraint(self.constraint)
-        if not isinstance(stated, AUCParity):
-            raise OptionError(f"StreamingAUC takes one auc_parity, got {stated.text!r}.")
+        stated = area_bound(self.constraint, "StreamingAUC")
         check_choice("solver", self.solver, ("exact", "rows"))
         if self.kappa == "auto" and self.solver == "rows":
             raise OptionError("solver='rows' needs a number as kappa, the bound on the surrogate: try 0.2.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from torch import Tensor
@@ -31,7 +31,8 @@ class Bound(ABC):
     needs: what it asks of the rows: "groups", "two classes" (a positive one), "scores" (decisions are not enough).
     about: what it speaks of, a "group" or a "class"; measures: what of it, in words.
     free_thresholds: whether training moves thresholds beside the model, which takes more passes a round.
-    of_counts: whether the counts of (groups, label, decision) are all that its measure and verdict need, `Scored.each`.
+    told_by: the least that its measure and verdict need: the "counts" of (groups, label, decision), `Scored.each`; sums of "losses" up
+        to its `largest`; "areas", of pairs by who has the higher score; or all "rows".
     OPTIONS: what may stand in brackets, for reading and writing alike.
     """
 
@@ -40,7 +41,7 @@ class Bound(ABC):
     needs: ClassVar[frozenset[str]] = frozenset()
     about: ClassVar[str] = "group"
     measures: ClassVar[str] = "a difference"
-    of_counts: ClassVar[bool] = False
+    told_by: ClassVar[Literal["counts", "losses", "areas", "rows"]] = "rows"
     free_thresholds: ClassVar[bool] = False
     OPTIONS: ClassVar[Mapping[str, Option]] = {}
 

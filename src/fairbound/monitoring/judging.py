@@ -26,8 +26,6 @@ from fairbound.confidence.sequences import CountsInTime, anytime_bounds, anytime
 from fairbound.confidence.tilted import difference_bounds, difference_lower, exceeds
 from fairbound.fairness.builder import class_number
 from fairbound.fairness.judging import Sets, compared_sets, contrast_facts, nothing_found, stated_facts
-from fairbound.fairness.notions.auc import AUCParity
-from fairbound.fairness.notions.groups import LossBound
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.monitoring.tally import Moment
 
@@ -263,16 +261,16 @@ def _of_class(
 
 def check_watched(bound: Any, threshold: float | None) -> None:
     """Raises: OptionError for a bound that sums over rows or pairs do not tell, and why. threshold: of scores, None for decisions."""
-    if isinstance(bound, AUCParity):
+    if bound.told_by == "areas":
         if threshold is None:
             raise OptionError(
                 f"{bound.text!r} ranks rows by their scores; give y_pred as scores, and the threshold of a positive decision "
                 "(Monitor(..., threshold=0.5), --threshold)."
             )
-    elif isinstance(bound, LossBound):
+    elif bound.told_by == "losses":
         if bound.uncertain is not None:
             raise OptionError(f"{bound.text!r} cannot be monitored: {bound.uncertain}")
-    elif not bound.of_counts:
+    elif bound.told_by != "counts":
         raise OptionError(
             f"{bound.text!r} cannot be told from counts, so it cannot be monitored: it compares rows with each other, and a monitor "
             "keeps no rows. Audit it instead, on rows that no earlier audit has used."

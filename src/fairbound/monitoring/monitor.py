@@ -28,8 +28,6 @@ from fairbound.base.errors import CheckpointError, DataError, OptionError
 from fairbound.base.files import atomic_write_text
 from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
-from fairbound.fairness.notions.auc import AUCParity
-from fairbound.fairness.notions.groups import LossBound
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.monitoring.areas import judge_areas_in_time
 from fairbound.monitoring.judging import Shares, anytime_groups, check_watched, contradicted, judge_in_time
@@ -96,8 +94,8 @@ class Monitor:
         self.threshold = threshold
         self.files: list[dict[str, Any]] = []
         self.columns: dict[str, str] = {}  # where a file's labels and decisions are: "label", and "score" or "model"
-        sums = tuple(dict.fromkeys(float(b.largest) for b in self.bounds if isinstance(b, LossBound)))  # type: ignore[arg-type]
-        areas = AreaTally(tuple(b for b in self.bounds if isinstance(b, AUCParity)))
+        sums = tuple(dict.fromkeys(float(b.largest) for b in self.bounds if b.told_by == "losses"))
+        areas = AreaTally(tuple(b for b in self.bounds if b.told_by == "areas"))
         self._tally = Tally(
             labels, threshold, largest=sums, largest_weight=largest_weight, seed=random_state, areas=areas
         )
@@ -187,11 +185,11 @@ class Monitor:
         rows = replace(scored, confidence=self.confidence, losses=np.zeros(len(scored)))
         alpha, found = (1 - self.confidence) / len(self.bounds), []
         for bound in self.bounds:
-            if isinstance(bound, AUCParity):
+            if bound.told_by == "areas":
                 about = self._tally.areas, len(before), self._shares[bound.text]
                 found.append(judge_areas_in_time(bound, rows, *about, alpha, needed))
                 continue
-            sums = self._tally.largest.index(float(bound.largest)) if isinstance(bound, LossBound) else None  # type: ignore[arg-type]
+            sums = self._tally.largest.index(float(bound.largest)) if bound.told_by == "losses" else None
             found.append(judge_in_time(bound, rows, now, before, self._shares[bound.text], alpha, needed, sums))
         changed = [said for finding in found for said in (contradicted(finding), self._with_alarm(finding)) if said]
         self._remember(found)

@@ -18,8 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.areas.judging import cells_of_rows, largest_difference
-from fairbound.fairness.notions import constraint as bound_of
-from fairbound.fairness.notions.auc import AUCParity
+from fairbound.fairness.notions.auc import AUCParity, area_bound
 from fairbound.fairness.scored import Scored
 from fairbound.ranking.wins import Wins, cell_wins
 from fairbound.rows.groups import Groups
@@ -53,9 +52,7 @@ class ScaleAndShift(BaseEstimator):
 
         Raises: DataError for other groups, OptionError for another bound, EmptyGroupError as the bound does.
         """
-        stated = bound_of(self.constraint)
-        if not isinstance(stated, AUCParity):
-            raise OptionError(f"ScaleAndShift takes one auc_parity, got {stated.text!r}.")
+        stated = area_bound(self.constraint, "ScaleAndShift")
         if stated.kind == "intra":
             raise OptionError(
                 "scaling and shifting the scores of a group by the same numbers keeps the order within it, so that areas within groups "

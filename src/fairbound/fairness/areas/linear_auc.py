@@ -20,8 +20,7 @@ import numpy as np
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.areas.compared import Comparisons
 from fairbound.fairness.areas.row_saddle import PairSums
-from fairbound.fairness.notions import constraint
-from fairbound.fairness.notions.auc import AUCParity
+from fairbound.fairness.notions.auc import AUCParity, area_bound
 from fairbound.rows.groups import Groups, cross
 from fairbound.rows.labels import read_targets
 from fairbound.rows.moments import Moments
@@ -54,7 +53,7 @@ class LinearAUC:
     """
 
     def __init__(self, bound: str | AUCParity, occurring: Occurring, moments: Moments):
-        stated = constraint(bound, bound=0.0)
+        stated = area_bound(bound, "the exact solver", 0.0)
         found = _comparisons(stated, occurring)
         sets, sides = _sets_and_sides(found)
         own = moments.of_sets(sets)
@@ -87,7 +86,7 @@ class LinearAUC:
         if target is None:
             raise DataError("the labels y are needed.")
         occurring = Occurring.of(groups, target)
-        moments = moments_of(constraint(bound, bound=0.0), groups, target, features, sample_weight)
+        moments = moments_of(bound, groups, target, features, sample_weight)
         return cls(bound, occurring, moments)
 
     def solve(self, kappa: float, start: LinearScores | None = None) -> LinearScores:
@@ -114,7 +113,7 @@ def quadratic_set(bound: str | AUCParity, features: Any, y: Any, sensitive_featu
 
 def pair_sums(bound: str | AUCParity, occurring: Occurring, kappa: float) -> PairSums:
     """What `RowSaddle` compares under the bound with the surrogate's kappa; cells as in `LinearAUC`."""
-    sets, sides = _sets_and_sides(_comparisons(constraint(bound, bound=0.0), occurring))
+    sets, sides = _sets_and_sides(_comparisons(bound, occurring))
     pairs = [(0, 0, 1)]
     for i, (first, second, third, fourth) in enumerate(sides.tolist(), start=1):
         pairs += [(i, second, first), (i, third, fourth)]
@@ -130,7 +129,7 @@ def cells_of(groups: Groups, target: np.ndarray, attributes: Sequence[int]) -> n
 
 def attributes_of(bound: str | AUCParity, occurring: Occurring) -> tuple[int, ...]:
     """Of which attributes the bound compares groups."""
-    return _comparisons(constraint(bound, bound=0.0), occurring).compared.attributes
+    return _comparisons(bound, occurring).compared.attributes
 
 
 def _sets_and_sides(found: Comparisons) -> tuple[np.ndarray, np.ndarray]:
@@ -144,7 +143,7 @@ def _sets_and_sides(found: Comparisons) -> tuple[np.ndarray, np.ndarray]:
 
 
 def moments_of(
-    bound: AUCParity, groups: Groups, target: np.ndarray, features: Any, sample_weight: Any = None
+    bound: str | AUCParity, groups: Groups, target: np.ndarray, features: Any, sample_weight: Any = None
 ) -> Moments:
     """The moments that `LinearAUC` takes, of some rows; those of all rows are merged from them."""
     compared = _comparisons(bound, Occurring.every(groups.attributes, groups.labels)).compared
@@ -152,10 +151,11 @@ def moments_of(
     return Moments.of(features, cells, 2 * (int(np.prod(compared.sizes)) + 1), sample_weight)
 
 
-def _comparisons(bound: Any, occurring: Occurring) -> Comparisons:
-    if not isinstance(bound, AUCParity) or bound.surrogate != "quadratic":
+def _comparisons(bound: str | AUCParity, occurring: Occurring) -> Comparisons:
+    stated = area_bound(bound, "the exact solver", 0.0)
+    if stated.surrogate != "quadratic":
         raise OptionError("the exact solver takes auc_parity[..., surrogate=quadratic].")
-    made = bound.differences(occurring)
+    made = stated.differences(occurring)
     if len(made) > 1:
-        raise OptionError(f"{bound.text!r} compares {len(made)} attributes apart; name one, by=..., or take crossed.")
+        raise OptionError(f"{stated.text!r} compares {len(made)} attributes apart; name one, by=..., or take crossed.")
     return made[0][0]

@@ -27,10 +27,11 @@ from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.areas.compared import CONDITIONS, KINDS, Comparisons, comparisons
 from fairbound.fairness.areas.judging import judge_areas, measured_areas
 from fairbound.fairness.areas.pair_losses import Loss, PairLosses, Quadratic, Ramp, Sigmoid
+from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.language import Key, Word, number_text, plain_number
 from fairbound.fairness.notions.groups import GroupBound
-from fairbound.fairness.notions.registry import register
+from fairbound.fairness.notions.registry import constraint, register
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import LOSS
 from fairbound.rows.occurring import Occurring
@@ -66,6 +67,7 @@ class AUCParity(GroupBound):
 
     name = "auc_parity"
     needs = frozenset({"groups", "two classes", "scores"})
+    told_by = "areas"
     measures: ClassVar[str] = "a difference of areas"
     OPTIONS: ClassVar[Any] = {
         **{kind: Word("kind", kind) for kind in KINDS},
@@ -127,3 +129,14 @@ class AUCParity(GroupBound):
 
     def judge(self, rows: Scored, alpha: float) -> Finding:
         return judge_areas(self, rows, alpha)
+
+
+def area_bound(stated: str | Bound, taker: str, bound: float | None = None) -> AUCParity:
+    """The bound on areas that is stated, for `taker`, which takes no other. bound: the number of a text that states none.
+
+    Raises: OptionError for another notion.
+    """
+    found = constraint(stated, bound=bound)
+    if not isinstance(found, AUCParity):
+        raise OptionError(f"{taker} takes one auc_parity, such as 'auc_parity[group] <= 0.05'; got {found.text!r}.")
+    return found

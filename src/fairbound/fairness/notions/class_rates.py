@@ -43,7 +43,7 @@ class ClassRateBound(GroupBound):
     classes: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     needs = frozenset({"groups", "classes"})
-    of_counts = True
+    told_by = "counts"
     OPTIONS: ClassVar[Any] = {**GroupBound.OPTIONS, **SMOOTHING}
 
     def __post_init__(self) -> None:

@@ -59,7 +59,7 @@ class ClassRisk(Bound):
     sharpness: float = 2.0
 
     about: ClassVar[str] = "class"
-    of_counts: ClassVar[bool] = True
+    told_by = "counts"
     measures: ClassVar[str] = "an error"
 
     def __post_init__(self) -> None:

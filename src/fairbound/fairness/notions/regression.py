@@ -64,6 +64,10 @@ class PredictionBound(GroupBound):
         """(n,) by name what the bound compares the groups' means of: truth values for shares, else numbers."""
         raise NotImplementedError
 
+    def settled(self, targets: np.ndarray) -> Self:
+        """The same bound with what it leaves to the labels (n,) that are trained on."""
+        return self
+
     def rescaled(self, shift: float, scale: float) -> Self:
         """The same bound on (numbers - shift) / scale."""
         raise NotImplementedError
@@ -125,6 +129,13 @@ class PredictionParity(PredictionBound):
 
     def functions(self) -> tuple[Function, ...]:
         return tuple(Above(t, self.sharpness) for t in self.thresholds)
+
+    def settled(self, targets: np.ndarray) -> Self:
+        """Thresholds at the deciles of the labels, where none are stated."""
+        if self.thresholds:
+            return self
+        deciles = np.quantile(targets, np.arange(1, 10) / 10)
+        return replace(self, thresholds=tuple(dict.fromkeys(float(f"{decile:.12g}") for decile in deciles)))
 
     def rescaled(self, shift: float, scale: float) -> Self:
         return replace(self, thresholds=tuple((t - shift) / scale for t in self.thresholds))
