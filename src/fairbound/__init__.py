@@ -6,7 +6,7 @@ Names are imported when they are first used, so that `import fairbound` costs li
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fairbound._version import __version__
+from fairbound.base.version import __version__
 
 if TYPE_CHECKING:
     from fairbound import data, metrics, optim, report

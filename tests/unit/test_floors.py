@@ -147,7 +147,7 @@ def test_no_module_imports_a_private_name_of_another():
     found = {
         f"{m} <- {t}{'.' if name else ''}{name}"
         for m, t, name in imports()
-        if private.match(name) or (private.match(t.split(".")[-1]) and t != "fairbound._version")
+        if private.match(name) or private.match(t.split(".")[-1])
     }
     check(found, PRIVATE_IMPORTS)
 

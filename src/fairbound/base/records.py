@@ -59,7 +59,7 @@ def versions() -> dict[str, str]:
     import sklearn
     import torch
 
-    from fairbound._version import __version__
+    from fairbound.base.version import __version__
 
     return {
         "fairbound": __version__,

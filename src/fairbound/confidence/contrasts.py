@@ -7,7 +7,7 @@ p_1 >= 0.8 p_2 is the contrast 0.8 p_2 - p_1 <= 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -84,10 +84,33 @@ class Contrasts:
             return None
         return np.where(c[:, :1] > 0, index, index[:, ::-1])
 
+    @classmethod
+    def beside(cls, parts: Sequence[Contrasts]) -> Contrasts:
+        """Those of several sets of cells, which are numbered one set after another."""
+        width = max(part.index.shape[1] for part in parts)
+        before = np.cumsum([0, *(int(part.index.max()) + 1 for part in parts)])
+        wide = lambda a: np.pad(a, ((0, 0), (0, width - a.shape[1])))  # noqa: E731
+        index = [wide(part.index) + first for part, first in zip(parts, before, strict=False)]
+        return _trusted(np.concatenate(index), np.concatenate([wide(part.coefficient) for part in parts]))
+
     def add_up_to_zero(self) -> bool:
         """Whether the sum of all contrasts is zero whatever the cells' values, so that the largest is at least 0."""
         total = np.bincount(self.index.ravel(), weights=self.coefficient.ravel())
         return bool(np.allclose(total, 0, atol=1e-9))
+
+
+def mirrored(index: np.ndarray, coefficient: np.ndarray) -> dict[int, int]:
+    """Of sums of terms (m, t) as of `Contrasts`, the number of each that is an earlier one with the other sign, b - a for a - b, and of that
+    one."""
+    first: dict[tuple[tuple[int, float], ...], int] = {}
+    out = {}
+    for i, (cells, weights) in enumerate(zip(index.tolist(), coefficient.tolist(), strict=True)):
+        own = sorted((k, c) for k, c in zip(cells, weights, strict=True) if c)
+        first.setdefault(tuple(own), i)
+        negative = first.get(tuple((k, -c) for k, c in own))
+        if negative is not None:
+            out[i] = negative
+    return out
 
 
 def _trusted(index: np.ndarray, coefficient: np.ndarray) -> Contrasts:
@@ -121,7 +144,8 @@ class GapBounds:
     value, lower, upper: in the metric's units; lower and upper hold with probability 1 - alpha each. lower is at least 0
     where the contrasts add up to zero, as a gap's do. worst: the contrast with the largest estimate (smallest ratio).
     estimates: (m,); lowers, uppers: (m,) hold for all contrasts at once. NaN and infinite or trivial where a contrast uses
-    an empty cell. upper (of ratios, lower) may lie inside the largest of uppers: see `largest`.
+    an empty cell. upper (of ratios, lower) may lie inside the largest of uppers: see `largest`. contrasts: what was bounded, where
+    it is sums of cells.
     """
 
     value: float
@@ -132,6 +156,7 @@ class GapBounds:
     lowers: np.ndarray
     uppers: np.ndarray
     sense: Sense = "at most"
+    contrasts: Contrasts | None = None
 
     def verdict(self, bound: float) -> Verdict:
         """On "gap <= bound", or on "ratio >= bound" with sense "at least"."""
@@ -169,7 +194,7 @@ def largest(
     if contrasts.add_up_to_zero():
         lower = max(lower, 0.0)
     value = float(estimates[worst])
-    return GapBounds(value, lower, float(singles.max()), worst, estimates, lowers, uppers)
+    return GapBounds(value, lower, float(singles.max()), worst, estimates, lowers, uppers, contrasts=contrasts)
 
 
 def joined(each: list[GapBounds]) -> GapBounds:
@@ -180,7 +205,10 @@ def joined(each: list[GapBounds]) -> GapBounds:
         np.concatenate([getattr(b, part) for b in each]) for part in ("estimates", "lowers", "uppers")
     )
     lower, upper = max(0.0, *(b.lower for b in each)), max(b.upper for b in each)
-    return GapBounds(each[worst].value, lower, upper, before + each[worst].worst, estimates, lowers, uppers)
+    contrasts = Contrasts.beside([b.contrasts for b in each if b.contrasts is not None])
+    return GapBounds(
+        each[worst].value, lower, upper, before + each[worst].worst, estimates, lowers, uppers, contrasts=contrasts
+    )
 
 
 def pair_level(contrasts: Contrasts, alpha: float) -> float | None:

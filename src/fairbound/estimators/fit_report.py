@@ -11,7 +11,7 @@ import torch
 from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.conventions import missing_group_words
 from fairbound.estimators.full_batch import optimality
-from fairbound.estimators.trained import Trained
+from fairbound.estimators.trained import Trained, no_better_than_constant
 from fairbound.estimators.validation import coarse_groups, thin_groups
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem
@@ -39,9 +39,6 @@ SHRUNK = (
 )
 SURPRISING = 100
 """From so many rows on a model without an error is a reason to look for a column that is made from the label."""
-
-ROUNDING = 1e-6
-"""Of a sum of float32 shares."""
 
 
 def fit_report(
@@ -162,7 +159,7 @@ def _share_as_accurate(problem: FairProblem, measured: Measured) -> float | None
     weight = problem.full().objective.double()
     shares = weight.new_zeros(max(2, problem.model.outputs)).index_add(0, problem.targets.long(), weight)
     largest = float(problem.shards.sum(shares).max())
-    return largest if float(measured.extra["accuracy"]) < largest + 0.5 / problem.total_rows + ROUNDING else None
+    return largest if no_better_than_constant(float(measured.extra["accuracy"]), largest, problem.total_rows) else None
 
 
 def _worst(problem: FairProblem, measured: Measured) -> list[str | None]:

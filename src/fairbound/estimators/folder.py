@@ -20,9 +20,9 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from fairbound._version import __version__
 from fairbound.base.errors import DataError
 from fairbound.base.files import atomic_write_many, check_writable
+from fairbound.base.version import __version__
 from fairbound.tables import TableEncoder
 
 __all__ = ["FORMAT_VERSION", "Folder", "ModelFolderError", "check_writable", "load_folder", "save_folder"]

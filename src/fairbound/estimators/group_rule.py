@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import OptionError
+from fairbound.estimators.trained import no_better_than_constant
 from fairbound.estimators.training_rows import seen_by_model
 from fairbound.fairness.notions import Bound
 from fairbound.models.scoring import predicted_scores
@@ -52,7 +53,7 @@ def fit_group_rule(
         **facts,
         "constraints": found.pop("constraints"),
         "feasible": True,
-        "no_better_than_constant": found["accuracy"] <= max(share, 1 - share) + 1e-9,
+        "no_better_than_constant": no_better_than_constant(found["accuracy"], max(share, 1 - share), len(codes)),
         "dropped_groups": found.pop("dropped_groups"),
         "warnings": [*facts["warnings"], *found.pop("warnings")],
         "notes": [

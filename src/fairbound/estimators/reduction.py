@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.conventions import named_features, on_few_threads
+from fairbound.estimators.trained import no_better_than_constant
 from fairbound.estimators.training_rows import checked_labels
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import Bound, constraints
@@ -175,7 +176,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             else f"no model and threshold meets every bound on the training rows: the smallest excess is {excess:.4g}. Loosen "
             "the bound, or raise rounds.",
             "accuracy": accuracy,
-            "no_better_than_constant": accuracy <= max(share, 1 - share) + 1e-9,
+            "no_better_than_constant": no_better_than_constant(accuracy, max(share, 1 - share), len(rows)),
             "threshold": float(self.threshold_),
             "fits": fits,
             "multipliers": {names[i]: float(p) for i, p in enumerate(prices) if p > 1e-6},

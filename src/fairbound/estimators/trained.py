@@ -26,6 +26,15 @@ class Trained(NamedTuple):
     optimality: dict[str, Any] = {}  # noqa: RUF012  it is replaced, never changed
 
 
+ROUNDING = 1e-6
+"""Of a sum of float32 shares."""
+
+
+def no_better_than_constant(accuracy: float, share: float, rows: int) -> bool:
+    """Whether a model decides no more of so many rows rightly than one that gives all of them the most frequent label, which has this share."""
+    return accuracy < share + 0.5 / rows + ROUNDING
+
+
 def better(first: Trained, second: Trained, refined: Refined, note: str) -> Trained:
     """The one of two that meets every bound; where both do, that of higher accuracy, or of lower loss where accuracy is not asked
     for; where neither does, that of the smaller excess. note: what is said where it is the second."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
-from fairbound.confidence.contrasts import Contrasts, GapBounds
+from fairbound.confidence.contrasts import Contrasts, GapBounds, mirrored
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, mean_bounds, mean_rows_needed, welch_bounds
 from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_bounds, share_bounds, share_rows_needed
 from fairbound.fairness.comparing import Compared, Differences, Part, Singles, differences, singles
@@ -311,7 +311,10 @@ def finding(
 
 
 def contrast_facts(bounds: GapBounds, name: Callable[[int], str]) -> Finding:
-    """The numbers of the largest contrast (of ratios, the smallest), and of the contrasts that matter most."""
+    """The numbers of the largest contrast (of ratios, the smallest), and of the contrasts that matter most; "mirrored" are those that
+    say the other way round what one before them says."""
+    shown, all_of = np.argsort(_order(bounds), kind="stable")[:MOST_CONTRASTS], bounds.contrasts
+    again = {} if all_of is None else mirrored(all_of.index[shown], all_of.coefficient[shown])
     return {
         "value": _number(bounds.value),
         "lower": _number(bounds.lower),
@@ -324,7 +327,8 @@ def contrast_facts(bounds: GapBounds, name: Callable[[int], str]) -> Finding:
                 "lower": _number(bounds.lowers[i]),
                 "upper": _number(bounds.uppers[i]),
             }
-            for i in np.argsort(_order(bounds), kind="stable")[:MOST_CONTRASTS]
+            | ({"mirrored": True} if place in again else {})
+            for place, i in enumerate(shown)
         ],
     }
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fairbound.confidence.contrasts import mirrored
 from fairbound.fairness import quantities
 from fairbound.fairness.batches import Batch, Batches
 from fairbound.fairness.plan import Plan
@@ -127,11 +128,11 @@ class Verbs(Batches):
         made: dict[int, Tensor] = {}
         places = range(1 + self.m) if which is None else which
         for i in places:
-            mirrored = self._mirrored.get(i - 1)
+            opposite = self._mirrored.get(i - 1)
             if i == 0:
                 made[0] = self._gradient(tape, scores, batch, w0, None, memo if self.plan.beyond_means else None)
-            elif mirrored is not None and 1 + mirrored in made:
-                made[i] = -made[1 + mirrored]
+            elif opposite is not None and 1 + opposite in made:
+                made[i] = -made[1 + opposite]
             else:
                 w = zero.clone()
                 w[..., i - 1] = 1.0
@@ -205,19 +206,7 @@ class Verbs(Batches):
     @cached_property
     def _mirrored(self) -> dict[int, int]:
         """Constraints that have the negative of an earlier one's gradient: the other side of |a - b| <= bound."""
-        if self.plan.best:
-            return {}
-        first: dict[tuple, int] = {}
-        out = {}
-        for i, (cells, weights) in enumerate(
-            zip(self.plan.index.tolist(), self.plan.coefficient.tolist(), strict=True)
-        ):
-            own = sorted((c, w) for c, w in zip(cells, weights, strict=True) if w)
-            first.setdefault(tuple(own), i)
-            negative = first.get(tuple((c, -w) for c, w in own))
-            if negative is not None:
-                out[i] = negative
-        return out
+        return {} if self.plan.best else mirrored(self.plan.index, self.plan.coefficient)
 
     def _evaluate(
         self, scores: Tensor, z: Tensor, batch: Batch, true: bool = False, bounds: bool = True

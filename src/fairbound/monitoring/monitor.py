@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from fairbound._version import __version__
 from fairbound.audits.audit import assembled, facts_of_data
 from fairbound.audits.classes import class_metrics, class_rates_of_groups, class_rows
 from fairbound.audits.groups import group_rows
@@ -26,6 +25,7 @@ from fairbound.audits.impact import impact_tables
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import CheckpointError, DataError, OptionError
 from fairbound.base.files import atomic_write_text
+from fairbound.base.version import __version__
 from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Finding, Scored

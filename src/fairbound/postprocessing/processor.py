@@ -14,10 +14,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from fairbound._version import __version__
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import atomic_write_text
+from fairbound.base.version import __version__
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.postprocessing.fitting import RuleOptions, fit_rule
 from fairbound.postprocessing.rule import GroupRule, draws

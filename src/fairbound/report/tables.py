@@ -22,7 +22,8 @@ def constraints(audit: dict[str, Any], uids: Iterator[str]) -> list[dict[str, An
     for c in audit["constraints"]:
         said = words.explain(c, audit["data"]["rows"]) + words.attained(c, audit)
         sign = 1 if words.at_least(c) else -1
-        contrasts = sorted(_one_way(c["contrasts"]), key=lambda k: (k["value"] is None, sign * (k["value"] or 0.0)))
+        one_way = [k for k in c["contrasts"] if not k.get("mirrored")]
+        contrasts = sorted(one_way, key=lambda k: (k["value"] is None, sign * (k["value"] or 0.0)))
         if len(contrasts) < 2:
             contrasts = []
         known = [v for k in contrasts for v in (k["lower"], k["value"], k["upper"]) if v is not None]
@@ -36,38 +37,10 @@ def constraints(audit: dict[str, Any], uids: Iterator[str]) -> list[dict[str, An
             "scale": (min([0.0, *known]), max([c["bound"], *known])),
             "open": len(audit["constraints"]) <= 2 and len(contrasts) <= 6,
             "n_contrasts": len(c["contrasts"]),
-            "mirrored": len(_one_way(c["contrasts"])) < len(c["contrasts"]),
+            "mirrored": len(one_way) < len(c["contrasts"]),
         }
         made.append({**c, **more})
     return made
-
-
-def _one_way(contrasts: list[dict]) -> list[dict]:
-    """Without the differences whose mirror image (b - a for a - b) is in the list too: the negative ones, and of two of 0 the second."""
-
-    def key(k: dict, sign: float) -> tuple:
-        ends = (k["lower"], k["value"], k["upper"])[:: int(sign)]
-        return tuple(None if v is None else round(sign * v, 9) for v in ends)
-
-    there = {key(k, 1) for k in contrasts if (k["value"] or 0) > 0}
-    kept: list[dict] = []
-    seen: set[str] = set()
-    for k in contrasts:
-        turned = _turned(k["name"])
-        if not ((k["value"] or 0) < 0 and key(k, -1) in there) and not (k["value"] == 0 and turned & seen):
-            kept.append(k)
-            seen.add(k["name"])
-    return kept
-
-
-def _turned(name: str) -> set[str]:
-    """What the mirror image of a difference may be called: "b - a, predicted x" of "a - b, predicted x"."""
-    cuts = [i for i in range(len(name)) if name.startswith(", ", i)]
-    found = set()
-    for i in (i for i in range(len(name)) if name.startswith(" - ", i)):
-        for end in [*(cut for cut in cuts if cut > i), len(name)]:
-            found.add(f"{name[i + 3 : end]} - {name[:i]}{name[end:]}")
-    return found
 
 
 def groups(audit: dict[str, Any]) -> dict[str, Any]:

@@ -246,15 +246,9 @@ def test_features_that_say_nothing_of_the_label_are_said_to(run, tmp_path):
     )
     frame.to_csv(tmp_path / "t.csv", index=False)
     args = (
-        "--data",
-        tmp_path / "t.csv",
-        "--label",
-        "y",
-        "--group",
-        "sex",
-        "--constraint",
-        "demographic_parity <= 0.05",
-    )
+        "--data", tmp_path / "t.csv", "--label", "y", "--group", "sex",
+        "--constraint", "demographic_parity <= 0.05"
+    )  # fmt: skip
     run("fit", *args, "--budget", "200 steps", "--out", tmp_path / "o")
     said, _ = warnings_of(tmp_path / "o")
     assert "The model without the bound is no better: these features tell too little of the label" in said

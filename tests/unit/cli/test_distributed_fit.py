@@ -25,17 +25,9 @@ def given(tmp_path):
     y = np.where(x + rng.normal(size=900) > 0.5, "yes", "no")
     pd.DataFrame({"x": x, "other": other, "sex": sex, "y": y}).to_csv(tmp_path / "a.csv", index=False)
     return [
-        "fit",
-        "--data",
-        f"{tmp_path}/a.csv",
-        "--label",
-        "y",
-        "--group",
-        "sex",
-        "--constraint",
-        "demographic_parity <= 0.05",
-        "--json",
-    ]
+        "fit", "--data", f"{tmp_path}/a.csv", "--label", "y", "--group", "sex",
+        "--constraint", "demographic_parity <= 0.05", "--json"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -84,18 +84,9 @@ def test_lines_are_counted_with_breaks_in_quotes_and_blank_ones(capsys, tmp_path
     path, line = broken_lines
     bound = [] if "--constraint" in arguments or "--qid" in arguments else ["--constraint", "demographic_parity <= 0.9"]
     given = [
-        "--data",
-        str(path),
-        "--label",
-        "y",
-        "--group",
-        "g",
-        "--drop",
-        "note,w",
-        "--out",
-        str(tmp_path / "o"),
-        *bound,
-    ]
+        "--data", str(path), "--label", "y", "--group", "g", "--drop", "note,w",
+        "--out", str(tmp_path / "o"), *bound
+    ]  # fmt: skip
     said = refused(capsys, *arguments, *given)
     assert f"line {line} of the file" in said and "t.csv" in said and "counting from 0" not in said
 
@@ -105,16 +96,9 @@ def test_a_saved_model_names_the_lines_it_cannot_read(capsys, tmp_path, broken_l
     good = tmp_path / "good.csv"
     numbers.drop(columns="z").to_csv(good, index=False)
     base = [
-        "--label",
-        "y",
-        "--group",
-        "g",
-        "--constraint",
-        "demographic_parity <= 0.9",
-        "--quiet",
-        "--budget",
-        "20 steps",
-    ]
+        "--label", "y", "--group", "g", "--constraint", "demographic_parity <= 0.9", "--quiet",
+        "--budget", "20 steps"
+    ]  # fmt: skip
     main(["fit", "--data", str(good), *base, "--no-baseline", "--out", str(tmp_path / "m")])
     capsys.readouterr()
     model = ["--model", str(tmp_path / "m" / "model"), "--data", str(path)]
@@ -190,14 +174,9 @@ def test_a_model_that_is_not_confirmed_and_is_refused_is_not_wrong_use(capsys, t
     path, out = tmp_path / "t.csv", tmp_path / "o"
     numbers.to_csv(path, index=False)
     bound = (
-        "--certify",
-        "--on-insufficient",
-        "raise",
-        "--constraint",
-        "demographic_parity <= 0.001",
-        "--budget",
-        "5 steps",
-    )
+        "--certify", "--on-insufficient", "raise", "--constraint", "demographic_parity <= 0.001",
+        "--budget", "5 steps"
+    )  # fmt: skip
     code = main(["fit", "--data", str(path), "--label", "y", "--group", "g", "--out", str(out), *bound])
     said = capsys.readouterr().err
     assert code == 3 and "cannot be certified" in said, said
@@ -259,15 +238,9 @@ def test_two_fits_do_not_share_a_folder(capsys, tmp_path):
 
 def test_progress_is_logged_and_quiet_leaves_it_out(capsys, tmp_path):
     base = [
-        "fit",
-        "--data",
-        "loanapp",
-        "--budget",
-        "2 steps",
-        "--no-baseline",
-        "--constraint",
-        "demographic_parity <= 0.5",
-    ]
+        "fit", "--data", "loanapp", "--budget", "2 steps", "--no-baseline",
+        "--constraint", "demographic_parity <= 0.5"
+    ]  # fmt: skip
     main([*base, "--out", str(tmp_path / "a")])
     assert "loanapp: training on" in capsys.readouterr().err
     main([*base, "--quiet", "--out", str(tmp_path / "b")])

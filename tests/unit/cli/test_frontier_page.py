@@ -27,16 +27,9 @@ def folder(tmp_path_factory):
     y = np.where(pay + skill + 0.5 * rng.normal(size=1500) > 0.6, "yes", "no")
     pd.DataFrame({"pay": pay, "skill": skill, "sex": sex, "y": y}).to_csv(base / "rows.csv", index=False)
     call = [
-        "frontier",
-        "--data",
-        base / "rows.csv",
-        "--label",
-        "y",
-        "--group",
-        "sex",
-        "--constraint",
-        "demographic_parity",
-    ]
+        "frontier", "--data", base / "rows.csv", "--label", "y", "--group", "sex",
+        "--constraint", "demographic_parity"
+    ]  # fmt: skip
     assert cli.main([str(a) for a in [*call, "--bounds", "0.02,0.2", "--seeds", "1", "--out", base / "out"]]) == 0
     return base / "out"
 

@@ -138,16 +138,9 @@ def test_pytest_runs_gates_as_tests(folder):
     test = "def test_it(fairbound_gate):\n    assert fairbound_gate('open.toml').passed\n"
     (folder / "test_it.py").write_text(test)
     command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "fairbound.pytest_plugin",
-        "-p",
-        "no:cacheprovider",
-        "test_it.py",
-    ]
+        sys.executable, "-m", "pytest", "-q", "-p", "fairbound.pytest_plugin", "-p", "no:cacheprovider",
+        "test_it.py"
+    ]  # fmt: skip
     command += ["--fairbound-gate", "shut.toml"]
     done = subprocess.run(command, cwd=folder, env={**os.environ}, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1 and "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr

@@ -54,20 +54,9 @@ def called(run, name, path, out, *more):
     budget = ("--budget", "5 steps") if trains else ()
     bound = BOUND.get(name, "demographic_parity <= 0.3")
     return run(
-        *LINES[name],
-        "--data",
-        path,
-        "--label",
-        "y",
-        "--group",
-        "g",
-        "--constraint",
-        bound,
-        *budget,
-        "--out",
-        out,
-        *more,
-    )
+        *LINES[name], "--data", path, "--label", "y", "--group", "g", "--constraint", bound, *budget,
+        "--out", out, *more
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [name for name in LINES if name != "certify"])  # which reads as fit does, and is slow

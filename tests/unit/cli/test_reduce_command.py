@@ -61,18 +61,9 @@ def people(tmp_path):
 def test_it_is_fitted_judged_and_its_decisions_are_written(people, tmp_path, capsys):
     out, bound = tmp_path / "out", "demographic_parity <= 0.05"
     given = [
-        "fit",
-        "--data",
-        str(people),
-        "--label",
-        "hired",
-        "--group",
-        "sex",
-        "--out",
-        str(out),
-        "--constraint",
-        bound,
-    ]
+        "fit", "--data", str(people), "--label", "hired", "--group", "sex", "--out", str(out),
+        "--constraint", bound
+    ]  # fmt: skip
     given += ["--estimator", "sklearn.linear_model.LogisticRegression", "--json", "--quiet"]
     assert main(given) in (0, 1, 3)
     found = json.loads(capsys.readouterr().out)
@@ -97,15 +88,9 @@ def test_it_is_fitted_judged_and_its_decisions_are_written(people, tmp_path, cap
 @pytest.mark.parametrize("more", [["--model", "mlp:8"], ["--budget", "9 steps"], ["--qid", "a"], ["--certify"]])
 def test_options_of_training_are_not_for_it(people, tmp_path, capsys, more):
     given = [
-        "--label",
-        "hired",
-        "--group",
-        "sex",
-        "--constraint",
-        "demographic_parity <= 0.1",
-        "--out",
-        str(tmp_path / "o"),
-    ]
+        "--label", "hired", "--group", "sex", "--constraint", "demographic_parity <= 0.1",
+        "--out", str(tmp_path / "o")
+    ]  # fmt: skip
     tree = ["--estimator", "sklearn.tree.DecisionTreeClassifier"]
     assert main(["fit", "--data", str(people), *given, *tree, *more]) == 2
     assert f"{more[0]} is not for a classifier of another library" in capsys.readouterr().err

@@ -76,20 +76,9 @@ def test_the_other_commands_take_them(run, half_wrong):
                  "--budget", "200 steps")["points"]  # fmt: skip
     assert all(point["accuracy"] > 0.95 for point in points)
     regress = [
-        "regress",
-        "--data",
-        path,
-        "--label",
-        "z",
-        "--group",
-        "g",
-        "--json",
-        "--quiet",
-        "--drop",
-        "y",
-        "--budget",
-        "200 steps",
-    ]
+        "regress", "--data", path, "--label", "z", "--group", "g", "--json", "--quiet", "--drop", "y",
+        "--budget", "200 steps"
+    ]  # fmt: skip
     bound = ["--constraint", "prediction_parity <= 0.9"]
     assert (
         run(*regress, *bound, "--weights", "w")["metrics"]["r2"]

@@ -316,19 +316,9 @@ def test_the_command_writes_the_certificate_first(tmp_path, capsys):
     X, y, sex = people(3000)
     X.assign(sex=sex, y=y).to_csv(tmp_path / "people.csv", index=False)
     call = [
-        "fit",
-        "--data",
-        tmp_path / "people.csv",
-        "--label",
-        "y",
-        "--group",
-        "sex",
-        "--out",
-        tmp_path / "out",
-        "--certify",
-        "--budget",
-        "10 steps",
-    ]
+        "fit", "--data", tmp_path / "people.csv", "--label", "y", "--group", "sex",
+        "--out", tmp_path / "out", "--certify", "--budget", "10 steps"
+    ]  # fmt: skip
     code = cli.main([str(a) for a in [*call, "--constraint", "demographic_parity <= 0.15"]])
     text = capsys.readouterr().out
     audit = json.loads((tmp_path / "out" / "audit.json").read_text())

@@ -99,6 +99,29 @@ def test_contrasts_are_listed_from_the_one_that_matters_most(stated):
     assert values == sorted(values, reverse=found["sense"] == "at most") and values[0] == found["value"]
 
 
+@pytest.mark.parametrize(
+    ("stated", "kept"),
+    [
+        ("demographic_parity", 4),
+        ("demographic_parity[overall]", 5),
+        ("equalized_odds[sum]", 4),
+        ("auc_parity[intra]", 4),
+    ],
+)
+@pytest.mark.parametrize("shift", [0.0, 9.0])
+def test_of_two_contrasts_that_say_the_same_both_ways_round_the_second_is_mirrored(stated, kept, shift):
+    """Of 1 pair of sexes and 3 of races each is listed in both orders (equalized_odds[sum]: 4 signs); with a shift all rates are 1."""
+    found = constraint(f"{stated} <= 0.02").judge(scored(shift=shift)[0], 0.05)["contrasts"]
+    plain = {c["name"] for c in found if "mirrored" not in c}
+    for place, c in enumerate(found):
+        turned = {"value": -c["value"], "lower": -c["upper"], "upper": -c["lower"]}
+        before = [{key: o[key] for key in turned} for o in found[:place] if "mirrored" not in o]
+        assert "mirrored" not in c or any(o == pytest.approx(turned, abs=1e-12) for o in before)
+    assert len(found) == 2 * len(plain) and len(plain) % kept == 0
+    ratio = constraint("demographic_parity_ratio >= 0.8").judge(scored()[0], 0.05)["contrasts"]
+    assert len(ratio) == 8 and not any("mirrored" in c for c in ratio)
+
+
 @pytest.mark.parametrize("least", [0.5, 0.8, 0.9])
 def test_rows_that_would_decide_a_ratio_are_those_of_its_linear_contrasts(least):
     """least p_b - p_a <= 0 for both orders of every two groups, at 0 whatever the bound is."""
