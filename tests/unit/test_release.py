@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
+import venv
 import zipfile
 from pathlib import Path
 
@@ -58,32 +60,39 @@ def test_both_hold_every_file_of_the_package(built):
         assert contents(n.split("/src/", 1)[1] for n in sdist.getnames() if "/src/fairbound/" in n) >= here
 
 
-def installed(built):
-    target = built / "installed"
-    if not target.exists():
-        with zipfile.ZipFile(
-            next(built.glob("*.whl"))
-        ) as wheel:  # a wheel without scripts is installed by unpacking it
-            wheel.extractall(target)
-    return target
+@pytest.fixture(scope="module", params=["*.whl", "*.tar.gz"])
+def environment(built, request):
+    """The folder of programs of a new environment into which pip has installed the wheel, or the sdist, with this one's other packages."""
+    folder = built / request.param[-2:]
+    venv.create(folder, symlinks=True)
+    (program,) = folder.glob("bin/python")
+    (packages,) = folder.glob("lib/*/site-packages")
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib"))
+    done = run(
+        folder, sys.executable, "-m", "pip", "--python", program, "install", "--no-deps", "--no-index", "--no-build-isolation",
+        next(built.glob(request.param)),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    return program.parent
 
 
-def run(built, *arguments):
-    environment = {**os.environ, "PYTHONPATH": str(installed(built))}
-    return subprocess.run(arguments, cwd=built, env=environment, capture_output=True, text=True, timeout=500)
+def run(folder, *arguments):
+    without = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(arguments, cwd=folder, env=without, capture_output=True, text=True, timeout=500)
 
 
-def test_the_wheel_runs_away_from_the_tree(built):
-    code = "import fairbound, sys; print(fairbound.__file__); from fairbound.cli.app import main; sys.exit(main(['datasets', 'list']))"
-    done = run(built, sys.executable, "-c", code)
-    assert done.returncode == 0, done.stderr
-    assert str(installed(built)) in done.stdout and "loanapp" in done.stdout
+def test_both_run_in_a_new_environment_away_from_the_tree(environment):
+    found = run(environment, environment / "python", "-c", "import fairbound; print(fairbound.__file__)")
+    assert found.stdout.startswith(str(environment.parent)), found
+    done = run(environment, environment / "fairbound", "datasets", "list")
+    assert done.returncode == 0 and "loanapp" in done.stdout, done.stderr
 
 
 @pytest.mark.long
-def test_a_users_types_are_checked_against_the_package(built):
-    (built / "mine.py").write_text(SNIPPET)
-    done = run(built, sys.executable, "-m", "mypy", "--no-incremental", "--ignore-missing-imports", "mine.py")
+def test_a_users_types_are_checked_against_the_package(environment):
+    (environment / "mine.py").write_text(SNIPPET)
+    options = ("--no-incremental", "--ignore-missing-imports", "--python-executable", environment / "python")
+    done = run(environment, sys.executable, "-m", "mypy", *options, "mine.py")
     assert done.stdout.count("error:") == 1 and "mine.py:8: error: Incompatible types in assignment" in done.stdout, (
         done.stdout
     )
