@@ -1,9 +1,10 @@
-"""A bound inside the training loops of Lightning, Accelerate and Hugging Face's Trainer, and of a compiled network.
+"""A bound inside a loop with accumulated gradients, mixed precision and a scheduler, those of Lightning, Accelerate and Hugging Face's
+Trainer, and that of a compiled network.
 
 Each function trains the same small network under `demographic_parity <= 0.05` and returns the network and its Dual. What is asked of a loop
 is the same everywhere: `dual.loss` in place of the criterion, and `dual.step()` once after each step of the optimiser.
 
-    python examples/pytorch_loops.py compiled lightning_manual lightning_callback accelerate_loop trainer
+    python examples/pytorch_loops.py plain compiled lightning_manual lightning_callback accelerate_loop trainer
 """
 
 from __future__ import annotations
@@ -41,6 +42,24 @@ def bound() -> Dual:
 def batches() -> Any:
     data = torch.utils.data.TensorDataset(*rows())
     return torch.utils.data.DataLoader(data, batch_size=BATCH, shuffle=True, generator=torch.Generator().manual_seed(0))
+
+
+def plain() -> tuple[nn.Module, Dual]:
+    """Gradients accumulated over two batches, bfloat16, and a learning rate that falls."""
+    net, dual = network(), bound()
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: (1 + step / 200) ** -0.5)
+    for _ in range(2 * EPOCHS):
+        for number, (x, y, group) in enumerate(batches(), start=1):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = dual.loss(net(x), y, group) / 2
+            loss.backward()
+            if number % 2 == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+                scheduler.step()
+                dual.step()
+    return net, dual
 
 
 def compiled() -> tuple[nn.Module, Dual]:
@@ -183,7 +202,7 @@ def difference(net: nn.Module) -> float:
     return float((chosen[group == 0].mean() - chosen[group == 1].mean()).abs())
 
 
-LOOPS = {f.__name__: f for f in (compiled, lightning_manual, lightning_callback, accelerate_loop, trainer)}
+LOOPS = {f.__name__: f for f in (plain, compiled, lightning_manual, lightning_callback, accelerate_loop, trainer)}
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def reached(name):
     return net
 
 
-@pytest.mark.parametrize("name", NEEDS)
+@pytest.mark.parametrize("name", ["plain", *NEEDS])
 def test_the_loop_of_a_framework_reaches_the_bound(name):
     reached(name)
 
