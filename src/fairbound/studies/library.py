@@ -45,13 +45,41 @@ def parse(table: Mapping[str, Any]) -> StudySpec:
     values = dict(table)
     for name, its in ((name, values.get(name, {})) for name in ("data", "methods")):
         word = name.removesuffix("s")
-        values[name] = {k: made(_PARTS[name], f"{word} {k!r}", {"key": k, **v}) for k, v in its.items()}
+        several = _for_each(word, its).items()
+        values[name] = {k: made(_PARTS[name], f"{word} {k!r}", {"key": k, **v}) for k, v in several}
     for name, those in ((name, values.get(name, ())) for name in ("items", "figures", "tables")):
         word = name.removesuffix("s")
         values[name] = tuple(made(_PARTS[name], f"{word} {v.get('key', n)!r}", v) for n, v in enumerate(those))
     for name in ("quick", "tuning"):
         values[name] = made(_PARTS[name], name, values.get(name, {}))
     return made(StudySpec, f"study {values.get('name')!r}", values)
+
+
+def _for_each(word: str, tables: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables by key, with one for each number of `each` in place of a table that has it: "$" in its key (with _ for the point) and in its
+    texts is the number; a text of nothing else becomes the number itself. Raises: OptionError."""
+    out: dict[str, Any] = {}
+    for key, table in tables.items():
+        own, numbers = dict(table), table.get("each")
+        if numbers is not None:
+            own.pop("each")
+            if "$" not in key or not isinstance(numbers, list) or not all(isinstance(n, int | float) for n in numbers):
+                raise OptionError(f"{word} {key!r}: each is a list of numbers, and the key has $ where they stand.")
+        for n in numbers or (None,):
+            name = key if n is None else key.replace("$", f"{n:g}".replace(".", "_"))
+            if name in out:
+                raise OptionError(f"{word} {name!r} is stated twice.")
+            out[name] = own if n is None else _with_number(own, n)
+    return out
+
+
+def _with_number(value: Any, number: float) -> Any:
+    """What a table of `each` says for one of its numbers."""
+    if isinstance(value, str):
+        return number if value == "$" else value.replace("$", f"{number:g}")
+    if isinstance(value, dict):
+        return {name: _with_number(v, number) for name, v in value.items()}
+    return [_with_number(v, number) for v in value] if isinstance(value, list) else value
 
 
 _PARTS: dict[str, type] = {

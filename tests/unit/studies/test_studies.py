@@ -101,11 +101,24 @@ def test_table_3_is_typed_in_as_printed():
         ("task.constraint", "loss_gap", "cannot read the constraint"),
         ("measures", "fairbound.studies.nothing", "cannot import 'fairbound.studies.nothing'"),
         ("colour", "red", "study 'tiny' has no key 'colour'"),
+        ("methods.alm.each", [0.1], "method 'alm': each is a list of numbers"),
+        ("methods.alm-$", {"title": "ALM", "algorithm": "alm", "each": ["one"]}, "each is a list of numbers"),
+        ("methods.alm-$", {"title": "ALM", "algorithm": "alm", "each": [1, 2, 1.0]}, "method 'alm-1' is stated twice"),
     ],
 )
 def test_a_wrong_study_says_what_is_wrong(path, value, said):
     with pytest.raises(OptionError, match="(?s)" + said.replace("(", r"\(").replace("[", r"\[")):
         parse(changed(TABLE, path, value))
+
+
+def test_each_number_of_a_table_is_a_table_of_its_own():
+    shared = {"title": "step $", "algorithm": "alm", "options": {"step_size": "$", "margin": 0.1}, "per_epoch": []}
+    plain = {
+        f"alm-{key}": {**shared, "title": f"step {n}", "options": {"step_size": n, "margin": 0.1}}
+        for key, n in (("0_05", 0.05), ("2", 2))
+    }
+    with_each = parse({**TABLE, "methods": {**TABLE["methods"], "alm-$": {"each": [0.05, 2], **shared}}})
+    assert with_each == parse({**TABLE, "methods": {**TABLE["methods"], **plain}})
 
 
 def test_a_missing_key_and_bad_files_are_named(tmp_path):
