@@ -80,7 +80,7 @@ def compare(
     both = [Scored(target, (s > 0).astype(np.int64), labels, s, groups, w) for s in scores]
     changed = int((both[0].predicted != both[1].predicted).sum())
     differences = [*_of_rates(both, confidence), *_of_bounds(both, bounds, confidence, draws, seed)]
-    said = [] if changed or not any(b.told_by == "counts" for b in bounds) else [
+    said = [] if changed or not any(b.judged_from == "counts" for b in bounds) else [
         "No decision differs on these rows, so a bootstrap of them cannot tell how far the values of bounds on decisions differ on "
         "others; they have no interval here."
     ]  # fmt: skip
@@ -211,7 +211,7 @@ def _difference(bound: Bound, both: list[Scored], each: np.ndarray) -> float:
 
 def _counted(bound: Bound, both: list[Scored]) -> bool:
     """Whether counts of equal rows are all that the bound's value needs."""
-    return bound.told_by == "counts" and both[0].weight is None
+    return bound.judged_from == "counts" and both[0].weight is None
 
 
 def _bias_corrected(drawn: np.ndarray, value: float, confidence: float) -> dict[str, float]:

@@ -127,7 +127,7 @@ class AuditCounts:
         check_confidence(confidence)
         bounds = constraints(constraint)
         for bound in bounds:
-            if bound.told_by != "counts":
+            if bound.judged_from != "counts":
                 raise DataError(
                     f"{bound.text!r} cannot be judged from counts: pass the rows themselves to fairbound.audit."
                 )

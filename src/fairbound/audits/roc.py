@@ -42,7 +42,7 @@ def roc_pictures(rows: Scored, bounds: Sequence[Any]) -> list[dict[str, Any]]:
         return []
     out = []
     for bound in bounds:
-        if bound.told_by != "areas":
+        if bound.judged_from != "areas":
             continue
         try:
             made = bound.compared(rows.occurring, "drop")

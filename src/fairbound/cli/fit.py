@@ -30,7 +30,7 @@ from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stat
 from fairbound.cli.training import Trained, held_out, in_training, judged, trained
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.fit_report import UNDER_BOUNDS, UNTOLD
+from fairbound.estimators.fit_report import UNDER_BOUNDS, WITHOUT_BOUNDS
 from fairbound.estimators.judged_rows import taken
 from fairbound.estimators.options import classifier_bounds
 from fairbound.fairness.objectives import objective_of
@@ -157,7 +157,7 @@ def judge(options: TrainOptions, bounds: list, parts: Parts, done: Trained) -> d
         done,
         partial(judged_rows, rows=rows, encoded=parts.held, numbers=split.test, by_class=by_class(bounds)),
         about=f"{options.model} model on {done.model.model_.spec()['features']} features",
-        warnings=_untold(reader_warnings(rows, split, done.model), facts, done.free),
+        warnings=_with_reason(reader_warnings(rows, split, done.model), facts, done.free),
         notes=[
             f"Held-out rows, column {name}: {count:,} of {encoding.rows:,} have a value unseen or too rare in training."
             for name, count in encoding.unseen.items()
@@ -168,11 +168,11 @@ def judge(options: TrainOptions, bounds: list, parts: Parts, done: Trained) -> d
     return found
 
 
-def _untold(said: list[str], facts: dict[str, Any], baseline: FairClassifier | None) -> list[str]:
+def _with_reason(said: list[str], facts: dict[str, Any], baseline: FairClassifier | None) -> list[str]:
     """The warnings, where neither model is better than a constant with the reason, which is not the bound."""
     if baseline is None or not (facts["no_better_than_constant"] and baseline.fit_report_["no_better_than_constant"]):
         return said
-    return [line.replace(UNDER_BOUNDS, f"The model without the bound is no better: {UNTOLD}") for line in said]
+    return [line.replace(UNDER_BOUNDS, f"The model without the bound is no better: {WITHOUT_BOUNDS}") for line in said]
 
 
 def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier) -> list[str]:

@@ -91,7 +91,7 @@ def _added(options: MonitorOptions, data: str, monitor: Monitor | None) -> tuple
         _check_columns(source, attributes, monitor)
     decided = _predicted(given, options.score, monitor)
     more = {"sample_weight": frame[options.weights]} if options.weights else {}
-    if any(bound.told_by == "losses" for bound in monitor.bounds):
+    if any(bound.judged_from == "losses" for bound in monitor.bounds):
         more["losses"] = _losses(options, frame, label, given, monitor)
     with _in_columns(data, {"y_true": label, "y_pred": str(options.score or "the model's decisions")}):
         monitor.update(frame[label], decided, groups, **more)

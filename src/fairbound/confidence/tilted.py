@@ -150,8 +150,8 @@ def difference_bounds(counts: CountsInTime, pairs: Any, error: Any) -> tuple[np.
     cells = np.asarray(pairs)
     e = np.broadcast_to(np.asarray(error, dtype=np.float64), (len(cells),))
     lower, both = _forecast_lower(counts, cells, e), Pairs(counts, cells)
-    told = lower > 0
-    lower[told] = _sharpened(both.take(told), lower[told], np.broadcast_to(e, told.shape)[told])
+    clear = lower > 0
+    lower[clear] = _sharpened(both.take(clear), lower[clear], np.broadcast_to(e, clear.shape)[clear])
     return lower, -_forecast_lower(counts, cells[:, ::-1], e)
 
 

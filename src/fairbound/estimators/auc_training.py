@@ -55,7 +55,7 @@ def ranks_only(problem: FairProblem) -> bool:
     return (
         linear
         and ranks(problem)
-        and all(bound.told_by == "areas" for bound in plan.notions)
+        and all(bound.judged_from == "areas" for bound in plan.notions)
         and bool(plan.statistics)
         and all(isinstance(statistic, PairLosses) for statistic in plan.statistics)
     )

@@ -73,7 +73,9 @@ def _may_smooth(classifier: Any, stated: Sequence[Bound]) -> bool:
     rates of decisions."""
     objective = getattr(classifier, "objective", None)
     automatic = classifier.algorithm == "auto" and objective in ("auto", "accuracy", "loss")
-    return automatic and not classifier.use_groups_at_prediction and all(bound.told_by == "counts" for bound in stated)
+    return (
+        automatic and not classifier.use_groups_at_prediction and all(bound.judged_from == "counts" for bound in stated)
+    )
 
 
 def tightened(bound: Bound, by: float) -> Bound:

@@ -140,7 +140,7 @@ def more_rows(scored: Scored, stated: Bound, alpha: float) -> dict[str, float]:
     """By group, how much nearer to the value the confidence bound that decides "met" would be with MORE more rows of it like those
     there; nothing where other than counts of unweighted rows of groups are bounded, or the value is not known."""
     end = "lower" if stated.sense == "at least" else "upper"
-    if stated.told_by != "counts" or not scored.groups.attributes or scored.weight is not None:
+    if stated.judged_from != "counts" or not scored.groups.attributes or scored.weight is not None:
         return {}
     now, out, groups = stated.judge(scored, alpha)[end], {}, scored.groups
     for attribute, codes, labels in zip(groups.attributes, groups.codes.T, groups.labels, strict=True):

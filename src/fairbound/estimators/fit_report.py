@@ -27,7 +27,7 @@ from fairbound.tables import EncodeReport
 MOST = 0.8
 """Share of one label from which on a model that gives it to every row is hard to beat."""
 
-UNTOLD = "these features tell too little of the label. Give the model more of them, let it bend (knots, mlp:16), or train longer (budget)."
+WITHOUT_BOUNDS = "these features tell too little of the label. Give the model more of them, let it bend (knots, mlp:16), or train longer (budget)."
 UNDER_BOUNDS = (
     "Train longer (budget), loosen the bound, or merge small groups; where a model without the bound is no better, the features tell "
     "too little of the label."
@@ -74,7 +74,7 @@ def fit_report(
             "On the training rows the model is no more accurate than one that gives every row the same answer."
         )
     if nothing_learnt is not None:
-        nothing_learnt += f" {UNDER_BOUNDS if problem.plan.notions else UNTOLD[0].upper() + UNTOLD[1:]}"
+        nothing_learnt += f" {UNDER_BOUNDS if problem.plan.notions else WITHOUT_BOUNDS[0].upper() + WITHOUT_BOUNDS[1:]}"
         if common is not None and common >= MOST:
             nothing_learnt += (
                 f" As {100 * common:.1f} % of the rows have one label, giving it to all is hard to beat: "
@@ -134,7 +134,7 @@ def run_facts(
 
 def _left_open(problem: FairProblem, measured: Measured) -> list[str]:
     """That an objective which looks at ranks alone leaves it to bounds on decisions where these begin."""
-    on_decisions = [b.text for b in problem.plan.notions if b.told_by == "counts" or b.about == "class"]
+    on_decisions = [b.text for b in problem.plan.notions if b.judged_from == "counts" or b.about == "class"]
     if not on_decisions or not ranks(problem) or "accuracy" not in measured.extra:
         return []
     return [

@@ -145,7 +145,7 @@ class LabelledRows(GroupedRows):
         """No decisions differ less by group, or vary less, than one decision for all rows."""
         labels = tuple(str(label_text(v)) for v in self.classes)
         for bound in stated:
-            if bound.told_by != "counts" or "scores" in bound.needs or bound.about != "group":
+            if bound.judged_from != "counts" or "scores" in bound.needs or bound.about != "group":
                 continue
             perfect, found = 1.0 if bound.sense == "at least" else 0.0, []
             for decision in range(len(labels)):

@@ -31,7 +31,7 @@ class Bound(ABC):
     needs: what it asks of the rows: "groups", "two classes" (a positive one), "scores" (decisions are not enough).
     about: what it speaks of, a "group" or a "class"; measures: what of it, in words.
     free_thresholds: whether training moves thresholds beside the model, which takes more passes a round.
-    told_by: the least that its measure and verdict need: the "counts" of (groups, label, decision), `Scored.each`; sums of "losses" up
+    judged_from: the least that its measure and verdict need: the "counts" of (groups, label, decision), `Scored.each`; sums of "losses" up
         to its `largest`; "areas", of pairs by who has the higher score; or all "rows".
     OPTIONS: what may stand in brackets, for reading and writing alike.
     """
@@ -41,7 +41,7 @@ class Bound(ABC):
     needs: ClassVar[frozenset[str]] = frozenset()
     about: ClassVar[str] = "group"
     measures: ClassVar[str] = "a difference"
-    told_by: ClassVar[Literal["counts", "losses", "areas", "rows"]] = "rows"
+    judged_from: ClassVar[Literal["counts", "losses", "areas", "rows"]] = "rows"
     free_thresholds: ClassVar[bool] = False
     OPTIONS: ClassVar[Mapping[str, Option]] = {}
 

@@ -89,12 +89,12 @@ class NormPenalty:
         violation = relative.abs()
         value = violation.sum(-1) if self.norm == 1 else torch.linalg.vector_norm(violation, self.norm, dim=-1)
         if self.norm == 1:
-            pull = relative.sign()
+            turned = relative.sign()
         else:
             length = torch.where(value > 0, value, 1.0).unsqueeze(-1)
-            pull = (violation / length) ** (self.norm - 1) * relative.sign()
-        d_stat = pull / (overall * group_den)  # in the group's numerator
-        d_all = -(pull * stat).sum(-1, keepdim=True) / (overall.square() * torch.where(all_den > 0, all_den, one))
+            turned = (violation / length) ** (self.norm - 1) * relative.sign()
+        d_stat = turned / (overall * group_den)  # in the group's numerator
+        d_all = -(turned * stat).sum(-1, keepdim=True) / (overall.square() * torch.where(all_den > 0, all_den, one))
         spread = torch.stack([d_stat, d_stat * stat], -2) @ groups.mT  # (..., 2, B)
         slope = (spread[..., 0, :] + d_all) * num1 - (spread[..., 1, :] + d_all * overall) * den1
         return PenaltyOfScores(value, w * slope * p * (1 - p), int((~used).sum()))

@@ -100,8 +100,8 @@ class FewRows:
     def axes(self) -> np.ndarray:
         """(rank, n) directions along which scores vary alike, and are not correlated."""
         _, size, axes = np.linalg.svd(self.rows, full_matrices=False)
-        told = size > 1e-6 * size[0]
-        return axes[told] / size[told, None] * len(self.rows) ** 0.5
+        kept = size > 1e-6 * size[0]
+        return axes[kept] / size[kept, None] * len(self.rows) ** 0.5
 
     def free(self) -> np.ndarray:
         """(n,) the point of the lowest loss without bounds, or near it."""

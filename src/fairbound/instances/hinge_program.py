@@ -98,7 +98,7 @@ class HingeProgram:
         """A lower bound on the optimum; y and v are clipped to where the bound holds. -inf where they are NaN."""
         y = np.maximum(duals.y, 0.0)
         total, weights = -float(y @ self.bounds), np.r_[1.0, y]
-        pulled = np.zeros((self.classes, self.features))
+        gradient = np.zeros((self.classes, self.features))
         for part, v in zip(self.parts, duals.v, strict=True):
             v = np.clip(v, 0.0, weights[part.function] * part.weight)
             if part.sign is not None:
@@ -109,8 +109,8 @@ class HingeProgram:
                 slopes = v.copy()
                 slopes[index, part.own] = -v.sum(1)
             total += part.offset * float(v.sum())
-            pulled += np.asarray((part.rows.T @ slopes).T)
-        bound = total - self.radius * float(np.linalg.norm(pulled, axis=1).sum())
+            gradient += np.asarray((part.rows.T @ slopes).T)
+        bound = total - self.radius * float(np.linalg.norm(gradient, axis=1).sum())
         return bound if np.isfinite(bound) else -np.inf
 
     def solve(self, margin: float, tolerance: float) -> tuple[np.ndarray, Duals, str]:

@@ -88,7 +88,7 @@ class Stream:
     def measure(self, stated: str | Bound) -> float:
         """The exact value of a bound on rates, as `fairbound.measure` gives it of all rows so far."""
         bound = constraint(stated, bound=1.0)
-        if bound.told_by != "counts":
+        if bound.judged_from != "counts":
             raise DataError(f"{bound.statement!r} needs the rows themselves; pass them to fairbound.measure.")
         return bound.measure(self._rows())
 

@@ -150,7 +150,7 @@ class MLPTape:
         delta = ds.unsqueeze(-1) if self.model.outputs == 1 else ds
         if not self.model.bias:
             h = self.inputs[0]
-            return (h.pull(delta) if isinstance(h, SparseRows) else delta.mT @ h).flatten(-2)
+            return (h.vjp(delta) if isinstance(h, SparseRows) else delta.mT @ h).flatten(-2)
         if delta.dim() == 2:
             return self._vjp_one(delta)
         grad = ds.new_empty(*delta.shape[:-2], self.model.n)
@@ -158,7 +158,7 @@ class MLPTape:
         for layer in range(len(self.inputs) - 1, -1, -1):
             h = self.inputs[layer]
             torch.sum(delta, -2, out=pieces[2 * layer + 1])
-            pieces[2 * layer].copy_(h.pull(delta) if isinstance(h, SparseRows) else delta.mT @ h)
+            pieces[2 * layer].copy_(h.vjp(delta) if isinstance(h, SparseRows) else delta.mT @ h)
             if layer:
                 delta = _relu_backward(delta @ self.parameters[2 * layer], h, 0)
         return grad
@@ -174,7 +174,7 @@ class MLPTape:
             h = self.inputs[layer]
             torch.sum(delta, 0, out=pieces[2 * layer + 1])
             if isinstance(h, SparseRows):
-                pieces[2 * layer].copy_(h.pull(delta))
+                pieces[2 * layer].copy_(h.vjp(delta))
             else:
                 torch.mm(delta.t(), h, out=pieces[2 * layer])
             if layer:

@@ -261,16 +261,16 @@ def _of_class(
 
 def check_watched(bound: Any, threshold: float | None) -> None:
     """Raises: OptionError for a bound that sums over rows or pairs do not tell, and why. threshold: of scores, None for decisions."""
-    if bound.told_by == "areas":
+    if bound.judged_from == "areas":
         if threshold is None:
             raise OptionError(
                 f"{bound.text!r} ranks rows by their scores; give y_pred as scores, and the threshold of a positive decision "
                 "(Monitor(..., threshold=0.5), --threshold)."
             )
-    elif bound.told_by == "losses":
+    elif bound.judged_from == "losses":
         if bound.uncertain is not None:
             raise OptionError(f"{bound.text!r} cannot be monitored: {bound.uncertain}")
-    elif bound.told_by != "counts":
+    elif bound.judged_from != "counts":
         raise OptionError(
             f"{bound.text!r} cannot be told from counts, so it cannot be monitored: it compares rows with each other, and a monitor "
             "keeps no rows. Audit it instead, on rows that no earlier audit has used."

@@ -94,8 +94,8 @@ class Monitor:
         self.threshold = threshold
         self.files: list[dict[str, Any]] = []
         self.columns: dict[str, str] = {}  # where a file's labels and decisions are: "label", and "score" or "model"
-        sums = tuple(dict.fromkeys(float(b.largest) for b in self.bounds if b.told_by == "losses"))
-        areas = AreaTally(tuple(b for b in self.bounds if b.told_by == "areas"))
+        sums = tuple(dict.fromkeys(float(b.largest) for b in self.bounds if b.judged_from == "losses"))
+        areas = AreaTally(tuple(b for b in self.bounds if b.judged_from == "areas"))
         self._tally = Tally(
             labels, threshold, largest=sums, largest_weight=largest_weight, seed=random_state, areas=areas
         )
@@ -185,11 +185,11 @@ class Monitor:
         rows = replace(scored, confidence=self.confidence, losses=np.zeros(len(scored)))
         alpha, found = (1 - self.confidence) / len(self.bounds), []
         for bound in self.bounds:
-            if bound.told_by == "areas":
+            if bound.judged_from == "areas":
                 about = self._tally.areas, len(before), self._shares[bound.text]
                 found.append(judge_areas_in_time(bound, rows, *about, alpha, needed))
                 continue
-            sums = self._tally.largest.index(float(bound.largest)) if bound.told_by == "losses" else None
+            sums = self._tally.largest.index(float(bound.largest)) if bound.judged_from == "losses" else None
             found.append(judge_in_time(bound, rows, now, before, self._shares[bound.text], alpha, needed, sums))
         changed = [said for finding in found for said in (contradicted(finding), self._with_alarm(finding)) if said]
         self._remember(found)

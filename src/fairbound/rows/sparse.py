@@ -65,14 +65,14 @@ class SparseRows:
             return _scores(self.matrices[0], weight)
         return _scores(self.matrices[0], weight.flatten(0, 1)).unflatten(1, weight.shape[:2]).transpose(0, 1)
 
-    def pull(self, slopes: Tensor) -> Tensor:
+    def vjp(self, slopes: Tensor) -> Tensor:
         """(..., C, d): the sum over rows of slopes (..., B, C) times the row."""
         if len(self.matrices) > 1:
-            return torch.stack([_pull(A, s) for A, s in zip(self.matrices, slopes, strict=True)])
+            return torch.stack([_vjp(A, s) for A, s in zip(self.matrices, slopes, strict=True)])
         if slopes.dim() == 2:
-            return _pull(self.matrices[0], slopes)
+            return _vjp(self.matrices[0], slopes)
         runs, _, vectors = slopes.shape
-        return _pull(self.matrices[0], slopes.transpose(0, 1).flatten(1)).unflatten(0, (runs, vectors))
+        return _vjp(self.matrices[0], slopes.transpose(0, 1).flatten(1)).unflatten(0, (runs, vectors))
 
     def split(self, size: int) -> list[SparseRows]:
         """Consecutive parts of at most `size` rows, which share the values."""
@@ -117,7 +117,7 @@ def _scores(A: Any, weight: Tensor) -> Tensor:
     return torch.from_numpy(A @ vectors.T)
 
 
-def _pull(A: Any, slopes: Tensor) -> Tensor:
+def _vjp(A: Any, slopes: Tensor) -> Tensor:
     """(C, d) of CSR rows A (B, d) and slopes (B, C)."""
     columns, transposed = slopes.numpy(), A.T
     if _one_by_one(A, columns.shape[1]):

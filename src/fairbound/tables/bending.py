@@ -64,7 +64,7 @@ def score_statistics(
         both = X.T @ (weight * E)
         spread = E.T @ (weight * E) - both.T @ inverse @ both  # of the slope, without what the columns of X account for
         sizes, axes = np.linalg.eigh(spread)
-        told = sizes > 1e-8 * max(sizes[-1], 1e-12)
-        slope = axes[:, told].T @ (E.T @ (labels - p))
-        out.append((float((slope**2 / sizes[told]).sum()), int(told.sum())))
+        kept = sizes > 1e-8 * max(sizes[-1], 1e-12)
+        slope = axes[:, kept].T @ (E.T @ (labels - p))
+        out.append((float((slope**2 / sizes[kept]).sum()), int(kept.sum())))
     return out

@@ -67,7 +67,7 @@ class AUCParity(GroupBound):
 
     name = "auc_parity"
     needs = frozenset({"groups", "two classes", "scores"})
-    told_by = "areas"
+    judged_from = "areas"
     measures: ClassVar[str] = "a difference of areas"
     OPTIONS: ClassVar[Any] = {
         **{kind: Word("kind", kind) for kind in KINDS},

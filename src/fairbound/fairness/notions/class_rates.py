@@ -43,7 +43,7 @@ class ClassRateBound(GroupBound):
     classes: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     needs = frozenset({"groups", "classes"})
-    told_by = "counts"
+    judged_from = "counts"
     OPTIONS: ClassVar[Any] = {**GroupBound.OPTIONS, **SMOOTHING}
 
     def __post_init__(self) -> None:

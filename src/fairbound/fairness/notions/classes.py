@@ -59,7 +59,7 @@ class ClassRisk(Bound):
     sharpness: float = 2.0
 
     about: ClassVar[str] = "class"
-    told_by = "counts"
+    judged_from = "counts"
     measures: ClassVar[str] = "an error"
 
     def __post_init__(self) -> None:

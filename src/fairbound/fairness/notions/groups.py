@@ -232,7 +232,7 @@ class DecisionBound(GroupBound):
     """Rates of decisions of every group. A notion below it names its `rates`."""
 
     needs = frozenset({"groups", "two classes"})
-    told_by = "counts"
+    judged_from = "counts"
     rates: ClassVar[tuple[Rate, ...]]
 
     @property
@@ -322,7 +322,7 @@ class LossBound(GroupBound):
     largest: float | None = None
 
     needs = frozenset({"groups", "scores"})
-    told_by = "losses"
+    judged_from = "losses"
     most = math.inf
     OPTIONS: ClassVar[Any] = {
         **GroupBound.OPTIONS,

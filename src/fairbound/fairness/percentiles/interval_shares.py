@@ -55,14 +55,14 @@ class RowShares(Sharpened):
         return replace(self, whole=False)
 
     def _means(self, scores: Tensor, thresholds: Tensor, batch: Any) -> tuple[list[Tensor], Tensor, tuple]:
-        """q (..., S, P), or q+ and q-; which sets have rows (..., S, 1); and what `_pulled` needs."""
+        """q (..., S, P), or q+ and q-; which sets have rows (..., S, 1); and what `_vjp_of_means` needs."""
         W, there = set_shares(batch, self.offset, self.sets)
         away = scores.unsqueeze(-2) - thresholds.unsqueeze(-1)
         made = (self.step.value(away),) if self.whole else self.step.parts(away)
         means = [W @ v.transpose(-1, -2) for v in made]
         return means, there.unsqueeze(-1), (away, W)
 
-    def _pulled(self, dmeans: list[Tensor], memo: tuple) -> tuple[Tensor, Tensor]:
+    def _vjp_of_means(self, dmeans: list[Tensor], memo: tuple) -> tuple[Tensor, Tensor]:
         """Of dq (..., S, P) of each mean: the gradients in the scores (..., B) and in the thresholds (..., P)."""
         away, W = memo
         used = None
@@ -132,7 +132,7 @@ class WithinShares(RowShares):
         of_means: list[Any] = [
             sum(d * of[which] for d, of in zip(parts, slopes, strict=True)) for which in range(len(parts))
         ]
-        return self._pulled([d.unsqueeze(-1) for d in of_means], rows)[0], None
+        return self._vjp_of_means([d.unsqueeze(-1) for d in of_means], rows)[0], None
 
     def basis(self, memo: Any) -> tuple[Tensor, Tensor | None, Tensor]:
         """The slopes of all numbers, as `Statistic` says."""
@@ -190,7 +190,7 @@ class GridParity(RowShares):
         of = [d.unflatten(-1, (len(self.sets), -1)) for d in dq.split(len(self.sets) * len(self.levels), dim=-1)]
         of_means = [of[0] - of[1]] if self.whole else [of[0] + of[3], of[1] + of[2]]
         half = self._ranks_as(dq.dtype, dq.device)[2]
-        ds, dt = self._pulled([torch.where(there, d / half, 0.0) for d in of_means], rows)
+        ds, dt = self._vjp_of_means([torch.where(there, d / half, 0.0) for d in of_means], rows)
         dz = dq.new_zeros(*dq.shape[:-1], shape[-1])
         return ds, dz.index_copy(-1, torch.as_tensor(self.places, device=dz.device), dt)
 

@@ -74,8 +74,8 @@ class WindowParts(Sharpened):
                 if not bool(d[:, m].any()):
                     continue
                 plus, minus = self.step.slopes(ends.h[rows].unsqueeze(-1) - ends.h[columns])
-                pull = (d[0, m] * P + d[1, m] * N) * plus + (d[0, m] * N + d[1, m] * P) * minus
-                slope.index_add_(0, rows, pull.sum(-1)).index_add_(0, columns, -pull.sum(0))
+                along = (d[0, m] * P + d[1, m] * N) * plus + (d[0, m] * N + d[1, m] * P) * minus
+                slope.index_add_(0, rows, along.sum(-1)).index_add_(0, columns, -along.sum(0))
             out.append(slope)
         return torch.stack(out).reshape(shape), None
 
