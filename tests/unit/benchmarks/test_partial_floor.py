@@ -28,3 +28,15 @@ def test_what_chance_measures_grows_with_the_distance_and_falls_with_the_rows():
     few, many = of((100, 400)), of((1000, 4000))
     assert few == pytest.approx(10**0.5 * many, rel=0.2)
     assert of((100, 400), 0.2) > max(few, 0.2) and of((100, 400), 0.2, 0.25) > of((100, 400), 0.2)
+
+
+def test_no_two_distributions_measure_less_than_the_least():
+    """One row and very many: a share of one half at every threshold is right to 1/2 always, equal shares to 3/4 in the mean."""
+    assert partial_floor.least("0:1", (1, 10**6), 300, 0)["at least"] == pytest.approx(0.5, abs=0.01)
+    assert partial_floor.by_chance("0:1", (1, 20_000), 200, 0)["mean"] == pytest.approx(0.75, abs=0.05)
+
+
+def test_the_least_is_hardly_below_what_one_distribution_measures():
+    found = partial_floor.least("0:0.25", (100, 400), 400, 0)
+    alike = partial_floor.by_chance("0:0.25", (100, 400), 200, 0)["mean"]
+    assert 0.85 * alike < found["at least"] <= found["new samples"] + 3 * found["error"] < 1.05 * alike
