@@ -15,7 +15,7 @@ from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
 from fairbound.cli.fitted import interrupted, written_fit
 from fairbound.cli.options import FitOptions, TrainOptions
-from fairbound.cli.outcome import LOG, Outcome, say, shows_progress
+from fairbound.cli.outcome import LOG, Outcome, say
 from fairbound.cli.rows import (
     InputRows,
     Parts,
@@ -24,10 +24,9 @@ from fairbound.cli.rows import (
     group_warnings,
     in_lines_of_parts,
     read_rows,
-    table_options,
 )
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
-from fairbound.cli.training import Trained, held_out, in_training, judged, trained
+from fairbound.cli.training import Trained, held_out, in_training, judged, parameters, trained
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.fit_report import UNDER_BOUNDS, WITHOUT_BOUNDS
@@ -120,17 +119,13 @@ def of_options(options: TrainOptions, bounds: list, rows: InputRows) -> FairClas
     """The classifier that the options name, not fitted yet."""
     return FairClassifier(
         bounds or None,
-        model=options.model,
-        options=table_options(options.knots),
+        **parameters(options),
         algorithm=options.algorithm,
         objective=options.objective,
-        budget=options.budget,
         batch_size=options.batch_size,
         positive=rows.classes[1] if len(rows.classes) == 2 else None,
         use_groups_at_prediction=options.use_groups_at_prediction and bool(bounds),
         group_terms=options.group_terms,
-        random_state=options.seed,
-        progress=shows_progress(),
     )
 
 

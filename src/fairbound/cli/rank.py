@@ -18,10 +18,10 @@ from fairbound.cli.audited import whole_file_facts
 from fairbound.cli.columns import groups_in, in_file, in_label, labelled_table, listed, numbers_of, one_column
 from fairbound.cli.fitted import of_training, written_fit
 from fairbound.cli.options import FitOptions
-from fairbound.cli.outcome import Outcome, shows_progress, written_audit
-from fairbound.cli.rows import InputRows, is_file, rows_of_file, table_options
+from fairbound.cli.outcome import Outcome, written_audit
+from fairbound.cli.rows import InputRows, is_file, rows_of_file
 from fairbound.cli.stated import bounds_for, stated_bounds
-from fairbound.cli.training import held_out, in_training, judged, trained
+from fairbound.cli.training import held_out, in_training, judged, parameters, trained
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.folder import load_folder
 from fairbound.estimators.ranker import FairRanker
@@ -109,15 +109,11 @@ def _rows(options: FitOptions, needs_groups: bool) -> InputRows:
 def _fitted(options: FitOptions, rows: InputRows, part: np.ndarray, bounds: Any, certify: float) -> FairRanker:
     ranker = FairRanker(
         list(bounds) or None,
-        model=options.model,
-        options=table_options(options.knots),
+        **parameters(options),
         algorithm=options.algorithm,
-        budget=options.budget,
         batch_size=32 if options.batch_size == FitOptions.batch_size else options.batch_size,
         certify=certify,
         on_insufficient=options.on_insufficient,  # type: ignore[arg-type]
-        random_state=options.seed,
-        progress=shows_progress(),
     )
     with silenced(ConvergenceWarning), rows.in_lines_of(part):  # the audit's warnings say it
         return ranker.fit(take_rows(rows.X, part), rows.target[part], np.asarray(rows.qid)[part], rows.groups_of(part))

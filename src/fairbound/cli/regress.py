@@ -18,10 +18,10 @@ from fairbound.cli.audited import whole_file_facts
 from fairbound.cli.columns import groups_in, in_label, labelled_table, listed, numbers_of, one_column, weights_of
 from fairbound.cli.fitted import of_training, written_fit
 from fairbound.cli.options import RegressOptions
-from fairbound.cli.outcome import Outcome, shows_progress, written_audit
-from fairbound.cli.rows import InputRows, rows_of_file, table_options
+from fairbound.cli.outcome import Outcome, written_audit
+from fairbound.cli.rows import InputRows, rows_of_file
 from fairbound.cli.stated import stated_bounds
-from fairbound.cli.training import held_out, judged, trained
+from fairbound.cli.training import held_out, judged, parameters, trained
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.folder import Folder
@@ -51,13 +51,9 @@ def regress(options: RegressOptions) -> Outcome:
 def _fitted(options: RegressOptions, rows: InputRows, part: np.ndarray, bounds: list, certify: float) -> FairRegressor:
     made = FairRegressor(
         bounds or None,
-        model=options.model,
-        options=table_options(options.knots),
-        budget=options.budget,
+        **parameters(options),
         certify=certify,
         on_insufficient=options.on_insufficient,  # type: ignore[arg-type]
-        random_state=options.seed,
-        progress=shows_progress(),
     )
     with silenced(ConvergenceWarning), rows.in_lines_of(part):  # the report says it
         return made.fit(rows.X.iloc[part], rows.target[part], rows.groups.take(part), rows.weight_of(part))

@@ -11,8 +11,8 @@ from fairbound.audits.audit import audit
 from fairbound.base.errors import CertificateWarning, silenced
 from fairbound.cli.audited import add_own_model, data_facts
 from fairbound.cli.fitted import interrupted, training_facts
-from fairbound.cli.outcome import say
-from fairbound.cli.rows import InputRows, Split, split_rows
+from fairbound.cli.outcome import say, shows_progress
+from fairbound.cli.rows import InputRows, Split, split_rows, table_options
 
 
 class Trained(NamedTuple):
@@ -22,6 +22,17 @@ class Trained(NamedTuple):
     free: Any
     split: Split
     stopped: bool
+
+
+def parameters(options: Any) -> dict[str, Any]:
+    """What the options of every command that trains say to its estimator."""
+    return {
+        "model": options.model,
+        "options": table_options(options.knots),
+        "budget": options.budget,
+        "random_state": options.seed,
+        "progress": shows_progress(),
+    }
 
 
 def held_out(options: Any, rows: InputRows) -> Split | None:

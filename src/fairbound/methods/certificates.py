@@ -5,7 +5,7 @@ guarantee is the certificate's alone. Three kinds, each giving U_i with g_i(x) <
 
 exact     one evaluation on a "full" batch; for a finite sum it costs one pass over its rows, and it cannot be wrong.
 free      where no row can differ from another at x (all scores of a linear model are 0 at x = 0), any batch is exact.
-sampled   rounds j = 0, 1, ... of n_j = first 2^j independent balanced batches, whose means lie in the problem's `ranges`.
+sampled   rounds j = 0, 1, ... of n_j = FIRST_BATCHES 2^j independent balanced batches, whose means lie in the problem's `ranges`.
           Round j draws anew and bounds each of the m means with the empirical Bernstein inequality at level
           delta / (2^(j+1) m): by the union bound all bounds of all rounds hold together with probability at least
           1 - delta, however the number of rounds is decided. It ends when every U_i < 0, when a mean exceeds 0 by more
@@ -134,11 +134,10 @@ def sampled(
     delta: float,
     most_rows: int,
     true: bool = True,
-    first: int = FIRST_BATCHES,
 ) -> Bounds:
     """Bounds at x (..., n) that hold at once with probability at least 1 - delta, from at most `most_rows` rows of each run.
 
-    size: rows of a batch, raised to one from every block. delta: of this call, see `call_level`. first: batches of round 0.
+    size: rows of a batch, raised to one from every block. delta: of this call, see `call_level`.
     """
     ends = check_ranges(problem, x)
     low, high = (end.detach().cpu().numpy().astype(np.float64)[..., 1:] for end in ends[:2])
@@ -146,7 +145,7 @@ def sampled(
     f, upper = x.new_full(lead, torch.inf), x.new_full((*lead, problem.m), torch.inf)
     decided = torch.zeros(lead, dtype=torch.bool, device=x.device)
     shown = torch.ones_like(upper, dtype=torch.bool)
-    count, drawn, at, tries = first, 0, 0, 0
+    count, drawn, at, tries = FIRST_BATCHES, 0, 0, 0
     while drawn + count * size <= most_rows and not bool(decided.all()):
         fs, gs = [], []
         for b in range(at, at + count):

@@ -16,10 +16,10 @@ from fairbound.rows.strata import Strata
 
 
 class Numbered(Sequence[str]):
-    """The names prefix1, ..., prefix<size>, made when asked for: a million cost nothing."""
+    """The names g1, ..., g<size>, made when asked for: a million cost nothing."""
 
-    def __init__(self, size: int, prefix: str = "g"):
-        self.size, self.prefix = size, prefix
+    def __init__(self, size: int):
+        self.size = size
 
     def __len__(self) -> int:
         return self.size
@@ -33,7 +33,7 @@ class Numbered(Sequence[str]):
             return [self[j] for j in range(*i.indices(self.size))]
         if not -self.size <= i < self.size:
             raise IndexError(i)
-        return f"{self.prefix}{i % self.size + 1}"
+        return f"g{i % self.size + 1}"
 
 
 class BaseProblem(ABC):
