@@ -4,7 +4,10 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from fairbound.fairness.measuring import measure
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 import partial_against_full as against
@@ -53,7 +56,27 @@ def test_a_printed_point_is_met_by_any_model_as_fair_after_what_is_allowed(tmp_p
     assert [(one["method"], one["short"]) for one in against.printed(found, paper)] == [
         ("interval-0_2", 0.0081), ("interval-0_2", 0.0), ("interval-0_08", 0.008), (None, None),
     ]  # fmt: skip
+    assert [one["mixed"] for one in against.printed(found, paper)] == [0.0, 0.0, 0.007, None]
     assert [(one["bound"], one["beyond"]) for one in against.distances(found)] == [(0.2, 0.0), (0.08, 0.09)]
+
+
+def test_a_mixture_lies_between_its_models():
+    assert against.mixed([(0.9, 0.5), (0.8, 0.9), (0.82, 0.6)], 0.8) == pytest.approx(0.825)
+    assert against.mixed([(0.9, 0.5), (0.8, 0.9)], 0.91) is None and against.mixed([(0.9, 0.5)], 0.4) == 0.9
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_mixture_is_at_least_as_fair_as_its_models_in_the_mean(seed):
+    """One half of each: every row twice, with either model's score."""
+    rng = np.random.default_rng(seed)
+    group = rng.choice(["a", "b"], 200)
+    one, other = rng.normal(size=200) + (group == "a"), rng.normal(size=200) - 0.5 * (group == "b")
+
+    def distance(scores, groups):
+        return measure("partial_statistical_parity", scores, np.zeros(len(scores)), groups, threshold=0)
+
+    both = distance(np.append(one, other), np.append(group, group))
+    assert both <= (distance(one, group) + distance(other, group)) / 2 + 1e-12
 
 
 def test_the_points_of_both_of_the_paper_s_tables_count_once():
