@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import fairbound as fb
-from fairbound.fairness.areas.linear_auc import LinearAUC
+from fairbound.fairness.area_problems.linear_auc import LinearAUC
 from fairbound.ranking.wins import auc
 from fairbound.subproblems import SubproblemError
 

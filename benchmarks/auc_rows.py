@@ -21,8 +21,8 @@ import torch
 from auc_exact import DATA
 
 import fairbound as fb
-from fairbound.fairness.areas.linear_auc import LinearAUC, cells_of, pair_sums
-from fairbound.fairness.areas.saddle_problem import PairSaddleProblem
+from fairbound.fairness.area_problems.linear_auc import LinearAUC, cells_of, pair_sums
+from fairbound.fairness.area_problems.saddle_problem import PairSaddleProblem
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 from fairbound.ranking.wins import auc

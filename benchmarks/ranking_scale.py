@@ -18,7 +18,7 @@ import torch
 
 import fairbound as fb
 from fairbound import data
-from fairbound.fairness.rankings.problem import RankingProblem
+from fairbound.fairness.ranking_problem import RankingProblem
 from fairbound.methods import algorithm
 from fairbound.models.model import model_of
 from fairbound.problems.problem import Draws

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
         PredictiveEquality,
         constraint,
     )
-    from fairbound.fairness.percentiles.suggesting import suggest_interval
     from fairbound.fairness.problem import FairProblem
+    from fairbound.fairness.suggesting import suggest_interval
     from fairbound.methods import (
         ALM,
         DFLS,
@@ -109,7 +109,7 @@ _WHERE = {
     "measure": "fairbound.fairness.measuring",
     "scorer": "fairbound.fairness.measuring",
     "solve": "fairbound.solver.solve",
-    "suggest_interval": "fairbound.fairness.percentiles.suggesting",
+    "suggest_interval": "fairbound.fairness.suggesting",
 }
 
 

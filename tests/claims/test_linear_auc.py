@@ -7,8 +7,8 @@ from scipy import sparse
 
 import fairbound as fb
 from fairbound.base.errors import EmptyGroupError, OptionError
+from fairbound.fairness.area_problems.linear_auc import LinearAUC, moments_of
 from fairbound.fairness.areas.compared import KINDS
-from fairbound.fairness.areas.linear_auc import LinearAUC, moments_of
 from fairbound.fairness.metrics import auc
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.problem import FairProblem

@@ -8,8 +8,8 @@ import torch
 from scipy.optimize import minimize_scalar
 
 from fairbound.base.errors import OptionError
+from fairbound.fairness.area_problems.pair_saddle import PairSaddle
 from fairbound.fairness.areas.pair_losses import Quadratic
-from fairbound.fairness.areas.pair_saddle import PairSaddle
 from fairbound.problems.dual_sets import DualSimplex, LiftedSimplex
 
 cvxpy = pytest.importorskip("cvxpy")

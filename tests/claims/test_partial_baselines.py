@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 import fairbound as fb
 from fairbound.base.errors import OptionError
-from fairbound.fairness.areas.linear_auc import quadratic_set
+from fairbound.fairness.area_problems.linear_auc import quadratic_set
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ProjectedGradient, SGDMaxPenalty
 from fairbound.models.mlp import MLP

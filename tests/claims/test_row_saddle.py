@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from fairbound.base.errors import OptionError
-from fairbound.fairness.areas.linear_auc import LinearAUC, cells_of, pair_sums
-from fairbound.fairness.areas.row_saddle import RowOptions, RowSaddle
-from fairbound.fairness.areas.saddle_problem import PairSaddleProblem
+from fairbound.fairness.area_problems.linear_auc import LinearAUC, cells_of, pair_sums
+from fairbound.fairness.area_problems.row_saddle import RowOptions, RowSaddle
+from fairbound.fairness.area_problems.saddle_problem import PairSaddleProblem
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM, SFLS, SMD, ovsmd
 from fairbound.models.mlp import MLP

@@ -17,11 +17,11 @@ from fairbound.confidence.betting import mean_limits
 from fairbound.confidence.clusters import ratio_of_sums_bounds
 from fairbound.confidence.contrasts import Contrasts
 from fairbound.fairness.bound import check_groups
-from fairbound.fairness.rankings.documents import Documents
-from fairbound.fairness.rankings.problem import ranking_bounds
+from fairbound.fairness.ranking_problem import ranking_bounds
 from fairbound.fairness.rankings.statistics import Exposures, PairShares
 from fairbound.fairness.scored import Scored
 from fairbound.ranking import by_query
+from fairbound.ranking.documents import Documents
 from fairbound.rows.groups import Groups
 from fairbound.rows.reading import column_array
 

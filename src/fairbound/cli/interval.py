@@ -7,7 +7,7 @@ from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.cli.columns import listed, numbers_of, one_column, weights_of
 from fairbound.cli.outcome import Outcome, json_file
 from fairbound.cli.using import IntervalOptions
-from fairbound.fairness.percentiles.suggesting import suggest_interval
+from fairbound.fairness.suggesting import suggest_interval
 from fairbound.report import interval_files
 from fairbound.report.terminal import grid
 from fairbound.tables import read_table

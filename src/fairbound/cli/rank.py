@@ -25,8 +25,8 @@ from fairbound.cli.training import held_out, in_training, judged, parameters, tr
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.folder import load_folder
 from fairbound.estimators.ranker import FairRanker
-from fairbound.fairness.rankings.documents import read_relevance
-from fairbound.fairness.rankings.problem import ranking_bounds
+from fairbound.fairness.ranking_problem import ranking_bounds
+from fairbound.ranking.documents import read_relevance
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.reading import take_rows
 

@@ -1,6 +1,6 @@
 """A linear score of largest area under the ROC curve under bounds on areas, on all rows: from the quadratic loss to the areas.
 
-1. The exact solutions under the quadratic loss along kappa (`fairness/areas/kappa_path.py`), of which the true areas choose one, on the
+1. The exact solutions under the quadratic loss along kappa (`fairness/area_problems/kappa_path.py`), of which the true areas choose one, on the
    validation rows too where there are some.
 2. From there, or from the nearest to the stated bound where none meets it, all rows at once under the stated surrogate,
    steered by the true areas and sharpened (`fb.FullBatchALM`).
@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import DataError, EmptyGroupError
-from fairbound.fairness.areas.kappa_path import along_kappa
-from fairbound.fairness.areas.linear_auc import LinearAUC
+from fairbound.fairness.area_problems.kappa_path import along_kappa
+from fairbound.fairness.area_problems.linear_auc import LinearAUC
 from fairbound.fairness.areas.pair_losses import PairLosses
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP

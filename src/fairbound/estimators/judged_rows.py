@@ -21,9 +21,9 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.predictions import finite_numbers, read_numbers
-from fairbound.fairness.rankings.documents import Documents, read_relevance
 from fairbound.fairness.scored import Scored
 from fairbound.ranking import by_query
+from fairbound.ranking.documents import Documents, read_relevance
 from fairbound.ranking.wins import auc
 from fairbound.rows.groups import Groups, check_lengths, label_text, no_groups
 from fairbound.rows.queries import query_codes, split_by_query

@@ -23,10 +23,10 @@ from fairbound.estimators.ranker_training import train_ranker
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments
 from fairbound.estimators.training_rows import fit_features, model_scores
 from fairbound.estimators.trajectory import trajectory
-from fairbound.fairness.rankings.documents import read_relevance
-from fairbound.fairness.rankings.problem import RankingProblem, ranking_bounds
+from fairbound.fairness.ranking_problem import RankingProblem, ranking_bounds
 from fairbound.models.model import model_of
 from fairbound.ranking import by_query
+from fairbound.ranking.documents import read_relevance
 from fairbound.rows.groups import check_lengths
 from fairbound.rows.queries import Queries
 from fairbound.rows.reading import take_rows

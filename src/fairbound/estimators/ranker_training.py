@@ -15,7 +15,7 @@ from fairbound.estimators.choosing import MARGINS, Chosen, asked_for
 from fairbound.estimators.fit_report import run_facts
 from fairbound.estimators.full_batch import optimality
 from fairbound.estimators.training import AT_ONCE
-from fairbound.fairness.rankings.problem import RankingProblem
+from fairbound.fairness.ranking_problem import RankingProblem
 from fairbound.methods import ALM, FullBatchALM, Method
 from fairbound.models.mlp import MLP
 from fairbound.models.model import Model

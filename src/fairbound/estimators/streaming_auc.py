@@ -13,9 +13,9 @@ from sklearn.exceptions import NotFittedError
 
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, OptionError
-from fairbound.fairness.areas.kappa_path import along_kappa
-from fairbound.fairness.areas.linear_auc import LinearAUC, attributes_of, cells_of, pair_sums
-from fairbound.fairness.areas.row_saddle import RowOptions, RowSaddle
+from fairbound.fairness.area_problems.kappa_path import along_kappa
+from fairbound.fairness.area_problems.linear_auc import LinearAUC, attributes_of, cells_of, pair_sums
+from fairbound.fairness.area_problems.row_saddle import RowOptions, RowSaddle
 from fairbound.fairness.measuring import measure
 from fairbound.fairness.notions.auc import AUCParity, area_bound
 from fairbound.ranking.wins import auc
@@ -42,7 +42,7 @@ class StreamingAUC(BaseEstimator):
         quadratic loss in their place.
     solver: "exact" keeps means and covariances of the features by group and label, from which a solution takes
         milliseconds; it is the same whatever the order of the rows, to rounding. "rows" takes one step of stochastic
-        mirror descent a row (`fairness/areas/row_saddle.py`), for rows in random order.
+        mirror descent a row (`fairness/area_problems/row_saddle.py`), for rows in random order.
     kappa: the surrogate's bound. "auto" tries many and takes the one whose scores have the largest area while they meet the
         stated bound, on a random sample of the rows so far; "rows" needs a number.
     sample: rows of that sample, a reservoir. warm_up: the first rows, from which "rows" takes means, variances and groups

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.fairness.rankings.documents import Documents
+from fairbound.ranking.documents import Documents
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.occurring import Occurring
 

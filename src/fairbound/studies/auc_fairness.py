@@ -20,8 +20,8 @@ from fairbound.base.checks import positive
 from fairbound.base.errors import DataError, NonFiniteError, OptionError
 from fairbound.estimators.full_batch import solved
 from fairbound.estimators.group_starts import area_start
-from fairbound.fairness.areas.linear_auc import LinearAUC
-from fairbound.fairness.areas.saddle_problem import PairSaddleProblem
+from fairbound.fairness.area_problems.linear_auc import LinearAUC
+from fairbound.fairness.area_problems.saddle_problem import PairSaddleProblem
 from fairbound.fairness.measuring import measure
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import algorithm

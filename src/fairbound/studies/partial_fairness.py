@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import OptionError
-from fairbound.fairness.areas.linear_auc import quadratic_set
+from fairbound.fairness.area_problems.linear_auc import quadratic_set
 from fairbound.fairness.measuring import measure
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.percentiles.intervals import Percentiles

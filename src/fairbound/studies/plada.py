@@ -28,7 +28,7 @@ from fairbound.data import load, threshold_groups
 from fairbound.data.communities import THRESHOLDS
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.problem import FairProblem
-from fairbound.fairness.rankings.problem import RankingProblem
+from fairbound.fairness.ranking_problem import RankingProblem
 from fairbound.methods import FullBatchALM
 from fairbound.models.model import model_of
 from fairbound.problems.problem import Measured, Problem

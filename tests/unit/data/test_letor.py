@@ -131,8 +131,8 @@ def test_made_rows_have_the_shape_of_mslr():
     assert not np.array_equal(made.y, rows_like_mslr(300, seed=2, features=12).y)
     np.testing.assert_allclose(np.bincount(made.y) / len(made), [0.52, 0.32, 0.13, 0.02, 0.01], atol=1e-3)
     assert made.X.shape == (36_000, 12) and len(np.unique(made.qid)) == 300
-    from fairbound.fairness.rankings.documents import Documents
     from fairbound.fairness.rankings.query_cells import QueryCells
+    from fairbound.ranking.documents import Documents
 
     documents = Documents.of(made.qid, made.y, {"score": made.sensitive["score"]})
     cells = QueryCells.of(documents, documents.groups.codes[:, 0], 150, str, 1.0)

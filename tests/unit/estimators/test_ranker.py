@@ -15,8 +15,8 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.folder import ModelFolderError
 from fairbound.estimators.ranker import FairRanker
 from fairbound.fairness.notions import constraint
-from fairbound.fairness.rankings.documents import Documents
 from fairbound.fairness.scored import Scored
+from fairbound.ranking.documents import Documents
 
 
 def some_rows(seed=0, queries=120):

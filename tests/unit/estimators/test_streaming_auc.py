@@ -9,8 +9,8 @@ from sklearn.exceptions import NotFittedError
 
 import fairbound as fb
 from fairbound.base.errors import DataError, EmptyGroupError, FairboundError, OptionError
-from fairbound.fairness.areas.kappa_path import GRID, SMALLEST, _best, along_kappa
-from fairbound.fairness.areas.linear_auc import LinearAUC
+from fairbound.fairness.area_problems.kappa_path import GRID, SMALLEST, _best, along_kappa
+from fairbound.fairness.area_problems.linear_auc import LinearAUC
 from fairbound.ranking.wins import auc
 
 

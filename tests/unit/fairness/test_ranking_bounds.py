@@ -8,8 +8,8 @@ import pytest
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.notions import ExposureParity, constraint
-from fairbound.fairness.rankings.documents import Documents
 from fairbound.fairness.scored import Scored
+from fairbound.ranking.documents import Documents
 
 TEXTS = [
     "pairwise_parity[inter] <= 0.05",

@@ -10,9 +10,9 @@ import torch
 
 import fairbound as fb
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
+from fairbound.fairness.ranking_problem import RankingProblem
 from fairbound.fairness.rankings import batches
 from fairbound.fairness.rankings.pair_objective import hinge_sums
-from fairbound.fairness.rankings.problem import RankingProblem
 from fairbound.methods import ALM
 from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Draws

@@ -9,7 +9,7 @@ import torch
 
 import fairbound as fb
 from fairbound.base.errors import OptionError
-from fairbound.fairness.areas.linear_auc import LinearAUC
+from fairbound.fairness.area_problems.linear_auc import LinearAUC
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 from fairbound.solver.solve import solve

@@ -1,1 +1,1 @@
-"""Bounds on areas under ROC curves: which areas are compared, losses of pairs, exact linear scores, the verdict."""
+"""Bounds on areas under ROC curves: which areas are compared, losses of pairs, the verdict."""

@@ -29,11 +29,11 @@ from fairbound.fairness.comparing import Compared
 from fairbound.fairness.language import Key, Word
 from fairbound.fairness.notions.groups import GroupBound
 from fairbound.fairness.notions.registry import register
-from fairbound.fairness.rankings.documents import Documents
 from fairbound.fairness.rankings.judging import RankingSums, judge_every_query, judge_ranking, measured_ranking
 from fairbound.fairness.rankings.query_cells import QueryCells
 from fairbound.fairness.rankings.statistics import Exposures, PairShares
 from fairbound.fairness.scored import Finding, Scored
+from fairbound.ranking.documents import Documents
 from fairbound.rows.occurring import Occurring
 
 

@@ -1,1 +1,1 @@
-"""Rankings: documents of queries, losses of pairs, exposure, the ranking problem, and verdicts on bounds between groups."""
+"""Rankings: losses of pairs, exposure, the verbs of the ranking problem, and verdicts on bounds between groups."""

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.fairness.rankings.documents import Documents
+from fairbound.ranking.documents import Documents
 from fairbound.rows.queries import ragged
 
 MOST_PAIRS = 1 << 20

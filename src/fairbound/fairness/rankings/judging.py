@@ -17,9 +17,9 @@ from fairbound.confidence.clusters import CLUSTERS, ratio_of_sums_bounds
 from fairbound.confidence.contrasts import Contrasts, GapBounds, joined
 from fairbound.confidence.means import mean_bounds
 from fairbound.fairness.judging import absent_groups, finding, nothing_found, stated_facts
-from fairbound.fairness.rankings.documents import Documents
 from fairbound.fairness.rankings.statistics import RankingStatistic
 from fairbound.fairness.scored import Finding, Scored
+from fairbound.ranking.documents import Documents
 
 MEANS = "betting bounds of means over queries (guaranteed); Bonferroni over groups and stated bounds"
 MOST_CELLS = 40

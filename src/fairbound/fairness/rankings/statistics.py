@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from fairbound.fairness.rankings.batches import QueryBatch, QueryPart
-from fairbound.fairness.rankings.documents import Documents
 from fairbound.ranking import by_query
+from fairbound.ranking.documents import Documents
 
 
 class RankingStatistic(Protocol):

@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from fairbound.fairness.rankings.batches import QueryBatch, QueryBatches, QueryPart
-from fairbound.fairness.rankings.documents import Documents
 from fairbound.fairness.rankings.pair_objective import hinge_by_sorting, pair_losses
 from fairbound.fairness.rankings.query_cells import QueryCells
 from fairbound.models.model import Model
 from fairbound.models.scoring import scores_of_rows
 from fairbound.problems.problem import Evaluation, Weights, check_finite
+from fairbound.ranking.documents import Documents
 from fairbound.rows.queries import ragged
 
 

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
+from fairbound.fairness.area_problems.pair_saddle import PairSaddle
 from fairbound.fairness.areas.pair_losses import PairLosses, Quadratic
-from fairbound.fairness.areas.pair_saddle import PairSaddle
 from fairbound.fairness.batches import Batch
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP

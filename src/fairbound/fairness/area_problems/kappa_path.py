@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairbound.fairness.areas.linear_auc import LinearAUC, LinearScores
+from fairbound.fairness.area_problems.linear_auc import LinearAUC, LinearScores
 from fairbound.subproblems import SubproblemError
 
 SMALLEST, GRID, HALVINGS = 1e-3, 12, 5

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.area_problems.row_saddle import PairSums
 from fairbound.fairness.areas.compared import Comparisons
-from fairbound.fairness.areas.row_saddle import PairSums
 from fairbound.fairness.notions.auc import AUCParity, area_bound
 from fairbound.rows.groups import Groups, cross
 from fairbound.rows.labels import read_targets

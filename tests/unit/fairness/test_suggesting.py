@@ -10,8 +10,8 @@ from fairbound.base.errors import DataError, EmptyGroupError, OptionError
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.percentiles.judging import curves_of
 from fairbound.fairness.percentiles.score_profile import disparity_at, score_at
-from fairbound.fairness.percentiles.suggesting import candidates
 from fairbound.fairness.scored import Scored
+from fairbound.fairness.suggesting import candidates
 from fairbound.rows.groups import Groups
 
 

@@ -23,7 +23,6 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.plan import Names
 from fairbound.fairness.rankings.batches import QueryBatch, QueryBatches
-from fairbound.fairness.rankings.documents import Documents
 from fairbound.fairness.rankings.pair_objective import LOSSES
 from fairbound.fairness.rankings.verbs import RankingVerbs
 from fairbound.fairness.row_checks import sorted_rows
@@ -33,6 +32,7 @@ from fairbound.problems.base import BaseProblem
 from fairbound.problems.domain import Domain, Space
 from fairbound.problems.problem import Measured, check_finite
 from fairbound.ranking import by_query
+from fairbound.ranking.documents import Documents
 from fairbound.rows.sparse import SparseRows
 
 EXACT_PAIRS = 1 << 24
