@@ -56,15 +56,20 @@ def test_the_first_multipliers_are_those_of_the_optimum():
 
 
 def test_where_a_search_along_a_line_fails_it_goes_on_from_the_lowest_point_seen():
-    """-t + 500 max(t - 0.01, 0) + t^2 / 2 in t = x_1 + x_2 bends at its lowest point, t = 0.01."""
+    """-t + 500 max(t - 0.01, 0) + t^2 / 2 in t = x_1 + x_2 bends at its lowest point, t = 0.01. What is looked at twice is where it goes on."""
+    seen = []
 
     def of(x):
         t = x.sum()
+        seen.append(float(t))
         return float(-t + 500 * (t - 0.01).clamp_min(0) + t**2 / 2), (-1 + 500 * (t > 0.01) + t) * torch.ones(
             2
         ).double()
 
     assert float(minimised(of, torch.zeros(2).double(), None, 30).sum()) == pytest.approx(0.01, abs=1e-6)
+    value = [-t + 500 * max(t - 0.01, 0) + t**2 / 2 for t in seen]
+    again = [i for i, t in enumerate(seen) if t in seen[:i]]
+    assert again and all(value[i] == min(value[:i]) for i in again)
 
 
 def test_surrogates_and_offsets_are_the_metric_after_every_round():

@@ -11,10 +11,12 @@ import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import IDCA, SSG, YNW, FullBatchALM, algorithm
+from fairbound.methods.idca import HALVINGS
 from fairbound.models.mlp import MLP
 from fairbound.problems.differences import Linearised
 from fairbound.problems.penalised import Proximal
 from fairbound.problems.problem import Draws
+from fairbound.testing import KnownProblem, Optimum
 
 TEXT = "partial_statistical_parity[0.1:0.6,surrogate=clip,sharpness=1,points=5] <= 0.1"
 
@@ -51,6 +53,22 @@ def test_every_iterate_is_feasible_and_no_worse(text):
     assert f[-1] < f[0] - 0.05
     free = path(problem(text=[]), FullBatchALM(), 10)[0][-1]
     assert f[-1] >= float(problem(text=[]).values(free, problem(text=[]).full()).f) - 1e-6
+
+
+@pytest.mark.parametrize(
+    ("w", "v", "share"),
+    [(0.0, 0.8, 1.0), (0.0, 1.5, 2 / 3), (0.5, 3.5, 1 / 6), (0.9, -1.0, 0.0), (1.6, 1.2, 1.0), (1.2, 1.6, 0.0)],
+)
+def test_an_iterate_goes_as_far_as_the_bound_is_met_and_the_objective_no_higher(w, v, share):
+    """(x - 2)^2 under x <= 1, from w towards v; a w that misses the bound takes a v that misses it by less."""
+    best = Optimum(torch.ones(1).double(), 1.0, None, torch.ones(1).double(), 0.0, 4.0, "x = 1")
+    p = KnownProblem(
+        "line", lambda x: [(x[..., 0] - 2) ** 2, x[..., 0] - 1], lambda x: [2 * (x - 2), x * 0 + 1], [0.0], best, m=1
+    )
+    found = IDCA()._feasible_share(
+        p, torch.tensor([w]).double(), torch.tensor([v]).double(), p.sample((0,), "all", 0, 1, "full")
+    )
+    assert share - 2**-HALVINGS <= float(found) <= share + 1e-12 and w + float(found) * (v - w) <= max(1.0, w)
 
 
 @pytest.mark.parametrize(

@@ -131,8 +131,8 @@ def test_weights_count_as_copies():
 
 def test_what_cannot_be_solved_is_said():
     X, y, g = rows(6)
-    for bound in ("auc_parity[intra]", "demographic_parity"):
-        with pytest.raises(OptionError, match="surrogate=quadratic"):
+    for bound, said in (("auc_parity[intra]", "surrogate=quadratic"), ("demographic_parity", "takes one auc_parity")):
+        with pytest.raises(OptionError, match=said):
             LinearAUC.of(bound, X, y, g)
     with pytest.raises(OptionError, match="2 attributes apart"):
         LinearAUC.of(text("intra"), X, y, {"one": g, "two": g[::-1]})

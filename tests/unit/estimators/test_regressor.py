@@ -213,3 +213,11 @@ def test_bad_statements_are_refused(stated, words):
 def test_thresholds_are_asked_for_in_measures():
     with pytest.raises(OptionError, match="names no threshold"):
         fb.measure("prediction_parity", [1.0, 2.0], [1.0, 2.0], ["a", "b"])
+
+
+def test_thresholds_that_are_not_stated_are_the_deciles_of_the_labels():
+    labels = np.array([0.0, 10.0, 20.0, 30.0, 40.0])
+    assert fb.constraint("prediction_parity <= 0.1").settled(labels).thresholds == tuple(4.0 * k for k in range(1, 10))
+    assert fb.constraint("prediction_parity <= 0.1").settled(np.repeat([1.0, 2.0], [9, 1])).thresholds == (1.0, 1.1)
+    for stated in ("prediction_parity[at=3] <= 0.1", "residual_gap <= 0.1"):
+        assert fb.constraint(stated).settled(labels) == fb.constraint(stated)
