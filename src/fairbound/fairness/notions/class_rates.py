@@ -21,7 +21,8 @@ from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared
 from fairbound.fairness.judging import judge_groups, measured_groups
 from fairbound.fairness.language import Word
-from fairbound.fairness.notions.groups import SMOOTHING, GroupBound, cell_numbers, check_smoothing
+from fairbound.fairness.notions.checks import SMOOTHING, check_smoothing
+from fairbound.fairness.notions.groups import GroupBound, cell_numbers
 from fairbound.fairness.notions.registry import register
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import ClassShare, Function, RowFunction

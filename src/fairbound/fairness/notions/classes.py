@@ -24,7 +24,7 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import Builder, class_number
 from fairbound.fairness.judging import judge_share
 from fairbound.fairness.language import leading_name, number_text, plain_number
-from fairbound.fairness.notions.groups import check_smoothing
+from fairbound.fairness.notions.checks import check_smoothing
 from fairbound.fairness.notions.registry import NOTIONS
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import RowFunction

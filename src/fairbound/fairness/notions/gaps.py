@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from fairbound.base.checks import check_choice
 from fairbound.base.errors import OptionError
 from fairbound.fairness.language import Key, Word
+from fairbound.fairness.notions.checks import check_aggregated, check_pairwise
 from fairbound.fairness.notions.groups import RateBound
 from fairbound.fairness.notions.registry import register
 from fairbound.fairness.statistics import RATES
@@ -43,8 +43,7 @@ class ConditionalDemographicParity(RateBound):
     def __post_init__(self) -> None:
         if not isinstance(self.given, str) or not self.given:
             raise OptionError(f"given must be the name of a sensitive feature, got {self.given!r}.")
-        if self.against != "pairwise":
-            raise OptionError(f"{self.name} compares groups pairwise, got {self.against!r}.")
+        check_pairwise(self)
         super().__post_init__()
 
     @property
@@ -95,19 +94,6 @@ class EqualizedOdds(RateBound):
     @property
     def summed(self) -> bool:
         return self.aggregated == "sum"
-
-
-def check_uncompared(bound: Any) -> None:
-    """Raises OptionError where a bound on each group by itself says what to compare groups with."""
-    if bound.against != "pairwise":
-        raise OptionError(f"{bound.name} compares no groups, so against={bound.against!r} says nothing; leave it out.")
-
-
-def check_aggregated(bound: Any) -> None:
-    """Raises OptionError where a bound on two values joins them in an unknown way, or by a sum against the best."""
-    check_choice("aggregated", bound.aggregated, ("max", "sum"))
-    if bound.against == "best" and bound.aggregated == "sum":
-        raise OptionError(f"against='best' needs one best-off group; {bound.name}[sum] has none. Use 'pairwise'.")
 
 
 @register("accuracy_parity")

@@ -16,14 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.base.checks import check_choice, positive
+from fairbound.base.checks import check_choice
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import CONDITION, Builder
 from fairbound.fairness.comparing import Compared, Differences, Part, attribute_sets, differences, singles
 from fairbound.fairness.judging import judge_groups, measured_groups
 from fairbound.fairness.language import Key, Word, number_text, plain_number
-from fairbound.fairness.notions.largest import check_largest, without_largest
+from fairbound.fairness.notions.checks import SMOOTHING, check_largest, check_smoothing, without_largest
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import LOSS, Function, Rate, RowFunction, row_table
 from fairbound.fairness.values import Values, loss_values, rate_values
@@ -250,15 +250,6 @@ class DecisionBound(GroupBound):
         """What is behind each rate, as `share_values` has it."""
         group = compared.of_rows(rows.groups)
         return [rate_values(r, rows, group, len(compared)) for r in self.rates]
-
-
-SMOOTHING = {"surrogate": Key("surrogate"), "sharpness": Key("sharpness", plain_number, repr)}
-
-
-def check_smoothing(bound: Any, *surrogates: str) -> None:
-    """Raises: OptionError for an unknown surrogate of the decision, or a sharpness that is not positive and finite."""
-    check_choice("surrogate", bound.surrogate, surrogates)
-    positive(bound, "sharpness")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Differences, Part
 from fairbound.fairness.language import Key, Word, options_without
-from fairbound.fairness.notions.gaps import check_aggregated, check_uncompared
+from fairbound.fairness.notions.checks import check_aggregated, check_uncompared
 from fairbound.fairness.notions.groups import LossBound
 from fairbound.fairness.notions.registry import register
 

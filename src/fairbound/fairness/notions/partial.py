@@ -30,6 +30,7 @@ from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared, differences
 from fairbound.fairness.language import Form, Key, number_text
 from fairbound.fairness.notions.auc import pair_loss
+from fairbound.fairness.notions.checks import check_pairwise
 from fairbound.fairness.notions.groups import DecisionBound, GroupBound
 from fairbound.fairness.notions.registry import register
 from fairbound.fairness.percentiles.interval_shares import GridParity, WithinShares
@@ -69,8 +70,7 @@ class PartialBound(GroupBound):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.against != "pairwise":
-            raise OptionError(f"{self.name} compares groups pairwise, got {self.against!r}.")
+        check_pairwise(self)
         step_named(self.surrogate, self.sharpness)
         positive(self, "sharpness")
         if len({name for name, _ in self.own}) < len(self.own):

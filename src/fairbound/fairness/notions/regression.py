@@ -20,9 +20,8 @@ from fairbound.base.errors import OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared
 from fairbound.fairness.language import Key, Option, number_text, options_without, plain_number
-from fairbound.fairness.notions.gaps import check_uncompared
+from fairbound.fairness.notions.checks import check_largest, check_uncompared, without_largest
 from fairbound.fairness.notions.groups import GroupBound, cell_numbers
-from fairbound.fairness.notions.largest import check_largest, without_largest
 from fairbound.fairness.notions.registry import register
 from fairbound.fairness.pointwise import Pointwise
 from fairbound.fairness.scored import Scored
