@@ -78,7 +78,12 @@ def solved(problem: Any, method: FullBatchALM, **options: Any) -> Solution:
     further constraints; the better of both by the rule of `solve`. Bounds that both parts hold nearly against each other have large
     multipliers, so these rise faster (STEEP). The objective stays the training rows'.
     Records have the sum of both parts' multipliers of each bound."""
-    solution, held = solve(problem, method, **options), options.get("validation")
+    return also_on_validation(problem, method, solve(problem, method, **options), **options)
+
+
+def also_on_validation(problem: Any, method: FullBatchALM, solution: Solution, **options: Any) -> Solution:
+    """What `solved` makes of a first `solution`."""
+    held = options.get("validation")
     if held is None or not ranks(problem) or solution.stopped == "interrupted":
         return solution
     if float(held.evaluate(solution.last).violation) <= 0:

@@ -6,6 +6,8 @@ Departs: an iterate must meet the bound on the training rows and on the validati
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fairbound.base.checks import positive
 from fairbound.base.errors import DataError, NonFiniteError, OptionError
@@ -28,13 +30,14 @@ from fairbound.methods import algorithm
 from fairbound.methods.full_batch_alm import FullBatchALM
 from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.models.mlp import MLP
-from fairbound.models.model import Model, ModuleModel
+from fairbound.models.model import Model
 from fairbound.postprocessing.scale_and_shift import ScaleAndShift
 from fairbound.problems.problem import Draws, Measured, Problem
 from fairbound.ranking.wins import auc
 from fairbound.solver.solve import solve
 from fairbound.studies.checked import known
 from fairbound.studies.rows import LabelledRows, check_shares, missing, shared_out
+from fairbound.studies.shrunk_network import group_scaled, network, shrunk
 from fairbound.studies.spec import Cell
 from fairbound.studies.table import Block
 from fairbound.studies.task import Run, Task
@@ -44,7 +47,6 @@ MEASURES = ("AUC", "difference")
 KINDS = ("group", "inter", "intra")
 STARTS = ("own", "exact", "trained")
 MODELS = ("linear", "network")
-UNITS = 10  # of the network's hidden layer
 SUBJECT, KNOWING = "ours", "known"
 FAMILIES = {
     "exact": "the exact solution", "levels": "level sets", "proxy": "proxy-Lagrangian",
@@ -59,11 +61,11 @@ class Options:
     """Options of the task.
 
     dataset, options: of `fairbound.data.load`. group: the sensitive attribute, of two groups. kind: of `auc_parity`. model: "linear", or
-    "network" with one hidden layer of UNITS sigmoids. bound: on the true difference of areas, 0 for none. kappa: of the quadratic
+    "network" with one hidden layer of sigmoids. bound: on the true difference of areas, 0 for none. kappa: of the quadratic
     loss in min-max form, which is then the problem; 0 for the true bound. reach: of its inner variables. start: "exact" begins at the exact solution under the quadratic loss whose kappa the
-    true areas choose, "trained" at the model that FairClassifier trains under the bound. moved: scores are trained without a bound, on all rows at once, then scaled and
-    shifted to meet it on the training rows. group_terms: whether the model has weights of each group, which must then be known of the
-    rows scored, as for scaling and shifting.
+    true areas choose, "trained" at the model that FairClassifier trains under the bound, or at the network of `shrunk`, which takes no bound too. moved: scores are
+    trained without a bound, in the same way, then scaled and shifted to meet it on the training rows. group_terms: whether the model has weights of each group, or a network
+    a scale and a shift, which must then be known of the rows scored, as for scaling and shifting.
     shares, stated_test, rows: of `shared_out`. No validation rows where their share is 0.
     """
 
@@ -91,9 +93,14 @@ class Options:
             raise OptionError(f"bound must be in [0, 1], got {self.bound}.")
         if self.kappa and (self.kappa < 0 or self.bound or self.start != "own" or self.moved):
             raise OptionError("kappa is positive and stands alone: leave bound, start and moved out.")
-        if self.start != "own" and self.model != "linear":
-            raise OptionError(f"start={self.start!r} is for a linear model.")
-        if (self.moved or self.start != "own") and self.bound == 0:
+        if self.start == "exact" and self.model != "linear":
+            raise OptionError("start='exact' is for a linear model.")
+        if self.shrinks and self.shares[1] == 0:
+            raise OptionError(
+                "the decay of a network is chosen by validation rows; leave a share of the rows for them."
+            )
+        needs = self.moved or (self.start != "own" and self.model == "linear")
+        if needs and self.bound == 0:
             raise OptionError("exact and trained starts and moved scores need a bound above 0.")
         if self.moved and self.start != "own":
             raise OptionError("moved scores are trained without a bound; leave start out.")
@@ -101,6 +108,11 @@ class Options:
     @property
     def metric(self) -> str:
         return f"auc_parity[{self.kind}]"
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether it takes a network of `shrunk`."""
+        return self.model == "network" and (self.moved or self.start == "trained")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,12 +218,7 @@ def absent(given: Mapping[str, Any], data_dir: str | None) -> str:
 def task(cell: Cell, data_dir: str | None) -> Task:
     """The training rows of the cell's seed as a problem of largest area, chosen by the validation rows, measured on all parts."""
     asked = Options(**cell.task)
-    parts = shared_out(
-        asked.dataset, asked.options, asked.group, asked.shares, cell.seed, data_dir, purpose="auc fairness",
-        stated_test=asked.stated_test, most=asked.rows, group_terms=asked.group_terms,
-    )  # fmt: skip
-    parts = {name: part for name, part in parts.items() if len(part.y)}
-    model = _model(asked, parts["train"].x.shape[1])
+    parts, model = _parts(asked, cell.seed, data_dir)
     problem = _problem(asked, model, parts["train"])
     options: dict[str, Any] = {"patience": 0.0, "nonfinite": "skip" if asked.kappa else "raise"}
     if "validation" in parts:
@@ -220,12 +227,22 @@ def task(cell: Cell, data_dir: str | None) -> Task:
         "budget": cell.budget, "sampling": "full", "seed": cell.seed, "validation": options.get("validation"),
     }  # fmt: skip
     began = process_time()
-    if asked.start != "own":
+    if asked.shrinks:
+        x0 = problem.start((cell.seed,))
+        if asked.moved or asked.group_terms or not asked.bound:
+            unbound = {"kind": "group", "moved": False, "bound": 0.0, "start": "trained", "group_terms": False}
+            x0, seconds = _without_bound(json.dumps({**cell.task, **unbound}), cell.seed, cell.budget, data_dir)
+            began = process_time() - seconds
+        if asked.bound and not asked.moved:
+            x0 = group_scaled(problem, run["validation"], x0) if asked.group_terms else x0
+            x0 = shrunk(problem, run["validation"], x0, cell.seed, cell.budget).x
+        options["x0"] = x0
+    elif asked.start != "own":
         start = area_start(problem, run["validation"], 1 + asked.group_terms)
         if start is None:
             raise DataError(f"{asked.dataset!r} has no exact start: it has too many features, or groups without rows.")
         options["x0"] = start.x
-    if asked.start == "trained":
+    if asked.start == "trained" and asked.model == "linear":
         rounds = {"budget": f"{FullBatchALM().rounds} steps", "patience": 0.0, "x0": options["x0"]}
         options["x0"] = solved(problem, FullBatchALM(), **run | rounds).x
 
@@ -235,10 +252,10 @@ def task(cell: Cell, data_dir: str | None) -> Task:
 
     move: ScaleAndShift | None = None
     if asked.moved:
-        free = solve(problem, FullBatchALM(), **run)
-        options["x0"] = free.x
+        if not asked.shrinks:
+            options["x0"] = solve(problem, FullBatchALM(), **run).x
         move = ScaleAndShift(f"{asked.metric} <= {asked.bound}", rows=MOVED_ROWS)
-        move.fit(scores(free.x)["train"], parts["train"].y, parts["train"].group)
+        move.fit(scores(options["x0"])["train"], parts["train"].y, parts["train"].group)
     begun = process_time() - began
 
     def of(x: Tensor) -> dict[str, float]:
@@ -262,11 +279,29 @@ def task(cell: Cell, data_dir: str | None) -> Task:
     return Task(problem, watch, of, options=options, about=about)
 
 
-def _model(asked: Options, features: int) -> Model:
-    if asked.model == "linear":
-        return MLP(features, bias=False)
-    hidden = nn.Sequential(nn.Linear(features, UNITS), nn.Sigmoid(), nn.Linear(UNITS, 1))
-    return ModuleModel(hidden)
+def _parts(asked: Options, seed: int, data_dir: str | None) -> tuple[dict[str, LabelledRows], Model]:
+    """The parts that have rows, and the model for them."""
+    parts = shared_out(
+        asked.dataset, asked.options, asked.group, asked.shares, seed, data_dir, purpose="auc fairness",
+        stated_test=asked.stated_test, most=asked.rows, group_terms=asked.group_terms,
+    )  # fmt: skip
+    return {name: part for name, part in parts.items() if len(part.y)}, _model(asked, parts["train"].x.shape[1], seed)
+
+
+@functools.lru_cache(maxsize=1)
+def _without_bound(given: str, seed: int, budget: str, data_dir: str | None) -> tuple[Tensor, float]:
+    """The network (n,) of `shrunk` without a bound, and its processor seconds, trained once for all bounds that it is then moved
+    under. given: the task's options as JSON."""
+    asked = Options(**json.loads(given))
+    parts, model = _parts(asked, seed, data_dir)
+    problem, held = (_problem(asked, model, parts[name]) for name in ("train", "validation"))
+    began = process_time()
+    x = shrunk(problem, held, problem.start((seed,)), seed, budget).x
+    return x, process_time() - began
+
+
+def _model(asked: Options, features: int, seed: int) -> Model:
+    return MLP(features, bias=False) if asked.model == "linear" else network(features, seed, asked.group_terms)
 
 
 def _problem(asked: Options, model: Model, part: LabelledRows) -> Any:

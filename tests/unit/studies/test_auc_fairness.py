@@ -22,7 +22,7 @@ from fairbound.studies.table import Block
 
 ASKED = {"dataset": "loanapp", "group": "sex", "kind": "inter", "rows": 600}
 METHODS = ("none", "ours-0_05", "known-0_05", "exact-0_05", "levels-0_2", "proxy-0_05", "moved-0_05")
-NET = ("ours-net-0_05", "levels-net-0_2", "proxy-0_05")
+NET = ("none-net", "ours-net-0_05", "known-net-0_05", "levels-net-0_2", "proxy-0_05", "moved-0_05")
 
 
 def shortened(study):
@@ -59,7 +59,7 @@ def test_the_study_has_every_pair_of_data_and_kind():
             continue
         expected = {"none", "ours", "levels", "proxy"} | (set() if item.key.endswith("net") else {"exact"})
         if "intra" not in item.key:
-            expected |= {"moved"} if item.key.endswith("net") else {"moved", "known"}
+            expected |= {"moved", "known"}
         expected |= {"correlation"} if "group" in item.key else set()
         assert its == expected
 
