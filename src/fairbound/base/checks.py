@@ -20,6 +20,17 @@ def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
         raise OptionError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
 
 
+def amount(name: str, value: Any) -> float | str:
+    """A finite number >= 0, as a number or as text, or "auto" itself. Raises: OptionError for anything else."""
+    try:
+        found = value if value == "auto" else float(value)
+    except (TypeError, ValueError):
+        found = math.nan
+    if found != "auto" and not 0 <= found < math.inf:
+        raise OptionError(f"{name} must be 'auto' or a number >= 0, got {value!r}.")
+    return found
+
+
 def positive(options: Any, *names: str) -> None:
     """Raises OptionError naming the first of these fields of the dataclass ``options`` that is not a finite number > 0, or no whole
     number where the field is an int; None passes, as an option that was left out."""

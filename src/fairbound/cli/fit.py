@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from fairbound.base.checks import amount
 from fairbound.base.errors import DataWarning, OptionError, silenced
 from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
@@ -122,6 +123,7 @@ def of_options(options: TrainOptions, bounds: list, rows: InputRows) -> FairClas
         **parameters(options),
         algorithm=options.algorithm,
         objective=options.objective,
+        weight_decay=amount("weight_decay", options.weight_decay),
         batch_size=options.batch_size,
         positive=rows.classes[1] if len(rows.classes) == 2 else None,
         use_groups_at_prediction=options.use_groups_at_prediction and bool(bounds),

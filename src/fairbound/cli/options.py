@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_type_hints
 
-from fairbound.base.checks import check_confidence
+from fairbound.base.checks import amount, check_confidence
 from fairbound.base.errors import OptionError
 
 try:
@@ -139,6 +139,7 @@ Objective = Annotated[
         "largest_group_loss (the worst-off group's); auc for scores that rank, not for decisions.",
     ),
 ]
+Decay = Annotated[str, option("--weight-decay", help="Of a linear model: D for D/2 |weights|^2, or auto.")]
 Seed = Annotated[int, option("--seed", help="Decides the split and the training; equal seeds, equal results.", min=0)]
 BudgetText = Annotated[
     str | None, option("--budget", help="'30s', '5000 steps' or '10 epochs'; by the rows if absent.")
@@ -224,6 +225,7 @@ class TrainOptions(ModelOptions, RowOptions):
 
     algorithm: Algorithm = "auto"
     objective: Objective = "auto"
+    weight_decay: Decay = "0"
     batch_size: BatchSize = 256
     use_groups_at_prediction: ByGroup = False
     group_terms: WithTerms = False
@@ -235,6 +237,7 @@ class TrainOptions(ModelOptions, RowOptions):
         if self.algorithm != "auto":
             algorithm_named(self.algorithm)
         objective_of(self.objective)
+        amount("--weight-decay", self.weight_decay)
         super().__post_init__()
 
 
@@ -325,9 +328,7 @@ class FrontierOptions(TrainOptions):
         super().__post_init__()
         check_share(self.test_size)
         if any(sign in self.constraint for sign in "<>≤≥"):
-            raise OptionError(
-                f"--constraint of a frontier is a notion without its bound, got {self.constraint!r}; use --bounds."
-            )
+            raise OptionError(f"--constraint is a notion without its bound, got {self.constraint!r}; use --bounds.")
 
 
 @dataclass(frozen=True, kw_only=True)

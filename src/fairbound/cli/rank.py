@@ -30,7 +30,15 @@ from fairbound.ranking.documents import read_relevance
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.reading import take_rows
 
-NOT_FOR_RANKINGS = ("objective", "positive", "use_groups_at_prediction", "group_terms", "chunk_rows", "weights")
+NOT_FOR_RANKINGS = (
+    "objective",
+    "weight_decay",
+    "positive",
+    "use_groups_at_prediction",
+    "group_terms",
+    "chunk_rows",
+    "weights",
+)
 
 
 def fit_ranking(options: FitOptions) -> Outcome:

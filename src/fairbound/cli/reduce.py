@@ -25,7 +25,7 @@ from fairbound.estimators.reduction import Reduction, own_threshold
 from fairbound.postprocessing.scoring import scores_of
 
 NOT_FOR_ESTIMATORS = (
-    "model", "algorithm", "objective", "budget", "batch_size", "certify", "use_groups_at_prediction",
+    "model", "algorithm", "objective", "weight_decay", "budget", "batch_size", "certify", "use_groups_at_prediction",
     "group_terms", "chunk_rows", "qid",
 )  # fmt: skip
 NOT_SAVED = (

@@ -14,6 +14,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from fairbound.base.checks import amount
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.choosing import chosen
 from fairbound.estimators.conventions import (
@@ -90,6 +91,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         (docs/postprocessing.md); `predict`, `decision_function` and `score` then need the groups, `predict_proba` stays the model's.
     group_terms: beside the features the group and its products with them, so that a linear model has weights of its own for every
         group of one sensitive attribute (docs/partial.md). All predictions then need the groups, also to be `score`d.
+    weight_decay: D >= 0 adds D/2 |w|^2 to the objective of a linear model trained on all rows at once, w its weights on the encoder's features;
+        "auto" takes the D of the lowest leave-one-out loss of the training rows (docs/training.md), and 0 for models of other kinds.
     options: a TableOptions for the encoder. class_weight: None, "balanced" or {label: weight >= 0}: how much a row of each class
         counts in the loss; bounds stay those of the rows as they are.
     distributed: every process of a torch.distributed group (or of `torchrun`) calls fit with its own part of the rows, and all
@@ -109,6 +112,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     positive: Any = None
     use_groups_at_prediction: bool = False
     group_terms: bool = False
+    weight_decay: float | str = 0.0
     class_weight: Any = None
     distributed: bool = False
     verbose: int = 0
@@ -171,7 +175,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         made = problems_of(build, features, codes, groups, share=share, seed=seed, own=own, begins=at_once)
         trained = trained_by(
             self, made, choice, seed, x0, progress=bool(self.progress or self.verbose), refined=refined,
-            terms_of=len(groups.labels[0]) if self.group_terms else 1,
+            terms_of=len(groups.labels[0]) if self.group_terms else 1, weight_decay=amount("weight_decay", self.weight_decay),
         )  # fmt: skip
         trained = clear_of_rounding(best_constant(met_by_intercept(trained)))
         self.solution_ = trained.solution

@@ -33,10 +33,7 @@ UNDER_BOUNDS = (
     "too little of the label."
 )
 """What to do about a model that is no better than a constant: without bounds, and under them."""
-SHRUNK = (
-    "The model decides every training row right, so that larger weights would lower the loss without end: |weights|^2 / (2 rows) was added to "
-    "it, as by scikit-learn's LogisticRegression with C=1."
-)
+DECAYED = "Weight decay: {:.3g} / 2 times the squared weights was added to what is minimised, so that weights fit new rows better."
 SURPRISING = 100
 """From so many rows on a model without an error is a reason to look for a column that is made from the label."""
 
@@ -58,9 +55,10 @@ def fit_report(
     remarks = [said for bound in problem.plan.notions for said in bound.remarks(groups.attributes)]
     remarks += _left_open(problem, measured)
     rare = [] if encoding is None else encoding.rare_lines()
-    shrunk = [SHRUNK] if near.get("shrunk") else []
+    decay, separated = near.get("weight_decay"), near.get("separated", False)
+    shrunk = [DECAYED.format(decay)] if decay else []
     cautions = [*dropped, *trained.warnings, *small, *missing_group_words(missing), *remarks]
-    if shrunk and problem.total_rows >= SURPRISING:
+    if separated and problem.total_rows >= SURPRISING:
         cautions.append(
             f"A model decides all {problem.total_rows:,} training rows right. If that is a surprise, look for a column that is made from the label."
         )

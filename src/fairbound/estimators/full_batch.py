@@ -4,9 +4,9 @@ The share of the error rate in the objective rises in steps, each begun at the p
 training rows does not fall. With objective "auto" it rises only where the area under the ROC curve stays near that of the lowest
 loss seen, so that scores keep their order.
 
-Where the model decides every training row right, larger weights always lower the logistic loss, so that it has no lowest point and
-the run ends at weights that say little of new rows. It is made again then, from zeros, with |x|^2 / (2 n) of n rows added to the loss, as by
-scikit-learn's LogisticRegression with C = 1.
+Where weight decay is asked for, all runs have it in their objective (see `weight_decay`). Without it, where the model decides every
+training row right, larger weights always lower the logistic loss, so that it has no lowest point and the run ends at weights that say little of new
+rows. It is made again then, from zeros, with a decay of 1 / n for n rows, as by scikit-learn's LogisticRegression with C = 1.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from fairbound.base.records import Counts
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.choosing import Refined
+from fairbound.estimators.weight_decay import USUAL, Decayed
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM, Method
 from fairbound.problems.both_rows import BothRows
-from fairbound.problems.penalised import Proximal
 from fairbound.ranking.wins import auc
 from fairbound.rows.split import stratified_split
 from fairbound.solver.solve import Solution, solve
@@ -113,14 +113,15 @@ def train_full_batch(
     method: FullBatchALM,
     *,
     refined: Refined,
+    weight_decay: float = 0.0,
     **options: Any,
 ) -> tuple[Solution, dict[str, Any]]:
     """The solution of `problem`, whose steps, records and counts are those of all runs together, and as plain data how nearly it
-    meets the conditions of optimality (`fb.kkt`), with the share of the error rate in the objective ("error_share") and whether |x|^2 / (2 n) was
-    added to it ("shrunk").
+    meets the conditions of optimality (`fb.kkt`), with the share of the error rate in the objective ("error_share"), the "weight_decay" in it, and whether the
+    lowest loss decides every row right ("separated").
 
     part: builds the problem of some of its rows to begin on, which is dropped after that; or None. refined: whether the objective, an `Accuracy` then, is to go from the loss
-    towards the error rate: "auto" as far as the order of the scores allows. options: those of `solve`, x0 for the first run.
+    towards the error rate: "auto" as far as the order of the scores allows. weight_decay: >= 0. options: those of `solve`, x0 for the first run.
     """
     first = problem if part is None else part()
     unmet = min(UNMET, method.unmet) if any(bound.free_thresholds for bound in problem.plan.notions) else method.unmet
@@ -136,22 +137,19 @@ def train_full_batch(
         after = solved(on, by, **(options if before is None else {**options, "x0": before.x}))
         return after if before is None else joined(before, after)
 
-    shrunk = False
+    decay = weight_decay
 
     def under(on: FairProblem, share: float) -> Any:
         stated = on if refined == "no" else on.with_objective(Accuracy(share))
-        return (
-            Proximal(stated, torch.zeros(on.n, dtype=on.dtype, device=on.device), 1 / on.total_rows)
-            if shrunk
-            else stated
-        )
+        return Decayed(stated, decay) if decay else stated
 
     begin = method if refined == "no" else replace(quick, sharpness=method.sharpness)
     solution, share = run(None, under(first, 0.0), begin), 0.0
-    shrunk = solution.stopped != "interrupted" and _separates(first, solution.x)
-    if shrunk:
+    separated = solution.stopped != "interrupted" and _separates(first, solution.x)
+    if separated and not decay:
+        decay = USUAL / first.total_rows
         solution = run(replace(solution, x=torch.zeros_like(solution.x)), under(first, 0.0), begin)
-    tried = None if refined == "no" or not solution.feasible or shrunk else MIDDLE
+    tried = None if refined == "no" or not solution.feasible or separated else MIDDLE
     seen = [] if tried is None else [_quality(first, solution.x)]
     while tried is not None and solution.stopped != "interrupted":
         after = run(solution, under(first, tried), quick)
@@ -169,7 +167,8 @@ def train_full_batch(
     return solution, {
         **optimality(near, method, solution.x, problem.total_rows),
         "error_share": share,
-        "shrunk": shrunk,
+        "weight_decay": decay,
+        "separated": separated,
     }
 
 

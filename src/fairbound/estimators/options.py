@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from fairbound.base.checks import check_choice
+from fairbound.base.checks import amount, check_choice
 from fairbound.base.errors import OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraints
@@ -51,6 +51,7 @@ def classifier_bounds(classifier: Any) -> tuple[Bound, ...]:
         raise OptionError(
             "rows are kept apart for a certificate by one process; audit the model on other rows instead."
         )
+    amount("weight_decay", classifier.weight_decay)
     objective_of(classifier.objective)
     stated = constraints(classifier.constraint)
     for bound in stated:

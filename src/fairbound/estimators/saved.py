@@ -33,6 +33,7 @@ PLAIN = (
     "certify",
     "on_insufficient",
     "group_terms",
+    "weight_decay",
     "progress",
     "verbose",
 )

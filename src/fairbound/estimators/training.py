@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -26,6 +26,7 @@ from fairbound.estimators.problems import Problems
 from fairbound.estimators.step_trial import step_tried
 from fairbound.estimators.trained import Trained, better
 from fairbound.estimators.validation import coarse_groups
+from fairbound.estimators.weight_decay import decay_of
 from fairbound.estimators.whole_network import trained_further
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM, SGD, FullBatchALM
@@ -49,15 +50,17 @@ def train(
     batch_size: int,
     refined: Refined = "no",
     terms_of: int = 1,
+    weight_decay: float | Literal["auto"] = 0.0,
     x0: Tensor | None = None,
     **options: Any,
 ) -> Trained:
     """What the head of this module says; the last layer is solved on the rows held back too, unless their share was asked for.
 
     made: without `all_rows` if a share of rows to hold back was asked for. budget: as in FairClassifier. terms_of: of how many groups the features
-    have terms. x0: where the first run of each kind begins, the model's parameters or all. options: sampling, seed and progress of `solve`.
+    have terms. weight_decay: as in FairClassifier. x0: where the first run of each kind begins, the model's parameters or all. options: sampling, seed and progress of `solve`.
     """
     problem = made.problem
+    decay = decay_of(problem, weight_decay, choice.at_once)
     usual = usual_budget(problem.total_rows, batch_size * problem.shards.count)
     limit = usual if budget is None else Budget.of(budget)
     # what is trained beside the model begins as ever
@@ -66,7 +69,9 @@ def train(
     patience = PATIENCE if budget is None else 1.0
     run = partial(solve, budget=limit, batch_size=batch_size, x0=x0, patience=patience, **options)
     if choice.at_once:
-        trained = _at_once(made, choice, None if budget is None else limit, refined, terms_of, x0, options)
+        trained = _at_once(
+            made, choice, None if budget is None else limit, refined, terms_of, x0, options | {"weight_decay": decay}
+        )
         if not choice.automatic or _settled(problem, trained):
             return trained
         batches = on_batches(made._replace(all_rows=None), run, ALM(), (), limit)

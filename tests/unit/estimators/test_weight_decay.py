@@ -1,0 +1,150 @@
+"""Weight decay: what is minimised, how much of it "auto" takes, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+from sklearn.linear_model import LogisticRegression
+
+import fairbound as fb
+from fairbound.base.errors import OptionError
+from fairbound.cli.app import main
+from fairbound.estimators.weight_decay import GRID, USUAL, Decayed, auto_decay, fitted, leave_one_out
+from fairbound.fairness.problem import FairProblem
+from fairbound.models.mlp import MLP
+from fairbound.testing import check_gradient
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    return X, (X[:, 0] + rng.logistic(size=60) > 0).astype(float), rng.uniform(0.5, 2, 60)
+
+
+@pytest.mark.parametrize("many", [0.25, 1.0, 4.0, 16.0])
+def test_one_fit_tells_the_loss_that_leaving_each_row_out_measures(rows, many):
+    X, y, mass = rows
+    A, penalty = np.column_stack([X, np.ones(60)]), np.r_[np.full(4, many), 0.0]
+    x = fitted(A, y, mass, penalty, np.zeros(5))
+
+    def loss(at, i):
+        return np.logaddexp(0, A[i] @ at) - y[i] * (A[i] @ at)
+
+    others = [np.arange(60) != i for i in range(60)]
+    left_out = [loss(fitted(A[k], y[k], mass[k], penalty, np.zeros(5)), i) for i, k in enumerate(others)]
+    exact, seen = np.average(left_out, weights=mass), np.average([loss(x, i) for i in range(60)], weights=mass)
+    assert abs(leave_one_out(A, y, mass, penalty, x) - exact) < 0.04 * (exact - seen)
+
+
+@pytest.mark.parametrize("decay", [0.02, 0.3])
+def test_the_objective_is_that_of_scikit_learn_with_the_same_penalty(rows, decay):
+    X, y, mass = rows
+    ours = fb.FairClassifier(objective="loss", weight_decay=decay).fit(X, y, sample_weight=mass)
+    scaled = (X - X.mean(0)) / X.std(0)
+    plain = LogisticRegression(C=1 / (decay * mass.sum()), tol=1e-10).fit(scaled, y, sample_weight=mass)
+    np.testing.assert_allclose(ours.x_[:-1], plain.coef_[0], atol=2e-3)
+    np.testing.assert_allclose(ours.x_[-1], plain.intercept_[0], atol=2e-3)
+    assert ours.fit_report_["optimality"]["weight_decay"] == decay
+    assert ours.fit_report_["optimality"]["duality_gap"] < 1e-3
+
+
+def test_all_stages_hold_to_it(rows):
+    X, y, _ = rows
+    group = np.where(X[:, 1] > 0, "a", "b")
+    lengths = []
+    for decay in (0.0, 0.05, 1.0):
+        ours = fb.FairClassifier("demographic_parity <= 0.1", objective="accuracy", weight_decay=decay)
+        ours.fit(X, y, sensitive_features=group)
+        assert ours.fit_report_["constraints"][0]["train_value"] <= 0.1
+        lengths.append(float(ours.x_[:-1].norm()))
+    assert lengths[0] > 2 * lengths[1] > 4 * lengths[2]
+
+
+def problem_of(X, y, **options):
+    return FairProblem(MLP(X.shape[1]), X, y, None, None, **options)
+
+
+def test_iterates_are_compared_by_what_is_minimised(rows):
+    X, y, _ = rows
+    made = Decayed(problem_of(X, y), 0.3)
+    x = torch.linspace(-1, 1, 5)
+    measured = made.evaluate(x)
+    torch.testing.assert_close(measured.f, measured.extra["loss"] + 0.15 * x[:-1].square().sum())
+    torch.testing.assert_close(measured.f, made.values(x, made.sample((0,), "full", 0, 1, "full")).f)
+    check_gradient(Decayed(problem_of(X, y, dtype=torch.float64), 0.3))
+
+
+def test_columns_of_noise_ask_for_more_of_it_and_rows_for_less():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(3000, 40))
+    y = (2 * X[:, 0] + rng.logistic(size=3000) > 0).astype(float)
+    few, noisy, many = (problem_of(X[:n, :d], y[:n]) for n, d in ((150, 1), (150, 40), (3000, 40)))
+    assert auto_decay(noisy) > 10 * auto_decay(few)
+    assert auto_decay(noisy) > 10 * auto_decay(many)
+    assert auto_decay(noisy) * 150 in GRID
+    assert auto_decay(problem_of(csr_matrix(X[:150]), y[:150])) == USUAL / 150
+
+
+def test_more_columns_than_rows_give_what_a_fit_in_all_columns_gives():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(40, 60))
+    y = (X[:, :3].sum(1) + rng.logistic(size=40) > 0).astype(float)
+    A = np.column_stack([X, np.ones(40)])
+    losses = []
+    for many in GRID:
+        penalty = np.r_[np.full(60, many), 0.0]
+        losses.append(leave_one_out(A, y, np.ones(40), penalty, fitted(A, y, np.ones(40), penalty, np.zeros(61))))
+    assert auto_decay(problem_of(X, y)) == GRID[int(np.argmin(losses))] / 40
+
+
+def test_tables_too_large_to_try_it_take_the_usual_amount(rows, monkeypatch):
+    X, y, _ = rows
+    monkeypatch.setattr("fairbound.estimators.weight_decay.MOST_WORK", 100)
+    assert auto_decay(problem_of(X, y)) == USUAL / 60
+
+
+def test_it_is_saved_and_other_models_have_none(rows, tmp_path):
+    X, y, _ = rows
+    fb.FairClassifier(weight_decay=0.25).fit(X, y).save(tmp_path / "model")
+    assert fb.FairClassifier.load(tmp_path / "model").weight_decay == 0.25
+    plain = fb.FairClassifier(loss="squared").fit(X, y)
+    assert plain.fit_report_["optimality"]["weight_decay"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"weight_decay": -1.0}, "weight_decay must be 'auto' or a number >= 0"),
+        ({"weight_decay": "some"}, "weight_decay must be 'auto' or a number >= 0"),
+        ({"weight_decay": 0.1, "algorithm": "sgd"}, "fb.ALM"),
+        ({"weight_decay": 0.1, "model": "mlp:4", "budget": "5 steps"}, "linear models"),
+        ({"weight_decay": 0.1, "objective": "auc"}, "linear models"),
+    ],
+)
+def test_a_number_that_would_not_be_followed_is_refused(rows, options, said):
+    with pytest.raises(OptionError, match=said):
+        fb.FairClassifier(**options).fit(*rows[:2])
+
+
+def test_the_command_takes_it(rows, tmp_path, capsys):
+    X, y, _ = rows
+    lines = [",".join(map(str, [*row, label])) for row, label in zip(X.round(3), y.astype(int), strict=True)]
+    (tmp_path / "d.csv").write_text("\n".join(["a,b,c,d,y", *lines]))
+    base = [
+        "fit",
+        "--data",
+        str(tmp_path / "d.csv"),
+        "--label",
+        "y",
+        "--constraint",
+        "recall of class 1 >= 0.5",
+        "--quiet",
+    ]
+    base += ["--algorithm", "full_batch_alm"]
+    assert main([*base, "--weight-decay", "0.5", "--out", str(tmp_path / "out")]) == 3  # 15 rows tell little
+    assert fb.FairClassifier.load(tmp_path / "out" / "model").weight_decay == 0.5
+    assert main([*base, "--weight-decay", "some", "--out", str(tmp_path / "bad")]) == 2
+    assert "--weight-decay must be 'auto' or a number >= 0" in capsys.readouterr().err
