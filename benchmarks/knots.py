@@ -9,6 +9,7 @@ Printed: what knots add to held-out accuracy, to the held-out difference, to acc
 times the pooled slope of accuracy over difference of the fits without knots), to training accuracy and to the area under the ROC curve, with
 standard errors over tables; how often bounds are met; processor time. With `--fairlearn TABLES` for that many tables, in order, also
 accuracy less that of fairlearn's frontier at the same difference, where neither, ours alone or both have the knots.
+With `--objectives` instead what objective="loss" and "accuracy" are less "auto", all without knots, on all of the tables asked for.
 `--results` keeps every fit as a line of JSON and takes up where it stopped.
 """
 
@@ -35,6 +36,9 @@ ROWS = 5_000
 SEEDS = (0, 1)
 BOUNDS, SWEEP = (0.01, 0.05), (0.003, 0.02, 0.08)
 PLAIN, BENT, PEER, PEER_BENT = "none", "auto", "fairlearn", "fairlearn auto"
+LOSS, ACCURACY = "fairbound loss", "fairbound accuracy"
+OURS = {PLAIN: "fairbound", BENT: "fairbound", LOSS: LOSS, ACCURACY: ACCURACY}
+"""Their names there; the features differ."""
 
 TABLES = {
     "men's wages 1988": Table("AER", "CPS1988", "ethnicity", above_median("wage"), "wage"),
@@ -199,8 +203,8 @@ def fit(name: str, seed: int, notion: str, method: str, value: float) -> dict[st
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ours = method in (PLAIN, BENT)
-        predict, scores = frontier.fitted("fairbound" if ours else frontier.PEER, notion, value, data)
+        ours = method in OURS
+        predict, scores = frontier.fitted(OURS.get(method, frontier.PEER), notion, value, data)
     row: dict[str, Any] = {"data": name, "seed": seed, "notion": notion, "method": method, "value": value}
     row["seconds"] = time.process_time() - start
     for part in ("train", "test"):
@@ -221,7 +225,7 @@ def fits(asked: list[tuple[str, str]], results: Path | None) -> pd.DataFrame:
         for seed in SEEDS:
             bends = True in split(name, seed)
             for notion in frontier.NOTIONS:
-                for value in BOUNDS if method in (PLAIN, BENT) else SWEEP:
+                for value in BOUNDS if method in OURS else SWEEP:
                     key = (name, seed, notion, method, value)
                     same = not bends and method in (BENT, PEER_BENT)
                     if same:
@@ -235,10 +239,10 @@ def fits(asked: list[tuple[str, str]], results: Path | None) -> pd.DataFrame:
     return pd.DataFrame(out)
 
 
-def added(made: pd.DataFrame, count: int) -> None:
-    """count: of all tables, with those in which no number bends."""
+def added(made: pd.DataFrame, count: int, method: str = BENT) -> None:
+    """What `method` is less PLAIN. count: of all tables, with those in which no number bends."""
     keys = ["data", "seed", "notion", "value"]
-    plain, bent = (made[made.method == method].set_index(keys) for method in (PLAIN, BENT))
+    plain, bent = (made[made.method == one].set_index(keys) for one in (PLAIN, method))
     within = plain.groupby(["data", "seed", "notion"])
     dx, dy = (plain[f"{of}_test"] - within[f"{of}_test"].transform("mean") for of in ("difference", "accuracy"))
     slope = (dx * dy).sum() / (dx**2).sum()
@@ -248,8 +252,9 @@ def added(made: pd.DataFrame, count: int) -> None:
     tables = more.groupby("data").mean()
     met = (bent.difference_train <= bent.index.get_level_values("value") + 1e-12)[~bent.same]
     time_ = (bent.seconds / plain.seconds)[~bent.same].median()
-    print(f"{count} tables, in {len(tables)} of which a number bends; bounds met on the training rows in {met.sum()} of {len(met)} fits with knots; "
-          f"processor time {time_:.2f} times in the median; slope {slope:.3f}; held-out difference of these {plain.difference_test.mean():.4f} without")  # fmt: skip
+    what = "with knots less without" if method == BENT else f"{method} less {OURS[PLAIN]}"
+    print(f"{what}: {count} tables, {len(tables)} of them fitted; bounds met on the training rows in {met.sum()} of {len(met)} fits; "
+          f"processor time {time_:.2f} times in the median; slope {slope:.3f}; held-out difference of these {plain.difference_test.mean():.4f} before")  # fmt: skip
     for name, found in tables.items():
         of = np.append(found, np.zeros(count - len(tables)))
         print(f"  {name}: {of.mean():+.4f} (standard error {of.std(ddof=1) / count**0.5:.4f}), {(of > 1e-9).sum()} tables above 0, "
@@ -283,9 +288,15 @@ def main() -> None:
     parser.add_argument(
         "--fairlearn", type=int, default=0, help="the first so many with knots, in order, beside fairlearn too"
     )
+    parser.add_argument("--objectives", action="store_true", help="compare objectives, without knots")
     parser.add_argument("--results", type=Path, default=None)
     args = parser.parse_args()
     asked = ordered()[: args.tables]
+    if args.objectives:
+        made = fits([(name, method) for name in asked for method in (PLAIN, LOSS, ACCURACY)], args.results)
+        for method in (LOSS, ACCURACY):
+            added(made, len(asked), method)
+        return
     names = [name for name in asked if any(True in split(name, seed) for seed in SEEDS)]
     added(fits([(name, method) for name in names for method in (PLAIN, BENT)], args.results), len(asked))
     if names := names[: args.fairlearn]:
