@@ -141,7 +141,6 @@ class Scorer:
             how = {"sample_weight": sample_weight, "threshold": threshold, "positive": pos_label}
             return measure(self.bound, scores, y, sensitive_features, **how)
 
-        label = (
-            {} if positive is None else {"pos_label": positive}
-        )  # by which scikit-learn turns the sign of the scores
+        # by pos_label scikit-learn turns the sign of the scores
+        label = {} if positive is None else {"pos_label": positive}
         return make_scorer(value, greater_is_better=self.bound.sense == "at least", response_method=method, **label)
