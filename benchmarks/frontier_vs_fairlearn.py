@@ -92,6 +92,28 @@ def fitted(method: str, notion: str, value: float, data: Prepared, model: str = 
     return lambda X, draw: peer.predict(X, random_state=draw), lambda X: peer._pmf_predict(X)[:, 1]
 
 
+def of_parts(data: Prepared, notion: str, predict: Any, scores: Any, draws: int) -> dict[str, float]:
+    """What is measured of a fit on training and test rows; predict, scores: as `fitted` gives them."""
+    out = {}
+    for part in ("train", "test"):
+        X, y, group = (getattr(data, f"{of}_{part}") for of in ("X", "y", "group"))
+        found = [measures(predict(X, draw), y, group, NOTIONS[notion][1]) for draw in range(draws)]
+        out |= {f"{of}_{part}": float(np.mean([f[of] for f in found])) for of in found[0]}
+        out[f"auc_{part}"] = float(roc_auc_score(y, scores(X)))
+    return out
+
+
+def stored(results: Path | None) -> list[dict[str, Any]]:
+    """The fits that the file holds."""
+    return [json.loads(line) for line in results.read_text().splitlines()] if results and results.exists() else []
+
+
+def store(row: dict[str, Any], results: Path | None) -> None:
+    if results:
+        with results.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+
 def library_split(table: str, seed: int) -> Prepared:
     return prepare(_loaded(table), seed, group=TABLES[table])
 
@@ -111,8 +133,7 @@ def runs(
     split: Callable[[str, int], Prepared] = library_split,
 ) -> list[dict[str, Any]]:
     """Every fit asked for that `results` does not hold yet, and those that it holds, as rows of numbers."""
-    rows = [json.loads(line) for line in results.read_text().splitlines()] if results and results.exists() else []
-    rows = [r for r in rows if r.get("model") == model]
+    rows = [r for r in stored(results) if r.get("model") == model]
     done = {(r["data"], r["seed"], r["notion"], r["method"], r["value"]) for r in rows}
     for table in tables:
         for seed in range(seeds):
@@ -135,16 +156,9 @@ def runs(
                         "model": model,
                     }
                     row["seconds"] = time.process_time() - start
-                    for part in ("train", "test"):
-                        X, y, group = (getattr(data, f"{name}_{part}") for name in ("X", "y", "group"))
-                        draws = range(DRAWS if method == PEER else 1)
-                        found = [measures(predict(X, draw), y, group, NOTIONS[notion][1]) for draw in draws]
-                        row |= {f"{name}_{part}": float(np.mean([f[name] for f in found])) for name in found[0]}
-                        row[f"auc_{part}"] = float(roc_auc_score(y, scores(X)))
+                    row |= of_parts(data, notion, predict, scores, DRAWS if method == PEER else 1)
                     rows.append(row)
-                    if results:
-                        with results.open("a") as file:
-                            file.write(json.dumps(row) + "\n")
+                    store(row, results)
     return [r for r in rows if r["data"] in tables and r["seed"] < seeds and r["notion"] in notions]
 
 

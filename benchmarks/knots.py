@@ -17,17 +17,16 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import random
 import time
 import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import frontier_vs_fairlearn as frontier
 import numpy as np
 import pandas as pd
-from sklearn.metrics import roc_auc_score
 from unseen_tables import Table, above_median, is_, read, with_knots
 
 from fairbound.data import Prepared, prepare
@@ -207,78 +206,86 @@ def fit(name: str, seed: int, notion: str, method: str, value: float) -> dict[st
         predict, scores = frontier.fitted(OURS.get(method, frontier.PEER), notion, value, data)
     row: dict[str, Any] = {"data": name, "seed": seed, "notion": notion, "method": method, "value": value}
     row["seconds"] = time.process_time() - start
-    for part in ("train", "test"):
-        X, y, group = (getattr(data, f"{of}_{part}") for of in ("X", "y", "group"))
-        labels = frontier.NOTIONS[notion][1]
-        found = [frontier.measures(predict(X, draw), y, group, labels) for draw in range(1 if ours else frontier.DRAWS)]
-        row |= {f"{of}_{part}": float(np.mean([f[of] for f in found])) for of in found[0]}
-        row[f"auc_{part}"] = float(roc_auc_score(y, scores(X)))
-    return row
+    return row | frontier.of_parts(data, notion, predict, scores, 1 if ours else frontier.DRAWS)
 
 
-def fits(asked: list[tuple[str, str]], results: Path | None) -> pd.DataFrame:
-    """A row for each fit of (table, method). Where no number bends the row without knots stands for that with them."""
-    rows = [json.loads(line) for line in results.read_text().splitlines()] if results and results.exists() else []
-    known = {(r["data"], r["seed"], r["notion"], r["method"], r["value"]): r for r in rows}
+def fits(asked: list[tuple[str, str]], results: Path | None, made_by: Callable[..., dict] = fit) -> pd.DataFrame:
+    """A row for each fit of (table, method). Where no number bends the row without knots stands for that with them. made_by: what makes
+    the row of a table, seed, notion, method and value."""
+    known = {(r["data"], r["seed"], r["notion"], r["method"], r["value"]): r for r in frontier.stored(results)}
     out = []
     for name, method in asked:
         for seed in SEEDS:
-            bends = True in split(name, seed)
+            same = method in (BENT, PEER_BENT) and True not in split(name, seed)
             for notion in frontier.NOTIONS:
-                for value in BOUNDS if method in OURS else SWEEP:
+                for value in SWEEP if method in (PEER, PEER_BENT) else BOUNDS:
                     key = (name, seed, notion, method, value)
-                    same = not bends and method in (BENT, PEER_BENT)
                     if same:
                         key = (*key[:3], {BENT: PLAIN, PEER_BENT: PEER}[method], value)
                     if key not in known:
-                        known[key] = fit(*key)
-                        if results:
-                            with results.open("a") as file:
-                                file.write(json.dumps(known[key]) + "\n")
+                        known[key] = made_by(*key)
+                        frontier.store(known[key], results)
                     out.append(known[key] | {"method": method, "same": same})
     return pd.DataFrame(out)
 
 
-def added(made: pd.DataFrame, count: int, method: str = BENT) -> None:
-    """What `method` is less PLAIN. count: of all tables, with those in which no number bends."""
-    keys = ["data", "seed", "notion", "value"]
-    plain, bent = (made[made.method == one].set_index(keys) for one in (PLAIN, method))
+def of_method(made: pd.DataFrame, method: str) -> pd.DataFrame:
+    return made[made.method == method].set_index(["data", "seed", "notion", "value"])
+
+
+def met_on_training_rows(fits: pd.DataFrame) -> pd.Series:
+    return fits.difference_train <= fits.index.get_level_values("value") + 1e-12
+
+
+def gains(plain: pd.DataFrame, other: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, float]:
+    """What `other` is less `plain`, as `of_method` gives them: a row for each table, with the accuracy at equal difference; and the pooled slope of
+    accuracy over difference. names: of the columns, with accuracy_test and difference_test."""
     within = plain.groupby(["data", "seed", "notion"])
     dx, dy = (plain[f"{of}_test"] - within[f"{of}_test"].transform("mean") for of in ("difference", "accuracy"))
     slope = (dx * dy).sum() / (dx**2).sum()
-    names = ("accuracy_test", "difference_test", "accuracy_train", "auc_test")
-    more = pd.DataFrame({name: bent[name] - plain[name] for name in names})
+    more = pd.DataFrame({name: other[name] - plain[name] for name in names})
     more["accuracy_at_equal_difference"] = more.accuracy_test - slope * more.difference_test
-    tables = more.groupby("data").mean()
-    met = (bent.difference_train <= bent.index.get_level_values("value") + 1e-12)[~bent.same]
-    time_ = (bent.seconds / plain.seconds)[~bent.same].median()
-    what = "with knots less without" if method == BENT else f"{method} less {OURS[PLAIN]}"
-    print(f"{what}: {count} tables, {len(tables)} of them fitted; bounds met on the training rows in {met.sum()} of {len(met)} fits; "
-          f"processor time {time_:.2f} times in the median; slope {slope:.3f}; held-out difference of these {plain.difference_test.mean():.4f} before")  # fmt: skip
+    return more.groupby("data").mean(), slope
+
+
+def say(tables: pd.DataFrame, count: int) -> None:
+    """Prints means and standard errors over so many tables, of which those without a row count as 0."""
     for name, found in tables.items():
         of = np.append(found, np.zeros(count - len(tables)))
         print(f"  {name}: {of.mean():+.4f} (standard error {of.std(ddof=1) / count**0.5:.4f}), {(of > 1e-9).sum()} tables above 0, "
               f"{(of < -1e-9).sum()} below")  # fmt: skip
 
 
-def beside(made: pd.DataFrame, names: list[str]) -> None:
+def added(made: pd.DataFrame, count: int, method: str = BENT) -> None:
+    """What `method` is less PLAIN. count: of all tables, with those in which no number bends."""
+    plain, bent = of_method(made, PLAIN), of_method(made, method)
+    tables, slope = gains(plain, bent, ("accuracy_test", "difference_test", "accuracy_train", "auc_test"))
+    met = met_on_training_rows(bent)[~bent.same]
+    time_ = (bent.seconds / plain.seconds)[~bent.same].median()
+    what = "with knots less without" if method == BENT else f"{method} less {OURS[PLAIN]}"
+    print(f"{what}: {count} tables, {len(tables)} of them fitted; bounds met on the training rows in {met.sum()} of {len(met)} fits; "
+          f"processor time {time_:.2f} times in the median; slope {slope:.3f}; held-out difference of these {plain.difference_test.mean():.4f} before")  # fmt: skip
+    say(tables, count)
+
+
+def beside(made: pd.DataFrame, pairs: Sequence[tuple[str, str, str]]) -> None:
+    """Prints how far our fits are ahead of fairlearn's frontier. pairs: what is said of them, our method and the peer."""
     lines = []
-    for (name, notion), of in made[made.data.isin(names)].groupby(["data", "notion"]):
+    for (name, notion), of in made.groupby(["data", "notion"]):
 
         def points(method: str, value: float, part: str, of: pd.DataFrame = of) -> list[list[float]]:
             rows = of[(of.method == method) & (of.value == value)].sort_values("seed")
             return rows[[f"difference_{part}", f"accuracy_{part}"]].to_numpy().tolist()
 
         for part in ("train", "test"):
-            for label, ours, peer in (("neither", PLAIN, PEER), ("ours alone", BENT, PEER), ("both", BENT, PEER_BENT)):
+            for label, ours, peer in pairs:
                 sweep = np.array([points(peer, value, part) for value in SWEEP]).transpose(1, 0, 2)
                 for bound in BOUNDS:
                     ahead = frontier.ahead(np.array(points(ours, bound, part)), sweep)
-                    lines.append({"data": name, "notion": notion, "part": part, "knots": label, "bound": bound, "ahead": ahead})  # fmt: skip
-    table = pd.DataFrame(lines)
-    for (part, label), of in table.groupby(["part", "knots"], sort=False):
+                    lines.append({"data": name, "notion": notion, "part": part, "of": label, "ahead": ahead})
+    for (part, label), of in pd.DataFrame(lines).groupby(["part", "of"], sort=False):
         tables = of.groupby("data").ahead.mean()
-        print(f"  {part}, knots for {label}: ahead of fairlearn by {tables.mean():+.4f} (standard error {tables.std() / len(tables) ** 0.5:.4f}), "
+        print(f"  {part}, {label}: ahead of fairlearn by {tables.mean():+.4f} (standard error {tables.std() / len(tables) ** 0.5:.4f}), "
               f"{(tables > 0).sum()} tables ahead, {(tables < 0).sum()} behind")  # fmt: skip
 
 
@@ -302,7 +309,8 @@ def main() -> None:
     if names := names[: args.fairlearn]:
         print(f"beside fairlearn, on {len(names)} tables:")
         every = [(name, method) for name in names for method in (PLAIN, BENT, PEER, PEER_BENT)]
-        beside(fits(every, args.results), names)
+        knots_for = (("neither", PLAIN, PEER), ("ours alone", BENT, PEER), ("both", BENT, PEER_BENT))
+        beside(fits(every, args.results), [(f"knots for {label}", ours, peer) for label, ours, peer in knots_for])
 
 
 if __name__ == "__main__":

@@ -16,9 +16,10 @@ Source: Rad and Maleki (2020), A scalable estimate of the out-of-sample predicti
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal, TypeGuard
+from typing import Literal, TypeGuard
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
@@ -26,7 +27,7 @@ from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 from fairbound.models.model import Model
-from fairbound.problems.penalised import Penalised
+from fairbound.problems.penalised import Distance, Penalised
 from fairbound.problems.problem import Measured
 from fairbound.rows.sparse import SparseRows
 
@@ -43,28 +44,14 @@ ITERATIONS, SETTLED = 50, 1e-8
 """Newton steps of a fit at most, and the fall of the mean loss at which it ends."""
 
 
-class Squares:
-    """|w|^2 / 2, w the first `count` parameters; a `Penalty`."""
-
-    def __init__(self, count: int):
-        self.count = count
-
-    def value(self, x: Tensor, batch: Any) -> Tensor:
-        return x[..., : self.count].square().sum(-1) / 2
-
-    def gradient(self, x: Tensor, batch: Any) -> tuple[Tensor, Tensor]:
-        slope = x.clone()
-        slope[..., self.count :] = 0
-        return self.value(x, batch), slope
-
-
 class Decayed(Penalised):
     """The problem with decay / 2 |w|^2 in its objective, by which points are compared too. w: the weights of a linear model, of another
     model all parameters."""
 
     def __init__(self, inner: FairProblem, decay: float):
         count = inner.model.features if linear(inner.model) else inner.n
-        super().__init__(inner, Squares(count), decay, convex=True, unbiased=True)
+        zeros = torch.zeros(count, dtype=inner.dtype, device=inner.device)
+        super().__init__(inner, Distance(zeros), decay, convex=True, unbiased=True)
 
     def evaluate(self, x: Tensor) -> Measured:
         """The inner problem's, but for the objective; "loss" stays without the squares."""

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from fairbound.base.errors import OptionError
 from fairbound.problems.problem import Evaluation, Problem, Ranges, Weights
@@ -129,18 +130,22 @@ class Penalised(Wrapper):
 
 
 class Distance:
-    """|x - centre|^2 / 2. centre: (n,), or (R, n) for a stack with a centre each."""
+    """|x - centre|^2 / 2. centre: (n,), or (R, n) for a stack with a centre each; of fewer numbers than x has, of x's first so many alone."""
 
     def __init__(self, centre: Tensor):
         self.centre = centre
 
     def value(self, x: Tensor, batch: Any) -> Tensor:
         """(...,) half the squared distance."""
-        return (x - self.centre).square().sum(-1) / 2
+        return self._away(x).square().sum(-1) / 2
 
     def gradient(self, x: Tensor, batch: Any) -> tuple[Tensor, Tensor]:
-        """(...,) half the squared distance, and (..., n) x - centre."""
-        return self.value(x, batch), x - self.centre
+        """(...,) half the squared distance, and (..., n) x - centre, 0 where there is none."""
+        away = self._away(x)
+        return away.square().sum(-1) / 2, functional.pad(away, (0, x.shape[-1] - away.shape[-1]))
+
+    def _away(self, x: Tensor) -> Tensor:
+        return x[..., : self.centre.shape[-1]] - self.centre
 
 
 class Proximal(Penalised):

@@ -242,9 +242,9 @@ def task(cell: Cell, data_dir: str | None) -> Task:
         if start is None:
             raise DataError(f"{asked.dataset!r} has no exact start: it has too many features, or groups without rows.")
         options["x0"] = start.x
-    if asked.start == "trained" and asked.model == "linear":
-        rounds = {"budget": f"{FullBatchALM().rounds} steps", "patience": 0.0, "x0": options["x0"]}
-        options["x0"] = solved(problem, FullBatchALM(), **run | rounds).x
+        if asked.start == "trained":
+            rounds = {"budget": f"{FullBatchALM().rounds} steps", "patience": 0.0, "x0": start.x}
+            options["x0"] = solved(problem, FullBatchALM(), **run | rounds).x
 
     def scores(x: Tensor) -> dict[str, np.ndarray]:
         theta = x[..., : model.n]
