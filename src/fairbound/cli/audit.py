@@ -29,7 +29,7 @@ from fairbound.cli.columns import (
     pandas_part,
     weights_of,
 )
-from fairbound.cli.fitted import of_training, training_facts
+from fairbound.cli.fitted import training_facts
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.regress import audit_numbers
 from fairbound.cli.stated import bounds_for, by_class, of_classes_only, stated_bounds
@@ -74,7 +74,6 @@ def run_audit(options: AuditOptions) -> Outcome:
             groups, new = _with_groups_of_training(classifier, groups)
             warnings += _lacked_in_training(new, len(frame))
             warnings += _not_judged(classifier, groups, bounds)
-        warnings += of_training(folder, options.data)
         measured = _of_model(classifier, encoded, frame, label, options, groups, bounds)
     else:
         column = one_column(options.score, columns, "--score")
@@ -94,9 +93,8 @@ def run_audit(options: AuditOptions) -> Outcome:
         constraint=bounds,
         confidence=options.confidence,
         sample_weight=weights_of(frame, options.weights, options.data),
-        **whole_file_facts(options.data, label, classes=classes),
+        **whole_file_facts(options.data, label, folder, classes=classes, warnings=warnings),
         model=model_facts(classifier, options),
-        warnings=warnings,
         notes=[*unlabelled, *notes],
     )
     _explain_missing(found, options)
@@ -162,9 +160,10 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
         bounds,
         classes=classes,
         confidence=options.confidence,
-        **whole_file_facts(options.data, label, classes=classes),
+        **whole_file_facts(
+            options.data, label, folder, classes=classes, warnings=_lacked_in_training(new, len(merged))
+        ),
         model=model_facts(classifier, options),
-        warnings=[*_lacked_in_training(new, len(merged)), *of_training(folder, options.data)],
         notes=unlabelled + ([merged.read_as] if classifier is None else []),
     )
     _explain_missing(said, options)

@@ -9,6 +9,13 @@ from typing import Any
 from fairbound.audits.classes import compared_model
 from fairbound.base.verdicts import EXIT_CODES
 from fairbound.cli.columns import file_checksum
+from fairbound.cli.fitted import trained_on
+from fairbound.estimators.folder import Folder
+
+OF_TRAINING = (
+    "This is the file that the model was trained on: most of its rows are not held out, and the verdict says nothing about "
+    "new rows."
+)
 
 
 def data_facts(
@@ -21,10 +28,23 @@ def data_facts(
     return {"title": f"{label}: {name}", "data": {**data, "split": split}}
 
 
-def whole_file_facts(path: str, label: str, rows: str = "rows", classes: Sequence[Any] = ()) -> dict[str, Any]:
-    """`data_facts` of a file whose rows are all judged. rows: what they are called."""
-    split = f"all {rows} of the file, taken as held out"
-    return data_facts(Path(path).name, label, split, file_checksum(path), classes=classes)
+def whole_file_facts(
+    path: str,
+    label: str,
+    folder: Folder | None,
+    rows: str = "rows",
+    classes: Sequence[Any] = (),
+    warnings: Sequence[str] = (),
+) -> dict[str, Any]:
+    """`data_facts` of a file whose rows are all judged, and the warnings: those given, and one more where the model saved in `folder`
+    was trained on this file. rows: what they are called."""
+    checksum = file_checksum(path)
+    seen = trained_on(folder, checksum)
+    split = f"all {rows} of the file{', which the model was trained on' if seen else ', taken as held out'}"
+    facts = data_facts(Path(path).name, label, split, checksum, classes=classes)
+    if seen:
+        facts["data"]["trained_on"] = True
+    return {**facts, "warnings": [*([OF_TRAINING] if seen else []), *warnings]}
 
 
 def add_own_model(audit: dict[str, Any], facts: dict[str, Any]) -> None:

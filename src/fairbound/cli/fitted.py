@@ -9,7 +9,6 @@ from typing import Any
 
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.records import plain
-from fairbound.cli.columns import file_checksum
 from fairbound.cli.outcome import Outcome, audit_outcome
 from fairbound.estimators.folder import Folder, folder_contents
 from fairbound.estimators.saved import parts_of
@@ -27,16 +26,6 @@ def trained_on(folder: Folder | None, checksum: str) -> bool:
 def interrupted(model: Any) -> bool:
     """Whether Ctrl-C cut the training of a fitted estimator short."""
     return bool(model.solution_.stopped == "interrupted")
-
-
-def of_training(folder: Folder | None, path: str) -> list[str]:
-    """A warning where the file is the one that the model saved in `folder` was trained on."""
-    if not trained_on(folder, file_checksum(path)):
-        return []
-    return [
-        "This is the file that the model was trained on: most of its rows are not held out, and the verdict says nothing about "
-        "new rows."
-    ]
 
 
 def training_facts(model: Any) -> dict[str, Any]:

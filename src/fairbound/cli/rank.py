@@ -16,7 +16,7 @@ from fairbound.base.locks import locked
 from fairbound.cli.audit import model_facts
 from fairbound.cli.audited import whole_file_facts
 from fairbound.cli.columns import groups_in, in_file, in_label, labelled_table, listed, numbers_of, one_column
-from fairbound.cli.fitted import of_training, written_fit
+from fairbound.cli.fitted import written_fit
 from fairbound.cli.options import FitOptions
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.rows import InputRows, is_file, rows_of_file
@@ -89,9 +89,8 @@ def audit_ranking(options: AuditOptions) -> Outcome:
         bounds,
         qid=frame[query],
         confidence=options.confidence,
-        **whole_file_facts(options.data, label, "queries"),
+        **whole_file_facts(options.data, label, folder, "queries"),
         model=model_facts(ranker, options),
-        warnings=of_training(folder, options.data),
         notes=notes,
     )
     return written_audit(found, options.out)

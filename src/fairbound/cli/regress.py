@@ -16,7 +16,7 @@ from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
 from fairbound.cli.audited import whole_file_facts
 from fairbound.cli.columns import groups_in, in_label, labelled_table, listed, numbers_of, one_column, weights_of
-from fairbound.cli.fitted import of_training, written_fit
+from fairbound.cli.fitted import written_fit
 from fairbound.cli.options import RegressOptions
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.rows import InputRows, rows_of_file
@@ -86,9 +86,8 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
         bounds,
         confidence=options.confidence,
         sample_weight=weights_of(frame, options.weights, options.data),
-        **whole_file_facts(options.data, label),
+        **whole_file_facts(options.data, label, folder),
         model={"kind": "numbers", "description": said},
-        warnings=of_training(folder, options.data),
         notes=notes,
     )
     return written_audit(found, options.out)

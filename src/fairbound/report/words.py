@@ -221,8 +221,11 @@ def _what_holds(audit: dict[str, Any]) -> str:
 
 
 def judged_rows(audit: dict[str, Any]) -> str:
-    """How many rows were judged: held-out rows, or the decisions that a monitor has seen."""
-    return f"{audit['data']['rows']:,} {'decisions' if audit.get('monitoring') else 'held-out rows'}"
+    """How many rows were judged: held-out rows, those of the training file, or the decisions that a monitor has seen."""
+    rows = f"{audit['data']['rows']:,} "
+    if audit["data"].get("trained_on"):
+        return rows + "rows of the file that the model was trained on"
+    return rows + ("decisions" if audit.get("monitoring") else "held-out rows")
 
 
 def _known(data: dict[str, Any]) -> str:

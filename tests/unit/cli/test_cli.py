@@ -316,8 +316,14 @@ def test_a_saved_model_brings_its_bounds_and_knows_its_training_file(run, csv, t
     assert "Positive is approved = yes" in text
     code, _, said = run("audit", "--data", csv, *common, "--positive", "no", "--out", tmp_path / "n")
     assert code == 2 and "the model's positive label is 'yes', not 'no'" in said
-    _, text, _ = run("audit", "--data", csv, *common, "--out", tmp_path / "same")
+    same = tmp_path / "same"
+    _, text, _ = run("audit", "--data", csv, *common, "--out", same)
     assert any("file that the model was trained on" in w for w in json.loads(text)["warnings"])
+    shown, card = (re.sub("<[^>]+>", "", (same / name).read_text()) for name in ("report.html", "model_card.md"))
+    counted = "800 rows of the file that the model was trained on"
+    assert counted in shown and counted in card and "judged, most of them not held out" in shown
+    for text in (shown, card):
+        assert not re.search("800 held[- ]out|Held-out rows800|taken as held out", text)
 
 
 def test_probabilities_and_thresholds(run, tmp_path):
