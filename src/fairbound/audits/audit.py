@@ -31,7 +31,7 @@ from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.predictions import read_numbers, read_predictions
 from fairbound.fairness.scored import Scored
-from fairbound.rows.groups import Groups, alike, label_text
+from fairbound.rows.groups import Groups, doubtful_groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.queries import query_codes
 from fairbound.rows.reading import check_rows, column_array, read_weights, warn_of_order
@@ -127,7 +127,12 @@ def assembled(
     if title is None:
         title = "Fairness audit" if facts["data"]["sensitive"] else "Audit of a classifier"
     names = {a: [g["group"] for g in facts["groups"] if g["attribute"] == a] for a in facts["data"]["sensitive"]}
-    said = [*facts["warnings"], *_unknown_groups(facts["data"]), *alike(names), *_decided_by_few(facts["constraints"])]
+    said = [
+        *facts["warnings"],
+        *_unknown_groups(facts["data"]),
+        *doubtful_groups(names),
+        *_decided_by_few(facts["constraints"]),
+    ]
     return {
         "schema": AUDIT_SCHEMA,
         "title": title,

@@ -6,6 +6,7 @@ from fairbound.base.errors import BINARY
 
 ADVICE = {
     "positive=": "--positive ",
+    "fb.FairRegressor": "fairbound regress",
     f" {BINARY}": "",
     'Correct them, or pass TableOptions(infinite="missing") to treat infinity as missing.': "Correct these cells or leave them "
     "empty (missing).",
@@ -20,7 +21,7 @@ ADVICE = {
 
 
 def for_commands(said: str) -> str:
-    """What an error says, with the command line's own advice."""
+    """What an error or a warning says, with the command line's own advice."""
     for of_python, of_commands in ADVICE.items():
         said = said.replace(of_python, of_commands)
     return said

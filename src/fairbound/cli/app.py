@@ -82,7 +82,7 @@ def _fail(message: str, code: int = WRONG_USE) -> int:
 
 
 def _show_warning(message: Warning | str, *args: Any, **kwargs: Any) -> None:
-    print(f"fairbound: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    print(f"fairbound: warning: {' '.join(for_commands(str(message)).split())}", file=sys.stderr)
 
 
 COMMANDS: dict[str, type] = {

@@ -35,7 +35,7 @@ def run_feasibility(options: FeasibilityOptions) -> Outcome:
         for one in found["curve"]
     ]
     title = f"{bound.text} on {rows.name}: {found['rows']['held']:,} held-out rows"
-    text = grid(title, ("trained under", "measured", "at least", "at most", "accuracy", "within the bound"), lines)
+    text = grid(title, ("trained under", "measured", "at least", "at most", "accuracy", "confirmed"), lines)
     if gains := gains_of_rows(found["more_rows"]):
         move = "raise" if bound.sense == "at least" else "lower"
         text += f"\n{MORE:,} more held-out rows would {move} the interval's end by\n" + "\n".join(gains)

@@ -11,12 +11,14 @@ import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
+from fairbound.cli.audited import OF_TRAINING
 from fairbound.cli.columns import file_checksum, in_file, listed, numbers_of, one_column
+from fairbound.cli.fitted import trained_on
 from fairbound.cli.outcome import Outcome, verdict_summary, verdict_text
 from fairbound.cli.stated import bounds_for, of_two_classes, stated_bounds
 from fairbound.cli.using import MonitorOptions
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.folder import model_folder
+from fairbound.estimators.folder import load_folder, model_folder
 from fairbound.monitoring import Monitor
 from fairbound.report import write_audit
 from fairbound.rows.groups import Groups, label_text, texts_of
@@ -42,6 +44,9 @@ def run_monitor(options: MonitorOptions) -> Outcome:
             said.append(f"{left_out:,} rows without a label were left out; their outcome is not known yet.")
     if monitor is None:
         raise OptionError(f"there is no monitor in {str(options.state)!r} yet; begin it with --data and --constraint.")
+    folder = None if options.model is None else load_folder(options.model)
+    if any(trained_on(folder, file["sha256"]) for file in monitor.files):
+        said.append(OF_TRAINING)
     found = monitor.look(title=f"Monitor: {options.state.name}")
     found["warnings"] = [*said, *found["warnings"]]
     monitor.save(path)

@@ -54,7 +54,7 @@ def fit_ranking(options: FitOptions) -> Outcome:
         options, bounds, rows, done, partial(_scored, rows, done.split.test),
         about=f"{options.model} ranker", warnings=[*missed, *facts["warnings"]],
     )  # fmt: skip
-    lines = in_training(options, bounds, done, partial(_scored, rows, done.split.train))
+    lines = in_training(options, bounds, done, partial(_scored, rows, done.split.train), found)
     with locked(options.out):
         return written_fit(found, options.out, done.model, rows.checksum, lines, stopped=done.stopped)
 

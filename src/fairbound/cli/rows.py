@@ -310,19 +310,18 @@ def encoded_parts(rows: InputRows, split: Split, knots: str = "0") -> Parts:
 
 
 def group_warnings(groups: Groups, train: np.ndarray) -> list[str]:
-    """What a reader must know about tiny groups in training."""
+    """For each attribute, a line that names its tiny groups in training, with their rows."""
     out = []
     part = groups.take(train)
     for attribute, counts in part.counts().items():
         few = {g: n for g, n in counts.items() if n < FEW_ROWS}
-        for g, n in list(few.items())[:FEW_ROWS]:
-            what = "no training row" if n == 0 else f"only {n} training row{'s' if n > 1 else ''}"
+        if few:
+            named = ", ".join(f"{g!r} ({n})" for g, n in list(few.items())[:FEW_ROWS])
+            more = f" and {len(few) - FEW_ROWS} more" if len(few) > FEW_ROWS else ""
             out.append(
-                f"Group {g!r} of {attribute} has {what}; its rates can hardly be controlled or measured. Merge it with "
-                "another group, or leave its value empty in the file to take it out of the bound."
+                f"{attribute}: too few training rows to control or measure the rates of {named}{more}. Merge such groups with others, or "
+                "leave their values empty in the file to take them out of the bound."
             )
-        if len(few) > FEW_ROWS:
-            out.append(f"{len(few) - FEW_ROWS} further groups of {attribute} have fewer than {FEW_ROWS} training rows.")
     return out
 
 

@@ -14,6 +14,9 @@ from fairbound.cli.fitted import interrupted, training_facts
 from fairbound.cli.outcome import say, shows_progress
 from fairbound.cli.rows import InputRows, Split, split_rows, table_options
 
+ENOUGH = 30
+"""Held-out rows of the smallest group from which on a certificate is worth trying."""
+
 
 class Trained(NamedTuple):
     """A fitted estimator, None or the same without bounds, which rows took part, and whether an interrupt cut training short."""
@@ -96,10 +99,13 @@ def judged(
 
 
 def in_training(
-    options: Any, bounds: Sequence[Any], done: Trained, scored: Callable[[Any], dict[str, Any]]
+    options: Any, bounds: Sequence[Any], done: Trained, scored: Callable[[Any], dict[str, Any]], found: dict[str, Any]
 ) -> list[str]:
-    """The exact value of every bound on the training rows, with and without it: what training did, beside its verdict. Nothing of a
-    model with a certificate. scored: as in `judged`, of the training rows."""
+    """The exact value of every bound on the training rows, with and without it: what training did, beside its verdict; and where that is
+    not "met" what to do next. The notes of the audit `found` take them in. Nothing of a model with a certificate.
+
+    scored: as in `judged`, of the training rows.
+    """
     if options.certify:
         return []
     free = None if done.free is None else audit(**scored(done.free), constraint=bounds)["constraints"]
@@ -109,4 +115,13 @@ def in_training(
         line = f"On the training rows, which the verdict is not about, the value of {bound.text!r} is {value:.4f}"
         without = None if free is None else free[i]["value"]
         out.append(line + ("." if without is None else f"; without the bound it is {without:.4f}."))
+    fewest = min((n for c in found["constraints"] for n in c["groups"].values()), default=0)
+    unsure = found["verdict"] in ("violated", "insufficient") and done.model.fit_report_["feasible"]
+    if unsure and fewest >= ENOUGH and all(bound.uncertain is None for bound in bounds):
+        broken = ", and the model breaks it on new rows" if found["verdict"] == "violated" else ""
+        out.append(
+            f"The bound is met on the training rows{broken}. To have it confirmed on new rows, train with --certify: it looks for the cheapest "
+            "model that rows kept apart confirm, and says where they are too few."
+        )
+    found["notes"] = [*found["notes"], *out]
     return out

@@ -146,4 +146,12 @@ def report_of(facts: dict[str, Any], stated: Sequence[Bound], certificate: dict[
         f"({sizes['certify'] / sum(sizes.values()):.0%}: by the size of the smallest group beside the bound)."
     )
     kept = [said for said in facts["notes"] if CONFIRM not in said]
-    return {"certificate": certificate, **facts, "constraints": constraints, "notes": [*kept, note]}
+    tighter = tuple(f"{t['text']}: " for t, b in zip(trained, stated, strict=True) if t["text"] != b.text)
+    cautions = [said for said in facts["warnings"] if not said.startswith(tighter)]  # nobody stated these
+    return {
+        "certificate": certificate,
+        **facts,
+        "constraints": constraints,
+        "warnings": cautions,
+        "notes": [*kept, note],
+    }

@@ -17,7 +17,7 @@ from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import Method
 from fairbound.problems.problem import Measured
-from fairbound.rows.groups import Groups, alike
+from fairbound.rows.groups import Groups, doubtful_groups
 from fairbound.rows.shards import Shards
 from fairbound.solver.budget import Budget
 from fairbound.solver.diagnosis import diagnose
@@ -48,7 +48,7 @@ def fit_report(
     if not near and problem.shards.count == 1:
         near = optimality(problem, trained.method, solution.x, problem.total_rows)
     measured = problem.evaluate(solution.x)
-    small = [*(said for _, said in coarse_groups(problem)), *alike(groups.names)]
+    small = [*(said for _, said in coarse_groups(problem)), *doubtful_groups(groups.names)]
     thin = thin_groups(problem) if bool(solution.feasible) else []
     missing = _missing_groups(groups, problem.shards)
     dropped = [] if encoding is None else encoding.dropped_lines()

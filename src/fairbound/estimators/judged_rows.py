@@ -157,8 +157,8 @@ class LabelledRows(GroupedRows):
                 group, n = min(found[0]["groups"].items(), key=lambda item: item[1])
                 few = f"of {group!r}, {n:,} are among the {len(self):,} kept apart to certify"
                 raise CertificateError(
-                    f"{bound.text!r} cannot be certified on these rows, whatever the model: {few}, too few to confirm it of one "
-                    f"decision for all people. {found[0]['why'] or ''} Merge small groups with others, leave their values empty to "
+                    f"{bound.text!r} cannot be certified on these rows, whatever the model: {few}, too few to confirm it "
+                    f"even where everyone is given the same decision. {found[0]['why'] or ''} Merge small groups with others, leave their values empty to "
                     "take them out of the bound, loosen the bound, or train without a certificate.".replace("  ", " ")
                 )
 

@@ -258,7 +258,7 @@ def judge_shares(
     base = stated_facts(bound, rows) | {"groups": {said: int(rows.mass[0][among].sum()) for said, among, _ in shares}}
     if not len(index) or not all(base["groups"].values()):
         empty = [said for said, n in base["groups"].items() if not n]
-        why = f"No held-out row measures {', '.join(empty[:6])}." if empty else "There is nothing to compare."
+        why = unmeasured(empty) if empty else "There is nothing to compare."
         return base | nothing_found(why) | {"groups": base["groups"]}
     counted = np.array([share_of(hit, among, rows) for _, among, hit in shares], dtype=float)
     successes, trials = counted.T
@@ -270,6 +270,12 @@ def judge_shares(
         bound, rows, found, name, base["groups"], method + ("" if rows.weight is None else WEIGHTED),
         lambda: rate_rows_needed(share, trials / rows.total, sums, float(bound.bound), alpha),
     )  # fmt: skip
+
+
+def unmeasured(names: Sequence[str], unit: str = "row") -> str:
+    """Of which names no row was held out, the first six of them by name."""
+    more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+    return f"No held-out {unit} measures {', '.join(names[:6])}{more}."
 
 
 def finding(
@@ -293,7 +299,7 @@ def finding(
     verdict = found.verdict(float(bound.bound))
     if missing:
         verdict = "violated" if verdict == "violated" else "insufficient"
-        why = f"No held-out {unit} measures {', '.join(missing[:6])}{' ...' if len(missing) > 6 else ''}."
+        why = unmeasured(missing, unit)
     enough = needed() if verdict == "insufficient" and not missing else None
     if enough is not None and enough <= len(rows) and why:
         enough = None  # it is not the number of all rows that keeps these from deciding

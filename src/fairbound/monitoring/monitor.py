@@ -33,7 +33,7 @@ from fairbound.monitoring.areas import judge_areas_in_time
 from fairbound.monitoring.judging import Shares, anytime_groups, check_watched, contradicted, judge_in_time
 from fairbound.monitoring.pairing import AreaTally
 from fairbound.monitoring.tally import Tally
-from fairbound.rows.groups import alike, label_text
+from fairbound.rows.groups import doubtful_groups, label_text
 
 FORMAT = "fairbound.monitor/1"
 MOST_LOOKS = 400
@@ -158,7 +158,7 @@ class Monitor:
             "comparison": [],
             "distributions": [],
             "impact": impact_tables(rows) if len(self.classes) == 2 else [],
-            "warnings": [*changed, *alike(rows.groups.names)],
+            "warnings": [*changed, *doubtful_groups(rows.groups.names)],
             "monitoring": {
                 "looks": [rows for rows, _ in self._looks],
                 "bounds": {b.text: self._over_time(b.text) for b in self.bounds},

@@ -29,6 +29,7 @@ RATES = {
     "precision": ("Precision", "share of the rows predicted to be the class that are"),
     "positive_predictive_value": ("Positive predictive value", "share of its predicted positives that are positive"),
 }
+LARGE = 10_000
 FAR = 1000  # times the rows at hand; more is no sensible advice
 IMPACT = (
     "An impact ratio is the rate of a category over that of the category with the highest rate. A scoring rate is the share whose score is "
@@ -65,9 +66,11 @@ def date(iso: str) -> str:
 
 
 def number(value: float | None, digits: int = 4, beside: float | None = None) -> str:
-    """``value`` with ``digits`` decimals, and more where rounding would show it equal to the number ``beside`` it."""
+    """``value`` with ``digits`` decimals, and more where rounding would show it equal to the number ``beside`` it; large ones without."""
     if value is None:
         return "undefined"
+    if beside is None and abs(value) >= LARGE:
+        return f"{value:,.0f}".replace("-", "−")
     if beside is not None and abs(value - beside) > 1e-9:
         while f"{value:.{digits}f}" == f"{beside:.{digits}f}":
             digits += 1

@@ -15,6 +15,8 @@ from fairbound.rows.reading import column_values, factorised, frame_of, is_missi
 
 MISSING = -1
 MANY_VALUES = 100
+MANY_NUMBERS = 20
+"""More groups than this, each a number, are taken for a quantity."""
 AND = " & "
 """Joins the labels of crossed groups in their name."""
 
@@ -276,10 +278,16 @@ def _places(texts: Sequence[str | None], known: Sequence[str]) -> np.ndarray:
     return np.array([MISSING if v is None else table.get(v, MISSING) for v in texts], dtype=np.int64)
 
 
-def alike(labels: Mapping[str, Sequence[str]]) -> list[str]:
-    """A warning for every two groups whose names differ only in capitals or blanks. labels: attribute to the names of its groups."""
+def doubtful_groups(labels: Mapping[str, Sequence[str]]) -> list[str]:
+    """A warning for every two groups whose names differ only in capitals or blanks, and for each attribute of many numbers, such as an
+    age. labels: attribute to the names of its groups."""
     out = []
     for attribute, names in labels.items():
+        if len(names) > MANY_NUMBERS and all(map(_is_number, names)):
+            out.append(
+                f"{attribute} has {len(names)} groups, each a number, such as {names[0]}. Where it is a quantity, such as an age, make a "
+                "column of a few bands and compare these (pandas.cut)."
+            )
         seen: dict[str, str] = {}
         for name in names:
             first = seen.setdefault(unspelled(name), name)
@@ -289,3 +297,11 @@ def alike(labels: Mapping[str, Sequence[str]]) -> list[str]:
                     "groups. If they are one, give them one spelling from the start."
                 )
     return out
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

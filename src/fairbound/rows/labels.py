@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import BINARY, DataError, OptionError
+from fairbound.base.errors import BINARY, DataError, DataWarning, OptionError
 from fairbound.rows.reading import column_array, column_values, is_missing, plain_array, unspelled
 
 MANY_CLASSES = 100
+MANY_NUMBERS = 10
+"""More labels than this, each a number, are taken for a quantity."""
+NO = re.compile(
+    r"(?<![a-z])(no|not|non|never|false|denied|rejected|refused|declined|failed|bad)(?![a-z])", re.IGNORECASE
+)
+REGRESSOR = "or predict the number itself with fb.FairRegressor."
 
 
 def binary_labels(y: Any, positive: Any = None) -> tuple[np.ndarray, tuple[Any, Any]]:
@@ -18,7 +26,8 @@ def binary_labels(y: Any, positive: Any = None) -> tuple[np.ndarray, tuple[Any, 
     y: (n,) or (n, 1) numbers, bools or strings, in a list, numpy array, torch tensor or Series of any dataframe library.
     positive: the value that becomes 1; its text is enough (``"1"`` for the number 1). Without it the greater of the two
     in sorted order is positive: 1 of 0/1, 1 of -1/1, True, "yes" of no/yes, ">50K" of <=50K/>50K. Say it for pairs such
-    as "approved"/"denied", where the alphabet does not know which one is meant.
+    as "approved"/"denied", where the alphabet does not know which one is meant; where it takes the one that says no, a
+    DataWarning asks.
 
     Returns: (codes, classes): (n,) int64 in {0, 1}, and (negative, positive) as Python values.
     Raises: DataError where labels are missing, not finite, of mixed types, or have one value or more than two.
@@ -47,16 +56,30 @@ def positive_last(
             raise DataError(f"positive={positive!r} is not among the labels {_shown(classes)}. Name one of these.")
         if top[0] == 0:
             return 1 - codes, (classes[1], classes[0])
+    elif _says_no(classes[1]) and not _says_no(classes[0]):
+        warnings.warn(
+            f"The label {classes[1]!r} counts as positive, as the greater of the two, though it reads like the negative one. To turn them, "
+            f"pass positive={classes[0]!r}; if it is meant, positive={classes[1]!r}.",
+            DataWarning,
+            stacklevel=3,
+        )
     return codes, (classes[0], classes[1])
+
+
+def _says_no(label: Any) -> bool:
+    return isinstance(label, str) and NO.search(label) is not None
 
 
 def two_needed(classes: tuple[Any, ...], what: str | None = None) -> str:
     """What is said where `what`, None for all that was asked, needs two classes and the labels have more."""
     needed = "two classes are needed" if what is None else f"{what} needs two classes"
+    needed += f", a positive and a negative one, but the labels have {len(classes)} values, {_shown(classes)}."
+    if len(classes) > MANY_NUMBERS and not any(isinstance(c, str) for c in classes):
+        return f"{needed} Where these are amounts, make a label of those above a threshold, {REGRESSOR}"
     return (
-        f"{needed}, a positive and a negative one, but the labels have {len(classes)} values, {_shown(classes)}. Make a label of one class "
-        "against the rest and take that, or bound the rates of every class (class_demographic_parity, class_recall_parity, "
-        "class_equalized_odds, class_error_parity) or the recall of a class, which need no positive one."
+        f"{needed} Make a label of one class against the rest, such as y == {classes[0]!r}, and take that, or bound the rates of every class "
+        "(class_demographic_parity, class_recall_parity, class_equalized_odds, class_error_parity) or the recall of a class, which need no "
+        "positive one."
     )
 
 
@@ -193,12 +216,12 @@ def _checked_classes(classes: list[Any], rows: int) -> tuple[Any, ...]:
     if len(classes) > 2 and any(isinstance(v, float) and not v.is_integer() for v in classes):
         raise DataError(
             f"Unknown label type: continuous. The labels have {len(classes)} values, {_shown(classes)}, which are no classes. "
-            "Choose a threshold, or bin them, and pass that."
+            f"Choose a threshold, or bin them, and pass that, {REGRESSOR}"
         )
     if len(classes) > MANY_CLASSES and len(classes) > rows / 10:
         raise DataError(
             f"the labels have {len(classes)} values in {rows} rows, {_shown(classes)}: numbers or identifiers rather than "
-            "classes. Choose a threshold, or bin them, and pass that."
+            f"classes. Choose a threshold, or bin them, and pass that, {REGRESSOR}"
         )
     return tuple(classes)
 

@@ -207,7 +207,7 @@ def test_dropped_columns_tiny_groups_and_unknown_groups_are_warnings(run, tmp_pa
     said, _ = warnings_of(tmp_path / "o")
     assert code in (1, 3), "a group without a held-out row cannot be judged"
     assert said.count("Column 'same' was dropped") == said.count("Column 'gone' was dropped") == 1
-    assert "Group 'X' of sex has only 1 training row;" in said
+    assert "sex: too few training rows to control or measure the rates of 'X' (1). Merge" in said
     assert "sex is missing in" in said
     assert "Column 'same' was dropped" in text
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fairbound as fb
 from fairbound.cli.app import main
 from fairbound.cli.feasibility import gains_of_rows
 
@@ -54,6 +55,44 @@ def test_what_is_said_and_when(people, tmp_path, capsys):
     compared[compared.index(people)] = other
     main([str(a) for a in compared])
     assert "was trained on" not in capsys.readouterr().out
+
+    watch = ["monitor", "--state", tmp_path / "state", *given[2:], "--model", model / "model", "--data"]
+    for file, told in ((other, False), (people, True)):
+        main([str(a) for a in [*watch, file]])
+        assert ("the file that the model was trained on" in capsys.readouterr().out) == told
+
+
+@pytest.mark.parametrize(("group", "worth_it"), [("sex", True), ("old", False)])
+def test_a_bound_kept_in_training_alone_leads_to_a_certificate(tmp_path, capsys, group, worth_it):
+    """Half of 300 rows are of each sex, one in ten is young: 8 of 75 held-out rows."""
+    rng = np.random.default_rng(0)
+    x, sex, old = (
+        rng.normal(size=300),
+        np.array(["F", "M"] * 150),
+        np.array(["old"] * 9 + ["young"])[np.arange(300) % 10],
+    )
+    label = np.where(x + rng.normal(size=300) > 0, "yes", "no")
+    pd.DataFrame({"x": x, "sex": sex, "old": old, "paid": label}).to_csv(tmp_path / "p.csv", index=False)
+    given = [
+        "fit",
+        "--data",
+        tmp_path / "p.csv",
+        "--label",
+        "paid",
+        "--group",
+        group,
+        "--drop",
+        "old" if worth_it else "sex",
+    ]
+    given += ["--constraint", "demographic_parity <= 0.1", "--no-baseline", "--out", tmp_path / "out"]
+    assert main([str(a) for a in given]) == 3
+    said, found = capsys.readouterr().out, json.loads((tmp_path / "out" / "audit.json").read_text())
+    trained = fb.FairClassifier.load(tmp_path / "out" / "model").fit_report_["constraints"][0]["train_value"]
+    value = f"the value of 'demographic_parity <= 0.1' is {trained:.4f}."
+    assert value in said and any(value in note for note in found["notes"])
+    assert (
+        ("train with --certify" in said) == any("train with --certify" in note for note in found["notes"]) == worth_it
+    )
 
 
 def test_groups_whose_rows_would_change_nothing_share_a_line():

@@ -19,9 +19,11 @@ import fairbound as fb
 from fairbound.base.errors import CertificateError, CertificateWarning, DataError, OptionError
 from fairbound.cli import app as cli
 from fairbound.estimators.candidates import SMOOTH, tightened
+from fairbound.estimators.certificate import report_of
 from fairbound.estimators.certifying import divided
 from fairbound.estimators.judged_models import Judged, excess, fall_back, half_width, pareto
 from fairbound.estimators.judged_rows import LabelledRows
+from fairbound.fairness.notions import constraints
 from fairbound.report import schema
 
 BOUND = "demographic_parity <= 0.1"
@@ -333,6 +335,14 @@ def test_the_command_writes_the_certificate_first(tmp_path, capsys):
     strict = [*call, "--on-insufficient", "raise", "--constraint", "demographic_parity <= 0.005"]
     assert cli.main([str(a) for a in strict]) == 3 and "cannot be certified" in capsys.readouterr().err
     assert cli.main([str(a) for a in [*call, "--test-size", "0.3", "--constraint", BOUND]]) == 2
+
+
+def test_no_warning_is_about_a_bound_that_nobody_stated():
+    facts = {"constraints": [{"text": "demographic_parity <= 0.01", "train_value": 0.0}], "notes": []}
+    kept = [f"{BOUND}: few rows", "Column 'x' was dropped."]
+    said = {"warnings": ["demographic_parity <= 0.01: too few rows", *kept]}
+    made = report_of(facts | said, constraints(BOUND), {"rows": {"train": 1, "choose": 1, "certify": 1}})
+    assert made["warnings"] == kept
 
 
 @pytest.mark.parametrize("rare", [1, 60])

@@ -9,7 +9,7 @@ import fairbound as fb
 from fairbound.estimators.validation import coarse_groups
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
-from fairbound.rows.groups import Groups
+from fairbound.rows.groups import Groups, doubtful_groups
 
 
 def fitted(bound: float, names=("a", "b"), rows: int = 400) -> fb.FairClassifier:
@@ -35,6 +35,14 @@ def test_the_note_does_not_depend_on_how_a_share_is_rounded(n):
 def test_groups_whose_names_differ_in_capitals_are_warned_of():
     with pytest.warns(fb.DataWarning, match="'Yes' and 'yes' differ only in capitals or blanks"):
         fitted(0.2, ("Yes", "yes"))
+
+
+def test_a_quantity_taken_for_groups_is_warned_of():
+    numbers = [str(k) for k in range(20)]
+    assert doubtful_groups({"age": numbers}) == []
+    (said,) = doubtful_groups({"age": [*numbers, "20.5"]})
+    assert said.startswith("age has 21 groups, each a number, such as 0.") and "pandas.cut" in said
+    assert doubtful_groups({"age": [*numbers, "older"]}) == []
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,8 @@ def test_violated_and_met_cite_the_side_that_decides():
         (0.03 + 1e-15, 0.03, "0.0300"),
         (-0.25, None, "−0.2500"),
         (-1e-9, None, "0.0000"),
+        (-9138931.0512, None, "−9,138,931"),
+        (9999.5, None, "9999.5000"),
         (None, None, "undefined"),
     ],
 )

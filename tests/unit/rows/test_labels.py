@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fairbound.base.errors import DataError
+from fairbound.base.errors import DataError, DataWarning
 from fairbound.rows.labels import binary_labels, class_labels, positive_last, read_targets
 
 pd = pytest.importorskip("pandas")
@@ -95,6 +95,23 @@ def test_targets_are_zero_and_one_already():
         read_targets([-1, 1, -1], 3)
     with pytest.raises(DataError, match=r"shape \(2,\), got \(3,\)"):
         read_targets([0, 1, 1], 2)
+
+
+@pytest.mark.parametrize("labels", [["approved", "denied"], ["1. Yes", "2. No"], ["hired", "not_hired"]])
+def test_a_positive_label_that_says_no_is_asked_about_unless_it_is_named(labels):
+    with pytest.warns(DataWarning, match=f"'{labels[1]}' counts as positive.*pass positive='{labels[0]}'"):
+        assert binary_labels(labels)[1] == tuple(labels)
+    for positive in labels:
+        assert binary_labels(labels, positive)[1][1] == positive
+    for pair in (["no", "yes"], ["north", "south"], ["no", "not known"], ["a note", "notable"]):
+        assert binary_labels(pair)[1] == tuple(pair)
+
+
+def test_amounts_are_told_from_classes():
+    with pytest.raises(DataError, match="make a label of those above a threshold, or predict the number itself"):
+        binary_labels(list(range(11)) * 10)
+    with pytest.raises(DataError, match="one class against the rest, such as y == 0, and take that"):
+        binary_labels(list(range(10)) * 10)
 
 
 def test_labels_that_differ_in_capitals_or_blanks_alone_are_said_to():
