@@ -232,6 +232,26 @@ def test_training_starts_at_the_module_s_parameters_and_bind_puts_the_result_bac
     assert torch.equal(problem.start((0,)), before)
 
 
+def test_bind_leaves_out_the_variables_that_a_bound_adds():
+    """A bound on a percentile interval trains thresholds beside the model, which are no parameters of the module."""
+    module = linear()
+    bound = "partial_statistical_parity[0.1:0.6] <= 0.5"
+    problem = fb.formulate(module, "logistic", (FEATURES, BINARY), GROUPS, bound)
+    solution = fb.solve(problem, "alm", budget="5 steps", batch_size=12)
+    problem.model.bind(solution.x)
+    flat = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
+    assert len(solution.x) == problem.n > len(flat) and torch.equal(flat, solution.x[: len(flat)])
+
+
+def test_the_message_says_that_training_came_no_nearer_than_its_start():
+    """Steps of 1,000 lead away from the least loss, steps of 0.1 towards it."""
+    problem = fb.formulate(linear(), "logistic", (FEATURES, BINARY), GROUPS, "group_loss <= 0.01")
+    away = fb.solve(problem, fb.SGD(step_size=1000.0), budget="5 steps", batch_size=12)
+    assert "in the units of the metric, that of the start, as training came no nearer. The bound" in away.message
+    nearer = fb.solve(problem, fb.SGD(step_size=0.1), budget="5 steps", batch_size=12)
+    assert "that of the start" not in nearer.message
+
+
 def test_two_problems_may_share_a_module():
     """A training and a validation problem over one module: neither runs at the other's point."""
     module = mlp()

@@ -29,7 +29,7 @@ from fairbound.base.records import versions
 from fairbound.base.verdicts import AUDIT_SCHEMA, EXIT_CODES, worst_verdict
 from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
-from fairbound.fairness.predictions import read_numbers, read_predictions
+from fairbound.fairness.predictions import more_than_two, read_numbers, read_predictions, speak_of_labels
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups, doubtful_groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
@@ -282,12 +282,9 @@ def _of_classes(
         return True
     if any("groups" in b.needs for b in bounds):
         return False
-    if (classes is not None and len(classes) > 2) or (np.ndim(scores) == 2 and np.shape(scores)[1] > 2):
-        return True
     if sensitive_features is not None and not bounds:
-        return False
-    values = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)
-    return values.dtype.kind not in "biufO" or not np.isin(values, (0, 1)).all()
+        return more_than_two(scores, classes)
+    return speak_of_labels(scores, y, classes)
 
 
 def _read_compared(name: str, scores: Any, threshold: float | None, rows: int, on_losses: bool) -> np.ndarray:

@@ -128,7 +128,8 @@ class Bound(ABC):
         if outputs > 1:
             raise OptionError(
                 f"{self.text!r} speaks of positive and negative, but the model gives {outputs} scores per row and "
-                "no class is the positive one. State loss_gap over all labels, or train one class against the rest."
+                "no class is the positive one. State class_demographic_parity, class_recall_parity, class_equalized_odds, "
+                "class_error_parity or loss_gap, which speak of every class, or train one class against the rest."
             )
 
     def check_class_scores(self, outputs: int, y: np.ndarray) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.bound import Bound, check_groups
 from fairbound.fairness.notions import constraint
-from fairbound.fairness.predictions import read_numbers, read_predictions
+from fairbound.fairness.predictions import read_numbers, read_predictions, speak_of_labels
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import as_decisions, labels_of, read_targets
@@ -35,15 +35,16 @@ def measure(
     stated: a bound, or its text with or without the number. scores: (n,) decisions, probabilities or real scores;
     threshold: where a positive decision begins; both as in `audit`. y: (n,) in {0, 1}, or two labels of which `positive` is the
     one that scores speak of; scores may be such labels too. sensitive_features: as in `audit`.
-    Of the rates of every class ("class_recall_parity"): scores are the predicted labels (n,), or a score (n, k) for each of
-    the `classes`, and y the labels. Of predicted numbers ("residual_gap"): scores are the numbers, y the true ones.
+    Of the rates of every class ("class_recall_parity") and of one ("recall of class b"): scores are the predicted labels (n,), or a
+    score (n, k) for each of the `classes`, and y the labels. Of predicted numbers ("residual_gap"): scores are the numbers, y the true ones.
     Returns: NaN where the metric is undefined (no row predicted positive in a group, say).
     Raises: DataError (also for decisions where losses are measured), EmptyGroupError for a group without a row that the metric needs, OptionError for the text.
     """
     bound = constraint(stated, bound=1.0)
     warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features)
     check_groups([bound], sensitive_features)
-    if bound.needs & {"classes", "predictions"}:
+    of_one_class = bound.about == "class" and positive is None and y is not None and speak_of_labels(scores, y, classes)
+    if of_one_class or bound.needs & {"classes", "predictions"}:
         _refuse_positive(bound, positive)
         rows = read_numbers(scores, y) if "predictions" in bound.needs else read_predictions(scores, y, classes)
         of_rows = Groups.of_rows(sensitive_features, len(rows), "predictions")

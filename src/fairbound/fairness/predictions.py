@@ -10,7 +10,18 @@ import numpy as np
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import natural_order, texts_of
-from fairbound.rows.reading import number_column
+from fairbound.rows.reading import number_column, plain_array
+
+
+def more_than_two(scores: Any, classes: Sequence[Any] | None) -> bool:
+    """Whether three classes or more are named, or have a column of scores each."""
+    return (classes is not None and len(classes) > 2) or (np.ndim(scores) == 2 and np.shape(scores)[1] > 2)
+
+
+def speak_of_labels(scores: Any, y: Any, classes: Sequence[Any] | None) -> bool:
+    """Whether scores are labels, or a score for every class, rather than one score that says 1 or 0."""
+    values = plain_array(y)
+    return more_than_two(scores, classes) or values.dtype.kind not in "biufO" or not np.isin(values, (0, 1)).all()
 
 
 def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = None) -> Scored:
@@ -27,15 +38,16 @@ def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = N
         raise DataError(f"the label is missing in {gone} of {len(truth)} rows; drop these rows.")
     if not len(truth):
         raise DataError("there are no rows.")
-    given = predictions.detach().cpu().numpy() if hasattr(predictions, "detach") else np.asarray(predictions)
+    given = plain_array(predictions)
     if len(given) != len(truth):
         raise DataError(f"there are {len(given)} rows of predictions and {len(truth)} labels.")
     known = [] if classes is None else [str(v) for v in texts_of(np.asarray(classes, dtype=object))]
     if given.ndim == 2:
         if given.shape[1] != len(known):
             raise OptionError(
-                f"the scores have {given.shape[1]} columns; name the class of each with classes= (a classifier's "
-                f"classes_), got {len(known)}. Or pass the predicted labels."
+                f"the scores have {given.shape[1]} columns, and classes= names {len(known) or 'none'}. Name the class of each in "
+                f"order: a classifier's classes_, or range({given.shape[1]}) where labels are the columns' numbers. Or pass the "
+                "predicted labels."
             )
         scores = given.astype(np.float64)
         if not np.isfinite(scores).all():

@@ -101,9 +101,11 @@ class ModuleModel:
         return self._start.to(dtype).clone()
 
     def bind(self, x: Tensor) -> None:
-        """Make the module's parameters views of x (n,)."""
+        """Make the module's parameters views of x (n,), or of the first n of a problem's variables, of which some bounds add more."""
         if x is self._of and self.parameters[0].data_ptr() == x.data_ptr():
             return
+        if x.shape[0] > self.n:
+            x = x[: self.n]
         for p, view, shape in zip(self.parameters, x.detach().split(self.sizes), self.shapes, strict=True):
             p.data = view.view(shape)
         self._gradient = torch.zeros_like(x)

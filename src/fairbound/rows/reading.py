@@ -73,7 +73,9 @@ def take_rows(table: Any, rows: np.ndarray) -> Any:
 def plain_array(values: Any) -> np.ndarray:
     """A Series, frame, tensor, array or list as an array of its shape."""
     if hasattr(values, "detach"):
-        return values.detach().cpu().numpy()
+        tensor = values.detach().cpu()
+        half = tensor.is_floating_point() and tensor.element_size() < 4  # numpy has no bfloat16
+        return (tensor.float() if half else tensor).numpy()
     series = series_of(values)
     if series is not None:
         return series.to_numpy()

@@ -225,10 +225,12 @@ class Best:
         if not missed.any():
             return f"every bound is met on {where}."
         least = float(self.violation[missed].min())
-        runs = "" if missed.dim() == 0 else f" in {int(missed.sum())} of {missed.numel()} runs"
+        one = missed.dim() == 0
+        runs = "" if one else f" in {int(missed.sum())} of {missed.numel()} runs"
+        start = ", that of the start, as training came no nearer" if one and self.step == 0 else ""
         return (
             f"no iterate met every bound on {where}{runs}; the smallest excess reached is {least:.4g} in the units of the "
-            "metric. The bound may be infeasible for this model and data: loosen it, train longer, or take another model."
+            f"metric{start}. The bound may be infeasible for this model and data: loosen it, train longer, or take another model."
         )
 
 

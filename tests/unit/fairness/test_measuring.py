@@ -201,3 +201,26 @@ def test_groups_that_cannot_be_measured_are_said_in_words():
 def test_a_scorer_without_metadata_routing_says_what_to_call():
     with config_context(enable_metadata_routing=False), pytest.raises(OptionError, match="set_config"):
         fb.scorer("equalized_odds")
+
+
+def test_the_recall_of_one_of_many_classes():
+    """Of predicted labels, of texts too, and of a score for every class; as the audit has it."""
+    y = np.array([0, 2, 2, 2, 1, 2])
+    scores = np.eye(3)[[0, 2, 1, 2, 1, 2]]
+    found = fb.audit(scores, y, None, "recall of class 2 >= 0.9", classes=range(3))["constraints"][0]["value"]
+    assert fb.measure("recall of class 2", scores, y, classes=range(3)) == found == 0.75
+    assert fb.measure("error of class 2", scores.argmax(1), y) == 0.25
+    assert fb.measure("recall of class yes", ["yes", "no", "no"], ["yes", "yes", "no"]) == 0.5
+    assert fb.measure("recall of class 1", [0.2, 0.9], [1, 1]) == 0.5  # one score, positive above 0.5
+    with pytest.raises(OptionError, match=r"3 columns, and classes= names none.* range\(3\)"):
+        fb.measure("recall of class 2", scores, y)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_scores_of_half_precision(dtype):
+    scores, y, group = rows()
+    half = torch.tensor(scores, dtype=dtype, requires_grad=True)
+    want = fb.measure("demographic_parity", scores, y, group)
+    assert fb.measure("demographic_parity", half, y, group) == pytest.approx(want, abs=1e-12)
+    found = fb.audit(half, y, group, "demographic_parity <= 0.1")["constraints"][0]["value"]
+    assert found == pytest.approx(want, abs=1e-12)
