@@ -159,15 +159,19 @@ def _unknown_groups(data: Mapping[str, Any]) -> list[str]:
 
 
 def _decided_by_few(constraints: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A warning for every bound that is not met, and whose value is that of a group of very few rows."""
-    return [
-        f"{c['text']}: its value is that of {c['worst']}, and only {n} held-out {'row measures' if n == 1 else 'rows measure'} {name}. "
-        "Merge this group with another, or leave its values empty: then its rows are in no group."
-        for c in constraints
-        if c["verdict"] != "met"
-        for name, n in c.get("worst_groups", {}).items()
-        if 0 < n < FEW_ROWS
-    ]
+    """A warning for every bound that is not met, and whose value is that of groups of very few rows."""
+    out = []
+    for c in constraints:
+        few = {name: n for name, n in c.get("worst_groups", {}).items() if 0 < n < FEW_ROWS}
+        if few and c["verdict"] != "met":
+            rows = ", ".join(
+                f"{n} held-out {'row measures' if n == 1 else 'rows measure'} {name}" for name, n in few.items()
+            )
+            out.append(
+                f"{c['text']}: its value is that of {c['worst']}, and only {rows}. Merge small groups with others, or leave their values "
+                "empty: then their rows are in no group."
+            )
+    return out
 
 
 class Given(NamedTuple):

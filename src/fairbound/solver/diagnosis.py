@@ -236,11 +236,12 @@ def _unsteady(seen: _Seen) -> Iterator[Advice]:
         f"The multiplier of {seen.name(i)} moves between {y[:, i].min():.3g} and {y[:, i].max():.3g} in the second half"
     )
     if seen.all_rows:
-        yield Advice(
-            "oscillating",
-            f"{said}: the rate moves in steps, over which it jumps to and fro.",
-            "Merge groups of few rows, loosen the bound, or raise the penalty of FullBatchALM.",
-        )
+        if seen.unmet:  # else the best iterate has what the jumps found
+            yield Advice(
+                "oscillating",
+                f"{said}: the rate moves in steps, over which it jumps to and fro.",
+                "Merge groups of few rows, loosen the bound, or raise the penalty of FullBatchALM.",
+            )
         return
     noise = _noise(seen, i)
     if noise is not None and noise > NOISY:

@@ -74,13 +74,15 @@ def test_small_batches_are_blamed_for_a_multiplier_that_swings(solved):
     swings = BUILT["oscillating"]
     # twelve rows: a batch of two measures the gap with a deviation of about a half, one of all rows without error
     names = [
-        [a.fault for a in fb.diagnose(_wide(run_of(solution, **swings, samples=n), problem), problem)]
+        [a.fault for a in fb.diagnose(_wide(run_of(solution, **swings, met=False, samples=n), problem), problem)]
         for n in (2, 5000)
     ]
     assert names[0][0] == "noise" and names[1][0] == "oscillating"
     moves = [fb.diagnose(run_of(solution, **swings, samples=n))[0].next for n in (2, 5000)]
-    moves.append(fb.diagnose(_wide(run_of(solution, **swings, samples=5000), problem), problem)[0].next)
+    unmet, met = (_wide(run_of(solution, **swings, met=met, samples=5000), problem) for met in (False, True))
+    moves.append(fb.diagnose(unmet, problem)[0].next)
     assert ["dual_step_size" in move for move in moves] == [True, True, False], "steps of all rows have none"
+    assert fb.diagnose(met, problem) == [], "of steps of all rows the best is taken, wherever the last one jumped"
 
 
 def _wide(solution, problem):
