@@ -26,7 +26,8 @@ class Prepared:
 
 def prepare(dataset: Dataset, seed: int, *, group: str) -> Prepared:
     """80 % of the rows to train on and 20 % to test, stratified by the sensitive attribute `group`, without the features that reveal
-    it, standardised by the training rows (a constant feature is 0).
+    it, standardised by the training rows (a constant feature is 0). Missing numbers take the mean of the training rows, 0 where these
+    have none.
 
     Raises: OptionError for sparse X, since centring would fill it.
 
@@ -37,12 +38,17 @@ def prepare(dataset: Dataset, seed: int, *, group: str) -> Prepared:
         raise OptionError(f"data set {dataset.name!r} is sparse and centring would fill it; make it dense first.")
     rows = dataset.split(seed, 0.2, "group", group=group)
     train, held = rows["train"], rows["test"]
-    X_train = data.X[train]
+    X = data.X
+    if np.isnan(X).any():
+        known = ~np.isnan(X[train])
+        means = np.where(known, X[train], 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        X = np.where(np.isnan(X), means, X)
+    X_train = X[train]
     mean, scale = X_train.mean(axis=0), X_train.std(axis=0)
     scale[X_train.max(axis=0) == X_train.min(axis=0)] = 1.0
     return Prepared(
         X_train=(X_train - mean) / scale,
-        X_test=(data.X[held] - mean) / scale,
+        X_test=(X[held] - mean) / scale,
         y_train=data.y[train],
         y_test=data.y[held],
         group_train=labels[train],

@@ -34,7 +34,7 @@ def write_report(folder: str | os.PathLike[str], say: Callable[[str], None] = la
         for drawing in made:
             figures |= study_figures.files(drawing)
         drawn[block["key"]] = [(d, study_figures.inline(d, next(uids))) for d in made]
-        say(f"{len(made)} figures of {block['title']}")
+        say(f"{len(made)} figure{'' if len(made) == 1 else 's'} of {block['title']}")
     (folder / "figures").mkdir(exist_ok=True)
     atomic_write_many(folder / "figures", figures)
     page = folder / "report.html"

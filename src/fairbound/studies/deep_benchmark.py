@@ -24,7 +24,7 @@ from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.problems.problem import Measured
 from fairbound.studies import compare
-from fairbound.studies.rows import LabelledRows, available, divided, load_rows
+from fairbound.studies.rows import LabelledRows, available, check_names, divided, load_rows
 from fairbound.studies.spec import Cell
 from fairbound.studies.table import Block
 from fairbound.studies.task import Row, Run, Task
@@ -36,6 +36,12 @@ AXES = ("seconds", "samples", "calls")
 WITHIN = "train within the bound"
 RULES = {"best": "best verified", "last": "last"}
 STATISTICS = {"* to the bound": "reached"}
+MEASURED = {
+    "Splits": "80/20, stratified by group, another one for every seed and the same for every method",
+    "Best verified": "the iterate (or, where the method averages, the average) with the lowest training loss among those evaluated that "
+    "meet the bound that the method trains under; where none does, the one that exceeds it least, which may be the start",
+}
+"""What the page says of the measurement."""
 QUESTIONS = {
     "test loss": "lowest test loss", "test Ina": "lowest inaccuracy on test", "test |gap|": "smallest gap on test",
     "train |gap|": "smallest gap on train", "test Ind": "lowest independence gap on test",
@@ -70,6 +76,7 @@ class Options:
             raise OptionError(f"validation is a share in [0, 1), got {self.validation}.")
         for text in (self.constraint, self.trained or self.constraint):
             constraint(text)
+        check_names(self.dataset, self.group)
 
 
 def absent(given: Mapping[str, Any], data_dir: str | None) -> str:
@@ -198,7 +205,8 @@ def _of(model: Row, bound: float) -> dict[str, float | None]:
 def findings(block: Block) -> list[dict[str, Any]]:
     """Which method wins where: {"question", "winner", "value", "tied": methods not told apart, "text"} for each question."""
     titles, numbers = block.titles, block.numbers
-    bound = constraint(block.study.task["constraint"]).bound
+    stated = constraint(block.study.task["constraint"])
+    bound = stated.bound
     columns = (WITHIN, *(f"{WITHIN} ({words})" for words in RULES.values()))
     share = {m: [int(sum(compare.values(by, c).values())) for c in columns] for m, by in numbers.items()}
     of = {m: len(by[WITHIN]) for m, by in numbers.items()}
@@ -216,7 +224,8 @@ def findings(block: Block) -> list[dict[str, Any]]:
         for column in ("test loss", "test Ina"):
             asked = f"{QUESTIONS[column]} among the methods within the bound in every run, as reported"
             out.append(compare.lowest({m: numbers[m] for m in always}, titles, column, asked))
-    out += [_noise(numbers, titles), _fastest(numbers, titles, bound)]
+    out += [_noise(numbers, titles)] if stated.statement == "loss_gap" else []  # the noise is that of a gap of losses
+    out += [_fastest(numbers, titles, bound)]
     out += [compare.dominance(numbers, titles, pair) for pair in (("test Ind", "test Ina"), ("test Sp", "test Ina"))]
     return [f for f in out if f is not None]
 

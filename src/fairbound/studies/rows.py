@@ -14,7 +14,7 @@ import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.seeds import seed_for
-from fairbound.data import Dataset, GaussianParity, load, prepare
+from fairbound.data import Dataset, GaussianParity, info, load, prepare
 from fairbound.data.acs import raw_path
 from fairbound.data.files import data_folder
 from fairbound.rows.groups import Groups
@@ -115,6 +115,12 @@ def missing(given: Mapping[str, Any], data_dir: str | None) -> str:
     except DataError as error:
         return str(error)
     return ""
+
+
+def check_names(dataset: str, attribute: str) -> None:
+    """Raises: OptionError where no data set has this name, and where its entry names sensitive attributes without this one."""
+    if dataset != GENERATED and (known := info(dataset).groups) and attribute not in known:
+        raise OptionError(f"data set {dataset!r} has no sensitive attribute {attribute!r}; it has: {', '.join(known)}.")
 
 
 def available(dataset: str, options: Mapping[str, Any], data_dir: str | os.PathLike[str] | None) -> bool:

@@ -95,6 +95,7 @@ def run_study(
     used = {kind: {name for item in study.items for name in getattr(item, kind)} for kind in ("data", "methods")}
     facts = {
         "schema": SCHEMA, **{k: v for k, v in asdict(study).items() if k not in ("quick", "checkpoint_every")},
+        "measured": {**getattr(imported(study.measures), "MEASURED", {}), **study.measured},
         "quick": quick, "items": [_item(study, item) for item in study.items],
         "data": {d: asdict(study.data[d]) for d in study.data if d in used["data"]},
         "methods": {m: asdict(study.methods[m]) for m in study.methods if m in used["methods"]},
@@ -207,7 +208,7 @@ class _Engine:
         with workers.workers(self.backend, self.jobs) as run:
             for n, end in enumerate(run(tasks), start=1):
                 where = f"[{n}/{len(pending)}] {end['key']}"
-                self.say(f"{where}: {end['status']} in {end['seconds']:.1f} s; {end['message']}")
+                self.say(f"{where}: {end['status']} in {end['seconds']:.1f} s; {_outcome(end)}")
                 if end["status"] == "done":
                     self.done += 1
                 elif end["status"] == "failed":
@@ -217,6 +218,12 @@ class _Engine:
                     break
         if stopped:
             raise KeyboardInterrupt
+
+
+def _outcome(end: dict[str, Any]) -> str:
+    """What a cell ended with; of a finished one without the advice, which is for a run by itself."""
+    message: str = end["message"]
+    return message.partition(". ")[0].removesuffix(".") if end["status"] == "done" else message
 
 
 def _asked(

@@ -153,6 +153,20 @@ def test_prepare_agrees_with_scikit_learn():
     np.testing.assert_allclose(parts.X_test, scaler.transform(X[rows["test"]]), atol=1e-13)
 
 
+def test_prepare_gives_missing_numbers_the_mean_of_the_training_rows():
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((100, 3)) < 0.3, np.nan, rng.normal(5, 2, size=(100, 3)))
+    data = replace(small(), X=X)
+    parts, rows, X = prepare(data, 3, group="g"), data.split(3, 0.2, "group", group="g"), data.without("g").X
+    usual = make_pipeline(SimpleImputer(), StandardScaler()).fit(X[rows["train"]])
+    np.testing.assert_allclose(parts.X_train, usual.transform(X[rows["train"]]), atol=1e-13)
+    np.testing.assert_allclose(parts.X_test, usual.transform(X[rows["test"]]), atol=1e-13)
+
+
 def test_prepare_refuses_to_fill_a_sparse_matrix():
     data = replace(small(), X=sparse.csr_matrix(small().X))
     with pytest.raises(OptionError, match="sparse"):

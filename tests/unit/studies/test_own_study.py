@@ -6,6 +6,7 @@ import json
 import re
 import sys
 import textwrap
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def own(tmp_path, monkeypatch):
     (tmp_path / "my_measures.py").write_text(measures)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
-    for name in ("my_methods", "my_measures", "plain_measures"):
+    for name in ("my_methods", "my_notions", "my_measures", "plain_measures"):
         sys.modules.pop(name, None)
 
 
@@ -102,3 +103,23 @@ def test_a_task_without_options_needs_none(own):
         load_spec(own / "my_study.toml")
     (own / "my_study.toml").write_text(re.sub(r"(?m)^task = .*$", "", text))
     assert not run_study(own / "my_study.toml", own / "out").failed
+
+
+def test_the_whole_study_of_the_page_compares_a_method_and_a_notion_of_ones_own(tmp_path, monkeypatch):
+    """The TOML of docs/reproduce.md with the method and the notion of docs/extending.md, on a few steps."""
+    text = DOCS.read_text(encoding="utf-8")
+    for name, part in (("my_methods", "## A method\n"), ("my_notions", "## A notion\n")):
+        (tmp_path / f"{name}.py").write_text(re.search(r"```python\n(.*?)```", text.split(part)[1], re.S)[1])
+    page = DOCS.with_name("reproduce.md").read_text(encoding="utf-8").split("## A method, a constraint, a study")[1]
+    (tmp_path / "mine.toml").write_text(re.search(r"```toml\n(.*?)```", page, re.S)[1])
+    monkeypatch.syspath_prepend(tmp_path)
+    said: list[str] = []
+    run = run_study(tmp_path / "mine.toml", tmp_path / "out", seeds=1, budget="2 steps", say=said.append)
+    assert not run.failed and run.done == 8
+    results = json.loads((run.out / "results.json").read_text())
+    assert {r["row"] for r in results} == {"mine", "mine-strict", "alm", "sgd"}
+    assert {r["data"] for r in results} == {"adult", "loans"} and {r["output"] for r in results} == {"best"}
+    for pattern in run.study["tables"][0]["columns"]:
+        assert any(fnmatch(r["column"], pattern) for r in results), pattern
+    assert set(run.study["measured"]) == {"Splits", "Best verified"}
+    assert not any("loosen it" in line for line in said)  # advice is for a run by itself

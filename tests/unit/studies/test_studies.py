@@ -96,6 +96,12 @@ def test_table_3_is_typed_in_as_printed():
         ("figures.0.kind", "pie", "figure 'train' has no kind 'pie'"),
         ("figures.0.scales", ["cubic"], "figure 'train' has no scale 'cubic'"),
         ("data.generated.task.groups", ["1", "1"], "groups must be"),
+        ("data.generated.task.dataset", "adlt", "no data set is called 'adlt'. Did you mean 'adult'?"),
+        (
+            "data.generated.task.dataset",
+            "adult",
+            "data set 'adult' has no sensitive attribute 'group'; it has: sex, race",
+        ),
         ("seeds", 0, "seeds and batch must be at least 1"),
         ("budget", "soon", "cannot read the budget"),
         ("task.constraint", "loss_gap", "cannot read the constraint"),
@@ -525,6 +531,19 @@ def test_findings_say_who_wins_and_who_dominates():
     assert ind["text"].endswith("not dominated: A, B.")
     sp = found["dominance in (Sp and Ina) on test"]
     assert sp["winner"] == "a" and sp["text"] == "A dominates every other row in (Sp and Ina) on test."
+
+
+def test_the_noise_of_a_gap_of_losses_is_told_of_no_other_gap():
+    numbers = {"sgd": numbers_of(**{"test loss": [0.5, 0.5], "test SE": [0.01, 0.01]})}
+    for bound, told in (
+        ("loss_gap <= 0.1", True),
+        ("demographic_parity <= 0.1", False),
+        ("loss_gap[y=1] <= 0.1", False),
+    ):
+        study = parse(changed(TABLE, "task.constraint", bound))
+        block = Block(study, study.items[0], "generated", None, {}, numbers, [])
+        texts = [f["text"] for f in deep_benchmark.findings(block)]
+        assert any("would still show a mean gap of 0.0080" in text for text in texts) == told
 
 
 # -- the report ----------------------------------------------------------------------------------------------------
