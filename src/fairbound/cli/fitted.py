@@ -7,15 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.records import plain
 from fairbound.cli.outcome import Outcome, audit_outcome
+from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, folder_contents
 from fairbound.estimators.saved import parts_of
 from fairbound.report import write_audit
 
 TRAINED_ON = "data.txt"
 """The file of a model folder that holds the checksum of what it was trained on."""
+MOST = 20
+"""Weights that a report shows."""
 
 
 def trained_on(folder: Folder | None, checksum: str) -> bool:
@@ -31,7 +36,25 @@ def interrupted(model: Any) -> bool:
 def training_facts(model: Any) -> dict[str, Any]:
     """How a fitted model was trained, as `audit` takes it beside the model's kind and description."""
     facts = {key: model.fit_report_[key] for key in ("algorithm", "seed", "budget", "seconds", "steps")}
-    return facts | {"stationarity": model.fit_report_.get("optimality", {}).get("stationarity")}
+    facts["stationarity"] = model.fit_report_.get("optimality", {}).get("stationarity")
+    weights = _weights(model)
+    return facts | ({"weights": weights} if weights else {})
+
+
+def _weights(model: Any) -> list[dict[str, Any]]:
+    """The features that weigh most in a linear classifier of two classes, the first MOST of them; [] of another model."""
+    if not isinstance(model, FairClassifier) or model.encoder_ is None or len(model.classes_) != 2:
+        return []
+    try:
+        per_unit = model.coef_[0]
+    except AttributeError:  # it is not linear
+        return []
+    network: Any = model.model_  # without a hidden layer
+    standard, names = network.layers.split(model.x_)[0][0].double().numpy(), model.encoder_.feature_names
+    return [
+        {"feature": names[j], "weight": float(per_unit[j]), "standardised": float(standard[j])}
+        for j in np.argsort(-np.abs(standard), kind="stable")[:MOST]
+    ]
 
 
 def written_fit(

@@ -82,6 +82,12 @@ def _body(audit: dict[str, Any]) -> Iterator[str]:
     else:
         facts = {k: model[k] for k in ("kind", "description", "algorithm", "seed", "budget", "steps", "seconds")}
         yield from (f"- {k}: {_text(v)}" for k, v in facts.items() if v not in (None, ""))
+        if model.get("weights"):
+            yield f"\n### What the model looks at\n\n{words.WEIGHTS}\n"
+            shown = (
+                [w["feature"], words.figures(w["weight"]), words.number(w["standardised"], 3)] for w in model["weights"]
+            )
+            yield from _table(("feature", "per unit", "per standard deviation"), shown)
     yield "\nIntended use, and uses it is not made for: not stated here. Whoever hands the model on states them.\n"
     yield "## Data\n"
     facts = {

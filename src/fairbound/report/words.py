@@ -36,6 +36,11 @@ IMPACT = (
     "above the median of all. Categories of less than 2 % of the rows are left out of the ratios. A ratio below 0.8 is what the four-fifths "
     "rule looks at; it is a screen, and no ratio is proof of anything by itself."
 )
+WEIGHTS = (
+    "The model's score is a weighted sum of the features; where it is above 0, positive is predicted. By how much it rises with one unit of a "
+    "feature, and with one standard deviation of a number (a category is 0 or 1). Features that go together share their weight, so that "
+    "the weight of one by itself says little of it."
+)
 MEASURES = {"accuracy": "accuracy", "root_mean_squared_error": "root mean squared error", "ndcg": "NDCG"}
 """What the models of a certificate are compared by."""
 
@@ -76,6 +81,11 @@ def number(value: float | None, digits: int = 4, beside: float | None = None) ->
             digits += 1
     text = f"{value:.{digits}f}"
     return text.replace("-", "−") if float(text) else text.lstrip("-")
+
+
+def figures(value: float) -> str:
+    """``value`` with three significant figures, as of weights, whose units differ."""
+    return f"{value:.3g}".replace("-", "−")
 
 
 def bound(value: float) -> str:

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import fairbound as fb
 from fairbound.cli.app import main
 from fairbound.cli.feasibility import gains_of_rows
+from fairbound.estimators.classifier import FairClassifier
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("jinja2", reason="the page needs the extra 'report'")
@@ -87,12 +87,47 @@ def test_a_bound_kept_in_training_alone_leads_to_a_certificate(tmp_path, capsys,
     given += ["--constraint", "demographic_parity <= 0.1", "--no-baseline", "--out", tmp_path / "out"]
     assert main([str(a) for a in given]) == 3
     said, found = capsys.readouterr().out, json.loads((tmp_path / "out" / "audit.json").read_text())
-    trained = fb.FairClassifier.load(tmp_path / "out" / "model").fit_report_["constraints"][0]["train_value"]
+    trained = FairClassifier.load(tmp_path / "out" / "model").fit_report_["constraints"][0]["train_value"]
     value = f"the value of 'demographic_parity <= 0.1' is {trained:.4f}."
     assert value in said and any(value in note for note in found["notes"])
     assert (
         ("train with --certify" in said) == any("train with --certify" in note for note in found["notes"]) == worth_it
     )
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp:2"])
+def test_the_page_shows_what_a_linear_model_looks_at(people, tmp_path, model):
+    """Of a number the weight per unit is that per standard deviation over the latter."""
+    call = [
+        "fit",
+        "--data",
+        people,
+        "--label",
+        "paid",
+        "--group",
+        "sex",
+        "--drop",
+        "case",
+        "--drop-missing-labels",
+        "--no-baseline",
+    ]
+    assert main([str(a) for a in [*call, "--model", model, "--budget", "5 steps", "--out", tmp_path / "out"]]) == 0
+    found, made = (
+        json.loads((tmp_path / "out" / "audit.json").read_text()),
+        FairClassifier.load(tmp_path / "out" / "model"),
+    )
+    page, card = (tmp_path / "out" / "report.html").read_text(), (tmp_path / "out" / "model_card.md").read_text()
+    assert ("What the model looks at" in page) == ("What the model looks at" in card) == (model == "linear")
+    if model != "linear":
+        return
+    weights = found["model"]["weights"]
+    assert {w["feature"]: w["weight"] for w in weights} == dict(
+        zip(made.encoder_.feature_names, made.coef_[0], strict=True)
+    )
+    assert weights == sorted(weights, key=lambda w: -abs(w["standardised"])) and weights[0]["feature"] == "pay"
+    (pay,) = (f for f in made.encoder_.learnt if f.name == "pay")
+    assert weights[0]["standardised"] == pytest.approx(weights[0]["weight"] * pay.sd)
+    assert f"| pay | {weights[0]['weight']:.3g} | {weights[0]['standardised']:.3f} |" in card
 
 
 def test_groups_whose_rows_would_change_nothing_share_a_line():
