@@ -18,6 +18,8 @@ from fairbound.cli.advice import for_commands
 from fairbound.cli.options import Debug, add, given_twice, option, typer
 
 WRONG_USE, NOT_CONFIRMED = 2, 3
+LISTS = ("--group", "--drop", "--keep", "--only", "--bounds")
+"""Options that take several values, separated by commas."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments or arguments == ["datasets"]:
         arguments.append("--help")
     if (twice := given_twice(arguments)) is not None:
-        return _fail(f"the option {twice} is given twice; give it once.")
+        several = ", with commas between several" if twice in LISTS else ""
+        return _fail(f"the option {twice} is given twice; give it once{several}.")
     debug, quiet, progress = (f"--{word}" in arguments for word in ("debug", "quiet", "progress"))
     if quiet and progress:
         return _fail("--quiet and --progress exclude each other; give one of them.")

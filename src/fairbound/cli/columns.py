@@ -176,4 +176,11 @@ def numbers_of(values: Any, column: str) -> np.ndarray:
 def decided_or_scored(frame: Any, column: str, classes: tuple[Any, Any]) -> np.ndarray:
     """(n,) the scores of a column: numbers, or predicted labels as 0 and 1. classes: the labels that 0 and 1 mean."""
     given = as_decisions(frame[column], classes)
-    return given if isinstance(given, np.ndarray) else numbers_of(frame[column], column)
+    if isinstance(given, np.ndarray):
+        return given
+    try:
+        return numbers_of(frame[column], column)
+    except DataError as error:
+        raise DataError(
+            f"{error} Give scores as numbers, or decisions as the labels {' and '.join(map(repr, classes))}."
+        ) from None

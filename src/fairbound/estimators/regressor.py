@@ -122,7 +122,10 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
     def _checked_bounds(self) -> tuple[Any, ...]:
         """The stated bounds, where the parameters are sound."""
         if not isinstance(self.model, str):
-            raise OptionError(f"model must be 'linear' or 'mlp:64,32', got {type(self.model).__name__}.")
+            raise OptionError(
+                f"model must be 'linear' or 'mlp:64,32', got {type(self.model).__name__}. A module of your own is trained by "
+                "fb.formulate(module, 'squared', ...)."
+            )
         check_options(self)
         return regression_bounds(constraints(self.constraint))
 

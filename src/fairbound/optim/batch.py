@@ -14,6 +14,7 @@ from torch import Tensor
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise, loss_named
+from fairbound.optim.rows import how_to_pass
 from fairbound.optim.state import some
 from fairbound.rows.groups import MISSING, Groups
 
@@ -146,6 +147,8 @@ class Keys:
         codes = _on(s.device, group, "group must hold integer codes, as dual.encode(sensitive_features) gives.")
         if attributes == 1 and codes.dim() == 2 and codes.shape[1] == 1:
             codes = codes.squeeze(1)
+        if codes.dim() and len(codes) != len(s):
+            raise OptionError(f"scores have {len(s)} rows and group has {len(codes)}; give both of the same batch.")
         wanted = s.shape[:1] if attributes == 1 else (s.shape[0], attributes)
         if codes.shape != wanted or codes.is_floating_point() or codes.is_complex() or not attributes:
             raise OptionError(
@@ -199,12 +202,9 @@ class Keys:
         fine = (y == y.round()) & (y >= 0) & (y < self.classes)
         row = int((~fine).nonzero()[0])
         known = "0 or 1" if self.classes == 2 else f"class numbers 0 to {self.classes - 1}"
-        hint = (
-            " Labels between 0 and 1 need Dual(soft_targets=True)."
-            if self.classes == 2 and 0 < float(y[row]) < 1
-            else ""
-        )
-        raise DataError(f"targets must be {known}, got {float(y[row]):g} in row {row} of the batch.{hint}")
+        value = float(y[row])
+        hint = how_to_pass([value], self.classes, "Labels between 0 and 1 need Dual(soft_targets=True).")
+        raise DataError(f"targets must be {known}, got {value:g} in row {row} of the batch.{hint}")
 
 
 def _on(device: torch.device, value: Any, needed: str) -> Tensor:

@@ -127,8 +127,10 @@ class Dual:
         self.groups = Groups(rows.codes[:0], rows.attributes, rows.labels)
         self.plan: Plan = compile_plan(notions, rows, classes=None if classes is None else self.classes)
         if self.plan.beyond_means:
+            texts = " or ".join(repr(b.text) for b in notions)
             raise OptionError(
-                f"Dual keeps means over groups, and {notions[0].text!r} needs more; train with FairClassifier."
+                f"Dual keeps means over groups, and {texts} needs more; train the module with FairClassifier(model=...) or "
+                "fb.formulate."
             )
         self.nonfinite, self.distributed = nonfinite, distributed
         self.memory = max(MEMORY, MEMORY_PER_CELL * self.plan.n_cells) if memory is None else memory

@@ -13,6 +13,7 @@ from fairbound.rows.groups import MISSING, Groups, no_groups
 from fairbound.rows.occurring import Occurring
 
 LARGEST_CODE = 1 << 16
+ROUNDED = "Soft labels go to loss(...); these say which labels the groups have: round them."
 
 
 def training_rows(groups: Any, targets: Any, names: Any, classes: tuple[Any, ...] = (0, 1)) -> Occurring:
@@ -57,8 +58,21 @@ def _labels(targets: Any, classes: tuple[Any, ...]) -> np.ndarray:
         return np.array([place[v] for v in y.tolist()], dtype=np.int64)
     if not np.isin(y, known).all():
         said = "0 or 1" if len(classes) == 2 else f"class numbers 0 to {len(classes) - 1}"
-        raise DataError(f"targets must be {said}, got {np.unique(y[~np.isin(y, known)])[:5].tolist()}.")
+        other = np.unique(y[~np.isin(y, known)])[:5].tolist()
+        raise DataError(f"targets must be {said}, got {other}.{how_to_pass(other, len(classes), ROUNDED)}")
     return y.astype(np.int64)
+
+
+def how_to_pass(labels: list[Any], classes: int, soft: str) -> str:
+    """What to do about labels that are none of the class numbers, as the end of a message. soft: where they lie between 0 and 1."""
+    if classes > 2:
+        return ""
+    fractions = [v for v in labels if isinstance(v, float) and v % 1]
+    if not fractions:
+        return " Pass targets == POSITIVE, with the value that counts as positive."
+    if all(0 < v < 1 for v in fractions):
+        return f" {soft}"
+    return " Dual bounds classifiers; numbers are predicted under bounds by FairRegressor, or by fb.formulate(module, 'squared', ...)."
 
 
 def _coded(groups: Any, names: Any, labels: tuple[tuple[str, ...], ...] | None) -> Groups:

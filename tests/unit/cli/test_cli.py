@@ -326,6 +326,13 @@ def test_a_saved_model_brings_its_bounds_and_knows_its_training_file(run, csv, t
         assert not re.search("800 held[- ]out|Held-out rows800|taken as held out", text)
 
 
+def test_texts_that_are_no_decisions_say_what_may_stand_there(run, tmp_path):
+    people(60).assign(said="maybe").to_csv(tmp_path / "s.csv", index=False)
+    asked = ("--score", "said", "--label", "approved", "--group", "sex", "--out", tmp_path / "o")
+    code, _, said = run("audit", "--data", tmp_path / "s.csv", *asked)
+    assert code == 2 and "Give scores as numbers, or decisions as the labels 'no' and 'yes'." in said
+
+
 def test_probabilities_and_thresholds(run, tmp_path):
     frame = people(500)
     frame["p"] = 1 / (1 + np.exp(-frame["pay"]))

@@ -28,8 +28,9 @@ def refused(capsys, *arguments):
 
 def test_an_option_given_twice_is_refused(capsys, tmp_path):
     base = ["fit", "--data", "loanapp", "--out", str(tmp_path)]
-    assert "--seed is given twice" in refused(capsys, *base, "--seed", "1", "--seed=2")
     assert "--out is given twice" in refused(capsys, *base, "--out", "elsewhere")
+    assert "--seed is given twice; give it once." in refused(capsys, *base, "--seed", "1", "--seed=2")
+    assert "give it once, with commas between several." in refused(capsys, *base, "--group", "sex", "--group", "race")
     for command in ("feasibility", "frontier"):  # these ask about one
         two = ("--constraint", "demographic_parity", "--constraint=equalized_odds")
         assert "--constraint is given twice" in refused(capsys, command, "--data", "loanapp", *two)

@@ -279,6 +279,18 @@ def test_a_state_with_weights_comes_back_from_plain_data(tmp_path):
         again.load_state_dict(spoilt)
 
 
+def test_a_wrong_batch_says_what_to_pass():
+    made = Dual("demographic_parity <= 0.1", group_names=["a", "b"])
+    s, y, group = torch.randn(4), torch.tensor([0, 1, 0, 1]), torch.tensor([0, 0, 1, 1])
+    with pytest.raises(OptionError, match="scores have 2 rows and group has 4; give both of the same batch"):
+        made.loss(s[:2], y, group)
+    for labels, words in ((2 * y - 1, "POSITIVE"), (y + 14.5, "FairRegressor"), (y * 0.5, "soft_targets=True")):
+        with pytest.raises(DataError, match=words):
+            made.loss(s, labels, group)
+    with pytest.raises(OptionError, match=r"'auc_parity\[intra\] <= 0.1' needs more; .*FairClassifier\(model"):
+        Dual("auc_parity[intra] <= 0.1", group_names=["a", "b"])
+
+
 def test_complex_labels_and_codes_are_refused_at_every_step():
     made = Dual("demographic_parity <= 0.1", group_names=["a", "b"], dual_every=2)
     s, y, group = torch.randn(4), torch.tensor([0, 1, 0, 1]), torch.tensor([0, 0, 1, 1])
