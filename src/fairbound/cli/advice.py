@@ -7,6 +7,7 @@ from fairbound.base.errors import BINARY
 ADVICE = {
     "positive=": "--positive ",
     "fb.FairRegressor": "fairbound regress",
+    " or a torch.nn.Module; fb.Reduction keeps a classifier of another library": "; --estimator of fit keeps a scikit-learn classifier",
     f" {BINARY}": "",
     'Correct them, or pass TableOptions(infinite="missing") to treat infinity as missing.': "Correct these cells or leave them "
     "empty (missing).",

@@ -147,7 +147,7 @@ def _advice(made: list[dict[str, Any]], bent: float | None, points: list[dict[st
     if first:
         values = [p["value"] for p in first]
         which, best = ("largest", max(values)) if sense == "at least" else ("smallest", min(values))
-        said.append(f"The {which} value that these models reach on held-out rows is {best:.4f}.")
+        said.append(f"The {which} value that the models of seed {seed} reach on held-out rows is {best:.4f}.")
     if met:
         said.append(
             f"The tightest of these bounds that a certificate would confirm is {met[0]['bound']:g}, by the model trained under "

@@ -155,11 +155,11 @@ class LabelledRows(GroupedRows):
             found = [one for one in found if one["value"] == perfect]
             if found and all(one["verdict"] == "insufficient" for one in found):
                 group, n = min(found[0]["groups"].items(), key=lambda item: item[1])
-                few = f"of {group!r}, {n:,} are among the {len(self):,} kept apart to certify"
+                few = f"Of {group!r}, {n:,} are among the {len(self):,} kept apart to certify, too few to confirm it even where "
+                few = found[0]["why"] or f"{few}everyone is given the same decision."
                 raise CertificateError(
-                    f"{bound.text!r} cannot be certified on these rows, whatever the model: {few}, too few to confirm it "
-                    f"even where everyone is given the same decision. {found[0]['why'] or ''} Merge small groups with others, leave their values empty to "
-                    "take them out of the bound, loosen the bound, or train without a certificate.".replace("  ", " ")
+                    f"{bound.text!r} cannot be certified on these rows, whatever the model. {few} Merge small groups with others, leave their "
+                    "values empty to take them out of the bound, loosen the bound, or train without a certificate."
                 )
 
     def scored(self, model: Any, confidence: float) -> Scored:

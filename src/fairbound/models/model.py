@@ -227,6 +227,9 @@ def _load_forward_mode() -> None:
         torch.func.jvp(torch.sigmoid, (torch.zeros(()),), (torch.ones(()),))
 
 
+MODELS = (
+    "'linear', 'mlp:64,32' (hidden widths) or a torch.nn.Module; fb.Reduction keeps a classifier of another library"
+)
 _MLP = re.compile(r"^mlp:([0-9]+(?:,[0-9]+)*)$")
 MOST_PARAMETERS = 1 << 28
 """Of a built-in model: 1 GiB of float32 for each copy that training keeps."""
@@ -239,12 +242,12 @@ def model_of(model: str | nn.Module | Model, features: int, outputs: int = 1) ->
     if not isinstance(model, str | type) and callable(getattr(model, "forward", None)):
         return model
     if not isinstance(model, str):
-        raise OptionError(f"model must be 'linear', 'mlp:64,32' (hidden widths) or a torch.nn.Module, got {model!r}.")
+        raise OptionError(f"model must be {MODELS}; got {model!r}.")
     if model == "linear":
         return MLP(features, (), outputs)
     match = _MLP.match(model.replace(" ", ""))
     if not match:
-        raise OptionError(f"unknown model {model!r}; give 'linear', 'mlp:64,32' (hidden widths) or a torch.nn.Module.")
+        raise OptionError(f"unknown model {model!r}; give {MODELS}.")
     if any(len(w) > 10 for w in match[1].split(",")):
         raise OptionError(
             f"{model[:60]!r} has a hidden layer of more than ten thousand million units. Take smaller ones."

@@ -70,8 +70,8 @@ def test_the_knee_is_farthest_above_the_line_between_the_ends():
     assert _knee(points[:1] + points[3:]) is None
 
 
-@pytest.mark.parametrize(("sense", "says"), [("at most", "The smallest value that these models reach on held-out rows is 0.8000."),
-                                             ("at least", "The largest value that these models reach on held-out rows is 0.9000.")])  # fmt: skip
+@pytest.mark.parametrize(("sense", "says"), [("at most", "The smallest value that the models of seed 0 reach on held-out rows is 0.8000."),
+                                             ("at least", "The largest value that the models of seed 0 reach on held-out rows is 0.9000.")])  # fmt: skip
 def test_the_advice_names_the_best_value_and_the_rows_that_help_the_model_of_it(sense, says):
     points = [
         {"seed": 0, "bound": b, "value": v, "more_rows": {f"race: {v}": v}} for b, v in [(0.85, 0.8), (0.95, 0.9)]

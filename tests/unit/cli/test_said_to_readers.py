@@ -138,6 +138,24 @@ def test_groups_whose_rows_would_change_nothing_share_a_line():
     ]
 
 
+def test_a_model_of_another_library_is_said_to_have_an_option(people, tmp_path, capsys):
+    given = [
+        "fit",
+        "--data",
+        people,
+        "--label",
+        "paid",
+        "--group",
+        "sex",
+        "--drop-missing-labels",
+        "--out",
+        tmp_path / "out",
+    ]
+    assert main([str(a) for a in [*given, "--model", "xgboost"]]) == 2
+    said = capsys.readouterr().err
+    assert "give 'linear', 'mlp:64,32' (hidden widths); --estimator of fit keeps a scikit-learn classifier." in said
+
+
 @pytest.mark.parametrize("bound", ["demographic_parity <= 0.1", "recall of class maybe >= 0.9"])
 def test_a_positive_label_of_four_is_refused_in_plain_words(tmp_path, capsys, bound):
     table = pd.DataFrame({"x": np.arange(40.0), "g": ["a", "b"] * 20, "y": ["yes", "no", "maybe", "never"] * 10})
