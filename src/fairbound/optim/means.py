@@ -22,6 +22,7 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.contrasts import Contrasts, Memo, seen_contrasts
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise
+from fairbound.fairness.statistics import SELECTED, RowFunction
 from fairbound.optim.batch import Batch, Joined, Keys
 from fairbound.optim.recent import Recent
 from fairbound.optim.state import DualReport, by_name
@@ -350,13 +351,22 @@ def cell_weights(
     return w, slope
 
 
+def _decided_alike(plan: Plan, means: np.ndarray) -> str | None:
+    """How all rows are decided, "positive" or "negative", by the means of cells with rows; None where not alike, or where other things are
+    averaged than decisions."""
+    if not len(means) or not all(isinstance(f, RowFunction) and f.table == SELECTED for f in plan.functions):
+        return None
+    return "positive" if means.min() > 1 - 1e-9 else "negative" if means.max() < 1e-9 else None
+
+
 def report_of(
     plan: Plan, state: dict[str, Any], means: RunningMeans, values: dict[str, float], cap: float
 ) -> DualReport:
     """Where a Dual stands. state: of the Dual; values: of its bounds, by text; cap: what no multiplier exceeds."""
     y, names = torch.from_numpy(state["multipliers"]), plan.cell_names
     compared = plan.used_cells().tolist()
-    lacked, rows = means.lacked().tolist(), means.latest()[1].tolist()
+    lacked, (latest, seen) = means.lacked().tolist(), means.latest()
+    rows = seen.tolist()
     return DualReport(
         steps=state["k"],
         batches=means.seen_batches,
@@ -373,4 +383,5 @@ def report_of(
         lacking=by_name((names[c], int(lacked[c])) for c in compared if lacked[c]),
         unmeasured=tuple(by_name((names[c], 1) for c in compared if not rows[c])),
         processes=state["processes"],
+        alike=_decided_alike(plan, latest[seen > 0, 0]),
     )

@@ -38,7 +38,8 @@ class DualReport:
     smallest: the estimate nearest to what is asked for at any update. multipliers: contrast name -> multiplier, those above 0.
     at_cap: contrasts whose multiplier is at multiplier_bound: the bound is likely out of reach.
     lacking: group -> batches without a row of it. unmeasured: groups without a row in any batch so far.
-    processes: how many processes the last update joined.
+    processes: how many processes the last update joined. alike: "positive" or "negative" where all rows seen lately are decided so, which
+    meets bounds on rates whatever the model is.
     """
 
     steps: int
@@ -53,6 +54,7 @@ class DualReport:
     lacking: dict[str, int]
     unmeasured: tuple[str, ...]
     processes: int
+    alike: str | None = None
 
     def __str__(self) -> str:
         lines = [f"{self.steps} steps, {self.batches} batches, {self.rows} rows, {self.processes} process(es)"]
@@ -61,6 +63,15 @@ class DualReport:
                 "not measured yet" if math.isnan(value) else _where(text, value, self.bounds[text], self.smallest[text])
             )
             lines.append(f"{text}: {where}")
+        if self.alike:
+            hint = (
+                " If the scores are probabilities, pass the logits that go into them."
+                if self.alike == "positive"
+                else ""
+            )
+            lines.append(
+                f"every row seen lately is decided {self.alike}, so its rates say nothing of the groups.{hint}"
+            )
         if self.at_cap:
             lines.append(
                 f"multiplier at its cap for {some(self.at_cap)}: the bound is likely out of reach of this "

@@ -336,3 +336,20 @@ def test_targets_may_be_the_texts_of_the_classes():
         Dual(bound, groups=sex, targets=["x", *y[1:]], classes=names)
     with pytest.raises(DataError, match="class numbers 0 to 2"):
         Dual(bound, groups=sex, targets=y, classes=3)
+
+
+@pytest.mark.parametrize("bound", ["demographic_parity <= 0.1", "equal_opportunity <= 0.1"])
+def test_the_report_says_where_all_rows_are_decided_alike(bound):
+    """Probabilities that a sigmoid written by hand made are all above 0; every bound on rates is then met by itself."""
+    torch.manual_seed(0)
+    s, y, group = torch.randn(64), torch.arange(64) % 2, torch.arange(64) // 2 % 2
+    for scores, alike in ((1 / (1 + (-s).exp()), "positive"), (-s.abs(), "negative"), (s, None)):
+        made = Dual(bound, group_names=["a", "b"])
+        for _ in range(45):
+            made.loss(scores, y, group)
+            made.step()
+        assert made.report().alike == alike
+        assert ("pass the logits" in str(made.report())) == (alike == "positive")
+    of_losses = Dual("loss_gap <= 0.1", group_names=["a", "b"])
+    of_losses.loss(torch.full((64,), 100.0), torch.ones(64), group)  # losses of 0
+    assert of_losses.report().alike is None
