@@ -75,10 +75,12 @@ def _scale(members: list[dict[str, Any]], name: str) -> tuple[float, float]:
 
 
 def model_metrics(audit: dict[str, Any]) -> list[str]:
-    """What the models compared are measured by besides the constraints: accuracy and AUC, or of rankings what they have."""
+    """What the models compared are measured by besides the constraints: accuracy, and AUC where one has it, or of rankings what they have."""
     models = audit["comparison"]
     own = [list(model["metrics"]) for model in models if "metrics" in model]
-    return own[0] if len(own) == len(models) and own else ["accuracy", "auc"]
+    if len(own) == len(models) and own:
+        return own[0]
+    return ["accuracy", "auc"] if any(model.get("auc") is not None for model in models) else ["accuracy"]
 
 
 def metric_of(model: dict[str, Any], metric: str) -> float | None:

@@ -21,6 +21,7 @@ from fairbound import report
 from fairbound.report import plots, render, schema, words
 from fairbound.report.frontier import frontier_chart
 from fairbound.report.schema import SchemaError, validate
+from fairbound.report.tables import model_metrics
 from fairbound.report.terminal import grid
 
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
@@ -181,6 +182,11 @@ def test_violated_and_met_cite_the_side_that_decides():
 )
 def test_numbers_never_round_onto_the_bound(value, beside, shown):
     assert words.number(value, beside=beside) == shown
+
+
+@pytest.mark.parametrize(("areas", "shown"), [((None, None), ["accuracy"]), ((None, 0.7), ["accuracy", "auc"])])
+def test_models_are_compared_by_areas_where_one_has_one(areas, shown):
+    assert model_metrics({"comparison": [{"accuracy": 0.5, "auc": area} for area in areas]}) == shown
 
 
 def test_undefined_rates_are_never_shown_as_zero():
