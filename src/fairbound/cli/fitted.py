@@ -42,8 +42,14 @@ def training_facts(model: Any) -> dict[str, Any]:
 
 
 def _weights(model: Any) -> list[dict[str, Any]]:
-    """The features that weigh most in a linear classifier of two classes, the first MOST of them; [] of another model."""
-    if not isinstance(model, FairClassifier) or model.encoder_ is None or len(model.classes_) != 2:
+    """The features that weigh most in a linear classifier of two classes, the first MOST of them; [] of another model, and of one that
+    decides by groups, for which they are not all."""
+    if (
+        not isinstance(model, FairClassifier)
+        or model.encoder_ is None
+        or len(model.classes_) != 2
+        or model.needs_groups
+    ):
         return []
     try:
         per_unit = model.coef_[0]
