@@ -446,3 +446,34 @@ def test_stacked_transformers_need_no_slow_path():
         problem.evaluate(x)
         problem.gradient(x, problem.sample((0, 1), "s", 0, 8, "balanced"), (1.0, None))
     assert torch.backends.mha.get_fastpath_enabled()
+
+
+@pytest.mark.parametrize("last", [nn.Sigmoid(), nn.Sequential(nn.Sigmoid(), nn.Flatten(0))])
+def test_a_module_that_ends_in_a_sigmoid_is_refused_where_scores_are_logits(last):
+    """All its scores are above 0, so that every bound on rates would be met whatever it learns."""
+    module = nn.Sequential(linear(), last)
+    for loss, bound in (
+        ("logistic", BOUND),
+        ("squared", "demographic_parity <= 0.1"),
+        (nn.BCELoss(), "equal_opportunity <= 0.1"),
+    ):
+        with pytest.raises(OptionError, match="made by a sigmoid or a softmax; pass the logits"):
+            fb.formulate(module, loss, (FEATURES, BINARY), GROUPS, bound)
+    fb.formulate(
+        module, nn.BCELoss(), (FEATURES, BINARY), GROUPS, BOUND
+    )  # this loss takes probabilities, and no rate is counted
+    with pytest.raises(OptionError, match="made by a sigmoid"):
+        fb.FairClassifier("demographic_parity <= 0.1", model=module.float()).fit(
+            FEATURES, BINARY, sensitive_features=GROUPS
+        )
+
+
+def test_a_classifier_s_module_that_cannot_run_is_told_with_the_shape():
+    class Named(nn.Linear):
+        def forward(self, rows):
+            return super().forward(rows["x"])
+
+    with pytest.raises(OptionError, match=r"cannot run on features of shape \(2, 3\), torch.float32: .* Give features"):
+        fb.FairClassifier("demographic_parity <= 0.1", model=Named(3, 1)).fit(
+            FEATURES, BINARY, sensitive_features=GROUPS
+        )

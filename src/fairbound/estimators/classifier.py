@@ -47,6 +47,7 @@ from fairbound.estimators.training_rows import (
 from fairbound.estimators.trajectory import trajectory
 from fairbound.estimators.validation import held_share
 from fairbound.fairness.objectives import Accuracy
+from fairbound.fairness.trial import refuse_probabilities, trial
 from fairbound.models.model import model_of
 from fairbound.models.scoring import refuse_overflow
 from fairbound.postprocessing import GroupRule
@@ -147,6 +148,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         trained_under = without_rule(stated, classes) if self.use_groups_at_prediction else stated
         notes: list[str] = []
         features = fit_features(self, X, groups, notes, shards, codes)
+        if isinstance(self.model, nn.Module):
+            refuse_probabilities(trial(self.model, torch.from_numpy(features)))
         check_lengths(features, len(rows), groups)
         features = with_terms_of(features, groups, self.model) if self.group_terms else features
         self.classes_ = np.array(classes)

@@ -29,11 +29,11 @@ from fairbound.data.dataset import Dataset
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.pointwise import Pointwise
 from fairbound.fairness.problem import FairProblem
+from fairbound.fairness.trial import refuse_probabilities, takes_logits, trial
 from fairbound.models.model import ModuleModel
 from fairbound.models.scoring import MODULE_ROWS_AT_ONCE
 from fairbound.problems.domain import Domain
 
-TRIAL_ROWS = 2
 TWO_VALUED = ("logistic", "bce", "hinge")
 
 
@@ -64,7 +64,7 @@ def formulate(
     constraint: one bound or several, as text or objects, e.g. ["loss_gap <= 0.01", "equal_opportunity <= 0.05"]. Bounds
         on rates of groups need one score per row; "recall of class 2 >= 0.95" names a class by its number.
     sample_weight, domain: as in FairProblem. dtype, device: the module's by default.
-    Raises: OptionError where module, loss and bounds do not fit each other; DataError for rows that cannot be used.
+    Raises: OptionError where module, loss and bounds do not fit each other, or scores are probabilities; DataError for rows that cannot be used.
     """
     if not isinstance(module, nn.Module):
         raise OptionError(f"formulate takes a torch.nn.Module, got {type(module).__name__}.")
@@ -75,7 +75,7 @@ def formulate(
     groups = _groups(groups, features, targets, found, data)
     rows = _rows(features).to(device)
     y = _targets(targets, len(rows))
-    scores = _trial(module, rows[:TRIAL_ROWS])
+    scores = trial(module, rows)
     outputs = 1 if scores.dim() == 1 or scores.shape[-1] == 1 else scores.shape[-1]
     if loss in TWO_VALUED and not np.isin(y, (0, 1)).all():
         raise DataError(f"the loss {loss!r} needs labels 0 and 1, got {np.unique(y)[:5].tolist()}.")
@@ -91,6 +91,9 @@ def formulate(
         dtype=dtype,
         device=device,
     )
+    if takes_logits(problem.loss, problem.plan):
+        refuse_probabilities(scores)
+    scores = scores.detach()
     problem.loss.value(
         scores.reshape(len(scores)) if outputs == 1 else scores, problem.targets[: len(scores)].to(scores.dtype)
     )
@@ -189,33 +192,6 @@ def _targets(targets: Any, rows: int) -> np.ndarray:
     if y.shape != (rows,):
         raise DataError(f"targets must be ({rows},), one per row of features, got {y.shape}.")
     return y
-
-
-def _trial(module: nn.Module, rows: Tensor) -> Tensor:
-    """The module's scores of a few rows, in evaluation mode, with its own parameters."""
-    first = next((p for p in module.parameters() if p.is_floating_point()), None)
-    given = rows.to(first.dtype) if first is not None and rows.is_floating_point() else rows
-    modes = [(part, part.training) for part in module.modules()]
-    module.eval()
-    try:
-        with torch.no_grad():
-            scores = module(given)
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        kind = "Integer features stay integers, for embeddings; give floats where the module computes with them. "
-        raise OptionError(
-            f"the module cannot run on features of shape {tuple(given.shape)}, {given.dtype}: {error}. "
-            + ("" if given.is_floating_point() else kind)
-            + "Give features in the shape and type of the module's input."
-        ) from error
-    finally:
-        for part, training in modes:
-            part.training = training
-    if not isinstance(scores, Tensor) or scores.shape[:1] != (len(given),) or scores.dim() > 2:
-        shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-        raise OptionError(
-            f"the module must return scores (rows,), (rows, 1) or (rows, classes); {len(given)} rows gave {shape}."
-        )
-    return scores
 
 
 def _per_row(loss: Any) -> Any:

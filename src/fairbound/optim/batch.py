@@ -249,25 +249,3 @@ def class_names(classes: int | Sequence[Any] | None) -> tuple[Any, ...]:
     if len(names) < 2 or len(set(map(str, names))) < len(names):
         raise OptionError(f"classes must be two or more different labels, or their number; got {classes!r}.")
     return names
-
-
-def refuse_probabilities(scores: Tensor) -> None:
-    """Raises: OptionError where the scores were made by a sigmoid or a softmax, and so are no logits."""
-    node = scores.grad_fn
-    while node is not None and node.name().rstrip("0123456789") in _VIEWS:
-        node = node.next_functions[0][0] if node.next_functions else None
-    if node is not None and node.name().rstrip("0123456789") in ("SigmoidBackward", "SoftmaxBackward"):
-        raise OptionError(
-            "the scores are probabilities, made by a sigmoid or a softmax; pass the logits that go into it. A rate counts scores "
-            "above 0 as positive."
-        )
-
-
-_VIEWS = (
-    "SqueezeBackward",
-    "ViewBackward",
-    "SelectBackward",
-    "UnsqueezeBackward",
-    "ReshapeAliasBackward",
-    "ToCopyBackward",
-)

@@ -32,9 +32,10 @@ from fairbound.fairness.contrasts import Contrasts, Memo, dual_scale, seen_contr
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import LOSSES, Pointwise
+from fairbound.fairness.trial import refuse_probabilities, takes_logits
 from fairbound.methods.alm import ALM
 from fairbound.methods.primal import decayed
-from fairbound.optim.batch import Batch, Keys, class_names, device_named, loss_of_rows, refuse_probabilities
+from fairbound.optim.batch import Batch, Keys, class_names, device_named, loss_of_rows
 from fairbound.optim.means import Queue, RunningMeans, best_of, cell_weights, compared, report_of, stated_values
 from fairbound.optim.recent import usual
 from fairbound.optim.rows import training_rows
@@ -142,7 +143,7 @@ class Dual:
         self._kinds = [f.trained(self._loss) for f in self.plan.functions]
         true = [f.exact(self._loss) for f in self.plan.functions]
         both = dual_values == "surrogate" and self._kinds != true
-        self._of_logits = self._loss is LOSSES["logistic"] or any(kind is not self._loss for kind in true)
+        self._of_logits = takes_logits(self._loss, self.plan)
         self._keys = Keys(self.plan, self.groups, len(self.classes), outputs)
         statistics = [true, self._kinds] if both else [true]
         self._means = RunningMeans(self.plan, statistics, self._loss, self.memory, self._keys)
