@@ -26,6 +26,7 @@ def load_bank_full(folder: Path, *, encoding: str = "one-hot", duration: bool = 
 def _load(name: str, folder: Path, encoding: str, duration: bool) -> Dataset:
     info = TABLE[name]
     frame = read_rows(folder, info, sep=";", na_filter=False)
+    age = frame["age"].to_numpy()
     return build(
         name,
         frame,
@@ -34,7 +35,8 @@ def _load(name: str, folder: Path, encoding: str, duration: bool) -> Dataset:
         positive="yes",
         features=[column for column in frame.columns if column != "y" and (duration or column != "duration")],
         sensitive={
-            "age_25_60": (age_25_60(frame["age"].to_numpy()), ("age",)),
+            "age_25_60": (age_25_60(age), ("age",)),
+            "age_25_59": (np.where((age >= 25) & (age < 60), "25-59", "other").astype(object), ("age",)),
             "marital": (labels(frame["marital"]), ("marital",)),
         },
         encoding=encoding,

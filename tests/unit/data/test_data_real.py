@@ -85,6 +85,7 @@ def test_a9a_without_sex_has_121_features(data):
 def test_bank_groups_and_duration(data, data_dir):
     bank = data("bank")
     assert Counter(bank.sensitive["age_25_60"]) == {"25-60": 39210, "other": 1978}
+    assert Counter(bank.sensitive["age_25_59"]) == {"25-59": 38927, "other": 2261}
     assert Counter(data("bank-full").sensitive["marital"])["divorced"] == 5207
     assert "duration" not in bank.feature_names
     with_duration = load("bank", data_dir, duration=True, encoding="one-hot-reference")
