@@ -24,7 +24,7 @@ from fairbound.fairness.measuring import measure  # noqa: E402
 # rows of the two groups, held out and trained on; bounds
 SPLITS: dict[str, tuple[str, tuple[int, int], tuple[int, int], tuple[float, ...]]] = {
     "a9a": ("0.05:0.3", (5421, 10860), (9694, 19609), (0.28, 0.2, 0.1, 0.05, 0.01)),
-    "bank": ("0:0.25", (396, 7842), (1187, 23526), (0.3, 0.22, 0.08, 0.01)),
+    "bank": ("0:0.25", (441, 7796), (1367, 23346), (0.3, 0.22, 0.08, 0.01)),
     "law-school": ("0.7:1", (827, 4373), (1860, 9839), (0.2, 0.15, 0.1, 0.08, 0.005)),
 }
 SHARES = np.linspace(0, 1, 2001)
