@@ -39,9 +39,11 @@ def run_monitor(options: MonitorOptions) -> Outcome:
         _check_same(options, monitor)
     said = []
     if options.data is not None:
+        before = {} if monitor is None else monitor.groups
         monitor, left_out = _added(options, options.data, monitor)
         if left_out:
             said.append(f"{left_out:,} rows without a label were left out; their outcome is not known yet.")
+        said += _new_groups(options.data, before, monitor.groups)
     if monitor is None:
         raise OptionError(f"there is no monitor in {str(options.state)!r} yet; begin it with --data and --constraint.")
     folder = None if options.model is None else load_folder(options.model)
@@ -58,6 +60,18 @@ def run_monitor(options: MonitorOptions) -> Outcome:
     )
     written = f"report          {options.state / 'report.html'}\nreport as data  {options.state / 'audit.json'}\nstate           {path}"
     return Outcome(summary, f"{verdict_text(found)}{alarms}\n\n{written}", found["exit_code"])
+
+
+def _new_groups(data: str, before: dict[str, set[str]], after: dict[str, set[str]]) -> list[str]:
+    """A warning for each attribute of which the file has groups that no file before it had."""
+    new = {attribute: sorted(after[attribute] - known) for attribute, known in before.items()}
+    return [
+        f"{Path(data).name} brings groups of {attribute} that no earlier file had: {', '.join(map(repr, found[:6]))}"
+        f"{', ...' if len(found) > 6 else ''}. If they are known ones written otherwise, they are counted apart now: correct the file, and begin the "
+        "state anew."
+        for attribute, found in new.items()
+        if found
+    ]
 
 
 def _added(options: MonitorOptions, data: str, monitor: Monitor | None) -> tuple[Monitor, int]:

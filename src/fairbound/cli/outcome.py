@@ -12,6 +12,7 @@ from typing import Any
 
 from fairbound.base.locks import locked
 from fairbound.report import table, write_audit
+from fairbound.report.words import unit
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,9 @@ def verdict_text(audit: dict[str, Any]) -> str:
             group = re.sub(
                 r", predicted .*?(?= \| y=|$)", "", group
             )  # its rows are all of the group, whatever is predicted
+            rows = unit(audit).replace("rows", c.get("unit", "rows"))
             lines.append(
-                f"{c['text']}: its smallest group is {group}, with {n:,} held-out {c.get('unit', 'row' if n == 1 else 'rows')}."
+                f"{c['text']}: its smallest group is {group}, with {n:,} {rows[:-1] if n == 1 and 'unit' not in c else rows}."
             )
     return "\n".join(lines)
 

@@ -125,6 +125,12 @@ class Monitor:
         return self._tally.attributes
 
     @property
+    def groups(self) -> dict[str, set[str]]:
+        """The groups counted so far of each sensitive feature."""
+        keys = self._tally.counts
+        return {a: {str(key[i]) for key in keys if key[i] is not None} for i, a in enumerate(self.attributes or ())}
+
+    @property
     def alarms(self) -> dict[str, int]:
         """The bounds found violated, and the rows at the look that found it."""
         return {text: found["rows"] for text, found in self._alarms.items()}

@@ -113,10 +113,15 @@ def members(audit: dict[str, Any]) -> str:
     return "classes" if audit["data"].get("classes") else "groups"
 
 
-def explain(constraint: dict[str, Any], rows: int) -> str:
+def unit(audit: dict[str, Any]) -> str:
+    """What was judged, of which there are some: held-out rows, those of the training file, or the decisions of a monitor."""
+    return "decisions" if audit.get("monitoring") else "rows" if audit["data"].get("trained_on") else "held-out rows"
+
+
+def explain(constraint: dict[str, Any], rows: int, unit: str = "held-out rows") -> str:
     """Why this constraint has its verdict, in one or two sentences.
 
-    constraint: one entry of ``audit["constraints"]``. rows: held-out rows of the audit.
+    constraint: one entry of ``audit["constraints"]``. rows: how many of the `unit` the audit had.
     """
     limit, value, level = constraint["bound"], constraint["value"], percent(constraint["confidence"])
     lower, upper, why = constraint["lower"], constraint["upper"], constraint["why"]
@@ -156,11 +161,11 @@ def explain(constraint: dict[str, Any], rows: int) -> str:
         needed = constraint["rows_needed"]
         if needed is not None and needed > FAR * max(rows, 1):
             text += (
-                f" The measured value lies so near the bound that about {about(needed)} held-out rows would be needed to decide; "
+                f" The measured value lies so near the bound that about {about(needed)} {unit} would be needed to decide; "
                 f"this audit had {rows:,}. Train under a tighter bound, or audit against a looser one."
             )
         elif needed is not None:
-            text += f" About {about(needed)} held-out rows of this kind would decide it; this audit had {rows:,}.{direction([constraint])}"
+            text += f" About {about(needed)} {unit} of this kind would decide it; this audit had {rows:,}.{direction([constraint])}"
         elif not constraint["why"]:
             text += " No number of rows was found that would decide it."
     if why:
@@ -238,7 +243,7 @@ def judged_rows(audit: dict[str, Any]) -> str:
     rows = f"{audit['data']['rows']:,} "
     if audit["data"].get("trained_on"):
         return rows + "rows of the file that the model was trained on"
-    return rows + ("decisions" if audit.get("monitoring") else "held-out rows")
+    return rows + unit(audit)
 
 
 def _known(data: dict[str, Any]) -> str:

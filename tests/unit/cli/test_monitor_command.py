@@ -51,6 +51,19 @@ def test_files_are_added_and_the_exit_code_is_that_of_all_rows(run, tmp_path):
     assert code == 1 and json.loads(out)["alarms"] == own.alarms
 
 
+def test_groups_that_a_later_file_writes_otherwise_are_warned_of(run, tmp_path):
+    args = ("monitor", "--state", tmp_path / "state", "--label", "paid", "--group", "sex", "--score", "p")
+    for k in range(3):
+        frame = new_rows(tmp_path / f"{k}.csv", 100, k)
+        if k == 2:
+            frame.replace({"sex": {"F": "female"}}).to_csv(tmp_path / "2.csv", index=False)
+        bound = ("--constraint", "demographic_parity <= 0.05") if k == 0 else ()
+        _, out, _ = run(*args, "--data", tmp_path / f"{k}.csv", *bound)
+        assert ("2.csv brings groups of sex that no earlier file had: 'female'." in out) == (k == 2)
+        assert "decisions of this kind" in out and "held-out" not in out
+    assert fb.Monitor.load(tmp_path / "state" / "monitor.json").groups == {"sex": {"F", "M", "female"}}
+
+
 def test_wrong_use_is_said_and_changes_nothing(run, tmp_path):
     state, file = tmp_path / "state", tmp_path / "a.csv"
     frame = new_rows(file, 500, 0)
