@@ -73,6 +73,7 @@ def drawings(study: dict[str, Any], block: dict[str, Any], rows: Sequence[dict],
 
 def _panels(scene: Scene) -> tuple[tuple[float, float], Paint]:
     """A panel for each y (downwards) and each of the methods, data sets or x (across); in it a line for each method."""
+    scene.check()
     spec, profile = scene.spec, scene.spec["kind"] == "profile"
     first = next(iter(scene.data))
     if profile:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from fairbound.base.errors import DataError
 from fairbound.base.files import atomic_write_many, atomic_write_text
 from fairbound.report import study_figures
 from fairbound.report.study_page import rows_of, study_page
+from fairbound.report.study_scene import nearest
 
 
 def write_report(folder: str | os.PathLike[str], say: Callable[[str], None] = lambda text: None) -> Path:
     """Draw `figures/*.png`, `figures/*.svg` and `report.html` of a study that was run into `folder`.
 
-    Returns: the path of the page. Raises: DataError where the folder holds no study; ImportError without matplotlib.
+    Returns: the path of the page. Raises: DataError where the folder holds no study, or a figure draws what its records lack; ImportError without matplotlib.
     """
     folder = Path(folder)
     study, results, summary = (json.loads(_read(folder, f"{n}.json")) for n in ("study", "results", "summary"))
@@ -35,11 +37,22 @@ def write_report(folder: str | os.PathLike[str], say: Callable[[str], None] = la
             figures |= study_figures.files(drawing)
         drawn[block["key"]] = [(d, study_figures.inline(d, next(uids))) for d in made]
         say(f"{len(made)} figure{'' if len(made) == 1 else 's'} of {block['title']}")
+    for text in _lacking(study, results):
+        say(text)
     (folder / "figures").mkdir(exist_ok=True)
     atomic_write_many(folder / "figures", figures)
     page = folder / "report.html"
     atomic_write_text(page, study_page(study, results, summary, drawn))
     return page
+
+
+def _lacking(study: dict[str, Any], results: list[dict[str, Any]]) -> Iterator[str]:
+    """What a table asks for beside columns that there are, and results.json lacks."""
+    names = sorted({row["column"] for row in results})
+    for table in study["tables"]:
+        lacking = [p for p in table["columns"] if not any(fnmatch(name, p) for name in names)]
+        for pattern in lacking if len(lacking) < len(table["columns"]) else []:
+            yield f"a table asks for {pattern!r}, which is no column of results.json{nearest(pattern, names)}"
 
 
 def _read(folder: Path, name: str) -> str:

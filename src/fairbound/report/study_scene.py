@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scipy.stats import t as student
 
+from fairbound.base.errors import DataError
 from fairbound.report import plots
 
 if TYPE_CHECKING:
@@ -22,6 +24,12 @@ Look = Mapping[str, str]
 Paint = Callable[["Figure", Look], None]
 Runs = Mapping[tuple[str, str], Mapping[int, list[dict[str, Any]]]]
 """(data, method) -> seed -> rows of records.jsonl."""
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The names like `name`, as the end of a message; "" where there is none."""
+    near = difflib.get_close_matches(name, list(names), 3, 0.4)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,17 @@ class Scene:
         """The evaluations of the runs of a method on a data set, by seed; [] where it has none."""
         by_seed = self.runs.get((data, method), {})
         return [[r for r in by_seed[seed] if r["output"] is None] for seed in sorted(by_seed)]
+
+    def check(self) -> None:
+        """Raises: DataError where x or y of the declaration is no column of the records."""
+        records = [r for by_seed in self.runs.values() for rows in by_seed.values() for r in rows[:1]]
+        there = {name for record in records for name in record}
+        for name in (*self.spec["x"], *self.spec["y"]):
+            if records and name not in there:
+                raise DataError(
+                    f"figure {self.spec['key']!r} draws {name!r}, which is no column of records.jsonl{nearest(name, there)}. Correct it "
+                    "and call again: finished cells are kept."
+                )
 
     def option(self, name: str, i: int, default: Any) -> Any:
         """Entry i of a list of the declaration, or the default where it is shorter."""

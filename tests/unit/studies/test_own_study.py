@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fairbound.base.errors import OptionError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.studies import load_spec, run_study
 
 DOCS = Path(__file__).parents[3] / "docs" / "extending.md"
@@ -85,6 +85,25 @@ def test_its_page_is_drawn_like_any_other(own):
     text = write_report(run.out).read_text(encoding="utf-8")
     assert sorted(p.name for p in (run.out / "figures").iterdir()) == ["main-wide-path.png", "main-wide-path.svg"]
     assert text.count('<svg class="chart"') == 1 and "paper 0.100 ± 0.020" in text
+
+
+def test_columns_that_are_none_are_named_with_the_nearest(own):
+    pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
+    from fairbound.report.study_report import write_report
+
+    toml, said = (own / "my_study.toml").read_text(), []
+    (own / "my_study.toml").write_text(toml.replace('["distance*"]', '["distance*", "stepps"]'))
+    write_report(run_study(own / "my_study.toml", own / "out", seeds=1).out, said.append)
+    assert any(
+        "a table asks for 'stepps', which is no column of results.json; did you mean 'steps'" in line for line in said
+    )
+    (own / "my_study.toml").write_text(toml.replace('y = ["distance"]', 'y = ["distence"]'))
+    run = run_study(own / "my_study.toml", own / "out", seeds=1)
+    with pytest.raises(
+        DataError, match=r"figure 'path' draws 'distence', which is no column .* did you mean 'distance'"
+    ):
+        write_report(run.out)
+    assert run.done == 0 and run.reused == 2
 
 
 def test_a_wrong_option_of_its_task_is_named_before_anything_runs(own):
