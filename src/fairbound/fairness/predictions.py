@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import natural_order, texts_of
 from fairbound.rows.reading import number_column, plain_array
@@ -29,8 +30,8 @@ def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = N
 
     classes: the k labels in the order of the scores' columns; needed for scores. A label of y that is not among them is
     a class of its own, which no score can name. Without it the classes are the labels that occur.
-    Raises: DataError for rows without a label, lengths that differ, scores that are not finite, or numbers that are no
-        labels; OptionError where scores and classes do not fit each other.
+    Raises: DataError for rows without a label, lengths that differ, scores that are not finite, numbers that are no labels, or classes of
+        which no row has a label; OptionError where scores and classes do not fit each other. Warns: DataWarning where no prediction is a label.
     """
     truth = texts_of(y)
     gone = sum(v is None for v in truth)
@@ -53,6 +54,11 @@ def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = N
         if not np.isfinite(scores).all():
             raise DataError(f"the scores are missing or infinite in {int((~np.isfinite(scores)).any(1).sum())} rows.")
         guess = np.array(known, dtype=object)[scores.argmax(axis=1)]
+        if not set(truth) & set(known):
+            raise DataError(
+                f"classes= names {_some(known)}, and no label of y is one of them: y holds {_some(sorted(set(truth)))}. Pass y in the "
+                "words of classes=."
+            )
     else:
         if (
             given.dtype.kind == "f"
@@ -63,10 +69,21 @@ def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = N
         guess = texts_of(given)
         if any(v is None for v in guess):
             raise DataError(f"the prediction is missing in {sum(v is None for v in guess)} of {len(guess)} rows.")
+        if not set(truth) & set(guess):
+            warnings.warn(
+                f"no prediction is a label of y: predicted are {_some(sorted(set(guess)))}, and y holds {_some(sorted(set(truth)))}. "
+                "Where they are the same classes, write them alike.",
+                DataWarning,
+                stacklevel=3,
+            )
     known += sorted({*truth, *guess} - set(known), key=natural_order)
     place = {label: i for i, label in enumerate(known)}
     number = lambda labels: np.array([place[v] for v in labels], dtype=np.int64)  # noqa: E731
     return Scored(number(truth), number(guess), tuple(known))
+
+
+def _some(labels: Sequence[str]) -> str:
+    return ", ".join(map(repr, labels[:3])) + (", ..." if len(labels) > 3 else "")
 
 
 def read_numbers(predictions: Any, y: Any) -> Scored:

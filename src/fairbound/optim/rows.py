@@ -69,7 +69,9 @@ def how_to_pass(labels: list[Any], classes: int, soft: str) -> str:
         return ""
     fractions = [v for v in labels if isinstance(v, float) and v % 1]
     if not fractions:
-        return " Pass targets == POSITIVE, with the value that counts as positive."
+        return (
+            " Of two classes pass targets == POSITIVE, with the value that counts as positive; of more give classes=."
+        )
     if all(0 < v < 1 for v in fractions):
         return f" {soft}"
     return " Dual bounds classifiers; numbers are predicted under bounds by FairRegressor, or by fb.formulate(module, 'squared', ...)."

@@ -7,7 +7,7 @@ from sklearn import config_context
 from sklearn.model_selection import cross_validate
 
 import fairbound as fb
-from fairbound.base.errors import DataError, EmptyGroupError, OptionError
+from fairbound.base.errors import DataError, DataWarning, EmptyGroupError, OptionError
 
 
 def rows(seed=0, n=500):
@@ -224,3 +224,19 @@ def test_scores_of_half_precision(dtype):
     assert fb.measure("demographic_parity", half, y, group) == pytest.approx(want, abs=1e-12)
     found = fb.audit(half, y, group, "demographic_parity <= 0.1")["constraints"][0]["value"]
     assert found == pytest.approx(want, abs=1e-12)
+
+
+def test_labels_in_other_words_than_the_classes_are_no_verdict():
+    """Every row would be predicted wrong in every group, and the differences within any bound."""
+    y, names = np.array([0, 1, 2] * 40), np.array(["lo", "mid", "hi"])
+    group, scores = np.repeat(["a", "b"], 60), np.eye(3)[[0, 1, 1] * 40]
+    stated = "class_error_parity <= 0.1"
+    with pytest.raises(
+        DataError, match="classes= names 'lo', 'mid', 'hi', and no label of y is one of them: y holds '0', '1', '2'"
+    ):
+        fb.audit(scores, y, group, stated, classes=names)
+    assert fb.audit(scores, names[y], group, stated, classes=names)["metrics"]["accuracy"] == pytest.approx(2 / 3)
+    with pytest.warns(
+        DataWarning, match="no prediction is a label of y: predicted are 'hi', 'lo', 'mid', and y holds '0'"
+    ):
+        assert fb.measure("class_error_parity", names[y], y, group) == 0
