@@ -33,6 +33,7 @@ from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.fit_report import UNDER_BOUNDS, WITHOUT_BOUNDS
 from fairbound.estimators.judged_rows import taken
 from fairbound.estimators.options import classifier_bounds
+from fairbound.estimators.training_rows import encoder_options
 from fairbound.fairness.objectives import objective_of
 from fairbound.rows.shards import ALONE, Processes, Shards
 from fairbound.tables import Encoded
@@ -66,7 +67,7 @@ def _fit(options: FitOptions, bounds: list, shards: Shards) -> Outcome:
     for said in rows.numbering:
         say(said)
     split = held_out(options, rows)
-    parts = None if split is None else encoded_parts(rows, split, options.knots)
+    parts = None if split is None else encoded(options, rows, split, shards)
 
     def fitted(_: np.ndarray, stated: list, certify: float) -> FairClassifier:
         return train(options, stated, parts, shards) if parts else train_certified(options, stated, rows, certify)
@@ -82,6 +83,13 @@ def _fit(options: FitOptions, bounds: list, shards: Shards) -> Outcome:
     lines = in_training(options, bounds, done, of_training, found)
     outcome = written_fit(found, options.out, done.model, rows.checksum, lines, stopped=done.stopped)
     return outcome if shards.alone or done.stopped else replace(outcome, exit_code=0)
+
+
+def encoded(options: TrainOptions, rows: InputRows, split: Split, shards: Shards = ALONE) -> Parts:
+    """The parts of `split` as the features of a classifier of these options."""
+    return encoded_parts(
+        rows, split, encoder_options(of_options(options, [], rows), rows.X, rows.target[split.train], shards)
+    )
 
 
 def train_certified(options: FitOptions, bounds: list, rows: InputRows, confidence: float) -> FairClassifier:

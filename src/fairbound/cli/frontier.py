@@ -13,11 +13,11 @@ from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.locks import locked
 from fairbound.base.records import versions
 from fairbound.cli.explored import certifiable, explored
-from fairbound.cli.fit import judge, judged_rows, train
+from fairbound.cli.fit import encoded, judge, judged_rows, train
 from fairbound.cli.fitted import interrupted
 from fairbound.cli.options import FrontierOptions
 from fairbound.cli.outcome import Outcome, json_file, say
-from fairbound.cli.rows import Parts, encoded_parts, read_rows, split_rows
+from fairbound.cli.rows import Parts, read_rows, split_rows
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.training import Trained
 from fairbound.estimators.classifier import FairClassifier
@@ -60,7 +60,7 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
             break
         run = replace(options, seed=seed)
         split = split_rows(rows, options.test_size, seed)
-        parts = encoded_parts(rows, split, options.knots)
+        parts = encoded(run, rows, split)
         free = train(run, [], parts)
         loosest = stated[-1]
         apart = Shown(parts, free) if seed == options.seed and shows_groups else None

@@ -119,8 +119,10 @@ OnInsufficient = Annotated[
 Confidence = Annotated[float, option("--confidence", help="Of all verdicts together, between 0.5 and 1.")]
 Model = Annotated[str, option("--model", help="linear, or mlp:64,32 for layers of 64 and 32 units.")]
 Knots = Annotated[
-    str,
-    option("--knots", help="Values at which a number's part of a linear model may bend (5), or auto: 3, by a test."),
+    str | None,
+    option(
+        "--knots", help="Values at which a number may bend (5) or 0; auto: 3, by a test (default: linear, two classes)."
+    ),
 ]
 SavedModel = Annotated[Path | None, option("--model", help="Folder of a saved model, such as OUT/model of fit.")]
 Score = Annotated[
@@ -201,7 +203,7 @@ class ModelOptions:
     """Which model to train, and how long. What can be wrong without reading the data is found before it is read."""
 
     model: Model = "linear"
-    knots: Knots = "0"
+    knots: Knots = None
     seed: Seed = 0
     budget: BudgetText = None
     cross: Cross = False
@@ -215,7 +217,7 @@ class ModelOptions:
         if self.budget is not None:
             Budget.of(self.budget)
         check_confidence(self.confidence, "--confidence")
-        if self.knots != "auto" and not self.knots.isdecimal():
+        if self.knots not in (None, "auto") and not self.knots.isdecimal():
             raise OptionError(f"--knots must be a whole number or 'auto', got {self.knots!r}.")
 
 

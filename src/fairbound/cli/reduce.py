@@ -19,7 +19,7 @@ from fairbound.base.own import own_module
 from fairbound.cli.audited import add_own_model, data_facts
 from fairbound.cli.options import FitOptions
 from fairbound.cli.outcome import Outcome, say, written_audit
-from fairbound.cli.rows import Parts, encoded_parts, group_warnings, read_rows, split_rows
+from fairbound.cli.rows import Parts, encoded_parts, group_warnings, read_rows, split_rows, table_options
 from fairbound.cli.stated import stated_bounds
 from fairbound.estimators.reduction import Reduction, own_threshold
 from fairbound.postprocessing.scoring import scores_of
@@ -41,7 +41,7 @@ def fit_reduction(options: FitOptions) -> Outcome:
     bounds = stated_bounds(options.constraint, options.cross)
     check_writable(options.out)
     rows = read_rows(options)
-    parts = encoded_parts(rows, split_rows(rows, options.test_size, options.seed), options.knots)
+    parts = encoded_parts(rows, split_rows(rows, options.test_size, options.seed), table_options(options.knots))
     train, test = parts.split.train, parts.split.test
     under = " and ".join(b.text for b in bounds) or "no bound"
     say(

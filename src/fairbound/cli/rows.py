@@ -293,14 +293,14 @@ class Parts:
     held: Encoded
 
 
-def table_options(knots: str) -> TableOptions | None:
+def table_options(knots: str | None) -> TableOptions | None:
     """Of the encoder, None where they are its own. knots: a whole number, or "auto"."""
-    return None if knots == "0" else TableOptions(knots=int(knots) if knots.isdecimal() else knots)
+    return None if knots is None else TableOptions(knots=int(knots) if knots.isdecimal() else knots)
 
 
-def encoded_parts(rows: InputRows, split: Split, knots: str = "0") -> Parts:
+def encoded_parts(rows: InputRows, split: Split, options: TableOptions | None) -> Parts:
     """The parts of `split` as features, for any number of models. Raises: DataError naming the column that cannot be."""
-    encoder = TableEncoder(table_options(knots))
+    encoder = TableEncoder(options)
     take = rows.X.take if isinstance(rows.X, Chunks) else partial(take_rows, rows.X)
     made = []
     for part in (split.train, split.test):

@@ -27,7 +27,7 @@ from fairbound.tables import EncodeReport
 MOST = 0.8
 """Share of one label from which on a model that gives it to every row is hard to beat."""
 
-WITHOUT_BOUNDS = "these features tell too little of the label. Give the model more of them, let it bend (knots, mlp:16), or train longer (budget)."
+WITHOUT_BOUNDS = "these features tell too little of the label. Give the model more of them, let it bend more (knots=5, mlp:16), or train longer (budget)."
 UNDER_BOUNDS = (
     "Train longer (budget), loosen the bound, or merge small groups; where a model without the bound is no better, the features tell "
     "too little of the label."

@@ -25,6 +25,9 @@ from fairbound.rows.shards import ALONE, Shards
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import Chunks, Encoded, EncodeReport, TableEncoder, TableOptions
 
+MOST_BENT = 200_000
+"""Rows of a table up to which numbers bend by default."""
+
 
 def checked_labels(X: Any, y: Any, name: str = "FairClassifier", what: str = "labels") -> Any:
     """y as one column of real labels, in scikit-learn's words where it is something else. name: of the estimator."""
@@ -99,12 +102,27 @@ def without(X: Any, columns: Sequence[str]) -> Any:
     return frame.drop([name for name in frame.columns if str(name) in columns]).to_native()
 
 
-def encoded_rows(X: Any, options: TableOptions | None, shards: Shards = ALONE, labels: Any = None) -> Encoded:
+def bends_by_default(estimator: Any, table: Any, labels: Any, shards: Shards = ALONE) -> bool:
+    """Whether numbers bend where the labels (n,) ask for it, though nothing is said of knots: in a linear model of two classes, of a dense
+    table of at most MOST_BENT rows that one process holds whole, without terms of groups. labels: None for what is no classifier."""
+    linear = labels is not None and estimator.model == "linear" and not estimator.group_terms
+    whole = shards.alone and not (isinstance(table, Chunks) or sparse.issparse(table))
+    return linear and whole and len(labels) <= MOST_BENT and len(np.unique(labels)) == 2
+
+
+def encoder_options(estimator: Any, table: Any, labels: Any, shards: Shards = ALONE) -> TableOptions:
+    """Those of an estimator's encoder, with knots="auto" where that is the default. Arguments as in `bends_by_default`."""
+    stated = estimator.options or TableOptions()
+    return stated.or_knots("auto") if bends_by_default(estimator, table, labels, shards) else stated
+
+
+def encoded_rows(estimator: Any, X: Any, shards: Shards = ALONE, labels: Any = None) -> Encoded:
     """The training table read once and encoded; X may be encoded already. shards: the processes that hold a table each. labels: as in
     `Encoded.of`."""
     if not isinstance(X, Encoded):
-        return Encoded.of(TableEncoder(options), X, shards, labels)
-    if options is not None and options != X.encoder.options:
+        return Encoded.of(TableEncoder(encoder_options(estimator, X, labels, shards)), X, shards, labels)
+    stated, own = estimator.options, X.encoder.options
+    if stated is not None and stated.or_knots(own.knots or 0) != own.or_knots(0):
         raise OptionError("X is encoded already, under other options; leave options=None, or give them to its encoder.")
     return X
 
@@ -119,15 +137,22 @@ def fit_features(
         features = module_features(table)
         estimator.encoder_, estimator.encoder_report_, estimator.n_features_in_ = None, None, features.shape[1]
     else:
-        rows = encoded_rows(table, estimator.options, shards, labels)
+        rows = encoded_rows(estimator, table, shards, labels)
         features, estimator.encoder_, estimator.encoder_report_ = rows.features, rows.encoder, rows.report
         estimator.n_features_in_ = len(rows.encoder.columns)
         if rows.encoder.options.knots == "auto":
-            bent, most = ", ".join(rows.encoder.bent) or "in no column", rows.encoder.options.most_knots
-            notes.append(f"Knots: {bent} (of at most {most} each, chosen by a test).")
+            notes.append(of_bent(rows.encoder))
     if names := column_names(table):
         estimator.feature_names_in_ = np.array(names, dtype=object)
     return features
+
+
+def of_bent(encoder: TableEncoder) -> str:
+    """What is said of an encoder that chose which numbers bend."""
+    if not encoder.bent:
+        return "The model is straight in every number, as the labels ask for no bend."
+    most = encoder.options.most_knots
+    return f"The model bends at up to {most} values in these columns, as the labels ask for it: {', '.join(encoder.bent)}. knots=0 keeps it straight."
 
 
 def features_of(

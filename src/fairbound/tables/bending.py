@@ -7,15 +7,18 @@
 One regression is fitted, however many numbers there are.
 
 Source: Rao (1948), Mathematical Proceedings of the Cambridge Philosophical Society 44, 50-57, for the score test.
-Departs: of more than ROWS rows a random part is looked at; weights of rows are not.
+Departs: of more than ROWS rows or CELLS cells a random part is looked at; weights of rows are not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from scipy.special import chdtrc
+
+from fairbound.base.errors import silenced
+from fairbound.base.seeds import seed_for
 
 MOST = 3
 """Knots of a number that bends."""
@@ -23,34 +26,39 @@ MOST = 3
 LEVEL = 0.01
 """Probability that any number bends where none should."""
 
-ROWS = 50_000
-"""Rows that the test looks at, at most."""
+ROWS, CELLS = 50_000, 1 << 21
+"""Rows that the test looks at, and cells of their features without knots, at most."""
 
 FEWEST = 10
 """Rows that it needs for each feature."""
 
 
-def useful(
-    features: np.ndarray, labels: np.ndarray, plain: Sequence[int], knots: Sequence[Sequence[int]]
-) -> list[bool]:
+def looked_at(rows: int, features: int) -> np.ndarray | None:
+    """Numbers of the rows of a table that the test looks at, None where they are too few for it."""
+    most = min(rows, ROWS, CELLS // features)
+    if most < FEWEST * (features + 1):
+        return None
+    return (
+        np.arange(rows) if most == rows else np.random.default_rng(seed_for("knots")).choice(rows, most, replace=False)
+    )
+
+
+def useful(features: np.ndarray, labels: np.ndarray, added: Iterable[np.ndarray]) -> list[bool]:
     """Whether the labels ask for the knots of each number.
 
-    features: (n, d). labels: (n,) 0 or 1. plain: places of the columns that are no knots; knots: of those of each number.
+    features: (n, d) without knots. labels: (n,) 0 or 1. added: of each number (n, k) how far it lies above each knot.
     """
-    if len(features) < FEWEST * (len(plain) + 1) or np.ptp(labels) == 0:
-        return [False] * len(knots)
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    base = features[:, plain]
-    p = LogisticRegression(C=1e4, max_iter=300).fit(base, labels).predict_proba(base)[:, 1]
-    statistics = score_statistics(
-        np.column_stack([base, np.ones(len(base))]), [features[:, k] for k in knots], labels, p
-    )
-    return [bool(df and chdtrc(df, size) <= LEVEL / len(knots)) for size, df in statistics]
+    with silenced(ConvergenceWarning):
+        p = LogisticRegression(C=1e4, max_iter=300).fit(features, labels).predict_proba(features)[:, 1]
+    statistics = score_statistics(np.column_stack([features, np.ones(len(features))]), added, labels, p)
+    return [bool(df and chdtrc(df, size) <= LEVEL / len(statistics)) for size, df in statistics]
 
 
 def score_statistics(
-    X: np.ndarray, added: Sequence[np.ndarray], labels: np.ndarray, p: np.ndarray
+    X: np.ndarray, added: Iterable[np.ndarray], labels: np.ndarray, p: np.ndarray
 ) -> list[tuple[float, int]]:
     """The score statistic of each of some sets of columns, added to X, and its degrees of freedom.
 

@@ -35,8 +35,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.base.seeds import seed_for
-from fairbound.tables.bending import ROWS, useful
+from fairbound.tables.bending import looked_at, useful
 from fairbound.tables.columns import Column, Table, as_category, as_number, read_columns
 from fairbound.tables.features import CategoryFeature, Feature, load_feature
 from fairbound.tables.learning import check_options, finite, infinite_error, learn_settled, settle, some_names
@@ -187,21 +186,19 @@ class TableEncoder(BaseEstimator):
             raise OptionError(
                 'knots="auto" chooses by the labels of two classes, one for each row; give a number, as in knots=5.'
             )
-        rows = np.arange(read.rows)
-        if read.rows > ROWS:
-            rows = np.random.default_rng(seed_for("knots")).choice(read.rows, ROWS, replace=False)
+        bent = self.learnt
+        self.learnt = tuple(replace(spec, knots=()) if isinstance(spec, NumberFeature) else spec for spec in bent)
+        starts = np.cumsum([0, *(len(spec.feature_names) for spec in self.learnt)])
+        asked = [(s, at) for s, at in zip(bent, starts, strict=False) if isinstance(s, NumberFeature) and s.knots]
+        rows = looked_at(read.rows, starts[-1])
+        if rows is None or not asked or np.ptp(labels[rows]) == 0:
+            return
         columns = tuple(replace(column, values=column.values[rows]) for column in read.columns)
         part = replace(read, columns=columns, rows=len(rows))
         features, _ = self._filled(part, {column.name: column for column in columns}, np.float64, positional=False)
-        starts = np.cumsum([0, *(len(spec.feature_names) for spec in self.learnt)])
-        bends = {spec.name: range(at + 1, at + 1 + len(spec.knots)) for spec, at in zip(self.learnt, starts, strict=False)
-                 if isinstance(spec, NumberFeature) and spec.knots}  # fmt: skip
-        plain = np.setdiff1d(np.arange(features.shape[1]), [j for columns in bends.values() for j in columns]).tolist()
-        kept = dict(zip(bends, useful(features, labels[rows], plain, list(bends.values())), strict=True))
-        self.learnt = tuple(
-            replace(spec, knots=()) if isinstance(spec, NumberFeature) and not kept.get(spec.name) else spec
-            for spec in self.learnt
-        )
+        kept = useful(features, labels[rows], (spec.above(features[:, at]) for spec, at in asked))
+        names = {spec.name for (spec, _), keep in zip(asked, kept, strict=True) if keep}
+        self.learnt = tuple(new if new.name in names else old for new, old in zip(bent, self.learnt, strict=True))
 
     def adopt(
         self, learnt: Sequence[Feature], dropped: dict[str, str], inputs: tuple[str, ...], named: bool, rows: int

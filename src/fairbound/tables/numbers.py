@@ -53,11 +53,17 @@ class NumberFeature:
             values -= self.mean
             values /= self.sd
             out[:, at] = values
-            for place, knot in enumerate(self.knots, at + 1):
-                np.maximum(values - (knot - self.mean) / self.sd, 0, out=out[:, place])
+            if self.knots:
+                out[:, at + 1 : at + 1 + len(self.knots)] = self.above(values)
             at += 1 + len(self.knots)
         if self.indicator and missing is not None:
             out[:, at] = missing
+
+    def above(self, values: np.ndarray) -> np.ndarray:
+        """(b, k) how far standardised values (b,) lie above each knot."""
+        assert self.sd is not None
+        knots = (np.array(self.knots) - self.mean) / self.sd
+        return np.maximum(values - knots[:, None], 0).T
 
 
 _Place = tuple[NumberFeature, int, np.ndarray]
@@ -236,34 +242,17 @@ def add_weighted(out: np.ndarray, places: Sequence[_Place], weight: np.ndarray) 
     places: as in `fill_numbers`. weight: (d, k) of all features.
     """
     tallies = [Tally() for _ in places]
-    of_place = list(zip(places, tallies, strict=True))
-    _add_bent(out, [one for one in of_place if one[0][0].knots], weight)
-    _add_straight(out, [one for one in of_place if not one[0][0].knots], weight)
-    return tallies
-
-
-def _add_bent(out: np.ndarray, counted: Sequence[tuple[_Place, Tally]], weight: np.ndarray) -> None:
-    """`add_weighted` of columns with knots, from their features alone."""
-    own, rows = [], list[int]()
-    for (feature, at, column), _ in counted:
-        own.append((feature, len(rows), column))
-        rows += range(at, at + len(feature.feature_names))
-    weight, tallies = weight[rows], [tally for _, tally in counted]
-    for part in slices(len(out)) if own else ():
-        out[part] += _by_features(own, weight, part, tallies)
-
-
-def _add_straight(out: np.ndarray, counted: Sequence[tuple[_Place, Tally]], weight: np.ndarray) -> None:
-    """`add_weighted` of columns without knots."""
-    places, tallies = [place for place, _ in counted], [tally for _, tally in counted]
     standard = [place for place in places if place[0].sd is not None]
     columns = [values for _, _, values in standard]
     centre = np.array([feature.mean for feature, *_ in standard])
     slope = np.array([weight[at] / feature.sd for feature, at, _ in standard]).reshape(-1, weight.shape[1])
     far = np.array([abs(feature.mean) > _FAR * (feature.sd or 0) for feature, *_ in standard], dtype=bool)
     constant = -(centre[~far] @ slope[~far])  # of the others it is taken off every number, before digits are lost
+    bends = _bends(standard, np.where(far, centre, 0.0), weight)
+    constant -= sum(knots @ change for _, knots, change in bends)
     block, known = _block(columns)
     if block is not None:
+        bends = [(known[where], knots, change) for where, knots, change in bends]
         centre, slope, far = (_spread(part, known, block.shape[1]) for part in (centre, slope, far))
     off = [(int(j), float(centre[j])) for j in np.flatnonzero(far)]
     by_row = block is not None and block.strides[1] < block.strides[0]
@@ -280,10 +269,25 @@ def _add_straight(out: np.ndarray, counted: Sequence[tuple[_Place, Tally]], weig
             for j, mean in off:
                 rows[:, j] -= mean
             sums = rows @ slope
+            for where, knots, change in bends:
+                some = rows[:, where] if by_row else room[where, :size].T
+                sums += np.maximum(some, knots, out=some) @ change
             sums += constant
         if not np.isfinite(sums).all():
             sums = _by_features(places, weight, part, tallies)
         out[part] += sums
+    return tallies
+
+
+def _bends(places: Sequence[_Place], shift: np.ndarray, weight: np.ndarray) -> list[tuple[np.ndarray, ...]]:
+    """Of the first knots, the second ones, ...: the numbers of the columns (c,) that have one, the knots (c,) less `shift`, and by how much
+    the slope changes there (c, k)."""
+    out = []
+    for j in range(max((len(feature.knots) for feature, *_ in places), default=0)):
+        of = [(i, feature.knots[j] - shift[i], weight[at + 1 + j] / feature.sd)
+              for i, (feature, at, _) in enumerate(places) if len(feature.knots) > j]  # fmt: skip
+        out.append(tuple(np.array(part) for part in zip(*of, strict=True)))
+    return out
 
 
 def _block(columns: Sequence[np.ndarray]) -> tuple[np.ndarray | None, np.ndarray]:

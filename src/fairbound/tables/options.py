@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from fairbound.base.errors import DataWarning, OptionError
@@ -23,8 +23,8 @@ class TableOptions:
     categorical: tuple[str, ...] = ()  # columns that are categories whatever their type
     numeric: tuple[str, ...] = ()  # columns that are numbers whatever their type
     # values at which a number's part of a linear model may change its slope, at most (5, say); "auto": 3 for those numbers for which the
-    # labels ask by a test, for two classes; not for networks
-    knots: int | str = 0
+    # labels ask by a test, for two classes; None: "auto" for a linear FairClassifier of two classes (docs/training.md), else 0
+    knots: int | str | None = None
     sparse_scale: str = (
         "max_abs"  # scipy sparse tables: "max_abs" divides each column by its largest |x|, "none" leaves it
     )
@@ -32,7 +32,7 @@ class TableOptions:
     def __post_init__(self) -> None:
         for name, least in (("min_count", 1), ("max_categories", 2), ("knots", 0)):
             value = getattr(self, name)
-            if name == "knots" and value == "auto":
+            if name == "knots" and value in (None, "auto"):
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 or_auto = " or 'auto'" * (name == "knots")
@@ -57,7 +57,11 @@ class TableOptions:
     @property
     def most_knots(self) -> int:
         """How many a number may have."""
-        return MOST if isinstance(self.knots, str) else self.knots
+        return MOST if isinstance(self.knots, str) else self.knots or 0
+
+    def or_knots(self, knots: int | str) -> TableOptions:
+        """These, with `knots` where they state none."""
+        return replace(self, knots=knots) if self.knots is None else self
 
 
 STRANGE = 0.5

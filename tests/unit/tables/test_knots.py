@@ -14,7 +14,7 @@ import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.cli.app import main
 from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions
-from fairbound.tables.bending import score_statistics
+from fairbound.tables.bending import looked_at, score_statistics
 
 BENT = TableOptions(knots=3)
 
@@ -127,16 +127,21 @@ def test_a_test_keeps_the_knots_of_the_numbers_that_bend() -> None:
     assert model.encoder_.bent == ("x",)
     assert [name for name in model.encoder_.feature_names if name.startswith("z")] == ["z"]
     assert (model.predict(X) == y).mean() > 0.95
-    assert "Knots: x (of at most 3 each, chosen by a test)." in model.fit_report_["notes"]
+    said = "The model bends at up to 3 values in these columns, as the labels ask for it: x. knots=0 keeps it straight."
+    assert said in model.fit_report_["notes"]
     again = TableEncoder.from_json(model.encoder_.to_json())
     assert np.array_equal(again.transform(X), TableEncoder(auto).fit_transform(X, y))
     assert TableEncoder(auto).fit(X.iloc[:29], y[:29]).bent == ()  # too few rows to tell
 
 
 def test_more_rows_than_the_test_needs_are_left_out(monkeypatch) -> None:
-    monkeypatch.setattr("fairbound.tables.encoder.ROWS", 300)
+    monkeypatch.setattr("fairbound.tables.bending.ROWS", 300)
     X, y, _ = bent_rows()
+    assert len(looked_at(len(X), 2)) == 300
     assert TableEncoder(TableOptions(knots="auto")).fit(X, y).bent == ("x",)
+    monkeypatch.setattr("fairbound.tables.bending.CELLS", 400)
+    assert len(looked_at(len(X), 2)) == 200
+    assert looked_at(200, 20) is None  # 20 rows: too few for 21 weights
 
 
 def test_the_score_statistic_is_the_slope_against_the_whole_information_matrix() -> None:
@@ -187,7 +192,7 @@ def test_the_command_line_trains_saves_and_predicts_with_knots(tmp_path, capsys)
     assert (model.predict(X) == y).mean() > 0.95
     main([*fit, "--knots", "auto", "--out", str(out), "--no-baseline", "--quiet"])
     assert fb.FairClassifier.load(out / "model").encoder_.bent == ("x",)
-    assert "chosen by a test" in (out / "report.html").read_text()
+    assert (out / "report.html").read_text().count("bends at up to 3 values") == 1
     assert main([*fit, "--knots", "some", "--out", str(out)]) == 2
     assert "--knots must be a whole number or 'auto'" in capsys.readouterr().err
     assert main([*fit, "--knots", "5", "--chunk-rows", "100", "--out", str(tmp_path / "parts"), "--quiet"]) == 2
