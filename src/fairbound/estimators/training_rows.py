@@ -150,7 +150,7 @@ def fit_features(
 def of_bent(encoder: TableEncoder) -> str:
     """What is said of an encoder that chose which numbers bend."""
     if not encoder.bent:
-        return "The model is straight in every number, as the labels ask for no bend."
+        return "The model is straight in every number: the labels ask for no bend, or are too few to tell."
     most = encoder.options.most_knots
     return f"The model bends at up to {most} values in these columns, as the labels ask for it: {', '.join(encoder.bent)}. knots=0 keeps it straight."
 

@@ -1,0 +1,112 @@
+"""Where numbers bend though nothing is said of knots, and where they do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+import fairbound as fb
+from fairbound.base.errors import OptionError
+from fairbound.estimators import training_rows
+from fairbound.tables import Chunks, Encoded, TableOptions
+
+BOUND = "demographic_parity <= 0.05"
+STRAIGHT = TableOptions(knots=0)
+
+
+def rows(n: int = 600, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Rows whose label is 1 in the middle of x, wider with z, but for one in ten."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"x": rng.uniform(-3, 3, n), "z": rng.normal(size=n), "c": rng.choice(list("ab"), n)})
+    return X, ((X.z + 1.5 > X.x.abs()) ^ (rng.random(n) < 0.1)).to_numpy().astype(int), rng.choice(["f", "m"], n)
+
+
+def fitted(X, y, group, bound=BOUND, **options):
+    return fb.FairClassifier(bound, **options).fit(X, y, sensitive_features=group)
+
+
+@pytest.mark.parametrize("options", [None, TableOptions(min_count=3)], ids=["none", "others"])
+def test_a_linear_model_bends_where_the_labels_ask_for_it(options: TableOptions | None) -> None:
+    X, y, group = rows()
+    new, labels, _ = rows(seed=1)
+    model = fitted(X, y, group, options=options)
+    assert model.encoder_.bent == ("x",)
+    assert model.score(new, labels) > 0.8 > 0.75 > fitted(X, y, group, options=STRAIGHT).score(new, labels)
+    assert sum("bends at up to 3 values in these columns" in note for note in model.fit_report_["notes"]) == 1
+    assert model.coef_.shape == (1, len(model.encoder_.feature_names))
+    array = fitted(X[["x", "z"]].to_numpy(), y, group)
+    assert array.encoder_.bent == ("x0",)
+
+
+def test_straight_numbers_give_the_model_without_knots_to_the_last_bit() -> None:
+    X, _, group = rows()
+    y = (X.x + np.random.default_rng(2).normal(size=len(X)) > 0).astype(int)
+    default, straight = fitted(X, y, group), fitted(X, y, group, options=STRAIGHT)
+    assert default.encoder_.bent == ()
+    assert default.x_.equal(straight.x_)
+    assert (
+        "The model is straight in every number: the labels ask for no bend, or are too few to tell."
+        in default.fit_report_["notes"]
+    )
+
+
+def test_nothing_bends_by_default_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, group = rows()
+    numbers = X[["x", "z"]]
+    three = y + (X.z > 0)
+    for model in (
+        fitted(X, y, group, model="mlp:4", budget="20 steps"),
+        fitted(X, three, group, bound="class_demographic_parity <= 0.5", budget="20 steps"),
+        fitted(sp.csr_array(numbers.to_numpy()), y, group),
+        fitted(Chunks(lambda: [X[:300], X[300:]]), y, group),
+        fitted(Encoded.of(fb.TableEncoder(), X), y, group),
+        fitted(X, y, group, group_terms=True),
+        fb.FairRegressor("residual_gap <= 1").fit(X, y.astype(float), sensitive_features=group),
+    ):
+        assert model.encoder_.bent == ()
+        assert not any("straight" in note or "bends" in note for note in model.fit_report_["notes"])
+    assert fb.TableEncoder().fit(X, y).bent == ()
+    few = fitted(X[:49], y[:49], group[:49], bound="demographic_parity <= 0.5")  # of four features and the intercept
+    assert few.encoder_.bent == ()
+    monkeypatch.setattr(training_rows, "MOST_BENT", len(X) - 1)
+    assert fitted(X, y, group).encoder_.bent == ()
+    assert fitted(X, y, group, options=TableOptions(knots="auto")).encoder_.bent == ("x",)
+
+
+def test_a_certificate_and_a_frontier_read_all_rows_by_one_encoder() -> None:
+    X, y, group = rows(2000)
+    model = fitted(X, y, group, bound="demographic_parity <= 0.3", certify=True, options=TableOptions(min_count=3))
+    assert model.encoder_.bent == ("x",)
+    assert model.unconstrained_.encoder_ is model.encoder_
+    found = fb.feasibility("demographic_parity <= 0.3", X, y, group, options=TableOptions(min_count=3))
+    assert min(one["accuracy"] for one in found["curve"]) > 0.7
+
+
+def test_a_model_that_bends_is_saved_cloned_and_fitted_anew(tmp_path) -> None:
+    X, y, group = rows()
+    model = fitted(X, y, group)
+    model.save(tmp_path / "model")
+    again = fb.FairClassifier.load(tmp_path / "model")
+    assert np.array_equal(again.decision_function(X), model.decision_function(X))
+    assert again.options is None
+    assert np.array_equal(clone(again).fit(X, y, sensitive_features=group).coef_, model.coef_)
+    assert again.set_params(options=STRAIGHT).fit(X, y, sensitive_features=group).coef_.shape == (1, 4)
+
+
+def test_options_beside_an_encoded_table_say_what_its_encoder_says() -> None:
+    X, y, group = rows()
+    plain = Encoded.of(fb.TableEncoder(), X)
+    five = Encoded.of(fb.TableEncoder(TableOptions(knots=5)), X)
+    for table, options in (
+        (plain, STRAIGHT),
+        (plain, TableOptions()),
+        (five, TableOptions()),
+        (five, five.encoder.options),
+    ):
+        fitted(table, y, group, options=options)
+    for table, options in ((plain, five.encoder.options), (five, STRAIGHT), (five, TableOptions(min_count=3))):
+        with pytest.raises(OptionError, match="encoded already"):
+            fitted(table, y, group, options=options)
