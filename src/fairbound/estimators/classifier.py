@@ -66,6 +66,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         (`class_recall_parity`, ...), on mean losses and on one class any number.
     model: "linear", "mlp:64,32", or a torch.nn.Module that maps (B, d) features to (B,) or (B, 1) logits, with k > 2
         classes to (B, k). An nn.Module gets numeric X as it is; the others a TableEncoder's features (standardised numbers, one-hot categories).
+        A "linear" one of two classes bends in the numbers for which the labels ask; options=TableOptions(knots=0) keeps it straight (docs/training.md).
     algorithm: a method's name, a configuration such as fb.ALM(step_size=0.05), or "auto": for linear models of two classes
         all rows at once (`fb.FullBatchALM`), for others random batches (`fb.ALM`), after which an "mlp" is trained further on
         all rows where that is of use and its last layer is solved on them; where batches are all a network has, a short trial

@@ -5,8 +5,8 @@ What becomes of a column, decided on the training table:
 - numbers: ``(x - mean) / sd`` (mean and population sd over the known values). Missing values take the median, and
   where any were missing in training a 0/1 column ``name=(missing)`` says so.
 - with ``knots=5`` a number has up to five more columns ``name above knot``: ``max(x - knot, 0) / sd``, at values of training of
-  equal steps of rank, so that a linear model may bend there; with ``knots="auto"`` three, of the numbers for which labels of two
-  values ask (`fairbound.tables.bending` has the test).
+  equal steps of rank, so that a linear model may bend there; with ``knots="auto"``, the default of linear classifiers, three, of the
+  numbers for which labels of two values ask (`fairbound.tables.bending` has the test).
 - dates and durations: as numbers, in days (dates: since 1970-01-01 UTC). Dates written as text are text.
 - categories (bool, categorical, text, mixed objects): one 0/1 column ``name=value`` for each value of training; values
   rarer than ``min_count`` and those beyond ``max_categories`` share ``name=(other)``; missing is the category
