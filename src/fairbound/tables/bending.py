@@ -6,7 +6,8 @@
 
 One regression is fitted, however many numbers there are.
 
-Source: Rao (1948), Mathematical Proceedings of the Cambridge Philosophical Society 44, 50-57, for the score test.
+Source: Rao (1948), Mathematical Proceedings of the Cambridge Philosophical Society 44, 50-57, for the score test; Neyman (1959), Optimal
+    asymptotic tests of composite statistical hypotheses, for a regression that is not quite at its end.
 Departs: of more than ROWS rows or CELLS cells a random part is looked at; weights of rows are not.
 """
 
@@ -32,6 +33,9 @@ ROWS, CELLS = 50_000, 1 << 21
 FEWEST = 10
 """Rows that it needs for each feature."""
 
+LEAST_LEFT = 1e-6
+"""Share of the knots' spread that other columns must leave: a number that follows from a category needs no knots."""
+
 
 def looked_at(rows: int, features: int) -> np.ndarray | None:
     """Numbers of the rows of a table that the test looks at, None where they are too few for it."""
@@ -52,7 +56,7 @@ def useful(features: np.ndarray, labels: np.ndarray, added: Iterable[np.ndarray]
     from sklearn.linear_model import LogisticRegression
 
     with silenced(ConvergenceWarning):
-        p = LogisticRegression(C=1e4, max_iter=300).fit(features, labels).predict_proba(features)[:, 1]
+        p = LogisticRegression(C=1e4, max_iter=50).fit(features, labels).predict_proba(features)[:, 1]
     statistics = score_statistics(np.column_stack([features, np.ones(len(features))]), added, labels, p)
     return [bool(df and chdtrc(df, size) <= LEVEL / len(statistics)) for size, df in statistics]
 
@@ -62,17 +66,19 @@ def score_statistics(
 ) -> list[tuple[float, int]]:
     """The score statistic of each of some sets of columns, added to X, and its degrees of freedom.
 
-    X: (n, d), ones among its columns. added: (n, k) each. p: (n,) probabilities of label 1 by the logistic regression on X.
+    X: (n, d), ones among its columns. added: (n, k) each. p: (n,) probabilities of label 1 by the logistic regression on X, nearly.
     """
     weight = (p * (1 - p))[:, None]
     inverse = np.linalg.pinv(X.T @ (weight * X) + 1e-6 * np.eye(X.shape[1]), hermitian=True)
+    left = labels - p
+    left = left - (weight * X) @ (inverse @ (X.T @ left))  # after a Newton step, which ends the regression
     out = []
     for columns in added:
         E = columns - columns.mean(0)
-        both = X.T @ (weight * E)
-        spread = E.T @ (weight * E) - both.T @ inverse @ both  # of the slope, without what the columns of X account for
+        both, whole = X.T @ (weight * E), E.T @ (weight * E)
+        spread = whole - both.T @ inverse @ both  # of the slope, without what the columns of X account for
         sizes, axes = np.linalg.eigh(spread)
-        kept = sizes > 1e-8 * max(sizes[-1], 1e-12)
-        slope = axes[:, kept].T @ (E.T @ (labels - p))
+        kept = sizes > LEAST_LEFT * np.trace(whole)
+        slope = axes[:, kept].T @ (E.T @ left)
         out.append((float((slope**2 / sizes[kept]).sum()), int(kept.sum())))
     return out

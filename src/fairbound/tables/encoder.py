@@ -179,10 +179,13 @@ class TableEncoder(BaseEstimator):
         return read
 
     def _keep_useful_knots(self, read: Table, y: Any) -> None:
-        """Take back the knots of the numbers for which the labels do not ask. Raises: OptionError without labels of two values."""
+        """Take back the knots of the numbers for which the labels do not ask. Raises: OptionError without labels of two
+        values, DataError where they are not one for each row."""
         assert self.learnt is not None
         values, labels = (None, None) if y is None else np.unique(np.asarray(y), return_inverse=True)
-        if values is None or labels is None or len(values) != 2 or len(labels) != read.rows:
+        if labels is not None and len(labels) != read.rows:
+            raise DataError(f"X has {read.rows} rows, y {len(labels)}.")
+        if values is None or labels is None or len(values) != 2:
             raise OptionError(
                 'knots="auto" chooses by the labels of two classes, one for each row; give a number, as in knots=5.'
             )

@@ -156,6 +156,16 @@ def test_the_score_statistic_is_the_slope_against_the_whole_information_matrix()
     ((statistic, df),) = score_statistics(X, [E], y, p)
     assert df == 2
     assert abs(statistic - whole) < 1e-5 * whole
+    early = LogisticRegression(C=1e9, tol=1e-10, max_iter=2000).fit(X[:, :3], y).predict_proba(1.2 * X[:, :3])[:, 1]
+    ((statistic, _),) = score_statistics(X, [E], y, early)
+    assert abs(statistic - whole) < 0.02 * whole
+
+
+def test_a_number_that_a_category_tells_needs_no_knots() -> None:
+    X, y, _ = bent_rows()
+    X["years"] = np.digitize(X.x, [-2, -1, 0, 1, 2])
+    X["school"] = X.years.map(dict(enumerate("abcdef")))
+    assert "years" not in TableEncoder(TableOptions(knots="auto")).fit(X, y).bent
 
 
 def test_numbers_that_do_not_bend_seldom_get_knots() -> None:
@@ -171,7 +181,9 @@ def test_numbers_that_do_not_bend_seldom_get_knots() -> None:
 def test_a_choice_of_knots_needs_labels_of_two_classes() -> None:
     X, y, group = bent_rows()
     auto = TableOptions(knots="auto")
-    for labels in (None, X.x, y[:-1]):
+    with pytest.raises(DataError, match="X has 900 rows, y 899"):
+        TableEncoder(auto).fit(X, y[:-1])
+    for labels in (None, X.x):
         with pytest.raises(OptionError, match="labels of two classes"):
             TableEncoder(auto).fit(X, labels)
     with pytest.raises(OptionError, match="labels of two classes"):
