@@ -94,7 +94,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     group_terms: beside the features the group and its products with them, so that a linear model has weights of its own for every
         group of one sensitive attribute (docs/partial.md). All predictions then need the groups, also to be `score`d.
     weight_decay: D >= 0 adds D/2 |w|^2 to the objective of a linear model trained on all rows at once, w its weights on the encoder's features;
-        "auto" takes the D of the lowest leave-one-out loss of the training rows (docs/training.md), and 0 for models of other kinds.
+        "auto" takes the D of the lowest leave-one-out loss of the training rows (docs/training.md), and 0 for models of other kinds; 0 for none.
     options: a TableOptions for the encoder. class_weight: None, "balanced" or {label: weight >= 0}: how much a row of each class
         counts in the loss; bounds stay those of the rows as they are.
     distributed: every process of a torch.distributed group (or of `torchrun`) calls fit with its own part of the rows, and all
@@ -114,7 +114,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     positive: Any = None
     use_groups_at_prediction: bool = False
     group_terms: bool = False
-    weight_decay: float | str = 0.0
+    weight_decay: float | str = "auto"
     class_weight: Any = None
     distributed: bool = False
     verbose: int = 0
