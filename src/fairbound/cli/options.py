@@ -141,7 +141,7 @@ Objective = Annotated[
         "largest_group_loss (the worst-off group's); auc for scores that rank, not for decisions.",
     ),
 ]
-Decay = Annotated[str, option("--weight-decay", help="Of a linear model: D for D/2 |weights|^2, 0: none, or auto.")]
+Decay = Annotated[str, option("--weight-decay", help="Of a linear model: D for D/2 |weights|^2, auto or 0.")]
 Seed = Annotated[int, option("--seed", help="Decides the split and the training; equal seeds, equal results.", min=0)]
 BudgetText = Annotated[
     str | None, option("--budget", help="'30s', '5000 steps' or '10 epochs'; by the rows if absent.")
