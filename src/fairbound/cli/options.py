@@ -120,9 +120,7 @@ Confidence = Annotated[float, option("--confidence", help="Of all verdicts toget
 Model = Annotated[str, option("--model", help="linear, or mlp:64,32 for layers of 64 and 32 units.")]
 Knots = Annotated[
     str | None,
-    option(
-        "--knots", help="Values at which a number may bend (5) or 0; auto: 3, by a test (default: linear, two classes)."
-    ),
+    option("--knots", help="Values at which a number may bend; auto (linear, two classes: default): 3, by a test."),
 ]
 SavedModel = Annotated[Path | None, option("--model", help="Folder of a saved model, such as OUT/model of fit.")]
 Score = Annotated[
