@@ -20,8 +20,8 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
     Without a threshold: values all in {0, 1} or {-1, 1} are decisions; all in [0, 1], probabilities, decided at 0.5; else
     real scores, decided at 0. A threshold moves the point of decision, in the units given; 0 takes the scores as logits
     whatever their range.
-    Raises: DataError where scores are missing, or where no threshold is given and none can be guessed: all above 0 and
-        beyond 1.
+    Raises: DataError where scores are missing, or where no threshold is given and none can be guessed: none below 0 and
+        some beyond 1.
     """
     values = plain_array(scores)
     if threshold is not None and (
@@ -62,9 +62,10 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
         return np.log(p / (1 - p)) - np.log(
             at / (1 - at)
         ), f"The scores are probabilities; positive where above {at:g}."
-    if threshold is None and s.min() > 0:
+    if threshold is None and s.min() >= 0:
+        some, rows = ("above 0", "every row") if s.min() > 0 else ("0 or above", "every row above 0")
         raise DataError(
-            f"all {len(s):,} scores are above 0 (from {s.min():g} to {s.max():g}), so every row would count as positive. Say "
+            f"all {len(s):,} scores are {some} (from {s.min():g} to {s.max():g}), so {rows} would count as positive. Say "
             "where positive begins with threshold= (--threshold); 0 if they are logits."
         )
     at = 0.0 if threshold is None else threshold

@@ -237,6 +237,10 @@ def test_as_logits_reads_decisions_probabilities_and_real_scores():
     assert as_logits([1, 5, 9], 4.5)[0].tolist() == [-3.5, 0.5, 4.5]
     with pytest.raises(DataError, match=r"all 3 scores are above 0 .* threshold"):
         as_logits([1, 5, 9])  # deciles: zero is no place to cut
+    with pytest.raises(
+        DataError, match=r"all 3 scores are 0 or above \(from 0 to 99.5\), so every row above 0 .* threshold"
+    ):
+        as_logits([0, 12.5, 99.5])  # per cent
     with pytest.raises(DataError, match=r"\[:, 1\]"):
         as_logits([[0.2, 0.8], [0.5, 0.5]])
     with pytest.raises(DataError, match="not numbers"):
