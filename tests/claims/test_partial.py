@@ -475,7 +475,7 @@ def test_a_bound_that_few_rows_cannot_meet_is_said_and_ends_soon():
         model.fit(X, y, sensitive_features=group)
     assert any("4 scores are 0.4 from another group's at least" in str(w.message) for w in said)
     assert model.fit_report_["steps"] == 10
-    assert "10 steps" in model.fit_report_["notes"][-1]
+    assert any("10 steps" in note for note in model.fit_report_["notes"])
     found = [
         said
         for _, said in coarse_groups(
