@@ -11,6 +11,7 @@ import numpy as np
 
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.records import plain
+from fairbound.cli.advice import for_commands
 from fairbound.cli.outcome import Outcome, audit_outcome
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, folder_contents
@@ -79,6 +80,7 @@ def written_fit(
     checksum: of the file trained on. lines: said after the verdict. stopped: an interrupt cut training short.
     Raises: ImportError where the page cannot be drawn; the rest is there then.
     """
+    found |= {name: [for_commands(said) for said in found[name]] for name in ("warnings", "notes")}
     extras = None if checksum is None else {TRAINED_ON: checksum}
     files = {f"model/{name}": data for name, data in folder_contents(**parts_of(model), extras=extras).items()}
     records = "".join(json.dumps(plain(row), allow_nan=False) + "\n" for row in model.solution_.records)

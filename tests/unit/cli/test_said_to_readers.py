@@ -29,6 +29,13 @@ def people(tmp_path):
     return path
 
 
+def test_notes_of_a_fit_are_in_the_words_of_the_command(tmp_path):
+    call = ["fit", "--data", "loanapp", "--group", "race", "--constraint", "demographic_parity <= 0.03"]
+    assert main([*call, "--out", str(tmp_path)]) in (0, 1, 3)
+    noted = " ".join(json.loads((tmp_path / "audit.json").read_text())["notes"])
+    assert "--certify confirms a bound on rows kept apart" in noted and "certify=" not in noted
+
+
 def test_what_is_said_and_when(people, tmp_path, capsys):
     given = ["--data", people, "--label", "paid", "--group", "sex,old", "--constraint", "demographic_parity <= 0.1"]
     call = ["fit", *given, "--drop-missing-labels", "--out", tmp_path / "out", "--budget", "5 steps"]
