@@ -125,18 +125,18 @@ class Keys:
         return whole
 
     def _scores(self, scores: Tensor) -> Tensor:
+        if scores.dim() and not len(scores):
+            raise OptionError("the batch has no rows; leave it out.")
         if self.outputs == 1 and scores.dim() == 2 and scores.shape[1] == 1:
             scores = scores.squeeze(1)
         fits = scores.dim() == 1 if self.outputs == 1 else scores.dim() == 2 and scores.shape[1] == self.outputs
-        if not fits or not scores.is_floating_point() or not scores.shape[0] or scores.is_sparse:
+        if not fits or not scores.is_floating_point() or scores.is_sparse:
             asked = (
                 "(B,) or (B, 1), one real score per row" if self.outputs == 1
                 else f"(B, {self.outputs}), one real score per class"
             )  # fmt: skip
-            more = " For several classes give Dual classes=." if self.outputs == 1 else ""
-            raise OptionError(
-                f"scores must be floating {asked} and at least one row, got {scores.dtype} {tuple(scores.shape)}.{more}"
-            )
+            more = " For several classes give Dual classes=." if self.outputs == 1 and scores.dim() == 2 else ""
+            raise OptionError(f"scores must be floating {asked}, got {scores.dtype} {tuple(scores.shape)}.{more}")
         return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
 
     def _codes(self, group: Any, s: Tensor) -> Tensor | None:

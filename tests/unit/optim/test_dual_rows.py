@@ -287,6 +287,8 @@ def test_a_wrong_batch_says_what_to_pass():
     for labels, words in ((2 * y - 1, "POSITIVE"), (y + 14.5, "FairRegressor"), (y * 0.5, "soft_targets=True")):
         with pytest.raises(DataError, match=words):
             made.loss(s, labels, group)
+    with pytest.raises(OptionError, match="the batch has no rows; leave it out"):
+        made.loss(s[:0], y[:0], group[:0])
     with pytest.raises(OptionError, match=r"'auc_parity\[intra\] <= 0.1' needs more; .*FairClassifier\(model"):
         Dual("auc_parity[intra] <= 0.1", group_names=["a", "b"])
 

@@ -314,9 +314,7 @@ def test_autocast_and_a_gradient_scaler_need_nothing_else():
     assert dual.multipliers.max() > 0 and all(map(math.isfinite, losses))
 
 
-@pytest.mark.parametrize(
-    "scores", [torch.zeros(4, 3), torch.zeros(4, dtype=torch.int64), torch.zeros(0), torch.zeros(())]
-)
+@pytest.mark.parametrize("scores", [torch.zeros(4, 3), torch.zeros(4, dtype=torch.int64), torch.zeros(())])
 def test_scores_of_another_shape_are_refused(scores):
     dual = Dual("demographic_parity <= 0.1", groups=[0, 1], targets=[0, 1])
     with pytest.raises(OptionError, match="one real score per row"):

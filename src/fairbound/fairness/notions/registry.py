@@ -74,7 +74,9 @@ def constraints(stated: str | Bound | Sequence[str | Bound] | None) -> tuple[Any
         return ()
     several = [stated] if isinstance(stated, (str, Bound)) else stated
     if not isinstance(several, Sequence | set | frozenset):
-        raise OptionError(f"bounds are texts or objects, one or a list of them; got a {type(several).__name__}.")
+        raise OptionError(
+            f"bounds are texts such as 'demographic_parity <= 0.05', or objects, one or a list of them; got a {type(several).__name__}."
+        )
     bounds = tuple(constraint(s) for s in several)
     for place, bound in enumerate(bounds):
         if bound in bounds[:place]:
