@@ -539,7 +539,7 @@ def test_a_class_without_held_out_rows_is_not_enough_evidence():
         (["a", "b"], ["a", None], {}, "label is missing in 1"),
         ([0.3, 0.7, 1.2], [0, 1, 2], {}, "fractions"),
         ([], [], {"classes": list("abc")}, "no rows"),
-        (np.zeros((2, 3)), ["a", "b"], {}, "name the class of each"),
+        (np.zeros((2, 3)), ["a", "b"], {}, "Name the class of each"),
         (np.full((2, 3), np.nan), ["a", "b"], {"classes": list("abc")}, "missing or infinite in 2"),
         (["a", "b"], ["a", "b"], {"constraint": "demographic_parity <= 0.1"}, "not numbers|sensitive"),
     ],
