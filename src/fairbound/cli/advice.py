@@ -7,6 +7,7 @@ from fairbound.base.errors import BINARY
 ADVICE = {
     "positive=": "--positive ",
     "certify=True": "--certify",
+    "options=TableOptions(knots=0)": "--knots 0",
     "fb.FairRegressor": "fairbound regress",
     " or a torch.nn.Module; fb.Reduction keeps a classifier of another library": "; --estimator of fit keeps a scikit-learn classifier",
     f" {BINARY}": "",

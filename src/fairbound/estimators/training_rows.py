@@ -152,7 +152,7 @@ def of_bent(encoder: TableEncoder) -> str:
     if not encoder.bent:
         return "The model is straight in every number: the labels ask for no bend, or are too few to tell."
     most = encoder.options.most_knots
-    return f"The model bends at up to {most} values in these columns, as the labels ask for it: {', '.join(encoder.bent)}. knots=0 keeps it straight."
+    return f"The model bends at up to {most} values in these columns, as the labels ask for it: {', '.join(encoder.bent)}. options=TableOptions(knots=0) keeps it straight."
 
 
 def features_of(
