@@ -21,8 +21,8 @@ from fairbound.rows.groups import MISSING, Groups
 MOST_KEYS = 1 << 22
 
 Joined = tuple[Tensor, Tensor, np.ndarray, np.ndarray | None, tuple[tuple[int, ...], ...]]
-"""Rows of several batches on the CPU: scores (N,) or (N, k), labels (N,) of their dtype, keys (N,), weights (N,) or None; and of each batch
-how many steps after the first it came, the rows that the loop gave, and the rows that stand here."""
+"""Rows of several batches on the CPU: scores (N,) or (N, k), labels (N,) of their dtype, cells (columns, N), weights (N,) or None; and of
+each batch how many steps after the first it came, the rows that the loop gave, and the rows that stand here."""
 
 
 @dataclass
@@ -64,7 +64,9 @@ class Keys:
         self.table = torch.as_tensor(plan.cells(repeated, labels))
         table = self.table.numpy()
         self.by_code = len(shape) == 1 and bool((table[::classes].repeat(classes, 0) == table).all())
+        self._cells = table.T.copy()
         table = table[::classes] if self.by_code else table
+        self._cells_of_codes = np.roll(table.T, -MISSING, 1).copy()
         self.columns_of = [table[:, [j for j, c in enumerate(plan.columns) if c.function == f]] for f in plan.functions]
         strides = np.cumprod([1, *shape[:0:-1]])[::-1].copy() if shape else np.zeros(0, dtype=np.int64)
         self.strides, self.ends = torch.as_tensor(strides * classes), torch.tensor(shape)
@@ -114,15 +116,17 @@ class Keys:
         keys = self._keys(codes, labels)
         return Batch(s, y, keys, codes.long() if self.by_code and codes is not None else keys, w, rows)
 
-    def of(self, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """(N,) keys of rows of one attribute. Raises: DataError for labels and codes that cannot be."""
-        whole = labels.astype(np.int64)
-        low, high = np.minimum.reduce, np.maximum.reduce
-        fits = low(whole) >= 0 and high(whole) < self.classes and low(codes) >= MISSING and high(codes) < self.sizes[0]
-        if not fits or np.count_nonzero(whole != labels):
+    def cells(self, keys: np.ndarray) -> np.ndarray:
+        """(columns, N) the plan's cells of rows."""
+        return self._cells.take(keys, 1, mode="wrap")
+
+    def cells_by_code(self, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """(columns, N) the same of rows of one attribute and labels 0 and 1. Raises: DataError for labels and codes that cannot be."""
+        from_missing = codes - MISSING
+        unknown = np.count_nonzero(from_missing.view(np.uint64) > self.sizes[0])
+        if unknown or np.count_nonzero(labels * labels != labels):
             self.read(torch.zeros(len(labels)), torch.tensor(labels), torch.tensor(codes), None, False, True)
-        whole += codes * self.classes
-        return whole
+        return self._cells_of_codes.take(from_missing, 1)
 
     def _scores(self, scores: Tensor) -> Tensor:
         if scores.dim() and not len(scores):

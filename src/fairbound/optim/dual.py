@@ -40,12 +40,13 @@ from fairbound.optim.means import Queue, RunningMeans, best_of, cell_weights, co
 from fairbound.optim.recent import usual
 from fairbound.optim.rows import training_rows
 from fairbound.optim.state import DualReport, as_tensors, check_options, checked_state, fresh_state, not_finite
-from fairbound.optim.weighted import Weights, weighted_loss
+from fairbound.optim.weighted import Watch, Weights, weighted_loss
 from fairbound.rows.groups import Groups, label_text
 
 FORMAT = 2
 MEMORY = 2048
 MEMORY_PER_CELL = 32
+MOST_STEPS = 64  # that an update waits for rows
 PASSED = 64  # updates whose estimates are looked at together
 
 PerRowLoss = str | Pointwise | Callable[[Tensor, Tensor], Tensor]
@@ -67,9 +68,10 @@ class Dual:
         autograd can follow; with classes of scores (B, k).
     soft_targets: labels may lie between 0 and 1: a row of label p counts as two, of label 1 with weight p and of label 0 with
         weight 1 - p.
-    dual_step_size (eta), penalty (rho), dual_every, dual_values, multiplier_bound, decay, decay_steps: as in ALM;
-        k counts step() calls, and the first `dual_every` of them only measure. eta is per update: where dual_every is
-        made smaller, make eta smaller by the same factor.
+    dual_step_size (eta), penalty (rho), dual_values, multiplier_bound, decay, decay_steps: as in ALM; k counts step() calls.
+    dual_every: steps between updates; before the first, rows are only measured. eta is per update: make both smaller by the same
+        factor. None: 20 steps. Where all bounds are on rates by a sigmoid, and not `distributed`, small batches make it longer: until
+        rows fill `memory` (at most 2048), 64 steps at most, with t / 20 of eta after t steps. (Bounds on losses would swing.)
     memory: rows after which a row's part in the running estimates has fallen to 1/e; larger is less noisy and later.
         None: 2048, or 32 per cell if that is more.
     nonfinite: "raise" at the first NaN or infinity, or "skip" such a batch (no gradient, no statistics) and count it.
@@ -91,7 +93,7 @@ class Dual:
         soft_targets: bool = False,
         dual_step_size: float = 1.0,
         penalty: float = 2.0,
-        dual_every: int = 20,
+        dual_every: int | None = None,
         memory: float | None = None,
         dual_values: Literal["true", "surrogate"] = "true",
         multiplier_bound: float = 100.0,
@@ -104,7 +106,7 @@ class Dual:
         self.config = ALM(
             dual_step_size=dual_step_size,
             penalty=penalty,
-            dual_every=dual_every,
+            dual_every=ALM.dual_every if dual_every is None else dual_every,
             dual_values=dual_values,
             multiplier_bound=multiplier_bound,
             decay=decay,
@@ -153,7 +155,11 @@ class Dual:
         self._passed: list[tuple[np.ndarray, np.ndarray]] = []
         self._place = torch.device("cpu"), torch.float32
         self._weights = Weights()
-        self._quick = self._keys.by_code and self._loss is LOSSES["logistic"] and not soft_targets
+        self._watch = Watch(2 * self.config.dual_every)
+        rates = all(kind is self._loss or (kind.name == "sigmoid" and kind.odd) for kind in self._kinds)
+        waits = rates and self._loss not in self._kinds and dual_every is None and not distributed
+        self._enough = min(self.memory, MEMORY) if waits else 0
+        self._quick = rates and self._keys.by_code and self._loss is LOSSES["logistic"] and not soft_targets
 
     def __repr__(self) -> str:
         stated = ", ".join(repr(b.text) for b in self.plan.notions)
@@ -216,16 +222,18 @@ class Dual:
         (B,) or (B, A) codes, -1 missing: such a row enters the mean loss only. weight: (B,) >= 0, what each row counts for
         in the loss, whose sum is divided by B, and in the rates of its groups.
         observe: False where the batch must not enter the running estimates (validation, points that LBFGS tries; see `observe`).
+        A loop under rates that takes second derivatives not from its beginning lacks them for up to 15 steps, unless observe=False.
         Raises: OptionError (shapes; probabilities in place of scores), DataError (labels, codes; after the first `dual_every` steps
         it may come from the `step` that would have moved the multipliers), NonFiniteError naming batch, constraints and groups.
         """
         state = self._state
         if self._quick and observe and weight is None and state["k"] >= self.config.dual_every:
-            found = usual(scores, targets, group, *self._place)
-            if found is not None and (value := self._weights.usual_loss(*found)) is not None:
+            self._follow(scores)
+            found = usual(scores, targets, group, self._means.recent.dtype)
+            if found and (value := self._weights.usual_loss(*found, self._watch.at(state["k"]))) is not None:
                 state["calls"] += 1
-                self._means.recent.add(*found, state["k"])
-                return self._weights.whole(value)
+                self._means.recent.add(found[1], state["k"])
+                return value
         batch = self._read(scores, targets, group, weight)
         value = self._weights.loss(self._loss, batch.scores, batch.y, batch.places, batch.weight, batch.rows)
         if not self._usable(value, batch, observe):
@@ -252,23 +260,26 @@ class Dual:
             )
         s["calls_at_step"] = s["calls"]
         s["k"] += 1
-        if s["k"] % self.config.dual_every == 0:
+        n = s["k"] - s["weighed"]
+        if n >= self.config.dual_every and (n >= MOST_STEPS or self._means.since >= self._enough):
             self._update(world)
         else:
             self._means.shorten(world)
 
     def _read(self, scores: Tensor, targets: Any, group: Any, weight: Any) -> Batch:
         """The batch, checked. Whole numbers among the targets are looked for until the multipliers first move."""
-        s = scores
+        self._follow(scores)
+        careful = self._state["k"] < self.config.dual_every
+        if careful and self._of_logits:
+            refuse_probabilities(scores)
+        return self._keys.read(scores, targets, group, weight, self.soft_targets, careful)
+
+    def _follow(self, s: Tensor) -> None:
         if not isinstance(s, Tensor):
             raise OptionError(f"scores must be a tensor of a model that torch differentiates, got {type(s).__name__}.")
         dtype = torch.float32 if s.dtype in (torch.float16, torch.bfloat16) else s.dtype
         if (s.device, dtype) != self._place and s.is_floating_point():
             self.to(s.device, dtype)
-        careful = self._state["k"] < self.config.dual_every
-        if careful and self._of_logits:
-            refuse_probabilities(s)
-        return self._keys.read(s, targets, group, weight, self.soft_targets, careful)
 
     def _usable(self, value: Tensor, batch: Batch, observe: bool) -> bool:
         """Whether every score and loss is finite; raises or skips the batch where one is not. value: the batch's loss."""
@@ -304,8 +315,8 @@ class Dual:
         """y <- [y + eta g]_+, w = [y + rho g]_+ for the contrasts whose groups all had rows since the last update."""
         s, config = self._state, self.config
         rows = self._means.update(world, self._place[0])
+        slower = decayed(s["k"], config.decay_steps, config.decay) * (s["k"] - s["weighed"]) / config.dual_every
         s["weighed"], s["processes"] = s["k"], world
-        slower = decayed(s["k"], config.decay_steps, config.decay)
         g, memo = compared(self._contrasts, self._means.state["mean"][:, -1])
         y = s["multipliers"] + config.dual_step_size * slower * (self._scale * g)
         y = np.minimum(np.maximum(y, 0), config.multiplier_bound)
@@ -379,6 +390,7 @@ class Dual:
         self._state, self._passed = {key: state[key] for key in self._state}, []
         self._means.state, self._means.queue = {key: state[key] for key in self._means.state}, queue
         self._means.recent.clear()
+        self._watch = Watch(self._state["k"] + self.config.dual_every)
         self.to(*self._place)
 
 

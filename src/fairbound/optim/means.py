@@ -58,10 +58,10 @@ class Queue:
 
     def take_in(self, recent: Recent, keys: Keys) -> None:
         """The rows of `recent` after those that are here; it has none then."""
-        scores, y, found, _, (_, sizes, _) = recent.joined(keys)
-        parts = scores.clone().split(sizes), y.split(sizes), torch.from_numpy(found).split(sizes)
-        for s, labels, own, step in zip(*parts, recent.steps, strict=True):
-            self.add(Batch(s, labels, own, own, None, len(own)), step)
+        recent.joined(keys)
+        for (s, y, codes), step in zip(recent.batches, recent.steps, strict=True):
+            found = torch.add(y.long(), codes, alpha=keys.classes)
+            self.add(Batch(s, y, found, found, None, len(found)), step)
         recent.clear()
 
     def to(self, device: torch.device) -> None:
@@ -77,7 +77,7 @@ class Queue:
             weight = torch.cat([s.new_ones(len(s)) if w is None else w for w, s in pairs]).cpu().double().numpy()
         scores, found = torch.cat(self.scores).cpu(), torch.cat(self.keys).cpu().numpy()
         shape = tuple(k - self.steps[0] for k in self.steps), tuple(self.sizes), tuple(map(len, self.keys))
-        return scores, keys.labels(found).to(scores.dtype), found, weight, shape
+        return scores, keys.labels(found).to(scores.dtype), keys.cells(found), weight, shape
 
     def plain(self) -> dict[str, Any]:
         """Lists of CPU tensors and numbers."""
@@ -126,17 +126,18 @@ class Queue:
 
 @lru_cache(maxsize=8)
 def layout(
-    steps: tuple[int, ...], sizes: tuple[int, ...], lengths: tuple[int, ...], rate: float, width: int
+    steps: tuple[int, ...], sizes: tuple[int, ...], lengths: tuple[int, ...], rate: float, width: int, columns: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What the shape of joined rows alone decides, kept as it is mostly the same: for each batch (n,) what its rows still weigh,
-    exp(-rate * rows of later steps), and for each row (N,) its batch's number times `width`."""
+    """What the shape of joined rows alone decides, kept as it is mostly the same: for each row of each column (columns * N,) what it
+    still weighs, exp(-rate * rows of later steps), and its batch's number times `width`."""
     ages, later, since, step = [], 0, 0, None
     for own, size in zip(reversed(steps), reversed(sizes), strict=True):
         if own != step:
             later, since, step = later + since, 0, own
         since += size
         ages.append(later)
-    return np.exp(-rate * np.array(ages[::-1])), (width * np.arange(len(ages))).repeat(lengths)
+    faded, first = np.exp(-rate * np.array(ages[::-1])), width * np.arange(len(ages))
+    return np.tile(faded.repeat(lengths), columns), np.tile(first.repeat(lengths), columns)
 
 
 class RunningMeans:
@@ -151,7 +152,6 @@ class RunningMeans:
 
     def __init__(self, plan: Plan, statistics: list[list[Pointwise]], loss: Pointwise, memory: float, keys: Keys):
         self.plan, self.statistics, self.loss, self.memory, self.keys = plan, statistics, loss, memory, keys
-        self._cells = keys.table.numpy().T.copy()
         self._function_of = [plan.functions.index(c.function) for c in plan.columns]
         self._most_batches = QUEUE_ROWS // max(plan.n_cells, 1)
         self.state, self.queue, self.recent = self.fresh(), Queue(), Recent(torch.float32)
@@ -164,8 +164,13 @@ class RunningMeans:
         return {**{name: np.zeros(shape) for name, shape in shapes.items()}, **dict.fromkeys(numbers, 0)}
 
     @property
+    def since(self) -> int:
+        """Rows since the last update."""
+        return self.state["window_rows"] + self.queue.rows + self.recent.rows
+
+    @property
     def seen_rows(self) -> int:
-        return self.state["total_rows"] + self.state["window_rows"] + self.queue.rows + self.recent.rows
+        return self.state["total_rows"] + self.since
 
     @property
     def seen_batches(self) -> int:
@@ -178,7 +183,7 @@ class RunningMeans:
         if self.recent.rows:
             self.queue.take_in(self.recent, self.keys)
         self.queue.to(device)
-        self.recent = Recent(dtype)
+        self.recent = Recent(dtype if device.type == "cpu" else None)
 
     def saved(self) -> dict[str, Any]:
         """The latest rows as plain data."""
@@ -192,32 +197,29 @@ class RunningMeans:
         s = self.state
         if not (rows := self.queue.rows + self.recent.rows):
             return s["window"], s["tally"]
-        scores, y, keys, weight, shape = self._latest_rows().joined(self.keys)
-        width, batches = self.plan.n_cells + 1, len(shape[0])
-        faded, first = layout(*shape, world / self.memory, width)
-        cells = self._cells.take(keys, 1, mode="wrap")
-        cells += first
-        place = cells.ravel()
-
-        def sums(numbers: np.ndarray | None) -> np.ndarray:
-            """(batches, width) over the rows of each batch and cell, of numbers (N,), the same for all columns, or (columns, N); None
-            for ones."""
-            if numbers is not None and len(cells) > 1:
-                numbers = np.broadcast_to(numbers, cells.shape).ravel()
-            return np.bincount(place, numbers, batches * width).reshape(batches, width)
-
-        met = sums(None if weight is None else weight > 0)
-        by_batch = [met if weight is None else sums(weight)]
+        scores, y, cells, weight, shape = self._latest_rows().joined(self.keys)
+        columns, width, batches = len(cells), self.plan.n_cells + 1, len(shape[0])
+        faded, first = layout(*shape, world / self.memory, width, columns)
+        place, met = cells.ravel(), None
+        if weight is not None:
+            weight = np.tile(weight, columns)
+            faded, met = faded * weight, weight > 0
+        found = np.bincount(place + first, met, batches * width).reshape(batches, width)
+        window = [np.bincount(place, faded, width)]
         for kinds in self.statistics:
             values = [kind.value(scores, y).numpy() for kind in kinds]
-            each = values[0] if len(values) == 1 else np.array(values)[self._function_of]
-            by_batch.append(sums(each if weight is None else each * weight))
-        window = (faded @ np.array(by_batch)).T[:-1]
-        add = np.add.reduce
-        tally = np.array([add(met), add(met == 0), add(by_batch[0])], dtype=float).T[:-1]
-        if not s["window_rows"]:
-            return window, tally
-        return s["window"] * math.exp(-rows * world / self.memory) + window, s["tally"] + tally
+            each = values[0] if columns == 1 else np.concatenate([values[f] for f in self._function_of])
+            window.append(np.bincount(place, faded * each, width))
+        seen = np.add.reduce(found)
+        tally = [seen, np.add.reduce(found == 0), seen if weight is None else np.bincount(place, weight, width)]
+        return self._more(s["window"], math.exp(-rows * world / self.memory), window), self._more(
+            s["tally"], 1.0, tally
+        )
+
+    def _more(self, before: np.ndarray, factor: float, columns: list[np.ndarray]) -> np.ndarray:
+        """(K, columns): sums of a window, faded, and further ones, (K + 1,) each."""
+        sums = np.array(columns, dtype=float).T[:-1]
+        return before * factor + sums if self.state["window_rows"] else sums
 
     def _latest_rows(self) -> Queue | Recent:
         """The rows since the last sums, in one place: those of both kinds of batches in the queue."""
@@ -236,8 +238,7 @@ class RunningMeans:
     def latest(self) -> tuple[np.ndarray, np.ndarray]:
         """(K, S) means and (K,) rows seen, with what this process has seen since the last update."""
         window, tally = self.counted()
-        rows = self.state["window_rows"] + self.queue.rows + self.recent.rows
-        return self._joined(window, rows)[0], self.state["rows"] + tally[:, 0]
+        return self._joined(window, self.since)[0], self.state["rows"] + tally[:, 0]
 
     def lacked(self) -> np.ndarray:
         """(K,) batches without a row of the cell."""
@@ -262,12 +263,13 @@ class RunningMeans:
             window = np.array(sums[: window.size]).reshape(window.shape)
             tally, rows, batches = np.array(sums[window.size :]).reshape(tally.shape), int(rows), int(batches)
         s["mean"], s["weight"] = self._joined(window, rows)
-        s["rows"], s["lacked"], s["mass"] = tally.T + (s["rows"], s["lacked"], s["mass"])
+        seen, lacked, mass = tally.T
+        s["rows"], s["lacked"], s["mass"] = s["rows"] + seen, s["lacked"] + lacked, s["mass"] + mass
         s["total_rows"] += rows
         s["total_batches"] += batches
         s["window"], s["tally"] = np.zeros(window.shape), np.zeros(tally.shape)
         s["window_rows"] = s["window_batches"] = 0
-        return tally[:, 0]
+        return seen
 
     def _empty(self, world: int) -> None:
         s = self.state

@@ -4,82 +4,81 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from fairbound.base.errors import DataError
 from fairbound.optim.batch import Joined, Keys
 
-FIRST = 256  # rows that there is room for at first
+Rows = tuple[Tensor, Tensor, Tensor]
+"""(B,) scores without their graph and labels, both of the same dtype, and codes."""
 
 
-def usual(
-    scores: Any, targets: Any, group: Any, device: torch.device, dtype: torch.dtype
-) -> tuple[Tensor, Tensor, Tensor] | None:
-    """(B,) scores, labels of their dtype and codes, where all three are tensors on the CPU of the usual dtypes and shapes; else None.
-    Labels and codes are not looked at. device, dtype: of the tables of weights."""
-    if not type(scores) is type(targets) is type(group) is Tensor or scores.dtype is not dtype or device.type != "cpu":
+def usual(scores: Any, targets: Any, group: Any, dtype: torch.dtype | None) -> tuple[Tensor, Rows] | None:
+    """(B,) scores and a copy of the batch, where all three are tensors on the CPU of the usual dtypes and shapes; else None. Labels and
+    codes are not looked at. dtype: of scores."""
+    if not type(scores) is type(targets) is type(group) is Tensor or scores.dtype is not dtype:
         return None
-    s = scores.squeeze(1) if scores.dim() == 2 and scores.shape[1] == 1 else scores
-    codes = group.squeeze(1) if group.dim() == 2 and group.shape[1] == 1 else group
-    if s.dim() != 1 or targets.shape != s.shape or codes.shape != s.shape or codes.dtype is not torch.int64:
+    shape = targets.shape
+    if scores.shape != shape and scores.shape == (*shape, 1):
+        scores = scores.squeeze(1)
+    if group.shape != shape and group.shape == (*shape, 1):
+        group = group.squeeze(1)
+    if len(shape) != 1 or not scores.shape == group.shape == shape or group.dtype is not torch.int64:
         return None
-    if not (s.is_cpu and targets.is_cpu and codes.is_cpu) or targets.requires_grad or torch.compiler.is_compiling():
+    if (
+        not (scores.is_cpu and targets.is_cpu and group.is_cpu)
+        or targets.requires_grad
+        or torch.compiler.is_compiling()
+    ):
         return None
     if targets.dtype is dtype:
-        return s, targets, codes
-    return (s, targets.to(dtype), codes) if targets.dtype is torch.int64 else None
+        return scores, (scores.detach().clone(), targets.clone(), group.clone())
+    return (
+        (scores, (scores.detach().clone(), targets.to(dtype), group.clone())) if targets.dtype is torch.int64 else None
+    )
 
 
 class Recent:
-    """Rows since the last update. scores, labels (of dtype), codes: (room,) each, of which the first `rows` count. steps, sizes: of
-    each batch the optimiser step that it came in, and its rows."""
+    """Batches since the last update, and the optimiser step that each came in. dtype: of scores, None where no batch is usual."""
 
-    def __init__(self, dtype: torch.dtype):
-        like = torch.empty(FIRST, dtype=dtype).numpy()
-        self.scores, self.labels, self.codes = like, like.copy(), np.empty(FIRST, np.int64)
+    def __init__(self, dtype: torch.dtype | None):
+        self.dtype = dtype
         self.clear()
 
     def clear(self) -> None:
         self.rows = 0
-        self.steps: list[int] = []
         self.sizes: list[int] = []
+        self.batches: list[Rows] = []
+        self.steps: list[int] = []
 
-    def add(self, s: Tensor, y: Tensor, codes: Tensor, step: int) -> None:
-        """A batch of step `step`, as `usual` gives it; its numbers are copied."""
-        size, begin = y.shape[0], self.rows
-        end = begin + size
-        if end > len(self.codes):
-            for name in ("scores", "labels", "codes"):
-                setattr(self, name, np.resize(getattr(self, name), 2 * end))
-        self.scores[begin:end] = s.detach().numpy()
-        self.labels[begin:end] = y.numpy()
-        self.codes[begin:end] = codes.numpy()
-        self.rows = end
+    def add(self, batch: Rows, step: int) -> None:
+        """A batch of step `step`, as `usual` gives it."""
+        size = batch[0].shape[0]
+        self.batches.append(batch)
         self.steps.append(step)
         self.sizes.append(size)
+        self.rows += size
 
     def joined(self, keys: Keys) -> Joined:
         """All rows. Raises: DataError where a label or a code cannot be; the rows are dropped then."""
-        scores, labels, codes = self.scores[: self.rows], self.labels[: self.rows], self.codes[: self.rows]
+        scores, labels, codes = map(torch.cat, zip(*self.batches, strict=True))
         try:
-            found = keys.of(labels, codes)
+            cells = keys.cells_by_code(labels.numpy(), codes.numpy())
         except DataError:
-            self._refuse(keys, labels, codes)
+            self._refuse(keys)
             raise
         first, sizes = self.steps[0], tuple(self.sizes)
-        shape = tuple([k - first for k in self.steps]), sizes, sizes
-        return torch.from_numpy(scores), torch.from_numpy(labels), found, None, shape
+        return scores, labels, cells, None, (tuple([k - first for k in self.steps]), sizes, sizes)
 
-    def _refuse(self, keys: Keys, labels: np.ndarray, codes: np.ndarray) -> None:
+    def _refuse(self, keys: Keys) -> None:
         """Raises: DataError naming the batch too."""
-        sizes, ends = self.sizes, np.cumsum(self.sizes)
+        batches = self.batches
         self.clear()
-        for number, (size, end) in enumerate(zip(sizes, ends, strict=True), start=1):
+        for number, (_, labels, codes) in enumerate(batches, start=1):
             try:
-                keys.of(labels[end - size : end], codes[end - size : end])
+                keys.cells_by_code(labels.numpy(), codes.numpy())
             except DataError as error:
                 raise DataError(
-                    f"{error} It is batch {number} of the {len(sizes)} since the multipliers last moved; none of these has entered."
+                    f"{error} It is batch {number} of the {len(batches)} since the multipliers last moved; none of these has entered."
                 ) from None

@@ -169,7 +169,7 @@ def check_options(dual_every: object, nonfinite: str, distributed: bool, memory:
     """Raises OptionError for options of Dual that cannot be meant."""
     if memory is not None and not memory > 0:
         raise OptionError(f"memory must be positive, got {memory!r}.")
-    if not isinstance(dual_every, int):
+    if not isinstance(dual_every, int | None):
         raise OptionError(f"dual_every must be a whole number of steps, got {dual_every!r}.")
     if nonfinite not in ("raise", "skip"):
         raise OptionError(f"nonfinite must be 'raise' or 'skip', got {nonfinite!r}.")

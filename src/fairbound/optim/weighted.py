@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import expit
 from torch import Tensor
 from torch.nn import functional
 
 from fairbound.fairness.pointwise import LOSSES, Pointwise
 from fairbound.optim.batch import Keys
+from fairbound.optim.recent import Rows
 
 Part = tuple[Pointwise, Tensor]
+WATCHED = 16  # one in so many steps is looked at
 
 
 class WeightedSum(torch.autograd.Function):
@@ -50,6 +55,30 @@ def _slope(s: Tensor, y: Tensor, parts: Sequence[Part]) -> Tensor:
     return total
 
 
+class Watch:
+    """Whether a loop takes second derivatives: looked for in all steps before `until`, then in one of 16, and kept in mind."""
+
+    def __init__(self, until: int):
+        self.until, self.seen, self.k = until, False, 0
+
+    def at(self, k: int) -> Watch | None:
+        """Itself where step k is watched."""
+        if not self.seen and k >= self.until and k % WATCHED:
+            return None
+        self.k = k
+        return self
+
+    def note(self) -> None:
+        """A second derivative is taken."""
+        if not self.seen and self.k >= self.until:
+            warnings.warn(
+                f"the loss of Dual is differentiated twice, from some step on: batches of up to {WATCHED - 1} steps before this one had "
+                "no second derivative, all from now on have it. Where that matters, call loss(..., observe=False) and observe(...).",
+                stacklevel=2,
+            )
+        self.seen = True
+
+
 def weighted_loss(loss: Pointwise, s: Tensor, y: Tensor, weight: Tensor | None, rows: int) -> Tensor:
     """() the sum of the rows' losses, each times its weight (B,), over `rows`."""
     if loss is LOSSES["logistic"]:
@@ -63,19 +92,21 @@ def weighted_loss(loss: Pointwise, s: Tensor, y: Tensor, weight: Tensor | None, 
 class Weights:
     """What rows weigh between two moves of the multipliers, by their places in tables of `Keys.weights`.
 
-    own: (places,) of the loss, None for 1 everywhere. others: of each other row function. constant: () -w . bounds, None for 0.
+    own: (places,) of the loss, None for 1 everywhere. others: of each other row function. constant: -w . bounds. place: device and
+    dtype of scores.
     """
 
-    own: Tensor | None = None
-    others: tuple[Part, ...] = ()
-    constant: Tensor | None = None
-    _of_rows: dict[int, tuple[Part, ...]] = field(default_factory=dict)
+    own: np.ndarray | None = None
+    others: tuple[tuple[Pointwise, np.ndarray], ...] = ()
+    constant: float = 0.0
+    place: tuple[torch.device, torch.dtype] = (torch.device("cpu"), torch.float32)
+    _of_rows: dict[int, tuple[np.ndarray, list[tuple[Pointwise, np.ndarray]]]] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls, keys: Keys, kinds: Sequence[Pointwise], loss: Pointwise, by_cell: np.ndarray, constant: float, place: Any
     ) -> Weights:
-        """kinds: the plan's row functions. by_cell: (K + 1,) as in `Keys.weights`. place: device and dtype."""
+        """kinds: the plan's row functions. by_cell: (K + 1,) as in `Keys.weights`."""
         own: Any = None
         others = []
         for number, kind in enumerate(kinds):
@@ -83,41 +114,89 @@ class Weights:
             if kind is loss:
                 own = table + (1.0 if own is None else own)
             else:
-                others.append((kind, torch.from_numpy(table).to(*place)))
-        own = None if own is None else torch.from_numpy(own).to(*place)
-        return cls(own, tuple(others), torch.from_numpy(np.array(constant)).to(*place))
+                others.append((kind, table))
+        return cls(own, tuple(others), constant, place)
+
+    @cached_property
+    def _tables(self) -> tuple[Tensor | None, list[Part], Tensor]:
+        """own, others and the constant where the scores are."""
+        own = None if self.own is None else torch.from_numpy(self.own).to(*self.place)
+        others = [(kind, torch.from_numpy(table).to(*self.place)) for kind, table in self.others]
+        return own, others, torch.tensor(self.constant).to(*self.place)
 
     def loss(self, loss: Pointwise, s: Tensor, y: Tensor, places: Tensor, weight: Tensor | None, rows: int) -> Tensor:
-        """() the loss of B rows, less the constant. places, weight: (B,), the latter None for equal ones. rows: as of a batch."""
-        own = weight if self.own is None else _weighed(self.own, places, weight)
+        """() the loss of B rows, without the constant. places, weight: (B,), the latter None for equal ones. rows: as of a batch."""
+        own, others, _ = self._tables
+        own = weight if own is None else _weighed(own, places, weight)
         value = weighted_loss(loss, s, y, own, rows)
-        if not self.others:
-            return value
-        others = self._of_rows.get(rows) or self._shared(rows)
-        if len(others) > 1:
-            return value + WeightedSum.apply(s, y, [(kind, _weighed(w, places, weight)) for kind, w in others])
-        for kind, table in others:  # the nodes of one function cost less than one of our own
-            value = value + torch.dot(_weighed(table, places, weight), kind.value(s, y))
+        parts = [(kind, _weighed(table, places, weight) / rows) for kind, table in others]
+        if len(parts) > 1:
+            return value + WeightedSum.apply(s, y, parts)
+        for kind, w in parts:  # the nodes of one function cost less than one of our own
+            value = value + torch.dot(w, kind.value(s, y))
         return value
 
-    def _shared(self, rows: int) -> tuple[Part, ...]:
-        """The other functions with their weights in the mean over so many rows; kept, as batches are mostly of one size."""
-        self._of_rows[rows] = tuple((kind, table / rows) for kind, table in self.others)
-        return self._of_rows[rows]
-
-    def usual_loss(self, s: Tensor, y: Tensor, codes: Tensor) -> Tensor | None:
-        """() the same of the logistic loss for rows whose places are their codes; None where a code has none, or it is not finite."""
+    def usual_loss(self, s: Tensor, rows: Rows, watch: Watch | None) -> Tensor | None:
+        """() the logistic loss of rows whose places are their codes, with the constant; None where a code has no place, or the loss is
+        not finite. rows: the scores s without their graph, labels, codes. watch: see `_beside_rates`."""
+        _, y, codes = rows
         try:
-            value = self.loss(LOSSES["logistic"], s, y, codes, None, y.shape[0])
+            if self.others:
+                return self._beside_rates(s, rows, watch)
+            own = self._tables[0]
+            value = functional.binary_cross_entropy_with_logits(s, y, None if own is None else own.take(codes))
         except IndexError:
             return None
         total = value.item()
-        return value if total - total == 0.0 else None
+        return self.whole(value) if total - total == 0.0 else None
+
+    def _beside_rates(self, s: Tensor, rows: Rows, watch: Watch | None) -> Tensor | None:
+        """The loss and its slope, worked out here, as the product s . slope, which shows the loss: one node of autograd costs less than
+        one for each function, product and sum. Its second derivative is 0, unless it is watched: then torch works the slope out where it
+        is to be differentiated."""
+        d, y, codes = [t.numpy() for t in rows]
+        w, others = self._of_rows.get(len(d)) or self._shared(len(d))
+        if self.own is not None:
+            w = w.take(codes)
+        wy, p = w * y, expit(d)
+        slope = w * p
+        slope -= wy
+        total = self.constant + float(w.dot(np.logaddexp(0, d)) - wy.dot(d))
+        parts = [(LOSSES["logistic"], w)]
+        for kind, table in others:
+            r, sharpness = table.take(codes), 4 * kind.lipschitz
+            q = p if sharpness == 1 else expit(sharpness * d)
+            total += float(r.dot(q))
+            q = q - q * q
+            q *= r
+            slope += q if sharpness == 1 else sharpness * q
+            parts.append((kind, r))
+        if total - total != 0.0:
+            return None
+        value = torch.dot(s, torch.from_numpy(slope))
+        value.detach().fill_(total)
+        if watch is not None and value.grad_fn is not None:
+
+            def again(inside: tuple[Tensor, ...], outside: tuple[Tensor, ...]) -> tuple[Any, ...] | None:
+                if not torch.is_grad_enabled():
+                    return None
+                watch.note()
+                return outside[0] * _slope(s, rows[1], [(k, torch.from_numpy(v)) for k, v in parts]), *inside[1:]
+
+            value.grad_fn.register_hook(again)
+        return value
+
+    def _shared(self, rows: int) -> tuple[np.ndarray, list[tuple[Pointwise, np.ndarray]]]:
+        """own, or a row of ones, and others, in the mean over so many rows; kept, as batches are mostly of one size."""
+        dtype, own = np.dtype(str(self.place[1]).removeprefix("torch.")), self.own
+        own = (np.ones(rows) if own is None else own) / rows
+        self._of_rows[rows] = own.astype(dtype), [(kind, (table / rows).astype(dtype)) for kind, table in self.others]
+        return self._of_rows[rows]
 
     def whole(self, value: Tensor) -> Tensor:
         """The loss with the constant, which has no slope and so no node of autograd."""
-        if self.constant is not None:
-            value.detach().add_(self.constant)
+        if self.constant:
+            value.detach().add_(self._tables[2])
         return value
 
 

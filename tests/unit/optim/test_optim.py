@@ -223,9 +223,9 @@ def test_the_best_estimate_is_that_of_all_updates_whenever_it_is_looked_up(monke
 
 
 def test_the_age_of_a_batch_is_the_number_of_rows_of_later_steps():
-    faded, first = layout((0, 0, 1, 3, 3, 3), (5, 2, 4, 1, 1, 6), (1, 1, 2, 1, 1, 1), 0.1, 3)
-    np.testing.assert_allclose(faded, np.exp(-0.1 * np.array([12, 12, 8, 0, 0, 0])), rtol=1e-15)
-    assert first.tolist() == [0, 3, 6, 6, 9, 12, 15]
+    faded, first = layout((0, 0, 1, 3, 3, 3), (5, 2, 4, 1, 1, 6), (1, 1, 2, 1, 1, 1), 0.1, 3, 2)
+    np.testing.assert_allclose(faded, np.exp(-0.1 * np.array([12, 12, 8, 8, 0, 0, 0] * 2)), rtol=1e-15)
+    assert first.tolist() == [0, 3, 6, 6, 9, 12, 15] * 2
 
 
 def test_multipliers_follow_the_update_of_the_method():

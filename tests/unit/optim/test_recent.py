@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 
 from fairbound.base.errors import DataError, NonFiniteError
 from fairbound.optim import Dual
@@ -19,15 +20,17 @@ def rows(dtype=torch.float32):
     return x, (x[:, 0] + torch.randn(N, generator=made, dtype=dtype) > 0.5).long(), group
 
 
-def trained(stated, dtype=torch.float32, quick=True, change=lambda y, g: (y, g), more=lambda k: {}, **options):
-    """A Dual after 50 batches, and their losses and gradients. change: the form of labels and codes; more: arguments of batch k."""
+def trained(
+    stated, dtype=torch.float32, quick=True, change=lambda y, g: (y, g), more=lambda k: {}, steps=50, **options
+):
+    """A Dual after `steps` batches, and their losses and gradients. change: the form of labels and codes; more: arguments of batch k."""
     x, y, group = rows(dtype)
     dual = Dual(
         stated, groups=[0, 1, 0, 1], targets=[0, 1, 1, 0], dual_every=5, dual_step_size=0.3, memory=200, **options
     )
     dual._quick = dual._quick and quick
     theta, seen = torch.zeros(3, dtype=dtype, requires_grad=True), []
-    for k in range(50):
+    for k in range(steps):
         part = torch.arange(N).roll(-B * k)[:B]
         loss = dual.loss(x[part] @ theta + 0.1, *change(y[part].clone(), group[part].clone()), **more(k))
         (slope,) = torch.autograd.grad(loss, theta)
@@ -63,7 +66,50 @@ def test_they_give_the_numbers_of_any_other_batch(stated, dtype):
     ],
 )
 def test_the_form_of_labels_and_codes_changes_nothing(change):
-    assert trained(STATED[1])[1] == trained(STATED[1], change=change)[1]
+    np.testing.assert_allclose(trained(STATED[1])[1], trained(STATED[1], change=change)[1], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [8, 64, 512])
+@pytest.mark.parametrize(
+    "stated", ["loss_gap <= 0.001", "demographic_parity <= 0.001", "demographic_parity[sharpness=3] <= 0.001"]
+)
+def test_value_and_gradient_are_those_of_the_formula(stated, size):
+    """mean l + sum_j w_j (A q)_j, with q the mean over a group by its share of all rows, less w . bounds."""
+    dual, _ = trained(stated, torch.float64)
+    made = torch.Generator().manual_seed(size)
+    s = (3 * torch.randn(size, generator=made, dtype=torch.float64)).requires_grad_()
+    y, group = (torch.randint(low, 2, (size,), generator=made) for low in (0, -1))
+    state, losses = dual._means.state, functional.binary_cross_entropy_with_logits(s, y.double(), reduction="none")
+    phi = losses if "loss" in stated else torch.sigmoid((3 if "=3" in stated else 1) * s)
+    asked = losses.mean() - dual.weights.sum() * 0.001
+    for w, pair in zip(dual.weights, dual.plan.index, strict=True):
+        for sign, cell in zip((1, -1), pair, strict=True):
+            share = state["rows"][cell] / state["total_rows"]
+            asked = asked + sign * w * phi[group == int(cell)].sum() / size / share
+    value, before = dual.loss(s, y, group), dual._means.recent.rows
+    assert before >= size and dual.weights.max() > 0
+    torch.testing.assert_close(value, asked, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(*(torch.autograd.grad(v, s)[0] for v in (value, asked)), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(("size", "steps"), [(8, 64), (64, 32), (512, 20)])
+def test_small_batches_are_put_together_and_multipliers_keep_their_pace(size, steps):
+    group, options = torch.arange(size) % 2, {"group_names": ["a", "b"], "dual_step_size": 0.01, "decay": 0.0}
+    waiting, fixed = [Dual("demographic_parity <= 0.1", dual_every=every, **options) for every in (None, 20)]
+    together, moved = Dual("demographic_parity <= 0.1", distributed=True, **options), []
+    losses = Dual("loss_gap <= 0.1", **options)
+    for k in range(1, 321):
+        for dual in (waiting, fixed, together, losses):
+            dual.loss(1 - 2.0 * group, group, group)
+            dual.step()
+        moved += [k] if waiting.state_dict()["weighed"] == k else []
+    assert moved == list(range(steps, 321, steps))
+    assert together.state_dict()["weighed"] == losses.state_dict()["weighed"] == 320
+    torch.testing.assert_close(waiting.multipliers, fixed.multipliers, rtol=1e-9, atol=0)
+    assert waiting.multipliers.max() == pytest.approx(16 * 0.01 * 0.9, rel=1e-9)
+    waiting.loss(1 - 2.0 * group, group, group)
+    waiting.step()
+    assert waiting.report().rows == 321 * size and waiting.state_dict()["queue"]["sizes"] == [size]
 
 
 def test_other_batches_may_come_between():
@@ -128,10 +174,40 @@ def test_what_is_not_finite_is_refused_or_skipped_at_once(bad):
     assert dual.loss(*batch).item() == 0.0 and dual.report().skipped == 1 and dual.report().rows == 50 * B
 
 
-def test_a_slope_may_be_differentiated_again():
+def test_a_loop_that_takes_second_derivatives_from_its_beginning_has_all_of_them(recwarn):
+    dual, _ = trained(STATED[2], torch.float64, steps=8)
+    s = torch.linspace(-1, 1, B, dtype=torch.float64, requires_grad=True)
+    y, g = torch.arange(B) % 2, torch.arange(B) // 3 % 2
+    for _ in range(3):
+        assert dual.weights.max() > 0 and dual.loss(s, y, g).grad_fn.name().startswith("DotBackward")
+        assert torch.autograd.gradgradcheck(lambda s: dual.loss(s, y, g), s)
+        assert dual._means.recent.rows
+        dual.step()
+    assert not recwarn.list
+
+
+def test_a_loop_that_takes_them_later_is_told():
     dual, _ = trained(STATED[1], torch.float64)
     s = torch.linspace(-1, 1, B, dtype=torch.float64, requires_grad=True)
     y, g = torch.arange(B) % 2, torch.arange(B) // 3 % 2
-    assert dual.weights.max() > 0
+    assert torch.autograd.gradgradcheck(lambda s: dual.loss(s, y, g, observe=False), s)
+    assert not torch.autograd.grad(dual.loss(s, y, g), s, create_graph=True)[0].requires_grad
+    while dual.state_dict()["k"] < 64:
+        dual.observe(s, y, g)
+        dual.step()
+    with pytest.warns(UserWarning, match="differentiated twice"):
+        assert torch.autograd.grad(dual.loss(s, y, g), s, create_graph=True)[0].requires_grad
+    dual.step()
     assert torch.autograd.gradgradcheck(lambda s: dual.loss(s, y, g), s)
-    assert dual._means.recent.rows
+
+
+def test_a_loss_without_a_graph_and_in_autocast():
+    dual, _ = trained(STATED[1])
+    s, y, g = torch.linspace(-1, 1, B, requires_grad=True), torch.arange(B) % 2, torch.arange(B) // 3 % 2
+    plain = dual.loss(s, y, g)
+    with torch.no_grad():
+        alone = dual.loss(s, y, g)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        cast = dual.loss(s, y, g)
+    assert plain == alone == cast and alone.grad_fn is None and cast.dtype == torch.float32
+    assert torch.equal(*(torch.autograd.grad(v, s)[0] for v in (plain, cast)))
