@@ -436,7 +436,7 @@ MUTANTS = {
     "dual: places are codes whatever the labels": Mutant("optim/batch.py", "self.by_code = len(shape) == 1 and", "self.by_code = len(shape) == 1 or", "unit/optim/test_recent.py"),
     "dual: the second slope is none": Mutant("optim/weighted.py", "if torch.is_grad_enabled():", "if False:", "unit/optim/test_optim.py"),
     "dual: labels of the next key": Mutant("optim/batch.py", "torch.from_numpy(keys % self.classes)", "torch.from_numpy((keys + 1) % self.classes)", "unit/optim/test_optim.py"),
-    "dual: rows of weight 0 are met": Mutant("optim/means.py", "sums(None if weight is None else weight > 0)", "sums(None if weight is None else weight >= 0)", "unit/optim/test_dual_rows.py"),
+    "dual: rows of weight 0 are met": Mutant("optim/means.py", "faded, met = faded * weight, weight > 0", "faded, met = faded * weight, weight >= 0", "unit/optim/test_dual_rows.py"),
     "dual: rows of the same step are later": Mutant("optim/means.py", "if own != step:", "if True:", "unit/optim/test_optim.py"),
     "dual: the best of the first update alone": Mutant("optim/means.py", "out = [better(*each)", "out = [better(each[0], each[1], each[1])", "unit/optim/test_optim.py"),
     "dual: the constant turned": Mutant("optim/dual.py", "constant = -w.dot(", "constant = w.dot(", "unit/optim/test_optim.py"),
