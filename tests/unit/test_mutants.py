@@ -492,7 +492,7 @@ MUTANTS = {
     "knots: between the values": Mutant("tables/numbers.py", 'method="lower"', 'method="midpoint"', "unit/tables/test_knots.py"),
     "knots: at the ends": Mutant("tables/numbers.py", "if values.min() < knot < values.max()", "", "unit/tables/test_knots.py"),
     "knots: level of each test": Mutant("tables/bending.py", "<= LEVEL / len(statistics)", "<= LEVEL", "unit/tables/test_knots.py"),
-    "knots: what the others explain": Mutant("tables/bending.py", " - both.T @ inverse @ both", "", "unit/tables/test_knots.py"),
+    "knots: what the others explain": Mutant("tables/bending.py", " - both[:, own].T @ explained[:, own]", "", "unit/tables/test_knots.py"),
     "knots: the regression is taken as ended": Mutant("tables/bending.py", "left = left - (weight * X)", "left = left - 0 * (weight * X)", "unit/tables/test_knots.py"),
     "knots: slopes of the wrong knot": Mutant("tables/numbers.py", "weight[at + 1 + j] / feature.sd", "weight[at + j] / feature.sd", "unit/tables/test_knots.py"),
     "knots: large tables bend by default": Mutant("estimators/training_rows.py", "and len(labels) <= MOST_BENT", "", "unit/estimators/test_bends_by_default.py"),

@@ -72,13 +72,19 @@ def score_statistics(
     inverse = np.linalg.pinv(X.T @ (weight * X) + 1e-6 * np.eye(X.shape[1]), hermitian=True)
     left = labels - p
     left = left - (weight * X) @ (inverse @ (X.T @ left))  # after a Newton step, which ends the regression
-    out = []
-    for columns in added:
-        E = columns - columns.mean(0)
-        both, whole = X.T @ (weight * E), E.T @ (weight * E)
-        spread = whole - both.T @ inverse @ both  # of the slope, without what the columns of X account for
+    sets = list(added)
+    E = np.hstack(sets)
+    E -= E.mean(0)
+    weighed = weight * E
+    both, slopes, out, end = X.T @ weighed, E.T @ left, [], 0
+    explained = inverse @ both
+    for columns in sets:
+        start, end = end, end + columns.shape[1]
+        own = slice(start, end)
+        whole = E[:, own].T @ weighed[:, own]
+        spread = whole - both[:, own].T @ explained[:, own]  # of the slope, without what the columns of X account for
         sizes, axes = np.linalg.eigh(spread)
         kept = sizes > LEAST_LEFT * np.trace(whole)
-        slope = axes[:, kept].T @ (E.T @ left)
+        slope = axes[:, kept].T @ slopes[own]
         out.append((float((slope**2 / sizes[kept]).sum()), int(kept.sum())))
     return out
