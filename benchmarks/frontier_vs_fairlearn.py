@@ -1,7 +1,7 @@
 """Accuracy at equal difference: FairClassifier under stated bounds beside fairlearn's reduction, swept.
 
-For each data set, split and notion, `FairClassifier` with its defaults, with objective="accuracy" and "loss", and with five knots in
-every number (which fairlearn's models do not get) is fitted under every bound, and fairlearn's
+For each data set, split and notion, `FairClassifier` with its defaults, with objective="accuracy" and "loss", and straight in every number and without
+weight decay is fitted under every bound, and fairlearn's
 ExponentiatedGradient(LogisticRegression) under every value of SWEEP. With `--model mlp:64,32` both train networks: MLPClassifier with early stopping stands inside ExponentiatedGradient, of 20 rounds. All see the same arrays: the
 training rows of one random 80/20 split per seed, float64, one-hot encoded and standardised, the sensitive attribute not among
 them. Accuracy and difference (the largest over the notion's rates) are of hard decisions; those of fairlearn are drawn at random
@@ -32,6 +32,7 @@ import numpy as np  # noqa: E402
 from sklearn.metrics import roc_auc_score  # noqa: E402
 
 from fairbound.data import Dataset, Prepared, load, prepare  # noqa: E402
+from fairbound.tables import TableOptions  # noqa: E402
 
 TABLES = {
     "adult": "sex",
@@ -49,13 +50,13 @@ NOTIONS = {
 }
 DRAWS = 10
 SWEEP = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04)
-OURS = {
-    "fairbound": ("auto", 0),
-    "fairbound accuracy": ("accuracy", 0),
-    "fairbound loss": ("loss", 0),
-    "fairbound knots": ("auto", 5),
+OURS: dict[str, dict[str, Any]] = {
+    "fairbound": {},
+    "fairbound accuracy": {"objective": "accuracy"},
+    "fairbound loss": {"objective": "loss"},
+    "fairbound straight": {"options": TableOptions(knots=0), "weight_decay": 0.0},
 }
-"""Objective and knots."""
+"""What is said beside the bound and the model."""
 PEER = "fairlearn"
 
 
@@ -73,11 +74,8 @@ def fitted(method: str, notion: str, value: float, data: Prepared, model: str = 
     """A function (X, draw) -> (n,) decisions, and one X -> (n,) scores."""
     if method in OURS:
         from fairbound import FairClassifier
-        from fairbound.tables import TableOptions
 
-        objective, knots = OURS[method]
-        options = TableOptions(knots=knots)
-        ours = FairClassifier(f"{notion} <= {value}", model=model, objective=objective, options=options)
+        ours = FairClassifier(f"{notion} <= {value}", model=model, **OURS[method])
         ours.fit(data.X_train, data.y_train, sensitive_features=data.group_train)
         return lambda X, draw: ours.predict(X), ours.decision_function
     import fairlearn.reductions as reductions
