@@ -41,6 +41,13 @@ class Halving:
 '''
 
 
+@pytest.fixture(autouse=True)
+def imports_are_forgotten():
+    yield
+    for name in ("my_methods", "my_notions", "my_measures", "plain_measures"):
+        sys.modules.pop(name, None)
+
+
 @pytest.fixture
 def own(tmp_path, monkeypatch):
     """The study of docs/extending.md in a folder of its own, on the path."""
@@ -56,9 +63,7 @@ def own(tmp_path, monkeypatch):
     (tmp_path / "my_study.toml").write_text(toml)
     (tmp_path / "my_measures.py").write_text(measures)
     monkeypatch.syspath_prepend(tmp_path)
-    yield tmp_path
-    for name in ("my_methods", "my_notions", "my_measures", "plain_measures"):
-        sys.modules.pop(name, None)
+    return tmp_path
 
 
 def test_a_study_is_a_toml_and_one_file_of_measures(own):
