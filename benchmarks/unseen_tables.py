@@ -31,6 +31,7 @@ import numpy as np
 import pandas as pd
 
 import fairbound as fb
+from fairbound.base.errors import CertificateError
 from fairbound.data import Dataset, Prepared, load_csv, prepare
 from fairbound.tables import TableEncoder, TableOptions
 
@@ -146,13 +147,20 @@ def certified(names: list[str], seeds: int) -> None:
                 warnings.simplefilter("ignore")
                 straight = frontier.OURS["fairbound straight"]
                 fair = fb.FairClassifier("demographic_parity <= 0.05", certify=True, random_state=seed, **straight)
-                fair.fit(data.without(group).features, data.y, sensitive_features=data.group(group))
+                try:
+                    fair.fit(data.without(group).features, data.y, sensitive_features=data.group(group))
+                except CertificateError:  # too few rows of a group, whatever the model
+                    continue
             made.append(fair.fit_report_["certificate"])
+        counted.append(0)
+        if not made:
+            print(f"{name} ({len(data.y):,} rows): cannot be certified, whatever the model", flush=True)
+            continue
         met = [one for one in made if one["verdict"] == "met"]
         cost = f"{np.mean([one['price'] for one in met]):.4f}" if met else "-"
         first = sum(one["candidates"][0].get("smoothed", False) for one in made)
         upper = np.mean([one["candidates"][0]["uppers"][0] for one in made])
-        counted.append(len(met))
+        counted[-1] = len(met)
         print(
             f"{name} ({len(data.y):,} rows): met {len(met)} of {seeds}, first tested at most {upper:.3f}, cost {cost}, smoothed first {first}",
             flush=True,
