@@ -152,15 +152,14 @@ def certified(names: list[str], seeds: int) -> None:
                 except CertificateError:  # too few rows of a group, whatever the model
                     continue
             made.append(fair.fit_report_["certificate"])
-        counted.append(0)
+        met = [one for one in made if one["verdict"] == "met"]
+        counted.append(len(met))
         if not made:
             print(f"{name} ({len(data.y):,} rows): cannot be certified, whatever the model", flush=True)
             continue
-        met = [one for one in made if one["verdict"] == "met"]
         cost = f"{np.mean([one['price'] for one in met]):.4f}" if met else "-"
         first = sum(one["candidates"][0].get("smoothed", False) for one in made)
         upper = np.mean([one["candidates"][0]["uppers"][0] for one in made])
-        counted[-1] = len(met)
         print(
             f"{name} ({len(data.y):,} rows): met {len(met)} of {seeds}, first tested at most {upper:.3f}, cost {cost}, smoothed first {first}",
             flush=True,

@@ -18,7 +18,7 @@ from fairbound.cli.outcome import Outcome, verdict_summary, verdict_text
 from fairbound.cli.stated import bounds_for, of_two_classes, stated_bounds
 from fairbound.cli.using import MonitorOptions
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.folder import load_folder, model_folder
+from fairbound.estimators.folder import Folder, load_folder, model_folder
 from fairbound.monitoring import Monitor
 from fairbound.report import write_audit
 from fairbound.rows.groups import Groups, label_text, texts_of
@@ -37,16 +37,16 @@ def run_monitor(options: MonitorOptions) -> Outcome:
     monitor = Monitor.load(path) if path.exists() else None
     if monitor is not None:
         _check_same(options, monitor)
+    folder = None if options.model is None else load_folder(options.model)
     said = []
     if options.data is not None:
         before = {} if monitor is None else monitor.groups
-        monitor, left_out = _added(options, options.data, monitor)
+        monitor, left_out = _added(options, options.data, monitor, folder)
         if left_out:
             said.append(f"{left_out:,} rows without a label were left out; their outcome is not known yet.")
         said += _new_groups(options.data, before, monitor.groups)
     if monitor is None:
         raise OptionError(f"there is no monitor in {str(options.state)!r} yet; begin it with --data and --constraint.")
-    folder = None if options.model is None else load_folder(options.model)
     if any(trained_on(folder, file["sha256"]) for file in monitor.files):
         said.append(OF_TRAINING)
     found = monitor.look(title=f"Monitor: {options.state.name}")
@@ -74,8 +74,9 @@ def _new_groups(data: str, before: dict[str, set[str]], after: dict[str, set[str
     ]
 
 
-def _added(options: MonitorOptions, data: str, monitor: Monitor | None) -> tuple[Monitor, int]:
-    """The monitor (made where there is none) with the rows of the file, and how many rows lacked a label."""
+def _added(options: MonitorOptions, data: str, monitor: Monitor | None, folder: Folder | None) -> tuple[Monitor, int]:
+    """The monitor (made where there is none) with the rows of the file, and how many rows lacked a label. folder: of the saved model that
+    decides, or None."""
     checksum = file_checksum(data)
     for file in [] if monitor is None else monitor.files:
         if file["sha256"] == checksum:
@@ -90,7 +91,7 @@ def _added(options: MonitorOptions, data: str, monitor: Monitor | None) -> tuple
     if not len(frame):
         raise DataError(f"{data}: no row has a label in the column {label!r}, so there is nothing to count.")
     groups = {a: frame[a] for a in attributes} if attributes else None
-    classifier = None if options.model is None else FairClassifier.load(options.model)
+    classifier = None if folder is None else FairClassifier.load(folder)
     if classifier is not None:
         two = len(classifier.classes_) == 2
         known_groups = None if groups is None else Groups.of(groups)

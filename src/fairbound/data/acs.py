@@ -11,7 +11,7 @@ import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.extras import extra
-from fairbound.data.adult import age_25_60
+from fairbound.data.adult import aged_25_to
 from fairbound.data.catalog import TABLE
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build, labels
@@ -157,7 +157,7 @@ def _build(
             "race_binary": (np.where(race == "White", "White", "Non-White").astype(object), ("RAC1P",)),
             "race": (race, ("RAC1P",)),
             "sex": (labels(frame["SEX"], SEX), ("SEX",)),
-            "age_25_60": (age_25_60(frame["AGEP"].to_numpy()), ("AGEP",)),
+            "age_25_60": (aged_25_to(60, frame["AGEP"].to_numpy()), ("AGEP",)),
             "marital": (labels(frame["MAR"], MARITAL), ("MAR",)),
             **extra,
         },

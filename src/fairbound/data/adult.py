@@ -26,9 +26,9 @@ RACE_FEATURES = {67: "White", 68: "Asian-Pac-Islander", 69: "Amer-Indian-Eskimo"
 SEX_FEATURES = {72: "Female", 73: "Male"}
 
 
-def age_25_60(age: np.ndarray) -> np.ndarray:
-    """(n,) object array: "25-60" (both ends included) or "other", the age groups of YLY23 and HHYL26."""
-    return np.where((age >= 25) & (age <= 60), "25-60", "other").astype(object)
+def aged_25_to(last: int, age: np.ndarray) -> np.ndarray:
+    """(n,) object array: "25-60" (both ends included) or "other", where last is 60: the age groups of YLY23 and HHYL26."""
+    return np.where((age >= 25) & (age <= last), f"25-{last}", "other").astype(object)
 
 
 def load_adult(*, encoding: str = "one-hot") -> Dataset:
@@ -60,7 +60,7 @@ def load_adult(*, encoding: str = "one-hot") -> Dataset:
             "sex": (labels(frame["sex"]), ("sex",)),
             "race": (race, ("race",)),
             "race_binary": (np.where(race == "White", "White", "Non-White").astype(object), ("race",)),
-            "age_25_60": (age_25_60(frame["age"].to_numpy()), ("age",)),
+            "age_25_60": (aged_25_to(60, frame["age"].to_numpy()), ("age",)),
         },
         encoding=encoding,
         description=info.title,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairbound.data.adult import age_25_60
+from fairbound.data.adult import aged_25_to
 from fairbound.data.catalog import TABLE
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build, labels
@@ -35,8 +35,8 @@ def _load(name: str, folder: Path, encoding: str, duration: bool) -> Dataset:
         positive="yes",
         features=[column for column in frame.columns if column != "y" and (duration or column != "duration")],
         sensitive={
-            "age_25_60": (age_25_60(age), ("age",)),
-            "age_25_59": (np.where((age >= 25) & (age < 60), "25-59", "other").astype(object), ("age",)),
+            "age_25_60": (aged_25_to(60, age), ("age",)),
+            "age_25_59": (aged_25_to(59, age), ("age",)),
             "marital": (labels(frame["marital"]), ("marital",)),
         },
         encoding=encoding,

@@ -11,6 +11,7 @@ import numpy as np
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import natural_order, texts_of
+from fairbound.rows.labels import shown_labels
 from fairbound.rows.reading import number_column, plain_array
 
 
@@ -56,7 +57,7 @@ def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = N
         guess = np.array(known, dtype=object)[scores.argmax(axis=1)]
         if not set(truth) & set(known):
             raise DataError(
-                f"classes= names {_some(known)}, and no label of y is one of them: y holds {_some(sorted(set(truth)))}. Pass y in the "
+                f"classes= names {shown_labels(known, 3)}, and no label of y is one of them: y holds {shown_labels(sorted(set(truth)), 3)}. Pass y in the "
                 "words of classes=."
             )
     else:
@@ -71,7 +72,7 @@ def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = N
             raise DataError(f"the prediction is missing in {sum(v is None for v in guess)} of {len(guess)} rows.")
         if not set(truth) & set(guess):
             warnings.warn(
-                f"no prediction is a label of y: predicted are {_some(sorted(set(guess)))}, and y holds {_some(sorted(set(truth)))}. "
+                f"no prediction is a label of y: predicted are {shown_labels(sorted(set(guess)), 3)}, and y holds {shown_labels(sorted(set(truth)), 3)}. "
                 "Where they are the same classes, write them alike.",
                 DataWarning,
                 stacklevel=3,
@@ -80,10 +81,6 @@ def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = N
     place = {label: i for i, label in enumerate(known)}
     number = lambda labels: np.array([place[v] for v in labels], dtype=np.int64)  # noqa: E731
     return Scored(number(truth), number(guess), tuple(known))
-
-
-def _some(labels: Sequence[str]) -> str:
-    return ", ".join(map(repr, labels[:3])) + (", ..." if len(labels) > 3 else "")
 
 
 def read_numbers(predictions: Any, y: Any) -> Scored:

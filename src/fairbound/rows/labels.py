@@ -43,7 +43,7 @@ def positive_last(
     Raises: DataError where there are more than two classes, or none of them is `positive`.
     """
     if len(classes) > 2:
-        shown = _shown(classes)
+        shown = shown_labels(classes)
         if len({unspelled(c) for c in classes}) == 2:
             raise DataError(
                 f"the labels have {len(classes)} values, {shown}, which differ only in capitals or blanks. Make them two."
@@ -53,7 +53,9 @@ def positive_last(
         top = [i for i, v in enumerate(classes) if v == positive and isinstance(v, str) == isinstance(positive, str)]
         top = top or [i for i, v in enumerate(classes) if str(v) == str(positive)]
         if not top:
-            raise DataError(f"positive={positive!r} is not among the labels {_shown(classes)}. Name one of these.")
+            raise DataError(
+                f"positive={positive!r} is not among the labels {shown_labels(classes)}. Name one of these."
+            )
         if top[0] == 0:
             return 1 - codes, (classes[1], classes[0])
     elif _says_no(classes[1]) and not _says_no(classes[0]):
@@ -73,7 +75,7 @@ def _says_no(label: Any) -> bool:
 def two_needed(classes: tuple[Any, ...], what: str | None = None) -> str:
     """What is said where `what`, None for all that was asked, needs two classes and the labels have more."""
     needed = "two classes are needed" if what is None else f"{what} needs two classes"
-    needed += f", a positive and a negative one, but the labels have {len(classes)} values, {_shown(classes)}."
+    needed += f", a positive and a negative one, but the labels have {len(classes)} values, {shown_labels(classes)}."
     if len(classes) > MANY_NUMBERS and not any(isinstance(c, str) for c in classes):
         return f"{needed} Where these are amounts, make a label of those above a threshold, {REGRESSOR}"
     return (
@@ -112,7 +114,7 @@ def class_labels(y: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
     classes = _checked_classes(sorted(set(values)), len(values))
     if len(classes) < 2:
         raise DataError(
-            f"all {len(values)} labels have one class, {_shown(classes)}; two are needed. Check the label column or the filter."
+            f"all {len(values)} labels have one class, {shown_labels(classes)}; two are needed. Check the label column or the filter."
         )
     place = {v: i for i, v in enumerate(classes)}
     return np.fromiter((place[v] for v in values), dtype=np.int64, count=len(values)), classes
@@ -215,16 +217,17 @@ def _plain_labels(y: Any) -> list[Any]:
 def _checked_classes(classes: list[Any], rows: int) -> tuple[Any, ...]:
     if len(classes) > 2 and any(isinstance(v, float) and not v.is_integer() for v in classes):
         raise DataError(
-            f"Unknown label type: continuous. The labels have {len(classes)} values, {_shown(classes)}, which are no classes. "
+            f"Unknown label type: continuous. The labels have {len(classes)} values, {shown_labels(classes)}, which are no classes. "
             f"Choose a threshold, or bin them, and pass that, {REGRESSOR}"
         )
     if len(classes) > MANY_CLASSES and len(classes) > rows / 10:
         raise DataError(
-            f"the labels have {len(classes)} values in {rows} rows, {_shown(classes)}: numbers or identifiers rather than "
+            f"the labels have {len(classes)} values in {rows} rows, {shown_labels(classes)}: numbers or identifiers rather than "
             f"classes. Choose a threshold, or bin them, and pass that, {REGRESSOR}"
         )
     return tuple(classes)
 
 
-def _shown(classes: Any) -> str:
-    return ", ".join(map(repr, classes[:6])) + (", ..." if len(classes) > 6 else "")
+def shown_labels(classes: Any, most: int = 6) -> str:
+    """The first `most` labels, as a message shows them."""
+    return ", ".join(map(repr, classes[:most])) + (", ..." if len(classes) > most else "")
