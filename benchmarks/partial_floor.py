@@ -3,9 +3,10 @@
 For the group sizes of the held-out rows of the experiments' splits (He, Huang, Yao, Lin 2026, G.1), on their intervals and of all scores: the mean and
 the 95 % point of the largest distance over simulated continuous scores of one distribution, which is the same for every distribution. Then, for
 each bound of the experiments (`apart`), the mean where the distance of the two distributions themselves is that bound: at one
-threshold alone, and at almost all of the interval, as where training brings every threshold to its bound. And the least mean (`least`) of
-continuous scores whatever the two distributions: a bound whose mean on held-out rows is to be below it asks for tied scores. Prints one
-JSON object.
+threshold alone, and at almost all of the interval, as where training brings every threshold to its bound. And the same where the training
+rows are so far apart (`apart on the training rows`): then the distributions differ by the chance of those rows as well, which a model that meets a small
+bound there has learnt. And the least mean (`least`) of continuous scores whatever the two distributions: a bound whose mean on held-out rows is to be
+below it asks for tied scores. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -42,14 +43,24 @@ def shifted(ranks: np.ndarray, interval: str, distance: float, ends: float) -> n
 
 
 def by_chance(
-    interval: str, rows: tuple[int, int], repeats: int, seed: int, distance: float = 0.0, ends: float = 1.0
+    interval: str,
+    rows: tuple[int, int],
+    repeats: int,
+    seed: int,
+    distance: float = 0.0,
+    ends: float = 1.0,
+    trained: tuple[int, int] | None = None,
 ) -> dict[str, float]:
     """Of two groups of `rows`, whose scores have one distribution or are apart as `shifted` says: mean, its standard error, and 95 % point
-    of the distance measured on the interval."""
+    of the distance measured on the interval. trained: where given, so many other rows of the two groups are what has one distribution or is apart
+    as stated, not the groups themselves."""
     rng, group = np.random.default_rng(seed), np.repeat(["a", "b"], rows)
     text, y, found = f"partial_statistical_parity[{interval}]", np.zeros(len(group)), []
     for _ in range(repeats):
         ranks = rng.random(len(group))
+        for n, part in zip(trained or (), (slice(rows[0]), slice(rows[0], None)), strict=False):
+            known = np.concatenate([[0.0], np.sort(rng.random(n)), [1.0]])
+            ranks[part] = np.interp(ranks[part], known, np.clip((np.arange(n + 2) - 0.5) / n, 0, 1))
         ranks[: rows[0]] = shifted(ranks[: rows[0]], interval, distance, ends)
         found.append(measure(text, -ranks, y, group, threshold=-0.5))
     return {
@@ -90,6 +101,19 @@ def least(interval: str, rows: tuple[int, int], repeats: int, seed: int) -> dict
     return {"at least": lowest, "new samples": float(found.mean()), "error": float(found.std() / repeats**0.5)}
 
 
+def apart(
+    interval: str,
+    rows: tuple[int, int],
+    given: argparse.Namespace,
+    bound: float,
+    trained: tuple[int, int] | None = None,
+) -> dict[str, float]:
+    """The mean distance of groups of `rows` that are `bound` apart at one threshold, and at almost all of the interval."""
+    ends = {"at one threshold": 1.0, "almost everywhere": bound + 0.05}
+    of = lambda end: by_chance(interval, rows, given.repeats, given.seed, bound, end, trained)["mean"]  # noqa: E731
+    return {where: of(end) for where, end in ends.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=400)
@@ -102,15 +126,8 @@ def main() -> None:
             "least": least(interval, held, 8 * given.repeats, given.seed),
             "train": {"rows": train} | by_chance(interval, train, given.repeats, given.seed),
             "held out, all scores": by_chance("0:1", held, given.repeats, given.seed),
-            "apart": {
-                bound: {
-                    "at one threshold": by_chance(interval, held, given.repeats, given.seed, bound)["mean"],
-                    "almost everywhere": by_chance(interval, held, given.repeats, given.seed, bound, bound + 0.05)[
-                        "mean"
-                    ],
-                }
-                for bound in bounds
-            },
+            "apart": {bound: apart(interval, held, given, bound) for bound in bounds},
+            "apart on the training rows": {bound: apart(interval, held, given, bound, train) for bound in bounds},
         }
         for name, (interval, held, train, bounds) in SPLITS.items()
     }

@@ -151,18 +151,21 @@ def test_dfls_takes_full_batches_whatever_the_sampling():
 # -- YNW ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("normalised", [False, True])
 @pytest.mark.parametrize("m", [3, WIDE])
 @pytest.mark.parametrize("seed", range(5))
-def test_ynw_is_the_method_written_out_in_numpy(seed, m):
+def test_ynw_is_the_method_written_out_in_numpy(seed, m, normalised):
     """Both ways to s_k . (x+ - x), the few subgradients and the directional derivative."""
     problem, T = linear(seed, m=m, noise=0.1), 9
     x = problem.start((seed,)).numpy().copy()
     queues, mean, path = np.zeros(m), x.copy(), []
-    run(YNW(horizon=T, output="average"), problem, 40, seeds=(seed,), after=lambda s: path.append((s, s.x.clone())))
+    method = YNW(horizon=T, output="average", normalised=normalised)
+    run(method, problem, 40, seeds=(seed,), after=lambda s: path.append((s, s.x.clone())))
     for k, (state, theirs) in enumerate(path):
         e, rows = problem.jacobian(torch.tensor(x), problem.sample((seed,), "xi", k, 8, "balanced"))
         c, rows = e.g.numpy(), rows.numpy()
-        new = np.clip(x - (3.0 * rows[0] + queues @ rows[1:]) / (2 * 9.0), -1, 1)
+        shorter = 1 + queues.sum() / 3.0 if normalised else 1.0
+        new = np.clip(x - (3.0 * rows[0] + queues @ rows[1:]) / (2 * 9.0) / shorter, -1, 1)
         queues = np.maximum(0, queues + c + rows[1:] @ (new - x))
         x = new
         mean = mean + (x - mean) / (k + 2)
@@ -209,6 +212,24 @@ def test_ynw_never_forms_the_jacobian_of_many_constraints():
     assert problem.counts.as_dict() | {"samples": 0} == {
         "values": 0, "gradients": 3, "jvps": 3, "jacobians": 0, "samples": 0, "unseen": 0, "nonfinite": 0,
     }  # fmt: skip
+
+
+def test_moves_of_many_violated_constraints_are_too_long_unless_normalised():
+    """400 times 1 <= x, from 0: the sum of their queues throws x far beyond 1; a normalised move is at most V / (2 alpha) = 1/20."""
+    at_one = torch.ones(1, dtype=torch.float64)
+    problem = KnownProblem(
+        "1 <= x, 400 times", lambda x: [x[..., 0]] + [1 - x[..., 0]] * 400, lambda x: [at_one] + [-at_one] * 400, [0.0],
+        Optimum(at_one, 1.0, None, None, 1.0, 1.0, "x is least at 1"), m=400,
+    )  # fmt: skip
+
+    def moves(method):
+        at = [problem.start((0,))]
+        run(method, problem, 300, after=lambda s: at.append(s.x.clone()))
+        return float(torch.cat([b - a for a, b in pairwise(at)]).abs().max()), float(at[-1])
+
+    longest, end = moves(YNW(normalised=True))
+    assert longest <= 1 / 20 + 1e-12 and end == pytest.approx(1, abs=0.1)
+    assert moves(YNW())[0] > 1
 
 
 def test_ynws_weights_follow_the_horizon_unless_given():

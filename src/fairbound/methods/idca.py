@@ -22,7 +22,8 @@ Departs: iterates are moved back until they meet the bounds and the objective do
     make 2 / |I| times as large, for intervals of 0.25 to 0.3. With `proximal` > 0 the objective has
     proximal/2 |v - w_k|^2 added, and so have the constraints where the parts are not convex: this is what becomes of the quadratic
     term that the source adds to both parts of every function. The preset "stochastic" is for networks and G.9: of many short models; the source
-    does not say how long its are. Its steps are short because slopes of constraints on an interval are 2 / |I| times those of shares.
+    does not say how long its are. Its steps are short because slopes of constraints on an interval are 2 / |I| times those of shares, and are divided
+    by one more than the multipliers' sum (`normalised` of `ynw`), without which those of 200 constraints at once were too long.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class IDCA(Method[IDCAState]):
     presets: ClassVar[dict[str, dict]] = {
         "paper": {"inner": SSG(tolerance=7e-3), "inner_steps": 200, "room": 0.0, "descent": False},
         "stochastic": {
-            "inner": YNW(objective_weight=5e3, proximal=5e4),
+            "inner": YNW(objective_weight=5e3, proximal=5e4, normalised=True),
             "inner_steps": 10,
             "room": 0.0,
             "proximal": 1.0,

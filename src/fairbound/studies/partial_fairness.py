@@ -22,7 +22,7 @@ from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Measured
-from fairbound.studies.digits import coloured_digits, network, trained_layers
+from fairbound.studies.digits import coloured_digits, last_layer_solved, network, trained_layers
 from fairbound.studies.rows import LabelledRows, check_shares, missing, shared_out
 from fairbound.studies.spec import Cell
 from fairbound.studies.task import Run, Task
@@ -43,7 +43,8 @@ class Options:
     part of so many rows, 0 for all. error_share: of the error rate in the objective, 0 for the mean loss.
     areas: "group", "inter" or "intra", areas that the baselines of G.3 bound by the quadratic surrogate, at areas_bound, as the set
     that weights lie in; "" for none. first_steps: where positive, coloured digits and a small network (`fairbound.studies.digits`) in
-    place of a table and a linear model; its layers begin as so many steps without bounds leave them, the last one at 0.
+    place of a table and a linear model; its layers begin as so many steps without bounds leave them, the last one at 0. finish: the
+    text of a bound, with {} for the interval, under which the last layer is solved on all rows when the network's run has ended; "" for none.
     """
 
     dataset: str
@@ -58,6 +59,7 @@ class Options:
     areas: str = ""
     areas_bound: float = 0.0
     first_steps: int = 0
+    finish: str = ""
 
     def __post_init__(self) -> None:
         if Percentiles.read(self.interval) is None:
@@ -124,7 +126,10 @@ def task(cell: Cell, data_dir: str | None) -> Task:
 
     def reported(x: Tensor) -> dict[str, Any]:
         """The measures, and each group's scores on the test rows at every percentile, from the top."""
-        part, theta = parts["test"], problem.split(x)[0]
+        part = parts["test"]
+        if asked.finish:
+            x = last_layer_solved(problem.model, train, x, asked.finish.format(asked.interval))
+        theta = problem.split(x)[0]
         scores = problem.model.scores(theta, torch.from_numpy(part.x)).double().numpy()
         ranks = np.linspace(1, 0, PERCENTILES + 1)
         lists = {g: np.quantile(scores[part.group == g], ranks) for g in np.unique(part.group)}
