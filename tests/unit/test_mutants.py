@@ -117,6 +117,7 @@ MUTANTS = {
     "ynw: queues without the move": Mutant("methods/ynw.py", "(e.of(queues) + e.g + along(moved - x))", "(e.of(queues) + e.g)", "claims/test_level_set_baselines.py"),
     "ynw: half as far": Mutant("methods/ynw.py", "direction / (2 * self.alpha)", "direction / (4 * self.alpha)", "claims/test_level_set_baselines.py"),
     "ynw: long queues make long moves": Mutant("methods/ynw.py", "direction / (1 + e.of(queues)", "direction / (1 + 0 * e.of(queues)", "claims/test_level_set_baselines.py"),
+    "digits: the last layer under no bound": Mutant("studies/digits.py", "rows.y, rows.group, [bound])", "rows.y, rows.group, [])", "unit/studies/test_partial_fairness.py"),
     "dfls: level moved whole": Mutant("methods/dfls.py", "state.level + upper / 2)", "state.level + upper)", "claims/test_level_set_baselines.py"),
     "dfls: error without the steps": Mutant("methods/dfls.py", "(x - state.origin).square().sum(-1) + state.spread)", "(x - state.origin).square().sum(-1))", "claims/test_level_set_baselines.py"),
     "sfls: level moved twice as far": Mutant("methods/sfls.py", "state.level + U / (2 * self.theta)", "state.level + U / self.theta", "claims/test_sfls.py"),

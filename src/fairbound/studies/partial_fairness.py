@@ -21,6 +21,7 @@ from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
+from fairbound.models.model import ModuleModel
 from fairbound.problems.problem import Measured
 from fairbound.studies.digits import coloured_digits, last_layer_solved, network, trained_layers
 from fairbound.studies.rows import LabelledRows, check_shares, missing, shared_out
@@ -128,6 +129,7 @@ def task(cell: Cell, data_dir: str | None) -> Task:
         """The measures, and each group's scores on the test rows at every percentile, from the top."""
         part = parts["test"]
         if asked.finish:
+            assert isinstance(problem.model, ModuleModel)
             x = last_layer_solved(problem.model, train, x, asked.finish.format(asked.interval))
         theta = problem.split(x)[0]
         scores = problem.model.scores(theta, torch.from_numpy(part.x)).double().numpy()

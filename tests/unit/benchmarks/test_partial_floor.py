@@ -27,6 +27,8 @@ def test_what_chance_measures_grows_with_the_distance_and_falls_with_the_rows():
     of = lambda rows, *apart: partial_floor.by_chance("0:0.25", rows, 60, 0, *apart)["mean"]  # noqa: E731
     few, many = of((100, 400)), of((1000, 4000))
     assert few == pytest.approx(10**0.5 * many, rel=0.2)
+    twice = of((100, 400), 0.0, 1.0, (100, 400))
+    assert twice == pytest.approx(2**0.5 * few, rel=0.15)  # two samples, each with its chance
     assert of((100, 400), 0.2) > max(few, 0.2) and of((100, 400), 0.2, 0.25) > of((100, 400), 0.2)
 
 

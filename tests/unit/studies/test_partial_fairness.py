@@ -10,7 +10,7 @@ import torch
 import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.studies import digits
-from fairbound.studies.digits import network, trained_layers
+from fairbound.studies.digits import last_layer_solved, network, trained_layers
 from fairbound.studies.library import load_spec
 from fairbound.studies.partial_fairness import Options, parts_of, task
 from fairbound.studies.rows import LabelledRows
@@ -71,6 +71,22 @@ def test_the_first_score_of_every_picture_is_one_and_the_network_is_of_the_seed(
     assert torch.equal(model.start(None), network(3).start(None)) and not torch.equal(
         model.start(None), network(4).start(None)
     )
+
+
+def test_the_last_layer_ends_within_the_bound_and_the_others_stay():
+    rng = np.random.default_rng(1)
+    x, y = rng.random((300, 2, 14, 14), dtype=np.float32), rng.integers(0, 2, 300)
+    group = np.where(rng.random(300) < 0.3 + 0.4 * y, "red", "green")
+    x[:, 0] += 0.5 * (group == "red")[:, None, None]
+    x[:, 0, :7] += 0.3 * y[:, None, None]
+    rows, model, bound = LabelledRows(x, y, group), network(0), "partial_statistical_parity[0.2:0.4] <= 0.2"
+    before = model.start(None)
+    solved = last_layer_solved(model, rows, before, bound)
+    assert torch.equal(solved[:-65], before[:-65])
+    scores = model.scores(solved, torch.from_numpy(x)).double().numpy()
+    assert fb.measure(bound, scores, y, group, threshold=0) <= 0.2
+    assert fb.measure(bound, x[:, 0].mean((1, 2)), y, group, threshold=0) > 0.2
+    assert np.mean((scores > 0) == y) > 0.6
 
 
 def test_digits_are_in_the_colour_of_their_group(monkeypatch):
