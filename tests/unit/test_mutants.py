@@ -39,6 +39,8 @@ MUTANTS = {
     "gap: differences of losses called convex": Mutant("fairness/problem.py", "(plan.coefficient >= 0).all()", "(plan.coefficient >= -9).all()", "unit/subproblems/test_multipliers.py"),
     "full_batch: slope of the objective forgotten at first": Mutant("subproblems/multipliers.py", "nnls(jacobian[1:].T, -jacobian[0])", "nnls(jacobian[1:].T, jacobian[0])", "unit/subproblems/test_multipliers.py"),
     "full_batch: order measured by the start": Mutant("estimators/full_batch.py", "min(now, *seen).area", "before.area", "unit/estimators/test_error_share.py"),
+    "full_batch: a model found before is a start": Mutant("estimators/full_batch.py", "not stay and before.found and", "False and", "unit/estimators/test_error_share.py"),
+    "groups: the less accurate of two models": Mutant("estimators/group_rule.py", '["accuracy"] > first.fit_report_', '["accuracy"] < first.fit_report_', "unit/estimators/test_groups_at_prediction.py"),
     "full_batch: accuracy may fall": Mutant("estimators/full_batch.py", "now.accuracy >= before.accuracy and", "", "unit/estimators/test_error_share.py"),
     "weight decay: rows are not left out": Mutant("estimators/weight_decay.py", "scores = A @ x + h * (p - y)", "scores = A @ x + 0 * h * (p - y)", "unit/estimators/test_weight_decay.py"),
     "weight decay: the intercept shrinks too": Mutant("estimators/weight_decay.py", "inner.model.features if linear(inner.model) else inner.n", "inner.n", "unit/estimators/test_weight_decay.py"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
@@ -30,7 +31,7 @@ from fairbound.estimators.conventions import (
 )
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import Folder
-from fairbound.estimators.group_rule import fit_group_rule, without_rule
+from fairbound.estimators.group_rule import falls_short, fit_group_rule, take_better, without_rule
 from fairbound.estimators.group_terms import check_terms, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.last_intercept import best_constant, clear_of_rounding, met_by_intercept
@@ -46,6 +47,7 @@ from fairbound.estimators.training_rows import (
 )
 from fairbound.estimators.trajectory import trajectory
 from fairbound.estimators.validation import held_share
+from fairbound.fairness.bound import Bound
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.trial import refuse_probabilities, trial
 from fairbound.models.model import model_of
@@ -89,8 +91,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     certify: True, or a confidence such as 0.99, to return a model whose bounds rows kept apart confirm, of these the one of
         least cost on the other rows (docs/certificates.md); fit_report_["certificate"] has the verdict. on_insufficient: "warn" returns a model that they
         do not confirm, with a warning; "raise" refuses it with CertificateError.
-    use_groups_at_prediction: train without the bounds and give every group the threshold that decides best under them
-        (docs/postprocessing.md); `predict`, `decision_function` and `score` then need the groups, `predict_proba` stays the model's.
+    use_groups_at_prediction: train without the bounds and give every group the threshold that decides best under them; where random
+        mixtures of thresholds would decide better, also on scores trained under the bounds (docs/postprocessing.md); `predict`, `decision_function` and `score` then need the groups, `predict_proba` stays the model's.
     group_terms: beside the features the group and its products with them, so that a linear model has weights of its own for every
         group of one sensitive attribute (docs/partial.md). All predictions then need the groups, also to be `score`d.
     weight_decay: D >= 0 adds D/2 |w|^2 to the objective of a linear model trained on all rows at once, w its weights on the encoder's features;
@@ -143,10 +145,19 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     @on_few_threads
     def _fit(self, X: Any, rows: LabelledRows, x0: Any = None) -> FairClassifier:
         """`fit` without a certificate, on rows whose table is X; x0: parameters to begin at."""
-        stated, shards = classifier_bounds(self), shards_of(self)
+        stated = classifier_bounds(self)
+        trained_under = without_rule(stated, rows.classes) if self.use_groups_at_prediction else stated
+        self._train(X, rows, trained_under, x0)
+        if falls_short(self.fit_report_):
+            take_better(self, copy.copy(self)._train(X, rows, stated, x0))
+        warn_of_fit(self.fit_report_, trained_under)
+        return self
+
+    def _train(self, X: Any, rows: LabelledRows, trained_under: tuple[Bound, ...], x0: Any) -> FairClassifier:
+        """A model trained under these bounds, and where groups may be used at prediction the thresholds that meet the stated ones."""
+        shards = shards_of(self)
         seed = shards.gather(seed_of(self.random_state))[0]
         codes, classes, groups, weight = rows.codes, rows.classes, rows.groups, rows.weight
-        trained_under = without_rule(stated, classes) if self.use_groups_at_prediction else stated
         notes: list[str] = []
         features = fit_features(self, X, groups, notes, shards, codes)
         if isinstance(self.model, nn.Module):
@@ -188,8 +199,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         self.fit_report_ = fit_report(trained, seed, self.encoder_report_, notes, groups)
         self.rule_ = None
         if self.use_groups_at_prediction:
-            self.rule_, self.fit_report_ = fit_group_rule(self, features, codes, groups, stated, weight)
-        warn_of_fit(self.fit_report_, trained_under)
+            self.rule_, self.fit_report_ = fit_group_rule(self, features, codes, groups, weight, free=not trained_under)
         return self
 
     @property

@@ -218,7 +218,9 @@ def joined(before: Solution, after: Solution, stay: bool = False) -> Solution:
     """`after`, a run begun where `before` ended, with the steps, seconds and records of both; with `stay` the point that `before` found."""
     steps, seconds = before.steps, before.seconds
     shifted = [{**row, "step": row["step"] + steps, "seconds": row["seconds"] + seconds} for row in after.records[1:]]
-    kept = ("x", "feasible", "violation", "message") if stay else ()
+    kept: tuple[str, ...] = ("x", "feasible", "violation", "message") if stay else ()
+    if not stay and before.found and after.feasible and not after.found:
+        kept = ("message",)  # the start that alone meets the bounds is what `before` found
     return replace(
         after,
         **{name: getattr(before, name) for name in kept},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,6 +29,11 @@ from fairbound.rows.labels import binary_labels
 from fairbound.rows.reading import read_weights, warn_of_order
 
 FORMAT, FORMAT_VERSION = "fairbound-postprocessor", 1
+INSTEAD = (
+    "Take randomised=True, loosen the bound, or take FairClassifier with the same bound: trained under it, its scores lose less, "
+    "without a draw."
+)
+"""What to do where single thresholds cost much."""
 
 
 @dataclass(eq=False, repr=False)
@@ -85,7 +92,8 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         sensitive_features: as in FairClassifier.fit. sample_weight: (n,) >= 0, of the thresholds, and of the estimator where it
             is fitted too.
         Raises: OptionError where the bounds cannot be met by thresholds, or are no weighted sums of rates; DataError for rows
-            that cannot be used; EmptyGroupError for a group without the rows that a bound compares.
+            that cannot be used; EmptyGroupError for a group without the rows that a bound compares. Warns: ConvergenceWarning where
+            mixtures of thresholds would be more accurate by a point or more.
         """
         stated = self._checked()
         if y is None:
@@ -105,6 +113,8 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         self.rule_, self.fit_report_ = fit_rule(
             scores, codes, groups, stated, classes=classes, weight=weight, options=options
         )
+        if self.fit_report_["shortfall"]:
+            warnings.warn(f"{self.fit_report_['shortfall']} {INSTEAD}", ConvergenceWarning, stacklevel=2)
         return self
 
     def _checked(self) -> tuple[Bound, ...]:

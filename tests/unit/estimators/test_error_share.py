@@ -76,3 +76,24 @@ def test_the_share_rises_while_accuracy_does_not_fall_and_the_order_is_that_of_t
     seen = {START: GOOD, MIDDLE: middle, LESS: beside, MORE: beside}
     assert share_of(seen, "auto", monkeypatch) == auto
     assert share_of(seen, "yes", monkeypatch) == yes
+
+
+def test_a_run_that_betters_nothing_does_not_call_the_model_it_began_at_a_start():
+    def run(best_step, message, feasible=True):
+        zero = torch.zeros(())
+        return Solution(
+            torch.ones(2), torch.ones(2), torch.tensor(feasible), zero, torch.tensor(best_step), None, [{"step": 0, "seconds": 0.0}],
+            5, 1.0, Counts(), "budget", message,
+        )  # fmt: skip
+
+    made, start = run(3, "every bound is met"), run(0, "only the starting point meets them")
+    assert (
+        full_batch.joined(made, start).message == "every bound is met"
+        and int(full_batch.joined(made, start).best_step) == 3
+    )
+    assert full_batch.joined(start, start).message == "only the starting point meets them"
+    assert full_batch.joined(made, run(2, "anew")).message == "anew"
+    assert (
+        full_batch.joined(made, run(0, "no iterate met every bound", feasible=False)).message
+        == "no iterate met every bound"
+    )

@@ -9,10 +9,12 @@ import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 
 import fairbound as fb
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError, DataWarning, OptionError
+from fairbound.tables import TableOptions
 
 BOUND = "demographic_parity <= 0.03"
 
@@ -50,6 +52,49 @@ def test_the_model_is_that_without_bounds_and_the_thresholds_those_of_a_post_pro
     json.dumps(facts, allow_nan=False)
     audit = fb.audit(fair.decision_function(X, sex), (y == "yes").astype(int), sex, BOUND, threshold=0)
     assert audit["constraints"][0]["value"] == pytest.approx(gap(decisions, sex), abs=1e-12)
+
+
+def crossing(n=1200, seed=1):
+    """The features tell more of F, but of M there is one that says little to one score for both."""
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["F", "M"], n)
+    man = sex == "M"
+    strong, weak = rng.normal(size=n), rng.normal(size=n)
+    y = np.where(np.where(man, weak, 3 * strong) + rng.normal(size=n) > 0, "yes", "no")
+    return pd.DataFrame({"strong": strong, "weak": weak}), y, sex
+
+
+def test_where_single_thresholds_cost_much_a_model_trained_under_the_bounds_has_them_too():
+    X, y, sex = crossing()
+    bound = "equalized_odds <= 0.02"
+    with pytest.warns(ConvergenceWarning, match="One threshold for each group costs much|Every row gets"):
+        on_free = fb.PostProcessor(fb.FairClassifier(), bound).fit(X, y, sex)
+    trained = fb.FairClassifier(bound).fit(X, y, sensitive_features=sex)
+    fair = fb.FairClassifier(bound, use_groups_at_prediction=True).fit(X, y, sensitive_features=sex)
+    decisions = fair.predict(X, sex)
+    assert (fair.predict_proba(X) == trained.predict_proba(X)).all()
+    assert (decisions == y).mean() >= max(trained.score(X, y), on_free.score(X, y, sex) + 0.02)
+    assert fb.measure(bound, (decisions == "yes").astype(int), y == "yes", sex) <= 0.02 + 1e-12
+    facts = fair.fit_report_
+    assert "Trained under the bounds" in facts["notes"][-1] and facts["message"].endswith(
+        "by thresholds of the groups."
+    )
+    assert facts["group_thresholds"]["accuracy"] == pytest.approx((decisions == y).mean(), abs=1e-12)
+
+
+def test_what_mixtures_would_add_is_said_where_no_single_thresholds_come_near():
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["F", "M"], 2000)
+    score = rng.normal(size=2000)  # of one feature no model makes another order
+    y = np.where(score * np.where(sex == "M", 0.5, 4) + rng.normal(size=2000) > 0, "yes", "no")
+    bound = "equalized_odds <= 0.01"
+    with pytest.warns(DataWarning, match=r"One threshold for each group costs accuracy.*group_terms=True, or put"):
+        fair = fb.FairClassifier(bound, use_groups_at_prediction=True, options=TableOptions(knots=0)).fit(
+            score[:, None], y, sensitive_features=sex
+        )
+    free = fb.FairClassifier(options=TableOptions(knots=0)).fit(score[:, None], y)
+    mixed = fb.PostProcessor(free, bound, randomised=True).fit(score[:, None], y, sex)
+    assert f"have {mixed.fit_report_['accuracy']:.3f}" in fair.fit_report_["warnings"][-1]
 
 
 def test_the_accuracy_of_such_decisions_is_that_of_predict_also_in_cross_validation():
