@@ -17,10 +17,11 @@ ADVICE = {
     "values, or leave it out with --drop.",
     "Name it in TableOptions(categorical=...) or (numeric=...), or give it one type.": "Give it one type, or leave it out with "
     "--drop.",
-    'Save the file as UTF-8, or pass its encoding, e.g. encoding="latin-1".': "Save the file as UTF-8 (in Excel: CSV UTF-8); "
-    "where it is Latin-1: iconv -f latin1 -t utf-8 OLD > NEW.",
+    'encoding="cp1252"': "--encoding cp1252",
+    'encoding="utf-16-le"': "--encoding utf-16-le",
+    'decimal="': '--decimal "',
 }
-"""What the library advises, and what the command line can do instead: it has no encoder options and reads UTF-8."""
+"""What the library advises, and what the command line can do instead: it has no encoder options."""
 
 
 def for_commands(said: str) -> str:

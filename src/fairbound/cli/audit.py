@@ -126,19 +126,19 @@ def model_facts(model: Any, options: AuditOptions) -> dict[str, Any]:
 def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None) -> Outcome:
     """As `run_audit`, of a file read in parts: two classes, and bounds on rates or on a class, which counts can tell."""
     check_writable(options.out)
-    columns = file_columns(options.data)
+    columns = file_columns(options)
     label, attributes = one_column(options.label, columns, "--label"), listed(options.group, columns, "--group")
     classifier, bounds = _model_and_bounds(options, folder, columns)
     score = None if classifier is not None else one_column(options.score, columns, "--score")
     positive = options.positive if classifier is None else str(classifier.classes_[1])
     labels, unlabelled = labelled_rows(
-        narrow_columns(options.data, [label], chunk_rows), label, options.drop_missing_labels, options.data
+        narrow_columns(options, [label], chunk_rows), label, options.drop_missing_labels, options.data
     )
     two, kept = _two(labels, label, positive, options), labels.index.to_numpy()
     target, classes, at = two["y"], two["classes"], 0
     merged: AuditCounts | None = None
     new: Counter[tuple[str, str]] = Counter()
-    for part in Chunks.read(options.data, rows=chunk_rows).take(kept):
+    for part in Chunks.read(options.data, rows=chunk_rows, **options.written).take(kept):
         frame = pandas_part(part)
         numbers = np.arange(at, at + len(frame))
         at += len(frame)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.cli.outcome import say
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import as_decisions
@@ -113,25 +113,26 @@ def labelled_rows(frame: Any, label: str, drop_missing: bool, source: str) -> tu
 
 def labelled_table(asked: Any) -> tuple[Any, str, list[str]]:
     """The file of `asked.data`, its column of labels and notes, as `labelled_rows` gives them."""
-    frame = read_table(asked.data)
+    frame = read_table(asked.data, **asked.written)
     label = one_column(asked.label, list(frame.columns), "--label")
     frame, notes = labelled_rows(frame, label, asked.drop_missing_labels, asked.data)
     return frame, label, notes
 
 
-def file_columns(path: str) -> list[str]:
-    """The names of the columns of a file."""
-    first = next(iter(Chunks.read(path, rows=100)), None)
+def file_columns(asked: Any) -> list[str]:
+    """The names of the columns of the file `asked.data`."""
+    with silenced(DataWarning):  # said when its rows are read
+        first = next(iter(Chunks.read(asked.data, rows=100, **asked.written)), None)
     if first is None:
-        raise DataError(f"{path}: the file has no rows.")
+        raise DataError(f"{asked.data}: the file has no rows.")
     return [str(name) for name in (first.column_names if hasattr(first, "column_names") else first.columns)]
 
 
-def narrow_columns(path: str, columns: Sequence[str], chunk_rows: int | None) -> Any:
-    """A pandas frame of a few columns of a file, read in parts."""
+def narrow_columns(asked: Any, columns: Sequence[str], chunk_rows: int | None) -> Any:
+    """A pandas frame of a few columns of the file `asked.data`, read in parts."""
     import pandas as pd
 
-    parts = Chunks.read(path, rows=chunk_rows or ROWS, columns=columns)
+    parts = Chunks.read(asked.data, rows=chunk_rows or ROWS, columns=columns, **asked.written)
     return pd.concat([pandas_part(part) for part in parts], ignore_index=True)
 
 

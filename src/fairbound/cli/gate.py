@@ -19,7 +19,7 @@ from fairbound.report.words import VERDICTS
 
 KEYS = (
     "data", "label", "group", "model", "score", "positive", "threshold", "constraint", "cross", "confidence", "accept", "least",
-    "baseline", "weights", "out", "drop_missing_labels",
+    "baseline", "weights", "out", "drop_missing_labels", "encoding", "decimal",
 )  # fmt: skip
 
 

@@ -81,7 +81,7 @@ def _added(options: MonitorOptions, data: str, monitor: Monitor | None, folder: 
     for file in [] if monitor is None else monitor.files:
         if file["sha256"] == checksum:
             raise DataError(f"{data} was counted before, as {file['name']}; its rows would count twice.")
-    frame = read_table(data)
+    frame = read_table(data, **options.written)
     columns = list(frame.columns)
     label = one_column(options.label, columns, "--label")
     attributes = listed(options.group, columns, "--group")

@@ -34,9 +34,9 @@ def run_predict(options: PredictOptions) -> Outcome:
         raise OptionError(f"--data of predict is a CSV or Parquet file, and {options.data!r} is none.")
     folder = load_folder(options.model)
     model = MODELS[kind_of(folder)].load(folder)
-    kept = listed(options.keep, file_columns(options.data), "--keep")
+    kept = listed(options.keep, file_columns(options), "--keep")
     parts, first, unseen = [], 0, Counter[str]()
-    for part in Chunks.read(options.data, rows=ROWS):
+    for part in Chunks.read(options.data, rows=ROWS, **options.written):
         frame = pandas_part(part)
         with (
             in_file(options.data, np.arange(first, first + len(frame))),

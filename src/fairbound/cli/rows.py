@@ -132,6 +132,8 @@ def read_rows(asked: RowOptions, needs_groups: bool = True, two_classes: bool = 
         return rows_of_file(asked, needs_groups, read, chunk_rows=asked.chunk_rows)
     if asked.chunk_rows is not None:
         raise OptionError("--chunk-rows is for files; a named data set is read whole.")
+    if asked.encoding or asked.decimal:
+        raise OptionError("--encoding and --decimal are for files; a named data set is read as it is written.")
     return _from_name(asked, needs_groups, two_classes)
 
 
@@ -152,8 +154,8 @@ def rows_of_file(
 ) -> InputRows:
     """The rows of the file `asked.data`. read: of the column of labels, the targets and the classes. query: the column of the query."""
     path = asked.data
-    frame = read_table(path) if chunk_rows is None else None
-    columns = file_columns(path) if frame is None else list(frame.columns)
+    frame = read_table(path, **asked.written) if chunk_rows is None else None
+    columns = file_columns(asked) if frame is None else list(frame.columns)
     label = one_column(asked.label, columns, "--label")
     attributes = listed(asked.group, columns, "--group", needs_groups)
     dropped = listed(asked.drop, columns, "--drop")
@@ -162,7 +164,7 @@ def rows_of_file(
     if label in attributes or label in dropped:
         raise OptionError(f"column {label!r} is the label and cannot be a group or be dropped too.")
     if frame is None:
-        frame = narrow_columns(path, [label, *attributes, *weigh], chunk_rows)
+        frame = narrow_columns(asked, [label, *attributes, *weigh], chunk_rows)
     rows = len(frame)
     frame, unlabelled = labelled_rows(frame, label, asked.drop_missing_labels, path)
     numbers = frame.index.to_numpy() if len(frame) < rows else None
@@ -185,7 +187,7 @@ def rows_of_file(
     if chunk_rows is None:
         X = frame[features]
     else:  # the features of a file that is read in parts are kept in a file too
-        X = Chunks.read(path, rows=chunk_rows, columns=features, folder=tempfile.gettempdir())
+        X = Chunks.read(path, rows=chunk_rows, columns=features, folder=tempfile.gettempdir(), **asked.written)
         X = X if numbers is None else X.take(numbers)
     return InputRows(
         Path(path).name, X, y, target, classes, groups, label, checksum, {}, tuple(notes), weight, path, numbers,

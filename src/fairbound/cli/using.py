@@ -21,6 +21,7 @@ from fairbound.cli.options import (
     OutIfAny,
     Positive,
     Qid,
+    ReadOptions,
     RealScore,
     SavedModel,
     Score,
@@ -28,10 +29,9 @@ from fairbound.cli.options import (
     Threshold,
     TrueLabel,
     Weights,
-    argument,
     check_share,
-    option,
 )
+from fairbound.cli.typed import argument, option
 
 
 def _check_source(score: str | None, model: Path | None, threshold: float | None) -> None:
@@ -43,7 +43,7 @@ def _check_source(score: str | None, model: Path | None, threshold: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeOptions:
+class JudgeOptions(ReadOptions):
     """Which held-out rows of a file to judge by, and which bounds; a saved model brings its own."""
 
     data: HeldOut
@@ -82,7 +82,7 @@ class AuditOptions(JudgeOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictOptions:
+class PredictOptions(ReadOptions):
     """Write what a saved model predicts for the rows of a file; it needs no labels."""
 
     run: ClassVar[str] = "predict:run_predict"
@@ -99,7 +99,7 @@ class PredictOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MonitorOptions:
+class MonitorOptions(ReadOptions):
     """Add new labelled decisions to a monitor and judge its bounds; the verdicts hold however often one looks."""
 
     run: ClassVar[str] = "monitor:run_monitor"
@@ -154,7 +154,7 @@ class GateOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class IntervalOptions:
+class IntervalOptions(ReadOptions):
     """Suggest the percentile interval of scores to bound: around the positive rate, where the groups are furthest apart."""
 
     run: ClassVar[str] = "interval:run_interval"
@@ -170,7 +170,7 @@ class IntervalOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShiftOptions:
+class ShiftOptions(ReadOptions):
     """Scale and shift the scores of one group to meet a bound on areas, and judge them on rows held out."""
 
     run: ClassVar[str] = "areas:run_shift"

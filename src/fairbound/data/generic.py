@@ -29,20 +29,26 @@ def load_csv(
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
     encoding: str = "one-hot",
+    file_encoding: str | None = None,
+    decimal: str | None = None,
 ) -> Dataset:
-    """A CSV file with a header line (separator , ; or tab; gzip or not; empty cells and ? are missing).
+    """A CSV file with a header line, read as by `fairbound.tables.read_table`.
 
     label: the column with exactly two values. positive: the one that becomes 1; the greater one by default.
     sensitive: one or several columns. They stay among the features: `dataset.without("sex")` removes one.
     drop: columns that are not features, e.g. identifiers. categorical: columns of numbers that are categories.
-    encoding: see `fairbound.data.encode.encode`. Missing numbers stay NaN in X.
+    encoding: see `fairbound.data.encode.encode`. Missing numbers stay NaN in X. file_encoding, decimal: how the file is written, as
+        `encoding` and `decimal` of `fairbound.tables.read_table`.
     Raises: DataError for an empty, damaged or ragged file, a column named twice, a label that is missing somewhere or
         has 1 or more than 2 values, infinite numbers, a column without any value, text among numbers, or text with more
         than 1,000 different values; OptionError for a column that is not there or has two roles.
     """
     from fairbound.tables import read_table  # with it comes torch, which a list of the data sets does without
 
-    frame = read_table(path)
+    try:
+        frame = read_table(path, encoding=file_encoding, decimal=decimal)
+    except DataError as error:
+        raise DataError(str(error).replace(' encoding="', ' file_encoding="')) from None
     groups = [sensitive] if isinstance(sensitive, str) else list(sensitive)
     where = f"file {str(path)!r}"
     if not groups:

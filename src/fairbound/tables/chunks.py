@@ -16,7 +16,7 @@ import numpy as np
 
 from fairbound.base.errors import OptionError
 from fairbound.rows.reading import take_rows
-from fairbound.tables.files import csv_parts, is_parquet, parquet_parts
+from fairbound.tables.files import check_written, csv_parts, is_parquet, parquet_parts
 
 ROWS = 1 << 16
 
@@ -42,20 +42,24 @@ class Chunks:
         rows: int = ROWS,
         columns: Sequence[str] | None = None,
         folder: str | os.PathLike[str] | None = None,
+        encoding: str | None = None,
+        decimal: str | None = None,
     ) -> Chunks:
-        """A Parquet file (by its name, .parquet or .pq) or a CSV file, `rows` rows at a time; columns: these alone.
+        """A Parquet file (by its name, .parquet or .pq) or a CSV file, `rows` rows at a time; columns: these alone. encoding, decimal: of a
+        CSV file, as in `read_table`.
 
-        Raises: OptionError for rows < 1; FileNotFoundError; ImportError without pyarrow or pandas. Damage is told when the
+        Raises: OptionError for rows < 1 and as `read_table`; FileNotFoundError; ImportError without pyarrow or pandas. Damage is told when the
             part is read.
         """
         if rows < 1:
             raise OptionError(f"rows at a time must be at least 1, got {rows}.")
         if not Path(path).is_file():
             raise FileNotFoundError(f"{path} is no file; check the path.")
+        check_written(path, encoding, decimal)
         names = None if columns is None else list(columns)
         if is_parquet(path):
             return cls(lambda: parquet_parts(path, rows, names), folder=folder)
-        return cls(lambda: csv_parts(path, rows, names), folder=folder)
+        return cls(lambda: csv_parts(path, rows, names, encoding, decimal), folder=folder)
 
     def __iter__(self) -> Iterator[Any]:
         at = 0

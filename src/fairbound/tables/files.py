@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import gzip
@@ -15,30 +16,43 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairbound.base.errors import DataError, DataWarning
+from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.extras import extra
+from fairbound.tables.amounts import OTHER_MARK, read_amounts
 
 _SEPARATORS = (",", ";", "\t")
-_COMMA_NUMBER = r"[+-]?(\d+(,\d*)?|,\d+)([eE][+-]?\d+)?"
 _GZIP = b"\x1f\x8b"
+_BEGINS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}  # UTF-32 first, since its mark may begin as that of UTF-16
 
 
-def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Any:
+def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, decimal: str | None = None) -> Any:
     """A CSV file with a header line, or a Parquet file (.parquet, .pq), as a pandas DataFrame.
 
     The file may be gzip (seen from its first bytes); the separator is the one of ``,`` ``;`` tab under which the header
     has most fields. Blanks after a separator are dropped; empty cells, ``?`` and pandas' usual words (NA, NaN, null,
-    ...) are missing. Where ``;`` or tab separates, a column of numbers with decimal commas (0,221) is read as numbers;
-    where commas do, such a column (its cells quoted) stays text, with a DataWarning.
+    ...) are missing.
+
+    encoding: of the text, such as "cp1252"; a byte order mark (UTF-8, UTF-16, UTF-32) goes before it, and without either it is UTF-8.
+    decimal: the mark before decimals, "." or ",". Without it both are read where ``;`` or tab separates, and "." where commas do. A
+    column of text all of whose cells are numbers ($1,015; 1.015,50 €; 12 % as 12; 1 015) is read as numbers, with a DataWarning that
+    says so; another one warns of a column that stays text though it may be numbers.
 
     Raises: FileNotFoundError or IsADirectoryError for a wrong path; DataError for an empty file, a header without rows,
     duplicate names in the header, rows longer or shorter than the header (with the line), a truncated or damaged gzip
-    file, or text in another encoding; ImportError without pandas.
+    file, or text in another encoding; OptionError for an encoding or a decimal mark that there is not, and of a Parquet file;
+    ImportError without pandas.
     """
     with extra("data", "reading CSV files needs pandas"):
         import pandas as pd
 
     path = Path(path)
+    check_written(path, encoding, decimal)
     _check_plain(path)
     if is_parquet(path) and path.is_file():
         frame = pd.concat([part.to_pandas() for part in parquet_parts(path, 1 << 20)] or [pd.DataFrame()])
@@ -58,6 +72,7 @@ def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Any:
                 na_values=["?"],
                 index_col=False,
                 low_memory=False,
+                decimal=decimal or ".",
             )
     except pd.errors.EmptyDataError:
         raise DataError(f"{path}: the file has no header and no rows.") from None
@@ -69,7 +84,23 @@ def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Any:
         raise DataError(f"{path}: the file has a header ({len(header)} columns) but no rows.")
     if len(header) > 1 and frame.iloc[:, -1].isna().any():
         _check_widths(path, text, separator, len(header))
-    return _with_decimal_commas(path, frame, separator)
+    return _with_amounts(path, frame, separator, decimal)
+
+
+def check_written(path: str | os.PathLike[str], encoding: str | None, decimal: str | None) -> None:
+    """Raises: OptionError where a file cannot be written so: an encoding or a decimal mark that there is not, or either of Parquet."""
+    if is_parquet(path) and (encoding or decimal):
+        raise OptionError(
+            f"{path} is a Parquet file, which has no encoding and no decimal mark to state; leave them out."
+        )
+    if decimal not in (None, *OTHER_MARK):
+        raise OptionError(f"decimal must be '.' or ',', the mark before decimals, got {decimal!r}.")
+    try:
+        "".encode(encoding or "utf-8")
+    except (LookupError, ValueError):
+        raise OptionError(
+            f"encoding {encoding!r} is none that Python knows; try 'cp1252' (Windows), 'latin-1' or 'utf-16'."
+        ) from None
 
 
 def is_parquet(path: str | os.PathLike[str]) -> bool:
@@ -94,8 +125,14 @@ def parquet_parts(path: str | os.PathLike[str], rows: int, columns: Sequence[str
         raise DataError(f"{path}: not a readable Parquet file ({error}).") from error
 
 
-def csv_parts(path: str | os.PathLike[str], rows: int, columns: Sequence[str] | None = None) -> Iterator[Any]:
-    """The rows of a UTF-8 CSV file as DataFrames of at most `rows` rows, read as `read_table` reads it; columns: these alone.
+def csv_parts(
+    path: str | os.PathLike[str],
+    rows: int,
+    columns: Sequence[str] | None = None,
+    encoding: str | None = None,
+    decimal: str | None = None,
+) -> Iterator[Any]:
+    """The rows of a CSV file as DataFrames of at most `rows` rows, read as `read_table` reads it; columns: these alone.
 
     A row with fewer fields than the header has missing values at its end. Raises: DataError and ImportError as `read_table`.
     """
@@ -104,11 +141,12 @@ def csv_parts(path: str | os.PathLike[str], rows: int, columns: Sequence[str] | 
 
     path = Path(path)
     _check_plain(path)
-    with path.open("rb") as file:
-        zipped = file.read(2) == _GZIP
-    with gzip.open(path) if zipped else path.open("rb") as file:
-        first = file.readline()
-    separator, header = _sniff(path, _decoded(path, first))
+    zipped, encoding = _how_written(path, encoding)
+    try:
+        with _opened(path, zipped, encoding) as lines:
+            separator, header = _sniff(path, lines.readline())
+    except UnicodeError as error:
+        raise _undecoded(f"{path}: the header line", encoding, error) from None
     _check_names(path, header)
     reading = {
         "sep": separator,
@@ -116,7 +154,8 @@ def csv_parts(path: str | os.PathLike[str], rows: int, columns: Sequence[str] | 
         "na_values": ["?"],
         "index_col": False,
         "low_memory": False,
-        "encoding": "utf-8-sig",
+        "encoding": encoding,
+        "decimal": decimal or ".",
         "compression": "gzip" if zipped else None,
         "usecols": None if columns is None else lambda name: str(name).strip() in columns,
     }
@@ -129,42 +168,43 @@ def csv_parts(path: str | os.PathLike[str], rows: int, columns: Sequence[str] | 
                 if frame is None:
                     return
                 frame.columns = [str(name).strip() for name in frame.columns]
-                yield _with_decimal_commas(path, frame, separator)
-    except (pd.errors.ParserError, pd.errors.ParserWarning, UnicodeDecodeError, EOFError, zlib.error) as error:
+                yield _with_amounts(path, frame, separator, decimal)
+    except UnicodeError as error:
+        raise _undecoded(f"{path}: the file", encoding, error) from None
+    except (pd.errors.ParserError, pd.errors.ParserWarning, EOFError, zlib.error) as error:
         raise DataError(f"{path}: not a readable table: {error}.") from error
 
 
-def _with_decimal_commas(path: Path, frame: Any, separator: str) -> Any:
-    """The frame with the text columns all of whose cells are numbers, some of them with a decimal comma, as numbers. Where commas separate
-    cells, a quoted one may be a decimal comma, a sign between thousands or a list, so such a column stays text and is warned of."""
-    for name in frame.columns:
-        column = frame[name]
-        if column.dtype.kind in "biuf":
-            continue
-        if not column.head(100).dropna().astype(str).str.fullmatch(_COMMA_NUMBER).all():
-            continue  # most columns of words end here
-        cells = column.dropna().astype(str)
-        if cells.str.fullmatch(_COMMA_NUMBER).all() and cells.str.contains(",").any():
-            if separator == ",":
-                shown = cells[cells.str.contains(",")].iloc[0]
-                warnings.warn(
-                    f"{path}: the column {name!r} holds numbers with commas, such as {shown!r}, and is read as text, since commas separate "
-                    "the cells. If they are numbers, write them with a decimal point and nothing between thousands.",
-                    DataWarning,
-                    stacklevel=4,
-                )
-                continue
-            frame[name] = (
-                column.astype(object).where(column.isna(), column.astype(str).str.replace(",", ".")).astype(float)
-            )
+def _with_amounts(path: Path, frame: Any, separator: str, decimal: str | None) -> Any:
+    """The frame with numbers in place of texts that are such; says so."""
+    for line in read_amounts(frame, decimal or ("." if separator == "," else ",")):
+        warnings.warn(f"{path}: {line}", DataWarning, stacklevel=4)
     return frame
 
 
-def _decoded(path: Path, first: bytes) -> str:
-    try:
-        return first.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: the header line is not UTF-8 text. Save the file as UTF-8.") from None
+def _how_written(path: Path, encoding: str | None) -> tuple[bool, str]:
+    """Whether a file is gzip, and how its text is encoded."""
+    with path.open("rb") as file:
+        zipped = file.read(2) == _GZIP
+    with gzip.open(path) if zipped else path.open("rb") as file:
+        return zipped, _encoding(file.read(4), encoding)
+
+
+def _encoding(first: bytes, encoding: str | None) -> str:
+    """Of a text that begins with the bytes `first`: what its byte order mark says, else `encoding`, else UTF-8."""
+    return next((name for mark, name in _BEGINS.items() if first.startswith(mark)), encoding or "utf-8")
+
+
+def _opened(path: Path, zipped: bool, encoding: str) -> io.TextIOWrapper:
+    return gzip.open(path, "rt", encoding=encoding, newline="") if zipped else path.open(encoding=encoding, newline="")  # type: ignore[return-value]
+
+
+def _undecoded(what: str, encoding: str, error: UnicodeError) -> DataError:
+    byte = f" (byte {error.object[error.start]:#04x})" if isinstance(error, UnicodeDecodeError) else ""
+    return DataError(
+        f"{what} is not {encoding} text{byte}. Save the file as UTF-8, or pass its encoding, such as "
+        'encoding="cp1252" (Windows in Western Europe and America).'
+    )
 
 
 def _check_plain(path: Path) -> None:
@@ -181,7 +221,7 @@ def _check_names(path: Path, header: Sequence[str]) -> None:
         )
 
 
-def _read_text(path: Path, encoding: str) -> str:
+def _read_text(path: Path, encoding: str | None) -> str:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the path of a CSV file in it.")
     if not path.exists():
@@ -198,18 +238,17 @@ def _read_text(path: Path, encoding: str) -> str:
             ) from error
     elif path.suffix == ".gz":
         raise DataError(f"{path}: named .gz, but it is not a gzip file. Rename it, or copy or download it again.")
-    if b"\0" in raw[:65536]:
+    written = _encoding(raw[:4], encoding)
+    if b"\0" in raw[:65536] and not codecs.lookup(written).name.startswith(("utf-16", "utf-32")):
         raise DataError(
-            f"{path}: holds zero bytes, so it is not a UTF-8 CSV file (a spreadsheet, UTF-16?). Save it as UTF-8 CSV."
+            f"{path}: holds zero bytes, so it is not a UTF-8 CSV file. Save it as UTF-8 CSV (a spreadsheet), or pass its encoding "
+            '(UTF-16 without a byte order mark: encoding="utf-16-le").'
         )
     try:
-        text = raw.decode("utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding)
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{path}: line {line} is not {encoding} text (byte {raw[error.start]:#04x}). Save the file as UTF-8, or "
-            'pass its encoding, e.g. encoding="latin-1".'
-        ) from error
+        text = raw.decode(written)
+    except UnicodeError as error:
+        line = raw.count(b"\n", 0, getattr(error, "start", 0)) + 1
+        raise _undecoded(f"{path}: line {line}", written, error) from error
     if not text.strip():
         raise DataError(f"{path}: the file is empty but for blanks.")
     return text
@@ -217,14 +256,12 @@ def _read_text(path: Path, encoding: str) -> str:
 
 def line_of(path: str | os.PathLike[str], row: int) -> int | None:
     """The line of a CSV file on which its row number `row` (from 0, the header not counted) begins, blank lines and line breaks in
-    quoted cells counted; None where the file cannot be read so."""
+    quoted cells counted; None where the file cannot be read so. Commas, quotes and ends of lines are the same in Latin-1 as in other encodings
+    that need no byte order mark."""
     try:
-        with open(path, "rb") as raw:
-            zipped = raw.read(2) == _GZIP
-        with gzip.open(path) if zipped else open(path, "rb") as raw, _any_field_size():
-            separator, _ = _sniff(Path(path), raw.readline().decode("utf-8-sig"))
-            raw.seek(0)
-            lines = io.TextIOWrapper(raw, "utf-8-sig", newline="")  # type: ignore[arg-type]
+        with _opened(Path(path), *_how_written(Path(path), "latin-1")) as lines, _any_field_size():
+            separator, _ = _sniff(Path(path), lines.readline())
+            lines.seek(0)
             for at, (record, line) in enumerate(_records(lines, separator)):
                 if at == row + 1:
                     return int(line) - sum(cell.count("\n") for cell in record)

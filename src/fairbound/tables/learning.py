@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 
-from fairbound.base.errors import DataError
+from fairbound.base.errors import DataError, DataWarning
+from fairbound.tables.amounts import Amounts
 from fairbound.tables.columns import Column, Table, as_category, as_number, number_share
 from fairbound.tables.features import Feature, learn_category
 from fairbound.tables.numbers import learn_number
@@ -14,6 +16,7 @@ from fairbound.tables.options import TableOptions
 
 _MOSTLY = 0.95
 _FEW_NUMBERS = 10
+_LOOKED_AT = 100
 
 
 def check_options(options: TableOptions, read: Table) -> None:
@@ -26,8 +29,23 @@ def check_options(options: TableOptions, read: Table) -> None:
 def learn_settled(column: Column, options: TableOptions) -> tuple[Feature | None, str | None]:
     """What becomes of a training column that is `finite` and `settle`d, and why it is dropped."""
     if column.coded:
-        return learn_category(column, options.min_count, options.max_categories, options.unique_share)
+        spec, reason = learn_category(column, options.min_count, options.max_categories, options.unique_share)
+        if spec is not None and column.name not in options.categorical:
+            _warn_of_amounts(column)
+        return spec, reason
     return learn_number(column, options.most_knots)
+
+
+def _warn_of_amounts(column: Column) -> None:
+    """Warns: DataWarning where the categories are numbers with signs or marks between thousands."""
+    found = Amounts.of(column.categories[:_LOOKED_AT], ".")
+    if found.marked and not found.other:
+        warnings.warn(
+            f"column {column.name!r} is text and taken for categories, though its cells are numbers such as {found.marked[0]!r}. Make them "
+            "numbers, or name it in TableOptions(categorical=...).",
+            DataWarning,
+            stacklevel=2,
+        )
 
 
 def settle(column: Column, options: TableOptions) -> Column:

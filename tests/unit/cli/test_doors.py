@@ -188,7 +188,7 @@ def test_a_file_in_another_encoding_is_told_what_the_shell_can_do(capsys, tmp_pa
     path = tmp_path / "latin.csv"
     path.write_bytes("x,g,y\n1,Bär,0\n2,a,1\n".encode("latin-1"))
     said = refused(capsys, "fit", "--data", str(path), "--label", "y", "--group", "g", "--out", str(tmp_path / "o"))
-    assert "line 2 is not utf-8" in said and "iconv -f latin1 -t utf-8" in said and "encoding=" not in said
+    assert "line 2 is not utf-8" in said and "--encoding cp1252" in said and "encoding=" not in said
 
 
 def test_advice_of_python_is_still_what_the_library_says():

@@ -8,9 +8,9 @@ import warnings
 import numpy as np
 import pytest
 
-from fairbound.base.errors import DataError, DataWarning
-from fairbound.tables import TableEncoder, binary_labels, read_table
-from fairbound.tables.files import csv_parts
+from fairbound.base.errors import DataError, DataWarning, OptionError
+from fairbound.tables import Chunks, TableEncoder, binary_labels, read_table
+from fairbound.tables.files import csv_parts, line_of
 
 pd = pytest.importorskip("pandas")
 
@@ -36,9 +36,58 @@ def test_one_column_csv_and_other_encodings(tmp_path):
     path.write_bytes(b"x\n1\n2\n")
     assert read_table(str(path))["x"].tolist() == [1, 2]
     path.write_bytes("näme\nÄ\n".encode("latin-1"))
-    with pytest.raises(DataError, match=r"line 1 is not utf-8 text \(byte 0xe4\).*latin-1"):
+    with pytest.raises(DataError, match=r"line 1 is not utf-8 text \(byte 0xe4\).*encoding=.cp1252"):
         read_table(path)
-    assert read_table(path, encoding="latin-1")["näme"].tolist() == ["Ä"]
+    with pytest.raises(DataError, match=r"header line is not utf-8 text.*encoding=.cp1252"):
+        list(csv_parts(path, 10))
+    for encoding in ("latin-1", "cp1252"):
+        assert read_table(path, encoding=encoding)["näme"].tolist() == ["Ä"]
+    path.write_bytes(b"x,y\n1,a\n" * 20000 + b"1,\xe4\n")
+    with pytest.raises(DataError, match="line 40001 is not utf-8 text"):
+        read_table(path)
+    with pytest.raises(DataError, match=r"the file is not utf-8 text.*encoding=.cp1252"):
+        list(csv_parts(path, 1000))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("written", "asked"),
+    [
+        ("utf-16", None),
+        ("utf-16", "cp1252"),
+        ("utf-32", None),
+        ("utf-8-sig", "latin-1"),
+        ("utf-16-le", "utf-16-le"),
+        ("cp1252", "cp1252"),
+    ],
+)
+def test_a_byte_order_mark_tells_the_encoding_and_else_the_caller(tmp_path, written, asked, packed):
+    text = "näme;x\nÄ €;1\n\nb;2\nc;0,5\n"
+    path = tmp_path / "a.csv"
+    path.write_bytes(gzip.compress(text.encode(written)) if packed else text.encode(written))
+    whole = read_table(path, encoding=asked)
+    parts = pd.concat(list(csv_parts(path, 2, encoding=asked)), ignore_index=True)
+    for frame in (whole, parts):
+        assert frame["näme"].tolist() == ["Ä €", "b", "c"]
+    assert whole["x"].tolist() == [1, 2, 0.5]
+    if asked != "utf-16-le":  # without a mark nothing tells it
+        assert line_of(path, 1) == 4
+
+
+def test_encodings_and_marks_that_there_are_not_are_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a\n1\n")
+    for options, words in (
+        ({"encoding": "klingon"}, "'klingon' is none"),
+        ({"encoding": "rot13"}, "none"),
+        ({"decimal": "x"}, "'.' or ','"),
+    ):
+        with pytest.raises(OptionError, match=words):
+            read_table(path, **options)
+        with pytest.raises(OptionError, match=words):
+            Chunks.read(path, **options)
+    with pytest.raises(OptionError, match="Parquet file, which has no encoding"):
+        read_table(tmp_path / "a.parquet", encoding="cp1252")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +102,9 @@ def test_one_column_csv_and_other_encodings(tmp_path):
         (b"a,b\n1,2\n4,5,6\n", "line 3 has 3 fields, the header 2"),
         (b"a,b,c\n1,2,3\n4,5\n", "line 3 has 2 fields, the header 3"),
         (b'a,b\n"1,2\n', "not a readable table|no rows|fields"),
-        (b"\xff\xfea\x00,\x00b\x00", "zero bytes"),
+        (b"a\x00,\x00b\x00\n\x00", "zero bytes.*utf-16-le"),
+        (b"\xff\xfea\x00,\x00b\x00", r"a header \(2 columns\) but no rows"),
+        (b"\xff\xfea\x00,\x00b", "line 1 is not utf-16 text"),
         (gzip.compress(b"a,b\n" + b"1,2\n" * 999, mtime=0)[:-20], "truncated or damaged"),
         (gzip.compress(b"a,b\n1,2\n", mtime=0)[:15], "truncated or damaged"),
         (gzip.compress(b"", mtime=0), "blanks|empty"),
@@ -93,16 +144,20 @@ def test_decimal_commas_are_numbers_where_no_comma_separates(tmp_path, separator
     lines = ["share;count;date;thousands;words", "0,221;3;1,5,2020;1,234,567;1,5", "-1,5e3;?;2,5,2020;2;x", ";4;;3;2,5"]
     path = tmp_path / "file.csv"
     path.write_text("\n".join(lines).replace(";", separator))
-    whole = read_table(path)
-    parts = pd.concat(list(csv_parts(path, 2)), ignore_index=True)
+    with pytest.warns(DataWarning, match="'thousands' is read as text, since '.' does not begin decimals"):
+        whole = read_table(path)
+        parts = pd.concat(list(csv_parts(path, 2)), ignore_index=True)
     for frame in (whole, parts):
         np.testing.assert_array_equal(frame["share"], [0.221, -1500.0, np.nan])
         np.testing.assert_array_equal(frame["count"], [3, np.nan, 4])
         assert frame["date"].tolist()[:2] == ["1,5,2020", "2,5,2020"] and frame["words"].tolist()[0] == "1,5"
     assert whole["thousands"].tolist() == ["1,234,567", "2", "3"]
     path.write_text('a,b\n"0,221",1\n"0,5",2\n')
-    with pytest.warns(DataWarning, match="'a' holds numbers with commas, such as '0,221'"):
+    with pytest.warns(DataWarning, match="'a' is read as text, since ',' does not begin decimals.*decimal=\",\""):
         assert read_table(path)["a"].tolist() == ["0,221", "0,5"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_table(path, decimal=",")["a"].tolist() == [0.221, 0.5]
 
 
 def test_rows_longer_than_the_header_are_refused_whatever_is_done_with_warnings(tmp_path):

@@ -1,0 +1,71 @@
+"""A dataclass of options as a command of typer."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Sequence
+from dataclasses import MISSING, fields
+from importlib import import_module
+from typing import Annotated, Any, get_type_hints
+
+try:
+    import typer
+except ImportError:  # the extra `cli` is not installed; cli.app.main() says so
+    typer = None  # type: ignore[assignment]
+
+
+def option(*names: str, help: str, **more: Any) -> Any:
+    """A command's option of these names; None without typer."""
+    return None if typer is None else typer.Option(*names, help=help, **more)
+
+
+def argument(help: str) -> Any:
+    """A command's argument; None without typer."""
+    return None if typer is None else typer.Argument(help=help)
+
+
+Json = Annotated[bool, option("--json", help="Print one JSON object and nothing else on standard output.")]
+Debug = Annotated[bool, option("--debug", help="Show where in the program an error arose.")]
+
+
+def add(app: Any, command: str, options: type) -> None:
+    """Add a command to a typer application. options: a dataclass whose fields are its options, and whose docstring is its help. Its `run`, "module:function"
+    below `fairbound.cli`, is imported when the command is called; it takes the options and returns an `Outcome`."""
+
+    def call(*, as_json: bool, debug: bool, **given: Any) -> int:
+        asked = options(**given)
+        module, name = asked.run.split(":")
+        outcome = getattr(import_module(f"fairbound.cli.{module}"), name)(asked)
+        if outcome.text:  # of several processes one alone speaks
+            print(json.dumps(outcome.summary, ensure_ascii=False, allow_nan=False) if as_json else outcome.text)
+        return int(outcome.exit_code)
+
+    hints = get_type_hints(options, include_extras=True)
+    taken = [(f.name, hints[f.name], _default(f)) for f in fields(options)]
+    taken += [("as_json", Json, False), ("debug", Debug, False)]
+    call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=d) for name, hint, d in taken]
+    )
+    call.__annotations__ = {name: hint for name, hint, _ in taken}
+    app.command(command, help=inspect.getdoc(options))(call)
+
+
+def _default(f: Any) -> Any:
+    if f.default_factory is not MISSING:
+        return f.default_factory()
+    return inspect.Parameter.empty if f.default is MISSING else f.default
+
+
+REPEATED = ("--constraint",)
+"""Options that may be given several times."""
+
+ONE_BOUND = ("feasibility", "frontier")
+"""Commands that ask about one bound."""
+
+
+def given_twice(arguments: Sequence[str]) -> str | None:
+    """The first option that the arguments of a command give more than once, of which all but the last would be ignored."""
+    names = [word.partition("=")[0] for word in arguments if word.startswith("--") and len(word) > 2]
+    may = () if arguments and arguments[0] in ONE_BOUND else REPEATED
+    return next((name for name in names if names.count(name) > 1 and name not in may), None)

@@ -1,0 +1,125 @@
+"""Columns of numbers as people write them: with signs, per cent, marks between thousands and decimal commas."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from fairbound.base.errors import DataWarning
+from fairbound.tables import TableEncoder, TableOptions, read_table
+from fairbound.tables.amounts import Amounts
+from fairbound.tables.files import csv_parts
+
+pd = pytest.importorskip("pandas")
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+@pytest.mark.parametrize("between", ["", "other", " ", "\u00a0", "\u202f", "'", "’"])
+def test_every_way_to_write_a_number_is_read_as_that_number(decimal, between):
+    """Against Python's own formatting, for whole numbers and decimals of all sizes, with and without units and signs."""
+    between = {"other": ",.".replace(decimal, "")}.get(between, between)
+    for value, places, (before, after) in itertools.product(
+        (0, 5, 12, 999, 1000, 1015, 12345, 999999, 1000000, 123456789.0),
+        (0, 1, 2, 3),
+        (("", ""), ("$", ""), ("€ ", ""), ("", "€"), ("", " %"), ("", " EUR"), ("-", " ₹"), ("-$", ""), ("$-", "")),
+    ):
+        number = value + 0.125 * (places == 3)
+        text = f"{number:,.{places}f}".replace(",", "@").replace(".", decimal).replace("@", between)
+        got = Amounts.of([before + text + after], decimal)
+        want = -number if "-" in before else number
+        assert got.numbers == {before + text + after: want} and not got.other and got.alike, (text, got)
+        assert bool(got.marked) == bool(before.strip("-") or after or (between and between in text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "$", "%", "1,01", "1,0155", "12,345,6", "0,123", "1,015 016", "1 015,016", "$5 €", "-$-5", "5 kg", "007", "02138", "1.2.3", "a1", "1-2", "٣"],
+)  # fmt: skip
+def test_what_is_no_number_is_not_read(text):
+    found = Amounts.of([text], ".")
+    assert found.other == (text,) and not found.numbers
+
+
+COLUMNS = {
+    "dollars": (["$1,015", "$950", "-$3.50", ""], [1015, 950, -3.5, np.nan]),
+    "percent": (["12 %", "3.5%", "0%", "?"], [12, 3.5, 0, np.nan]),
+    "thousands": (["1,015", "950", "1,234,567", "2.5"], [1015, 950, 1234567, 2.5]),
+    "blanks": (["1 015", "950", "12", "7"], [1015, 950, 12, 7]),
+    "words": (["a", "b", "$5", "c"], None),
+    "units": (["$5", "5 €", "7", "8"], None),
+    "shares": (["1%", "0.5", "2%", "3%"], None),
+    "marks": (["1,015", "1 016", "2", "3"], None),
+    "lists": (["1,5", "2", "1,2,3", "4"], None),
+    "codes": (["007 123", "012 233", "1", "2"], None),
+    "long": (["123456789012345678901234", "1", "2", "3"], None),
+}
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A CSV file of `COLUMNS`."""
+    path = tmp_path / "a.csv"
+    pd.DataFrame({name: cells for name, (cells, _) in COLUMNS.items()}).to_csv(path, index=False)
+    return path
+
+
+def test_columns_of_amounts_are_read_as_numbers_and_said(file):
+    with pytest.warns(DataWarning) as said:
+        whole = read_table(file)
+    with pytest.warns(DataWarning):
+        parts = pd.concat(list(csv_parts(file, 4)), ignore_index=True)
+    for frame, (name, (cells, numbers)) in itertools.product((whole, parts), COLUMNS.items()):
+        if numbers is None:
+            assert frame[name].astype(str).tolist() == cells, name
+        else:
+            np.testing.assert_array_equal(frame[name], np.array(numbers, dtype=float), err_msg=name)
+    texts = [str(one.message) for one in said]
+    assert len(texts) == 4 and all(text.startswith(f"{file}: ") for text in texts)
+    assert (
+        "read as numbers: 'dollars' ('$1,015' as 1015), 'percent' ('12 %' as 12), 'thousands' ('1,015' as 1015), 'blanks'"
+        in texts[0]
+    )
+    for text, name in zip(texts[1:], ("units", "shares", "marks"), strict=True):
+        assert f"the column {name!r} is read as text" in text and "Write them alike" in text
+
+
+def test_commas_that_may_be_either_mark_are_said_with_the_way_to_state_it(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a;b\n1,015;1.015,50 €\n950;3 €\n", encoding="utf-8")
+    with pytest.warns(
+        DataWarning,
+        match=r"'a' \('1,015' as 1.015\), 'b' \('1.015,50 €' as 1015.5\). If '.' begins decimals there, pass decimal=\".\"",
+    ) as said:
+        assert read_table(path)["a"].tolist() == [1.015, 950]
+    assert len(said) == 1
+    with pytest.warns(DataWarning) as said:
+        assert read_table(path, decimal=".")["a"].tolist() == [1015, 950]
+    assert "'a' ('1,015' as 1015). If ',' begins decimals" in str(said[0].message) and "'b' is read as text" in str(
+        said[1].message
+    )
+    path.write_text('a,b\n"1.015,50 €",1.015\n3 €,950\n', encoding="utf-8")
+    with pytest.warns(DataWarning, match="'a' is read as text.*pass decimal=\",\""):
+        assert read_table(path)["a"].tolist() == ["1.015,50 €", "3 €"]
+    with pytest.warns(DataWarning, match="read as numbers"):
+        frame = read_table(path, decimal=",")
+    assert frame["a"].tolist() == [1015.5, 3] and frame["b"].tolist() == [1015, 950]
+
+
+def test_a_column_with_a_few_other_cells_stays_text_and_names_one(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a\n" + "".join(f'"$1,{i:03d}"\n' for i in range(60)) + "n.a.\n")
+    with pytest.warns(
+        DataWarning, match=r"'a' is read as text: nearly all cells are numbers such as '\$1,000', not 'n.a.'"
+    ):
+        assert read_table(path)["a"][60] == "n.a."
+
+
+def test_text_of_a_frame_that_is_amounts_is_warned_of(recwarn):
+    frame = pd.DataFrame({"price": ["$1,015", "$950"] * 10, "kind": ["a", "b"] * 10})
+    with pytest.warns(DataWarning, match=r"column 'price' is text and taken for categories.*'\$1,015'"):
+        TableEncoder().fit(frame)
+    recwarn.clear()
+    TableEncoder(TableOptions(categorical=("price",))).fit(frame)
+    assert not recwarn.list
