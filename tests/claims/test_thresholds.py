@@ -116,6 +116,17 @@ def test_branching_alone_finds_them(text, monkeypatch):
         assert report["proved"] and report["cost"] == pytest.approx(enumerated(text, *data), abs=1e-9), seed
 
 
+def test_the_search_goes_on_while_the_best_choice_is_far_from_mixtures(monkeypatch):
+    rng = np.random.default_rng(20)
+    group = rng.integers(0, 20, 2000)
+    y = (rng.random(2000) < 0.3 + 0.3 * (group % 3 == 0)).astype(int)
+    data = rng.normal(size=2000) + y * (0.5 + group / 20), y, group.astype(str), None
+    further = fitted("equalized_odds <= 0.03", *data)[1]
+    monkeypatch.setattr(deterministic, "FURTHER", 1)
+    short = fitted("equalized_odds <= 0.03", *data)[1]
+    assert not short["proved"] and further["accuracy"] > short["accuracy"] + 0.01
+
+
 def test_other_costs_than_accuracy_are_minimised():
     for seed in range(4):
         data = rows(seed, weighted=bool(seed % 2))

@@ -22,7 +22,9 @@ from fairbound.postprocessing.program import Program
 ROUNDING = 1e-12  # an excess over a bound that is none
 SOLVED = 1e-9  # by how much the cost of a node's program may be off
 WORK = 400  # groups solved for: nodes times groups, at most ...
-LEAST_NODES = 10  # ... but so many nodes
+LEAST_NODES = 10  # ... but so many nodes,
+FURTHER = 10  # and so many times as many while the best choice costs more than any left may by ...
+FAR = 0.005  # ... so much
 REACH = 512  # points to either side that a group may move at once
 PAIR_REACH = 12  # the same of two groups that move together
 MOST_PAIRED = 8  # groups, for pairs of them to move
@@ -45,21 +47,20 @@ def best_choice(program: Program, relaxation: Relaxation, root: Mixture) -> Choi
     """
     search = Search(program)
     spans = [(0, len(c) - 1) for c in program.curves]
-    number = itertools.count()  # of equal costs the older node first
+    number, tried = itertools.count(), itertools.count()  # of equal costs the older node first
     heap: list[tuple[float, int, list[Span], Mixture]] = [(root.cost, next(number), spans, root)]
     best: np.ndarray | None = None
     cost, step, seen = np.inf, search.step, set()
-    nodes = max(LEAST_NODES, WORK // len(spans))
+    nodes = [max(LEAST_NODES, WORK // len(spans)) * times for times in (1, FURTHER)]
     for everywhere in (0, 1):
         found = np.array([everywhere * last for _, last in spans])
         if search.feasible(found) and (reached := search.cost(found)) < cost:
             best, cost = found, reached
-    while heap and nodes > 0:
+    while heap and next(tried) < nodes[cost - heap[0][0] > FAR]:
         floor, _, spans, mixture = heapq.heappop(heap)
         if floor > cost - step - SOLVED:
             heap = []
             break
-        nodes -= 1
         near, far = search.nearest(spans, mixture)
         if near.tobytes() not in seen:
             seen.add(near.tobytes())

@@ -34,6 +34,10 @@ INSTEAD = (
     "without a draw."
 )
 """What to do where single thresholds cost much."""
+ONE_ROW = (
+    "one row is decided by a draw, and without row_ids= all rows that are scored one by one get the same draw, so that the bound no longer "
+    "holds in the mean. Pass the row's identifier as row_ids=[...]."
+)
 
 
 @dataclass(eq=False, repr=False)
@@ -146,7 +150,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             randomised rule: a row of the same identifier, group and score always gets the same label. None for the row's
             place in X, 0, 1, ...: rows scored one by one would then all get the draw of place 0.
         Raises: UnknownGroupError with unknown="raise"; DataError without the groups. Warns: UserWarning of rows of no fitted
-            group with unknown="pooled".
+            group with unknown="pooled", and of a single row that is drawn for without row_ids.
         """
         chances = self.selection_probability(X, sensitive_features)
         return self.classes_[(self._draws(chances, row_ids) < chances).astype(int)]
@@ -157,6 +161,8 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         ids = np.arange(len(chances)) if row_ids is None else np.asarray(row_ids)
         if ids.shape != chances.shape:
             raise DataError(f"row_ids must have shape ({len(chances)},), got {ids.shape}.")
+        if row_ids is None and len(chances) == 1 and len(open_):
+            warnings.warn(ONE_ROW, UserWarning, stacklevel=3)
         out = np.zeros(len(chances))
         out[open_] = draws(0 if self.random_state is None else int(self.random_state), ids[open_])
         return out

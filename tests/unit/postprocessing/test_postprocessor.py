@@ -240,6 +240,11 @@ def test_random_decisions_repeat_and_have_the_rates_that_are_promised():
     assert abs(selected.sum() - chance.sum()) <= 5 * spread
     rates = [[chance[(sex == s) & (y == v)].mean() for s in "FM"] for v in (0, 1)]
     assert np.ptp(rates, axis=1).max() <= 1e-9
+    one, sure = np.flatnonzero(open_)[:1], np.flatnonzero(~open_)[:1]
+    with pytest.warns(UserWarning, match="all rows that are scored one by one get the same draw"):
+        made.predict(X[one], sex[one])
+    assert made.predict(X[one], sex[one], row_ids=ids[one]) == by_id[one]  # without a warning, and so
+    assert made.predict(X[sure], sex[sure]) == first[sure]
     with pytest.raises(DataError, match="row_ids must have shape"):
         made.predict(X, sex, row_ids=[1, 2])
 
