@@ -2,8 +2,8 @@
 
     minimise  mean loss + decay / 2 |w|^2        w: the weights, the intercept not among them
 
-Of n rows the decays GRID / n are tried: the model without bounds is fitted with each, and its loss at every row is measured as if that row
-had not been there. One fit gives all n of these, as without row i the scores change by nearly one Newton step:
+Of n rows the decays GRID / n are tried: the model without bounds is fitted with each, and its loss at every row is measured
+as if that row had not been there. One fit gives all n of these, as without row i the scores change by nearly one Newton step:
 
     score_i without row i  =  score_i + h_i / (1 - h_i q_i) (p_i - y_i),        h = diag(A (A' Q A + n decay I)^-1 A'),  Q = diag(q),
 
@@ -20,6 +20,7 @@ from typing import Literal, TypeGuard
 
 import numpy as np
 import torch
+from scipy.special import expit
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
@@ -41,7 +42,10 @@ MOST_WORK = 2e8
 """Cells of a table times its rows or columns, the fewer of them, up to which they are tried."""
 
 ITERATIONS, SETTLED = 50, 1e-8
-"""Newton steps of a fit at most, and the fall of the mean loss at which it ends."""
+"""Newton steps of a fit at most, and the fall of the mean loss expected of one at which it is the last."""
+
+SLOW = 0.1
+"""Where a step is expected to bring more than this share of what the step before was, second derivatives are taken anew."""
 
 
 class Decayed(Penalised):
@@ -96,48 +100,69 @@ def auto_decay(problem: FairProblem) -> float:
     mass = np.ones(rows) if problem.row_weight is None else problem.row_weight.cpu().double().numpy()
     mass = mass / mass.mean()
     y, x = problem.targets.cpu().double().numpy(), np.zeros(A.shape[1])
-    least, best = np.inf, USUAL
+    least, best, Q = np.inf, USUAL, None
     for many in GRID:
         penalty = np.where(np.arange(A.shape[1]) < dense.shape[1], many, 0.0)
-        x = fitted(A, y, mass, penalty, x)
-        loss = leave_one_out(A, y, mass, penalty, x)
+        x = fitted(A, y, mass, penalty, x, Q)
+        loss, Q = leave_one_out(A, y, mass, penalty, x)
         if loss < least:
             least, best = loss, many
     return best / rows
 
 
-def fitted(A: np.ndarray, y: np.ndarray, mass: np.ndarray, penalty: np.ndarray, x: np.ndarray) -> np.ndarray:
+def fitted(
+    A: np.ndarray, y: np.ndarray, mass: np.ndarray, penalty: np.ndarray, x: np.ndarray, Q: np.ndarray | None = None
+) -> np.ndarray:
     """(p,) the lowest sum of the logistic losses of rows A (n, p) with labels y (n,), times their mass (n,), and of penalty / 2 x^2, by
-    damped Newton steps from x."""
-
-    def total(at: np.ndarray) -> float:
-        scores = A @ at
-        return float(mass @ (np.logaddexp(0, scores) - y * scores) + penalty @ at**2 / 2)
-
-    now = total(x)
+    damped Newton steps from x. Q: A' Q A (p, p) nearby, which serves while steps shorten fast."""
+    scores, before = A @ x, np.inf
+    now = _total(scores, y, mass) + penalty @ x**2 / 2
     for _ in range(ITERATIONS):
-        p, H = _curved(A, mass, penalty, x)
+        p = expit(scores)
         slope = A.T @ (mass * (p - y)) + penalty * x
-        step, share = np.linalg.solve(H, slope), 1.0
-        while (after := total(x - share * step)) > now and share > 1e-6:
+        step = np.linalg.solve(_with(penalty, _second(A, mass, p) if Q is None else Q), slope)
+        expected = slope @ step / 2
+        if Q is not None and expected > SLOW * before:
+            Q = None
+            continue
+        share, along = 1.0, A @ step
+        while True:
+            moved = x - share * step
+            after = _total(scores - share * along, y, mass) + penalty @ moved**2 / 2
+            if after <= now or share < 1e-6:
+                break
             share /= 2
-        x, before, now = x - share * step, now, after
-        if before - now < SETTLED * len(y):
+        x, scores, now, before = moved, scores - share * along, after, expected
+        if expected < SETTLED * len(y):
             break
     return x
 
 
-def leave_one_out(A: np.ndarray, y: np.ndarray, mass: np.ndarray, penalty: np.ndarray, x: np.ndarray) -> float:
-    """The mean logistic loss of every row at the x that the other rows would give, nearly; arguments as of `fitted`, whose x it is."""
-    p, H = _curved(A, mass, penalty, x)
-    h = mass * np.einsum("np,pn->n", A, np.linalg.solve(H, A.T))
-    scores = A @ x + h * (p - y) / np.maximum(1 - h * p * (1 - p), 1e-6)
-    return float(mass @ (np.logaddexp(0, scores) - y * scores) / mass.sum())
+def leave_one_out(
+    A: np.ndarray, y: np.ndarray, mass: np.ndarray, penalty: np.ndarray, x: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """The mean logistic loss of every row at the x that the other rows would give, nearly, and A' Q A (p, p); arguments as of `fitted`, whose
+    x it is."""
+    scores = A @ x
+    p = expit(scores)
+    Q = _second(A, mass, p)
+    turned = A @ np.linalg.inv(np.linalg.cholesky(_with(penalty, Q))).T
+    h = mass * np.einsum("np,np->n", turned, turned)
+    without = scores + h * (p - y) / np.maximum(1 - h * p * (1 - p), 1e-6)
+    return _total(without, y, mass) / mass.sum(), Q
 
 
-def _curved(A: np.ndarray, mass: np.ndarray, penalty: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The probabilities (n,) and the second derivatives (p, p) at x."""
-    p = 1 / (1 + np.exp(-np.clip(A @ x, -500, 500)))
-    H = (A.T * (mass * p * (1 - p))) @ A
-    H[np.diag_indices_from(H)] += penalty + 1e-9 * len(A)
-    return p, H
+def _second(A: np.ndarray, mass: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """(p, p) A' Q A at the probabilities p (n,)."""
+    root = A * np.sqrt(mass * p * (1 - p))[:, None]
+    return root.T @ root
+
+
+def _total(scores: np.ndarray, y: np.ndarray, mass: np.ndarray) -> float:
+    """The sum of the rows' losses, times their mass."""
+    return float(mass @ (np.logaddexp(0, scores) - y * scores))
+
+
+def _with(penalty: np.ndarray, Q: np.ndarray) -> np.ndarray:
+    """Q and the penalty on its diagonal, with a little that keeps an inverse."""
+    return Q + np.diag(penalty + 1e-9 * Q.trace())
