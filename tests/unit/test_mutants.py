@@ -224,6 +224,8 @@ MUTANTS = {
     "weights: not in training": Mutant("cli/fit.py", "rows.y[numbers], groups, rows.weight_of(numbers))", "rows.y[numbers], groups)", "unit/cli/test_weights_command.py"),
     "weights: not in the verdict": Mutant("cli/rows.py", '"sample_weight": weight}', '"sample_weight": None}', "unit/cli/test_weights_command.py"),
     "weights: of other rows": Mutant("cli/rows.py", "self.weight[rows]", "self.weight[::-1][rows]", "unit/cli/test_weights_command.py"),
+    "contrasts: a sum mirrors itself": Mutant("confidence/contrasts.py", "np.hstack([cells, 0.0 - c])", "np.hstack([cells, c])", "unit/confidence/test_contrasts.py"),
+    "contrasts: terms the other way round": Mutant("fairness/contrasts.py", "return first - second, torch", "return second - first, torch", "unit/fairness/test_compiled.py"),
     "amounts: marks between thousands begin decimals": Mutant("tables/amounts.py", 'replace(mark, "")', 'replace(mark, ".")', "unit/tables/test_amounts.py"),
     "amounts: units mixed": Mutant("tables/amounts.py", "len(units - {None}) <= 1", "len(units - {None}) <= 9", "unit/tables/test_amounts.py"),
     "encodings: the caller before the byte order mark": Mutant("tables/files.py", "if first.startswith(mark)), encoding or", "if not encoding and first.startswith(mark)), encoding or", "unit/tables/test_files.py"),

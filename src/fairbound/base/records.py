@@ -85,6 +85,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
+        if set(map(type, value)) == {float} and math.isfinite(sum(value)):
+            return list(value)  # as values of many bounds are
         return [plain(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None

@@ -102,15 +102,16 @@ class Contrasts:
 def mirrored(index: np.ndarray, coefficient: np.ndarray) -> dict[int, int]:
     """Of sums of terms (m, t) as of `Contrasts`, the number of each that is an earlier one with the other sign, b - a for a - b, and of that
     one."""
-    first: dict[tuple[tuple[int, float], ...], int] = {}
-    out = {}
-    for i, (cells, weights) in enumerate(zip(index.tolist(), coefficient.tolist(), strict=True)):
-        own = sorted((k, c) for k, c in zip(cells, weights, strict=True) if c)
-        first.setdefault(tuple(own), i)
-        negative = first.get(tuple((k, -c) for k, c in own))
-        if negative is not None:
-            out[i] = negative
-    return out
+    m = len(index)
+    cells = np.where(coefficient == 0, -1, index)
+    order = np.lexsort((coefficient, cells))
+    cells, c = np.take_along_axis(cells, order, 1), np.take_along_axis(coefficient, order, 1)
+    both = np.concatenate([np.hstack([cells, c]), np.hstack([cells, 0.0 - c])])
+    number = np.unique(both, axis=0, return_inverse=True)[1].ravel()
+    first = np.full(2 * m, m)
+    np.minimum.at(first, number[:m], np.arange(m))
+    negative = first[number[m:]]
+    return {int(i): int(negative[i]) for i in np.flatnonzero(negative <= np.arange(m))}
 
 
 def _trusted(index: np.ndarray, coefficient: np.ndarray) -> Contrasts:

@@ -122,7 +122,12 @@ class Contrasts:
     def raw(self, q: Tensor, contrasts: np.ndarray) -> tuple[Tensor, Tensor]:
         """The sums (..., r) of some contrasts, and their terms (..., r, t) without coefficients, 0 where unused; NaN where a
         ratio divides by 0. q: (..., Q - R)."""
-        rows = torch.as_tensor(contrasts, device=self.index.device)
+        rows = (
+            slice(None) if len(contrasts) == len(self.index) else torch.as_tensor(contrasts, device=self.index.device)
+        )
+        if self.is_difference:
+            first, second = q.index_select(-1, self._first[rows]), q.index_select(-1, self._second[rows])
+            return first - second, torch.stack([first, second], dim=-1)
         memo = None if self.linear else self.values(q)[1]
         q = self.extended(q)[0]
         index = self.index if memo is None or memo.compared is None else memo.compared

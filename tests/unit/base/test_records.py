@@ -1,6 +1,7 @@
 """Records on disk: whole lines whatever happens to the disk or the process, and a clock that stops for measuring."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -138,3 +139,13 @@ def test_counts_and_versions():
         "values": 2, "gradients": 0, "jvps": 0, "jacobians": 0, "samples": 0, "unseen": 0, "nonfinite": 0,
     }  # fmt: skip
     assert versions()["torch"] == torch.__version__ and set(hardware()) == {"machine", "system", "threads"}
+
+
+@pytest.mark.parametrize("wrap", [list, tuple, np.array, torch.tensor])
+def test_numbers_of_every_kind_become_json_and_what_is_not_finite_null(wrap):
+    assert plain(wrap([1.5, -2.0])) == [1.5, -2.0]
+    assert plain({"a": [wrap([[1.0, math.nan], [math.inf, 2.0]])]}) == {"a": [[[1.0, None], [None, 2.0]]]}
+    assert plain([1e308, 1e308, 1]) == [1e308, 1e308, 1] and plain([math.inf, -math.inf]) == [None, None]
+    given = [1.0, 2.0]
+    assert plain(given) is not given
+    json.dumps(plain([np.float32(1.5), np.int64(2), np.array([True])]), allow_nan=False)

@@ -228,3 +228,17 @@ def test_clopper_pearson_equals_scipy(alpha):
             np.testing.assert_allclose(clopper_pearson(x, n, alpha, side)[end], one[end], rtol=1e-9, atol=1e-12)
             assert clopper_pearson(x, n, alpha, side)[1 - end] == 1 - end
     assert [float(b) for b in clopper_pearson(0, 0)] == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(("cells", "terms", "size"), [(4, 2, 60), (3, 3, 200), (2, 1, 9), (6, 4, 300)])
+def test_mirrored_sums_are_those_of_the_other_sign_that_came_before(cells, terms, size):
+    rng = np.random.default_rng(cells)
+    index, coefficient = rng.integers(0, cells, (size, terms)), rng.choice([-1.0, 0.0, 0.5, 1.0], (size, terms))
+    index[:, 1:][(index[:, 1:] == index[:, :-1])] += cells  # no cell twice, as `Contrasts` has none
+    found, first, want = module.mirrored(index, coefficient), {}, {}
+    for i, row in enumerate(zip(index.tolist(), coefficient.tolist(), strict=True)):
+        own = sorted((k, c) for k, c in zip(*row, strict=True) if c)
+        first.setdefault(tuple(own), i)
+        if (other := first.get(tuple((k, -c) for k, c in own))) is not None:
+            want[i] = other
+    assert found == want and len(found) > 1

@@ -103,3 +103,27 @@ def test_an_objective_may_weigh_its_parts():
     loss = torch.nn.functional.softplus(s) - y * s
     wanted = 0.3 * loss[y == 1].mean() + 0.7 * loss[y == 0].mean()
     assert float(made.evaluate(x).f) == pytest.approx(float(wanted), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        ["demographic_parity <= 0.1", "equalized_odds <= 0.2"],
+        ["demographic_parity[overall] <= 0.1"],
+        ["loss_gap[best] <= 0.1"],
+    ],
+)
+def test_sums_of_some_contrasts_are_those_of_all_and_of_their_terms(stated):
+    made = problem(stated)
+    contrasts, q = (
+        made.contrasts,
+        torch.rand(made.plan.n_cells + 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0)),
+    )
+    everything = np.arange(len(made.plan.index))
+    sums, terms = contrasts.raw(q, everything)
+    assert torch.allclose(sums, contrasts.values(q)[0] + contrasts.bounds, rtol=0, atol=1e-15)
+    assert torch.allclose((terms * contrasts.coefficient).sum(-1), sums, rtol=0, atol=1e-15)
+    some = everything[1::2]
+    assert all(
+        torch.equal(part, whole[some]) for part, whole in zip(contrasts.raw(q, some), (sums, terms), strict=True)
+    )
