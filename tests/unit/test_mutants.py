@@ -41,6 +41,8 @@ MUTANTS = {
     "full_batch: order measured by the start": Mutant("estimators/full_batch.py", "min(now, *seen).area", "before.area", "unit/estimators/test_error_share.py"),
     "full_batch: a model found before is a start": Mutant("estimators/full_batch.py", "not stay and before.found and", "False and", "unit/estimators/test_error_share.py"),
     "groups: a search that stops far from mixtures": Mutant("postprocessing/deterministic.py", "nodes[cost - heap[0][0] > FAR]", "nodes[0]", "claims/test_thresholds.py"),
+    "plug-in: judged by a fit that has seen the rows": Mutant("estimators/plug_in.py", "self._fitted(seen)", "self._fitted(np.arange(self.rows))", "unit/estimators/test_reduction.py"),
+    "plug-in: decisions that cost": Mutant("postprocessing/sweep.py", "return -(self._cost + self", "return (self._cost + self", "unit/estimators/test_reduction.py"),
     "groups: the less accurate of two models": Mutant("estimators/group_rule.py", '["accuracy"] > first.fit_report_', '["accuracy"] < first.fit_report_', "unit/estimators/test_groups_at_prediction.py"),
     "full_batch: accuracy may fall": Mutant("estimators/full_batch.py", "now.accuracy >= before.accuracy and", "", "unit/estimators/test_error_share.py"),
     "weight decay: rows are not left out": Mutant("estimators/weight_decay.py", "without = scores + h * (p - y)", "without = scores + 0 * h * (p - y)", "unit/estimators/test_weight_decay.py"),

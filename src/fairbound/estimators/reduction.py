@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.conventions import named_features, on_few_threads
+from fairbound.estimators.plug_in import ROUNDING, PlugIn
 from fairbound.estimators.trained import no_better_than_constant
 from fairbound.estimators.training_rows import checked_labels
 from fairbound.fairness.builder import compile_plan
@@ -36,10 +37,10 @@ from fairbound.rows.labels import binary_labels
 from fairbound.rows.reading import read_weights, warn_of_order
 
 SCALES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0)
+QUICK = 6
+"""How often as many rounds where a round needs no fit."""
 LARGEST = 100.0
 """Most that the prices of all bounds may sum to."""
-
-ROUNDING = 1e-9
 
 
 @dataclass(eq=False, repr=False)
@@ -49,11 +50,14 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     estimator: the classifier, cloned for every fit; of a Pipeline the last step takes the weights. constraint: bounds on rates of groups that are weighted sums of selection,
         error, true and false positive rates, or ratios of them, as text or objects.
     rounds: fits in which prices move, at least 1; up to 8 more follow. step: of the exponentiated gradient.
+    folds: 0 judges every fit by the rows that it was fitted to, which suits models that do not know their rows by heart. K >= 2 is for those that do, as
+        boosted trees: K + 1 fits to group and label at once, whose probabilities are priced (`fairbound.estimators.plug_in`); bounds and
+        threshold are judged on training rows by a fit that had not seen them. The classifier then needs `predict_proba`, for more than two classes.
     positive: the label that counts as positive; None for the greater one.
 
     Decisions need no groups. After fit: classes_, estimator_ (the fitted model), threshold_ (a row is positive where its score
-    is above), fit_report_ (plain data: "feasible" says whether the true bounds are met on the training rows, "constraints"
-    their values, "accuracy", "fits", "multipliers").
+    is above), fit_report_ (plain data: "feasible" says whether the true bounds are met on the training rows, with folds each decided
+    by a fit that had not seen it, "constraints" their values, "accuracy", "fits", "multipliers").
     """
 
     estimator: Any = None
@@ -61,6 +65,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     _: KW_ONLY
     rounds: int = 20
     step: float = 2.0
+    folds: int = 0
     positive: Any = None
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
@@ -99,16 +104,19 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.classes_ = np.array(classes)
         plan = compile_plan(stated, groups.take(some), codes[some], classes)
         sweep = sweep_of(plan, groups.codes, codes, weight)
-        tried = _Tried(self.estimator, self.classes_, X, codes, weight, sweep)
-        self._descend(tried, sweep)
+        tried: _Tried | PlugIn
+        if self.folds:
+            tried = PlugIn(self.estimator, X, None if sample_weight is None else weight, sweep, self.folds)
+        else:
+            tried = _Tried(self.estimator, self.classes_, X, codes, weight, sweep)
+        self._descend(tried, sweep, self.rounds * (QUICK if self.folds else 1))
         model, threshold, excess, prices = tried.best()
         self.estimator_, self.threshold_ = model, threshold
         if hasattr(model, "n_features_in_"):
             self.n_features_in_ = model.n_features_in_
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_
-        decided = (self._scores(X) > threshold).astype(np.int64)
-        rows = Scored(codes, decided, tuple(map(str, classes)), groups=groups, weight=None if sample_weight is None else weight)  # fmt: skip
+        rows = Scored(codes, tried.decided.astype(np.int64), tuple(map(str, classes)), groups=groups, weight=None if sample_weight is None else weight)  # fmt: skip
         self.fit_report_ = self._report(stated, rows, plan.names, excess, prices, tried.fits)
         if not self.fit_report_["feasible"]:
             warnings.warn(self.fit_report_["message"], ConvergenceWarning, stacklevel=2)
@@ -123,7 +131,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"Reduction needs a classifier to fit, as in LogisticRegression(), got {self.estimator!r}."
             )
         last, _ = weighted_part(self.estimator)
-        if not has_fit_parameter(last, "sample_weight"):
+        if not self.folds and not has_fit_parameter(last, "sample_weight"):
             raise OptionError(
                 f"{type(last).__name__}.fit takes no sample_weight, by which bounds are brought in. Take another "
                 "classifier, or fb.PostProcessor."
@@ -132,13 +140,19 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise OptionError(f"rounds must be a whole number of at least 1, got {self.rounds!r}.")
         if not 0 < self.step < np.inf:
             raise OptionError(f"step must be positive, got {self.step!r}.")
+        if not isinstance(self.folds, int) or self.folds < 0 or self.folds == 1:
+            raise OptionError(f"folds must be 0 or a whole number of at least 2, got {self.folds!r}.")
+        if self.folds and not hasattr(self.estimator, "predict_proba"):
+            raise OptionError(
+                f"{type(last).__name__} has no predict_proba, which folds={self.folds} needs; take folds=0."
+            )
         return stated
 
-    def _descend(self, tried: _Tried, sweep: Sweep) -> None:
-        """Fit under prices that follow the missed bounds, then under multiples of their mean."""
+    def _descend(self, tried: _Tried | PlugIn, sweep: Sweep, rounds: int) -> None:
+        """Judge under prices that follow the missed bounds, then under multiples of their mean."""
         m = len(sweep.bounds)
         theta, total = np.zeros(m), np.zeros(m)
-        for k in range(self.rounds):
+        for k in range(rounds):
             weights = np.exp(theta - max(theta.max(initial=0.0), 0.0))
             rest = np.exp(-max(theta.max(initial=0.0), 0.0))
             prices = LARGEST * weights / (rest + weights.sum()) if k else np.zeros(m)
@@ -149,7 +163,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             if k == 0:
                 theta = np.full(m, np.log(1 / (LARGEST * m)))
             theta = theta + self.step * g / (1 + k) ** 0.5
-        mean = total / max(self.rounds - 1, 1)
+        mean = total / max(rounds - 1, 1)
         for scale in SCALES:
             tried.fit(scale * mean)
 
@@ -163,6 +177,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         fits: int,
     ) -> dict[str, Any]:
         met = excess <= ROUNDING
+        where = "the training rows" + (", each decided by a fit that had not seen it" if self.folds else "")
         share = float(np.average(rows.target, weights=rows.weight))
         accuracy = float(np.average(~rows.wrong, weights=rows.weight))
         return {
@@ -171,9 +186,9 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 for b in stated
             ],
             "feasible": met,
-            "message": "every bound is met on the training rows"
+            "message": f"every bound is met on {where}"
             if met
-            else f"no model and threshold meets every bound on the training rows: the smallest excess is {excess:.4g}. Loosen "
+            else f"no model and threshold meets every bound on {where}: the smallest excess is {excess:.4g}. Loosen "
             "the bound, or raise rounds.",
             "accuracy": accuracy,
             "no_better_than_constant": no_better_than_constant(accuracy, max(share, 1 - share), len(rows)),
@@ -235,6 +250,7 @@ class _Tried:
         rank = (excess > ROUNDING, excess if excess > ROUNDING else error, error)
         if self._best is None or rank < self._best[0]:
             self._best = (rank, (model, threshold, excess, prices))
+            self.decided = scores > threshold
         return self.sweep.excess((scores > own).astype(float))
 
     def best(self) -> tuple[Any, float, float, np.ndarray]:

@@ -37,7 +37,11 @@ class Sweep:
 
     def gains(self, prices: np.ndarray) -> np.ndarray:
         """(n,) by how much selecting each row lowers error + prices . g."""
-        return -self.weight * (self._cost + self.program.matrix.T @ prices)[self.atom]
+        return self.weight * self.worth(prices)[self.atom]
+
+    def worth(self, prices: np.ndarray) -> np.ndarray:
+        """(2 C,) by how much selecting a unit of weight of an atom lowers error + prices . g."""
+        return -(self._cost + self.program.matrix.T @ prices)
 
     def excess(self, selected: np.ndarray) -> np.ndarray:
         """(m,) the inequalities' excess where the rows `selected` (n,) in {0, 1} are."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
+from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import fairbound as fb
@@ -119,10 +123,71 @@ def test_a_bound_that_the_model_meets_costs_one_fit():
     assert fair.fit_report_["fits"] == 1 and fair.score(X, y) >= LogisticRegression().fit(X, y).score(X, y)
 
 
+def test_a_model_that_knows_its_rows_by_heart_is_judged_by_fits_that_had_not_seen_them():
+    X, y, groups = rows(2, n=2400)
+    y = np.where(
+        np.random.default_rng(0).random(len(y)) < 0.2, np.where(y == "yes", "no", "yes"), y
+    )  # none can know these
+    sex, bound, forest = groups["sex"], "demographic_parity <= 0.03", RandomForestClassifier(20, random_state=0)
+    train, new = np.arange(1200), np.arange(1200, 2400)
+    own, folded = (fb.Reduction(forest, bound, folds=folds).fit(X[train], y[train], sex[train]) for folds in (0, 5))
+    gap = [
+        fb.measure(bound, (made.predict(X[new]) == "yes").astype(int), y[new] == "yes", sex[new])
+        for made in (own, folded)
+    ]
+    assert gap[1] < gap[0] - 0.03 and gap[1] < 0.08
+    facts = folded.fit_report_
+    assert facts["fits"] == 6 and facts["feasible"] and "had not seen" in facts["message"]
+    assert facts["constraints"][0]["train_value"] <= 0.03 + 1e-9
+    assert (
+        abs(facts["accuracy"] - folded.score(X[new], y[new]))
+        < 0.05
+        < folded.score(X[train], y[train]) - facts["accuracy"]
+    )
+    again = clone(folded).fit(pd.DataFrame(X[train]), y[train], sex[train])
+    assert (again.predict(pd.DataFrame(X[new])) == folded.predict(X[new])).all() and folded.n_features_in_ == 3
+    assert (pickle.loads(pickle.dumps(folded)).predict(X[new]) == folded.predict(X[new])).all()
+
+
+class Shares(ClassifierMixin, BaseEstimator):
+    """Gives the shares of all rows, whatever it is fitted to: one row in place of X for each cell."""
+
+    def __init__(self, shares=None):
+        self.shares = shares
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        return self.shares[np.asarray(X)[:, 0].astype(int)]
+
+
+@pytest.mark.parametrize("stated", BOUNDS)
+def test_true_probabilities_priced_are_nearly_the_best_decisions(stated):
+    """Of a table of ten kinds of rows, by enumeration of all decisions that the features allow."""
+    rng = np.random.default_rng(5)
+    cell = rng.integers(0, 10, 4000)
+    sex = np.where(rng.random(4000) < 0.3 + 0.05 * ((3 * cell) % 10), "M", "F")
+    y = (rng.random(4000) < 0.1 + 0.08 * cell + 0.1 * (sex == "M")).astype(int)
+    atom = 2 * (sex == "M") + y
+    shares = np.array([np.bincount(atom[cell == c], minlength=4) / (cell == c).sum() for c in range(10)])
+    fair = fb.Reduction(Shares(shares), stated, folds=2).fit(cell[:, None], y, sex)
+    bound, best = constraint(stated), 0.0
+    for pattern in itertools.product([0, 1], repeat=10):
+        d = np.array(pattern)[cell]
+        at = bound.measure(Scored(y, d, groups=Groups.of({"sex": sex})))
+        if not np.isnan(at) and (at >= bound.stated if bound.sense == "at least" else at <= bound.stated):
+            best = max(best, np.mean(d == y))
+    assert fair.fit_report_["feasible"] and best - 0.01 <= fair.score(cell[:, None], y) <= best + 1e-12
+    assert fair.fit_report_["accuracy"] == fair.score(cell[:, None], y)
+
+
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [({"constraint": None}, OptionError, "at least one bound"), ({"estimator": None}, OptionError, "needs a classifier"),
      ({"estimator": KNeighborsClassifier()}, OptionError, "takes no sample_weight"), ({"rounds": 0}, OptionError, "rounds"),
+     ({"folds": 1}, OptionError, "folds must be 0"), ({"folds": 3, "estimator": LinearSVC()}, OptionError, "no predict_proba"),
      ({"step": 0}, OptionError, "step"), ({"constraint": "f1_parity <= 0.1"}, OptionError, "no weighted sum"),
      ({"constraint": "loss_gap <= 0.1"}, OptionError, "no weighted sum"), ({"groups": None}, DataError, "needs fit"),
      ({"groups": ["a"]}, DataError, "sensitive_features 1")],
