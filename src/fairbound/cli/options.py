@@ -234,6 +234,14 @@ class FitOptions(HeldOutOptions, TrainOptions):
             "to fit in place of --model; no model is saved then.",
         ),
     ] = None
+    folds: Annotated[
+        int,
+        option(
+            "--folds",
+            help="With --estimator: judge bounds by so many fits that had not seen the rows, as boosted trees need; 5, say.",
+            min=0,
+        ),
+    ] = 0
     baseline: Annotated[
         bool, option("--baseline/--no-baseline", help="Train an unconstrained model too, for comparison.")
     ] = True
@@ -262,6 +270,10 @@ class FitOptions(HeldOutOptions, TrainOptions):
         super().__post_init__()
         if self.certify and not self.constraint:
             raise OptionError("--certify needs a bound: state one with --constraint.")
+        if self.folds and self.estimator is None:
+            raise OptionError(
+                "--folds is for a classifier of another library; name one with --estimator, or leave it out."
+            )
         if self.distributed:
             self.refuse("several processes", "--distributed", *NOT_DISTRIBUTED)
 

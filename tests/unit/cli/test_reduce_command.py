@@ -94,3 +94,18 @@ def test_options_of_training_are_not_for_it(people, tmp_path, capsys, more):
     tree = ["--estimator", "sklearn.tree.DecisionTreeClassifier"]
     assert main(["fit", "--data", str(people), *given, *tree, *more]) == 2
     assert f"{more[0]} is not for a classifier of another library" in capsys.readouterr().err
+
+
+def test_folds_judge_the_bound_by_rows_that_a_fit_had_not_seen(people, tmp_path, capsys):
+    given = [
+        "fit", "--data", str(people), "--label", "hired", "--group", "sex", "--out", str(tmp_path / "o"), "--quiet",
+        "--constraint", "demographic_parity <= 0.05", "--folds", "3",
+    ]  # fmt: skip
+    assert main(given) == 2 and "name one with --estimator" in capsys.readouterr().err
+    assert main([*given, "--estimator", "sklearn.ensemble.RandomForestClassifier(n_estimators=10)", "--json"]) in (
+        0,
+        1,
+        3,
+    )
+    whole = json.loads((tmp_path / "o" / "audit.json").read_text())
+    assert whole["model"]["algorithm"] == "plug-in" and whole["model"]["steps"] == 4
