@@ -54,6 +54,7 @@ from fairbound.models.model import model_of
 from fairbound.models.scoring import refuse_overflow
 from fairbound.postprocessing import GroupRule
 from fairbound.rows.groups import check_lengths
+from fairbound.rows.reading import frame_of
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import Encoded, EncodeReport
 from fairbound.tables.group_terms import codes_of, with_terms
@@ -261,6 +262,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
                 codes = codes_of(trained, sensitive_features, features.shape[0])
                 return with_terms(features, codes, len(trained.labels[0]))
 
+        frame = frame_of(X)  # opened once, for all that look at it
+        X = X if frame is None else frame
         warn_of_names(getattr(self, "feature_names_in_", None), X, type(self).__name__)
         with np.errstate(over="ignore", invalid="ignore"):
             scores = model_scores(self, X, extended)
@@ -313,5 +316,7 @@ def probabilities(scores: np.ndarray) -> np.ndarray:
     """(n, k) probabilities of the classes from a model's scores: (n,) of two classes, (n, k) of more."""
     if scores.ndim == 2:
         return softmax(scores, axis=1)
-    p = expit(scores)
-    return np.column_stack([1 - p, p])
+    p, out = expit(scores), np.empty((len(scores), 2))
+    np.subtract(1, p, out=out[:, 0])
+    out[:, 1] = p
+    return out

@@ -209,9 +209,8 @@ def table_scores(
         return None
     weight, bias = (part.double().numpy() for part in model.layers.split(x))
     parts = table if isinstance(table, Chunks) else [table]
-    scores = np.concatenate(
-        [encoder.weighted(without(part, dropped), np.ascontiguousarray(weight.T)) for part in parts]
-    )
+    found = [encoder.weighted(without(part, dropped), np.ascontiguousarray(weight.T)) for part in parts]
+    scores = found[0] if len(found) == 1 else np.concatenate(found)
     scores += bias
     return scores[:, 0] if model.outputs == 1 else scores
 

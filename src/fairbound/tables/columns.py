@@ -27,6 +27,8 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LEADING_ZERO = re.compile(r"[+-]?0\d+")
 MISSING = "(missing)"
 _MICROSECONDS_PER_DAY = 86_400_000_000
+CELLS_COPIED = 1 << 18
+"""Of a frame whose numbers lie apart: up to so many are copied together, which is quicker than to look at every column."""
 
 
 class CellTypeError(DataError, TypeError):
@@ -100,6 +102,28 @@ def read_columns(table: Any, wanted: Container[str] | None = None) -> Table:
     }
     columns = [_from_series(name, series) for name, series in given.items()]
     return Table(tuple(columns), tuple(names), rows, named=True)
+
+
+def number_array(table: Any, names: Sequence[str] | None) -> np.ndarray | None:
+    """(n, c) the numbers of a table that holds nothing else, often a view of it: of an array, or of a frame with the columns `names`.
+
+    None of another table, and of a large frame whose columns do not lie together, so that this would be a copy of it.
+    """
+    if type(table) is np.ndarray:
+        plain = table.dtype.kind in "iuf" and table.dtype.itemsize <= 8 and table.ndim == 2 and len(table) > 0
+        return table if plain else None
+    frame = None if names is None else frame_of(table)
+    if frame is None or tuple(map(str, frame.columns)) != names or not len(frame):
+        return None
+    if not all(kind.is_float() or _is_integer(kind) for kind in frame.schema.values()):
+        return None
+    cells = len(frame) * len(frame.columns)
+    if cells > CELLS_COPIED:
+        whole = frame[:2].to_numpy().base
+        if not isinstance(whole, np.ndarray) or whole.size < cells:
+            return None
+    found = frame.to_numpy()
+    return found if found.dtype.kind in "iuf" and found.dtype.itemsize <= 8 else None
 
 
 def _check_shape(rows: int, width: int) -> None:
@@ -269,9 +293,13 @@ def _no_meaning(name: str, kind: object) -> DataError:
     )
 
 
+def _is_integer(kind: nw.dtypes.DType) -> bool:
+    return kind.is_integer() and not isinstance(kind, nw.Int128 | nw.UInt128)
+
+
 def _numbers(series: nw.Series[Any]) -> np.ndarray:
     """(n,) the numbers of a column, not copied where they lie in memory as numpy has them."""
-    if series.dtype.is_float() or (series.dtype.is_integer() and not isinstance(series.dtype, nw.Int128 | nw.UInt128)):
+    if series.dtype.is_float() or _is_integer(series.dtype):
         values = series.to_numpy()
         if values.dtype.kind in "iuf" and values.dtype.itemsize <= 8:
             return values

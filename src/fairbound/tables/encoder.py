@@ -36,12 +36,13 @@ from sklearn.exceptions import NotFittedError
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.tables.bending import looked_at, useful
-from fairbound.tables.columns import Column, Table, as_category, as_number, read_columns
+from fairbound.tables.columns import Column, Table, as_category, as_number, number_array, read_columns
 from fairbound.tables.features import CategoryFeature, Feature, load_feature
 from fairbound.tables.learning import check_options, finite, infinite_error, learn_settled, settle, some_names
-from fairbound.tables.numbers import NumberFeature, Tally, add_weighted, fill_numbers, learn_numbers
+from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, learn_numbers
 from fairbound.tables.options import EncodeReport, TableOptions
 from fairbound.tables.scaled import learn_scale, scaled
+from fairbound.tables.sums import Block, Layout
 
 _UNFITTED = "this TableEncoder is not fitted yet. Call fit(table) with the training rows first."
 _FORMAT = "fairbound-table-encoder"
@@ -65,6 +66,8 @@ class TableEncoder(BaseEstimator):
 
     Raises: DataError naming the column and the next move, for every table that does not fit.
     """
+
+    _laid: Layout | None = None
 
     def __init__(self, options: TableOptions | None = None) -> None:
         self.options = options or TableOptions()
@@ -217,24 +220,43 @@ class TableEncoder(BaseEstimator):
         self, read: Table, given: Mapping[str, Column], dtype: Any, positional: bool
     ) -> tuple[np.ndarray, EncodeReport]:
         """The features of a table that was read, and the report. given: the columns by their names in training."""
-        out = np.zeros((read.rows, len(self.feature_names)), dtype=dtype)
+        out = np.zeros((read.rows, self._layout.width), dtype=dtype)
         numbers, categories = self._places(given)
         unseen = {spec.name: spec.fill(out, at, column) for spec, at, column in categories}
         counted = fill_numbers(out, [(spec, at, column.values) for spec, at, column in numbers])
-        return out, self._reported(read, positional, numbers, counted, categories, unseen)
+        return out, self._reported(read, positional, counted, categories, unseen)
 
     def weighted(self, table: Any, weight: np.ndarray) -> np.ndarray:
         """(n, k) float64: ``encode(table)[0] @ weight`` for weight (d, k), without making the features of a dense table.
 
         A row's sums are those of the row alone to a few roundings of its terms. Raises: as `encode`.
         """
-        read, positional, given = self._read(table)
+        block = self._block(table)
+        if block is None:
+            read, positional, given = self._read(table)
+            numbers, categories = self._places(given)
+        else:
+            positional, numbers, categories = isinstance(table, np.ndarray), [], []
+            read = Table((), self._inputs, len(block.values), named=not positional)
         out = np.zeros((read.rows, weight.shape[1]))
-        numbers, categories = self._places(given)
         unseen = {spec.name: spec.add_weighted(out, at, column, weight) for spec, at, column in categories}
-        counted = add_weighted(out, [(spec, at, column.values) for spec, at, column in numbers], weight)
-        self._reported(read, positional, numbers, counted, categories, unseen).warn()
+        counted = self._layout.numbers.add(out, block or [column.values for _, _, column in numbers], weight)
+        self._reported(read, positional, counted, categories, unseen).warn()
         return out
+
+    @property
+    def _layout(self) -> Layout:
+        if self._laid is None or self._laid.learnt is not self.learnt:
+            self._laid = Layout(self.learnt or (), self._inputs)
+        return self._laid
+
+    def _block(self, table: Any) -> Block | None:
+        """The columns of a table that are plain numbers in training's order, in one array; None of another table, or where that would be
+        a copy of much."""
+        if self.learnt is None or self._layout.at is None:
+            return None
+        values = number_array(table, self._inputs if self._named else None)
+        return None if values is None or values.shape[1] != len(self._inputs) else Block(values, self._layout.at)
 
     def _read(self, table: Any) -> tuple[Table, bool, Mapping[str, Column]]:
         """A table's columns, whether they are matched by place, and those needed by their names in training."""
@@ -248,30 +270,26 @@ class TableEncoder(BaseEstimator):
 
     def _places(self, given: Mapping[str, Column]) -> tuple[list[_Number], list[_Category]]:
         """The features of numbers and of categories, each with its first place and its column."""
-        assert self.learnt is not None
         numbers: list[_Number] = []
         categories: list[_Category] = []
-        at = 0
-        for spec in self.learnt:
+        for spec, at in zip(self._layout.learnt, self._layout.starts, strict=True):
             column = self._convert(given[spec.name], spec)
             if isinstance(spec, NumberFeature):
                 numbers.append((spec, at, column))
             else:
                 categories.append((spec, at, column))
-            at += len(spec.feature_names)
         return numbers, categories
 
     def _reported(
         self,
         read: Table,
         positional: bool,
-        numbers: list[_Number],
         counted: list[Tally],
         categories: list[_Category],
         unseen: Mapping[str, int],
     ) -> EncodeReport:
         """The report on a table, which becomes ``last_report``. Raises: DataError for infinities that are errors."""
-        tallies = {spec.name: tally for (spec, _, _), tally in zip(numbers, counted, strict=True)}
+        tallies = {spec.name: tally for spec, tally in zip(self._layout.numbers.features, counted, strict=True)}
         for name, tally in tallies.items():
             if tally.infinite and self.options.infinite == "error":
                 raise infinite_error(name, tally.infinite, tally.first)
@@ -280,7 +298,7 @@ class TableEncoder(BaseEstimator):
         known = set(self._inputs)
         self.last_report = EncodeReport(
             rows=read.rows,
-            features=len(self.feature_names),
+            features=self._layout.width,
             unseen={name: count for name, count in unseen.items() if count},
             rare={spec.name: spec.rare for spec, _, _ in categories if spec.rare},
             missing={name: gone[name] for name in self.columns if gone[name]},

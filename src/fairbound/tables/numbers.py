@@ -1,4 +1,4 @@
-"""Columns of numbers: what is learnt of them, their features, and weighted sums of these, a few rows at a time.
+"""Columns of numbers: what is learnt of them, and their features, a few rows at a time.
 
 A table may lie in memory row by row, its columns scattered. So all columns of a few rows are read before the next rows,
 each number once for what is learnt and once for the features, and no copy of the whole table is made.
@@ -16,7 +16,6 @@ from fairbound.base.errors import DataError
 from fairbound.tables.columns import MISSING, Column
 
 ROWS_AT_ONCE = 2048  # so that what is read and written stays in the cache
-_FAR = 8.0  # |mean| over sd: above it a weighted number's own rounding is larger than its feature's
 _LEAST_SPREAD = 1e-10  # sd over |mean|: below it the numbers may all be one
 _ORDINARY = (1e-100, 1e90)  # of the root mean square: sums of squares stay in range
 
@@ -87,11 +86,6 @@ class Tally:
             self.infinite += int(infinite.sum())
         self.missing += int(missing.sum())
         return missing
-
-    def add(self, more: Tally) -> None:
-        """Count what was counted of later rows too."""
-        self.missing, self.infinite = self.missing + more.missing, self.infinite + more.infinite
-        self.first = more.first if self.first < 0 else self.first
 
 
 def slices(rows: int) -> Iterator[slice]:
@@ -231,90 +225,3 @@ def median_of(values: np.ndarray) -> float:
     values.partition(middle)
     high = float(values[middle])
     return high if len(values) % 2 else (float(values[:middle].max()) + high) / 2
-
-
-# -- weighted sums ---------------------------------------------------------------------------------------------------
-
-
-def add_weighted(out: np.ndarray, places: Sequence[_Place], weight: np.ndarray) -> list[Tally]:
-    """Add the columns' features times their weights to out (n, k), in float64 and without making the features.
-
-    places: as in `fill_numbers`. weight: (d, k) of all features.
-    """
-    tallies = [Tally() for _ in places]
-    standard = [place for place in places if place[0].sd is not None]
-    columns = [values for _, _, values in standard]
-    centre = np.array([feature.mean for feature, *_ in standard])
-    slope = np.array([weight[at] / feature.sd for feature, at, _ in standard]).reshape(-1, weight.shape[1])
-    far = np.array([abs(feature.mean) > _FAR * (feature.sd or 0) for feature, *_ in standard], dtype=bool)
-    constant = -(centre[~far] @ slope[~far])  # of the others it is taken off every number, before digits are lost
-    bends = _bends(standard, np.where(far, centre, 0.0), weight)
-    constant -= sum(knots @ change for _, knots, change in bends)
-    block, known = _block(columns)
-    if block is not None:
-        bends = [(known[where], knots, change) for where, knots, change in bends]
-        centre, slope, far = (_spread(part, known, block.shape[1]) for part in (centre, slope, far))
-    off = [(int(j), float(centre[j])) for j in np.flatnonzero(far)]
-    by_row = block is not None and block.strides[1] < block.strides[0]
-    room = np.empty((ROWS_AT_ONCE, len(slope)) if by_row else (len(slope), ROWS_AT_ONCE))
-    for part in slices(len(out)) if places else ():
-        size = part.stop - part.start
-        rows = room[:size] if by_row else room[:, :size].T
-        if block is not None:
-            rows[:] = block[part]
-        else:
-            for row, values in zip(room, columns, strict=True):
-                row[:size] = values[part]
-        with np.errstate(over="ignore", invalid="ignore"):
-            for j, mean in off:
-                rows[:, j] -= mean
-            sums = rows @ slope
-            for where, knots, change in bends:
-                some = rows[:, where] if by_row else room[where, :size].T
-                sums += np.maximum(some, knots, out=some) @ change
-            sums += constant
-        if not np.isfinite(sums).all():
-            sums = _by_features(places, weight, part, tallies)
-        out[part] += sums
-    return tallies
-
-
-def _bends(places: Sequence[_Place], shift: np.ndarray, weight: np.ndarray) -> list[tuple[np.ndarray, ...]]:
-    """Of the first knots, the second ones, ...: the numbers of the columns (c,) that have one, the knots (c,) less `shift`, and by how much
-    the slope changes there (c, k)."""
-    out = []
-    for j in range(max((len(feature.knots) for feature, *_ in places), default=0)):
-        of = [(i, feature.knots[j] - shift[i], weight[at + 1 + j] / feature.sd)
-              for i, (feature, at, _) in enumerate(places) if len(feature.knots) > j]  # fmt: skip
-        out.append(tuple(np.array(part) for part in zip(*of, strict=True)))
-    return out
-
-
-def _block(columns: Sequence[np.ndarray]) -> tuple[np.ndarray | None, np.ndarray]:
-    """One array (n, c) of which the columns (n,) are views, and their numbers in it; None where they lie apart."""
-    kinds = {(id(column.base), column.dtype, column.strides) for column in columns}
-    at = np.array([column.__array_interface__["data"][0] for column in columns])
-    steps = np.diff(at)
-    if len(kinds) != 1 or columns[0].base is None or not len(steps) or steps.min() <= 0 or (steps % steps.min()).any():
-        return None, at
-    known = (at - at[0]) // steps.min()
-    if known[-1] >= 2 * len(columns):
-        return None, at
-    shape, strides = (len(columns[0]), int(known[-1]) + 1), (*columns[0].strides, int(steps.min()))
-    return np.lib.stride_tricks.as_strided(columns[0], shape, strides, writeable=False), known
-
-
-def _spread(values: np.ndarray, rows: np.ndarray, size: int) -> np.ndarray:
-    """`values` as the rows numbered `rows` of `size` rows, zeros elsewhere."""
-    out = np.zeros((size, *values.shape[1:]), dtype=values.dtype)
-    out[rows] = values
-    return out
-
-
-def _by_features(places: Sequence[_Place], weight: np.ndarray, part: slice, tallies: list[Tally]) -> np.ndarray:
-    """The weighted sums of a few rows from their features; counted in `tallies`."""
-    features = np.zeros((part.stop - part.start, len(weight)))
-    found = fill_numbers(features, [(feature, at, column[part]) for feature, at, column in places], part.start)
-    for tally, more in zip(tallies, found, strict=True):
-        tally.add(more)
-    return features @ weight

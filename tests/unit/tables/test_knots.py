@@ -70,6 +70,19 @@ def test_weighted_sums_are_those_of_the_features_with_gaps_too(knots: int | str)
     assert encoder.last_report.missing == {"age": int(frame.age.isna().sum())}
 
 
+@pytest.mark.parametrize("bent", [1, 3, 5])
+@pytest.mark.parametrize("layout", ["rows", "columns", "apart"])
+def test_weighted_sums_bend_in_few_numbers_or_in_all(layout: str, bent: int) -> None:
+    x = np.random.default_rng(5).normal(1e3, 4, (70_000, 5))  # in two parts
+    x[:, bent:] = x[:, bent:] > 1e3  # of two values, which take no knot
+    x[69_000, 0] = np.nan
+    values = {"rows": x, "columns": np.asfortranarray(x), "apart": pd.DataFrame(x).astype({0: "float32"})}[layout]
+    encoder = TableEncoder(BENT).fit(values[:400] if layout != "apart" else values.iloc[:400])
+    assert len(encoder.bent) == bent
+    weight = np.random.default_rng(6).normal(size=(len(encoder.feature_names), 1))
+    assert np.allclose(encoder.weighted(values, weight), encoder.transform(values) @ weight, rtol=0, atol=1e-11)
+
+
 def test_a_saved_encoder_gives_the_same_bits_and_damaged_knots_are_refused() -> None:
     encoder = TableEncoder(BENT).fit(table())
     text = encoder.to_json()

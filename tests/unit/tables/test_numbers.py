@@ -63,8 +63,8 @@ def mixed(rows, seed=0):
 
 
 def close(found, features, weight):
-    """Equal up to the roundings of a sum of d products, of numbers at most 8 sd larger than the features."""
-    size = (np.abs(features) + 8) @ np.abs(weight)
+    """Equal up to the roundings of a sum of d products, of numbers at most 64 sd larger than the features."""
+    size = (np.abs(features) + 64) @ np.abs(weight)
     tolerance = (features.shape[1] + 4) * np.finfo(float).eps
     assert (np.abs(found - features @ weight) <= tolerance * size + 1e-300).all()
 
@@ -103,9 +103,65 @@ def test_a_gap_that_training_did_not_have_does_not_move_the_rows_beside_it():
         TableEncoder().fit(x).weighted(np.where(np.arange(12000).reshape(3000, 4) == 8403, np.inf, x), weight)
 
 
+@pytest.mark.parametrize("dropped", [np.nan, 3.0])
+@pytest.mark.parametrize("layout", ["rows", "columns", "frame"])
+def test_columns_of_gaps_and_dropped_ones_in_one_array(layout, dropped):
+    x = np.random.default_rng(7).normal(2, 3, (5000, 5))
+    x[:, 1], x[::5, 2], x[::7, 3] = dropped, np.nan, np.nan
+    x[~np.isnan(x[:, 3]), 3] = 4.0  # constant where it is known: only its gaps are a feature
+    table = {"rows": x, "columns": np.asfortranarray(x), "frame": pd.DataFrame(dict(zip("abcde", x.T, strict=True)))}[
+        layout
+    ]
+    with np.errstate(invalid="ignore"):
+        encoder = TableEncoder().fit(table)
+    assert len(encoder.feature_names) == 5 and len(encoder.dropped) == 2  # a, c, (gaps of c), (gaps of d), e
+    weight = np.random.default_rng(8).normal(size=(5, 2))
+    features, report = encoder.encode(table)
+    close(encoder.weighted(table, weight), features, weight)
+    assert encoder.last_report == report and sorted(report.missing.values()) == [715, 1000]
+
+
+def test_a_frame_is_read_alike_whole_and_column_by_column(monkeypatch):
+    """Of plain numbers in any order of any kind; and errors and reports are the same."""
+    frame = mixed(300)[["a", "b", "i"]].rename(columns=str.upper)
+    encoder = TableEncoder().fit(frame)
+    weight = np.random.default_rng(9).normal(size=(len(encoder.feature_names), 1))
+    tables = [
+        frame,
+        frame.iloc[:1],
+        frame[["I", "B", "A"]],
+        frame.assign(more=1),
+        frame.to_numpy(),
+        frame.convert_dtypes(),
+        frame.assign(I=frame.I > 9),
+        frame.assign(I=frame.I.astype(str)),
+        frame.assign(I=frame.I.astype("uint64") + 2**60),
+        frame.assign(A=np.inf),
+        frame.assign(B=1e308 * np.sign(frame.B)),
+        frame.assign(I="many"),
+        frame.assign(I=pd.Timestamp("2020-01-01")),
+        frame[["A", "B"]],
+        frame.iloc[:0],
+    ]
+
+    def outcome(table):
+        try:
+            return encoder.weighted(table, weight), encoder.last_report
+        except DataError as error:
+            return np.zeros(0), str(error)
+
+    found = [outcome(table) for table in tables]
+    monkeypatch.setattr("fairbound.tables.encoder.number_array", lambda *_: None)
+    for table, (sums, report) in zip(tables, found, strict=True):
+        expected, said = outcome(table)
+        np.testing.assert_allclose(sums, expected, rtol=1e-13, atol=1e-12)
+        assert report == said
+    assert sum(isinstance(report, str) for _, report in found) == 5
+
+
 @pytest.mark.parametrize("frame", [False, True])
 def test_encoding_takes_no_copy_of_the_table_but_its_float32_features(frame):
-    table = np.random.default_rng(1).normal(5, 2, (60_000, 40)).astype(np.float32)
+    table = np.random.default_rng(1).normal(5, 2, (120_000, 40)).astype(np.float32)
     one = table.nbytes
     table = pd.DataFrame(table) if frame else table
     encoder = TableEncoder().fit(table.iloc[:2000] if frame else table[:2000])  # what is loaded once counts no more
