@@ -8,6 +8,8 @@ ADVICE = {
     "positive=": "--positive ",
     "certify=True": "--certify",
     "options=TableOptions(knots=0)": "--knots 0",
+    "group_terms=True": "--group-terms",
+    "put fb.PostProcessor": "in Python put fb.PostProcessor",
     "fb.FairRegressor": "fairbound regress",
     " or a torch.nn.Module; fb.Reduction keeps a classifier of another library": "; --estimator of fit keeps a scikit-learn classifier",
     f" {BINARY}": "",

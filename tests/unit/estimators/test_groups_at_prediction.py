@@ -14,6 +14,7 @@ from sklearn.model_selection import cross_val_score
 
 import fairbound as fb
 from fairbound.base.errors import DataError, DataWarning, OptionError
+from fairbound.cli.advice import for_commands
 from fairbound.tables import TableOptions
 
 BOUND = "demographic_parity <= 0.03"
@@ -94,7 +95,9 @@ def test_what_mixtures_would_add_is_said_where_no_single_thresholds_come_near():
         )
     free = fb.FairClassifier(options=TableOptions(knots=0)).fit(score[:, None], y)
     mixed = fb.PostProcessor(free, bound, randomised=True).fit(score[:, None], y, sex)
-    assert f"have {mixed.fit_report_['accuracy']:.3f}" in fair.fit_report_["warnings"][-1]
+    said = fair.fit_report_["warnings"][-1]
+    assert f"have {mixed.fit_report_['accuracy']:.3f}" in said
+    assert "take --group-terms, or in Python put fb.PostProcessor(" in for_commands(said)
 
 
 def test_the_accuracy_of_such_decisions_is_that_of_predict_also_in_cross_validation():
