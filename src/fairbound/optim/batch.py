@@ -71,6 +71,19 @@ class Keys:
         strides = np.cumprod([1, *shape[:0:-1]])[::-1].copy() if shape else np.zeros(0, dtype=np.int64)
         self.strides, self.ends = torch.as_tensor(strides * classes), torch.tensor(shape)
 
+    @property
+    def kept_shape(self) -> tuple[int, ...]:
+        """Of what is kept of a row."""
+        return () if self.outputs == 1 else (self.outputs,)
+
+    def kept(self, batch: Batch) -> Tensor:
+        """(B, *kept_shape) what is kept of each row beside its key."""
+        return batch.scores.detach()
+
+    def apart(self, kept: Tensor, keys: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Scores and labels of rows that were kept, on the CPU."""
+        return kept, self.labels(keys).to(kept.dtype)
+
     def to(self, device: torch.device) -> None:
         """Where keys are made."""
         self.strides, self.ends = self.strides.to(device), self.ends.to(device)
@@ -91,7 +104,7 @@ class Keys:
         Raises: OptionError for shapes, DataError for labels, codes and weights that cannot be.
         """
         s = self._scores(scores)
-        rows, labels = s.shape[0], _on(s.device, targets, "targets must be numbers, one for each row of scores.")
+        rows, labels = s.shape[0], on_device(s.device, targets, "targets must be numbers, one for each row of scores.")
         labels = labels if labels.dim() == 1 else labels.reshape(-1)
         w = None if weight is None else self._weight(weight, s)
         if soft and labels.is_floating_point():
@@ -148,7 +161,7 @@ class Keys:
         attributes = len(self.sizes)
         if group is None and not attributes:
             return None
-        codes = _on(s.device, group, "group must hold integer codes, as dual.encode(sensitive_features) gives.")
+        codes = on_device(s.device, group, "group must hold integer codes, as dual.encode(sensitive_features) gives.")
         if attributes == 1 and codes.dim() == 2 and codes.shape[1] == 1:
             codes = codes.squeeze(1)
         if codes.dim() and len(codes) != len(s):
@@ -174,7 +187,7 @@ class Keys:
         return (torch.remainder(codes, self.ends) * self.strides).sum(1) + labels
 
     def _weight(self, weight: Any, s: Tensor) -> Tensor:
-        w = _on(s.device, weight, f"weight must be ({len(s)},), one number for each row of scores.").reshape(-1)
+        w = on_device(s.device, weight, f"weight must be ({len(s)},), one number for each row of scores.").reshape(-1)
         w = w.to(s.dtype) if not w.is_complex() else w[:0]
         if len(w) != len(s):
             raise OptionError(f"weight must be ({len(s)},), one for each row of scores, got {tuple(w.shape)}.")
@@ -211,7 +224,7 @@ class Keys:
         raise DataError(f"targets must be {known}, got {value:g} in row {row} of the batch.{hint}")
 
 
-def _on(device: torch.device, value: Any, needed: str) -> Tensor:
+def on_device(device: torch.device, value: Any, needed: str) -> Tensor:
     """The value as a tensor there. Raises: OptionError, which says what is needed."""
     if isinstance(value, Tensor) and value.device == device:
         return value

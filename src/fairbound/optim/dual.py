@@ -29,16 +29,17 @@ from torch import Tensor, distributed
 from fairbound.base.errors import FairboundError, OptionError
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import Contrasts, Memo, dual_scale, seen_contrasts
-from fairbound.fairness.notions import Bound, constraints
+from fairbound.fairness.notions import Bound
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import LOSSES, Pointwise
 from fairbound.fairness.trial import refuse_probabilities, takes_logits
 from fairbound.methods.alm import ALM
-from fairbound.methods.primal import decayed
 from fairbound.optim.batch import Batch, Keys, class_names, device_named, loss_of_rows
 from fairbound.optim.means import Queue, RunningMeans, best_of, cell_weights, compared, report_of, stated_values
+from fairbound.optim.multipliers import moved
+from fairbound.optim.numbers import NumberKeys, units_of
 from fairbound.optim.recent import usual
-from fairbound.optim.rows import training_rows
+from fairbound.optim.rows import check_means, stated_bounds, training_rows
 from fairbound.optim.state import DualReport, as_tensors, check_options, checked_state, fresh_state, not_finite
 from fairbound.optim.weighted import Watch, Weights, weighted_loss
 from fairbound.rows.groups import Groups, label_text
@@ -64,8 +65,10 @@ class Dual:
     classes: None for labels 0 and 1 and one score per row; else the labels of the class numbers 0 to k - 1, or k: `loss` then
         takes a score for every class, (B, k), and bounds on classes can be stated (they need no groups). Of texts, targets may be
         these; `loss` takes the numbers.
+        Under bounds on predicted numbers (residual_gap, group_squared_error, prediction_parity) targets are numbers, and bounds are in
+        their units.
     loss: "logistic" (with classes: cross-entropy), "hinge", "squared", or a function (scores (B,), targets (B,)) -> (B,) that
-        autograd can follow; with classes of scores (B, k).
+        autograd can follow; with classes of scores (B, k). Under bounds on predicted numbers always "squared".
     soft_targets: labels may lie between 0 and 1: a row of label p counts as two, of label 1 with weight p and of label 0 with
         weight 1 - p.
     dual_step_size (eta), penalty (rho), dual_values, multiplier_bound, decay, decay_steps: as in ALM; k counts step() calls.
@@ -113,28 +116,19 @@ class Dual:
             decay_steps=decay_steps,
         )
         check_options(dual_every, nonfinite, distributed, memory)
-        notions = constraints(stated)
-        if not notions:
-            raise OptionError(
-                "Dual needs at least one bound, as in 'demographic_parity <= 0.02'; without one use your own loss."
-            )
-        self.classes = class_names(classes)
-        compared = [b.text for b in notions if "groups" in b.needs]
-        if compared and groups is None and group_names is None:
-            raise OptionError(
-                f"{compared[0]!r} compares groups: Dual needs groups= and targets= of the training rows, or group_names= for "
-                "streaming data."
-            )
+        notions = stated_bounds(stated, streaming=groups is None and group_names is None)
+        units = self._units = units_of(notions, targets, loss, classes=classes, soft_targets=soft_targets)
+        if units is None:
+            self.classes = class_names(classes)
+        else:
+            notions, targets, loss, self.classes = *units.settled(notions, targets), "squared", (0,)
+        self.stated = notions
         rows = training_rows(groups, targets, group_names, self.classes)
-        self._given |= {"groups": rows, "targets": None, "group_names": None}
+        self._given |= {"stated": self.stated, "groups": rows, "targets": units, "group_names": None}
         self.groups = Groups(rows.codes[:0], rows.attributes, rows.labels)
-        self.plan: Plan = compile_plan(notions, rows, classes=None if classes is None else self.classes)
-        if self.plan.beyond_means:
-            texts = " or ".join(repr(b.text) for b in notions)
-            raise OptionError(
-                f"Dual keeps means over groups, and {texts} needs more; train the module with FairClassifier(model=...) or "
-                "fb.formulate."
-            )
+        named = None if classes is None else self.classes
+        self.plan: Plan = compile_plan(notions, rows, classes=named) if units is None else units.plan(notions, rows)
+        check_means(self.plan)
         self.nonfinite, self.distributed = nonfinite, distributed
         self.memory = max(MEMORY, MEMORY_PER_CELL * self.plan.n_cells) if memory is None else memory
         outputs = 1 if classes is None else len(self.classes)
@@ -146,7 +140,12 @@ class Dual:
         true = [f.exact(self._loss) for f in self.plan.functions]
         both = dual_values == "surrogate" and self._kinds != true
         self._of_logits = takes_logits(self._loss, self.plan)
-        self._keys = Keys(self.plan, self.groups, len(self.classes), outputs)
+        self._keys = (
+            Keys(self.plan, self.groups, len(self.classes), outputs)
+            if units is None
+            else NumberKeys(self.plan, self.groups, units)
+        )
+        self._per_bound = 1.0 if units is None else units.per_bound(notions)
         statistics = [true, self._kinds] if both else [true]
         self._means = RunningMeans(self.plan, statistics, self._loss, self.memory, self._keys)
         self._contrasts = Contrasts(self.plan)
@@ -162,7 +161,7 @@ class Dual:
         self._quick = rates and self._keys.by_code and self._loss is LOSSES["logistic"] and not soft_targets
 
     def __repr__(self) -> str:
-        stated = ", ".join(repr(b.text) for b in self.plan.notions)
+        stated = ", ".join(repr(b.text) for b in self.stated)
         sizes = {name: len(known) for name, known in zip(self.groups.attributes, self.groups.labels, strict=True)}
         by = f", groups={sizes}" if sizes else ""
         many = "" if self._keys.outputs == 1 else f", classes={len(self.classes)}"
@@ -202,14 +201,15 @@ class Dual:
         With several processes, as of the last update.
         """
         means = self._means
-        mean, rows = means.latest() if self._world() == 1 else (means.state["mean"], means.state["rows"])
-        texts = [n.text for n in self.plan.notions]
-        return dict(zip(texts, stated_values(self.plan, self._contrasts, mean, rows), strict=True))
+        mean, rows = means.latest()[:2] if self._world() == 1 else (means.state["mean"], means.state["rows"])
+        values = self._per_bound * np.array(stated_values(self.plan, self._contrasts, mean, rows))
+        return dict(zip([b.text for b in self.stated], values.tolist(), strict=True))
 
     def report(self) -> DualReport:
-        """Values, multipliers, caps, and groups that batches lacked."""
+        """Values, multipliers, caps, groups that batches lacked, and how many rows of each group the values rest on."""
         self._compare()
-        return report_of(self.plan, self._state, self._means, self.values(), self.config.multiplier_bound)
+        s, cap = self._state, self.config.multiplier_bound
+        return report_of(self.plan, self.stated, s, self._means, self.values(), self._per_bound * s["smallest"], cap)
 
     # -- the two calls of a loop --------------------------------------------------------------------------------
 
@@ -218,7 +218,7 @@ class Dual:
     ) -> Tensor:
         """() mean loss of the batch plus w . g, to call .backward() on; in float32 at least.
 
-        scores: (B,) or (B, 1), higher is more positive; with classes (B, k). targets: (B,) in {0, 1}, or class numbers. group:
+        scores: (B,) or (B, 1), higher is more positive; with classes (B, k). targets: (B,) in {0, 1}, class numbers, or numbers. group:
         (B,) or (B, A) codes, -1 missing: such a row enters the mean loss only. weight: (B,) >= 0, what each row counts for
         in the loss, whose sum is divided by B, and in the rates of its groups.
         observe: False where the batch must not enter the running estimates (validation, points that LBFGS tries; see `observe`).
@@ -240,7 +240,8 @@ class Dual:
             return torch.zeros((), dtype=value.dtype, device=value.device, requires_grad=True)
         if observe:
             self._means.add(batch, state["k"])
-        return self._weights.whole(value)
+        value = self._weights.whole(value)
+        return value if self._units is None else self._units.sd**2 * value
 
     @torch.no_grad()
     def observe(self, scores: Tensor, targets: Any, group: Any = None, *, weight: Any = None) -> None:
@@ -313,18 +314,14 @@ class Dual:
     @torch.no_grad()
     def _update(self, world: int) -> None:
         """y <- [y + eta g]_+, w = [y + rho g]_+ for the contrasts whose groups all had rows since the last update."""
-        s, config = self._state, self.config
+        s = self._state
         rows = self._means.update(world, self._place[0])
-        slower = decayed(s["k"], config.decay_steps, config.decay) * (s["k"] - s["weighed"]) / config.dual_every
-        s["weighed"], s["processes"] = s["k"], world
         g, memo = compared(self._contrasts, self._means.state["mean"][:, -1])
-        y = s["multipliers"] + config.dual_step_size * slower * (self._scale * g)
-        y = np.minimum(np.maximum(y, 0), config.multiplier_bound)
+        g = g if self._units is None else np.clip(g, -1, 1)  # an untrained model may be many standard deviations off
         fresh = None if np.count_nonzero(rows) == len(rows) else seen_contrasts(self.plan, torch.from_numpy(rows > 0))
-        if fresh is not None:
-            g, y = np.where(fresh.numpy(), g, s["g"]), np.where(fresh.numpy(), y, s["multipliers"])
-        s["g"], s["multipliers"] = g, y
-        s["w"] = np.minimum(np.maximum(y + config.penalty * self._scale * g, 0), config.multiplier_bound)
+        known = None if fresh is None else fresh.numpy()
+        s["g"], s["multipliers"], s["w"] = moved(s, self.config, self._scale, g, known)
+        s["weighed"], s["processes"] = s["k"], world
         self._passed.append((self._means.state["mean"], self._means.state["rows"]))
         if len(self._passed) == PASSED:
             self._compare()
@@ -359,13 +356,14 @@ class Dual:
 
     def _identity(self) -> dict[str, Any]:
         return {
-            "stated": [n.text for n in self.plan.notions],
+            "stated": [b.text for b in self.stated],
             "names": list(self.names),
             "cells": list(self.plan.cell_names),
             "loss": self._loss.name,
             "dual_values": self.config.dual_values,
             "classes": [str(label_text(c)) for c in self.classes],
             "outputs": self._keys.outputs,
+            **({} if self._units is None else {"units": [self._units.mean, self._units.sd]}),
         }
 
     def state_dict(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ ratios. A cell without a row keeps its mean.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -36,7 +37,7 @@ QUEUE_ROWS = 1 << 16
 class Queue:
     """Rows of the latest batches, as they came: what running sums are made of, now and then, in one go.
 
-    scores: (B,) or (B, k) of each batch; keys: (B,); weights: (B,), or None for equal ones; steps: the optimiser step each came
+    scores: what `Keys.kept` keeps of each batch; keys: (B,); weights: (B,), or None for equal ones; steps: the optimiser step each came
     in; sizes: the rows that the loop gave.
     """
 
@@ -47,9 +48,9 @@ class Queue:
     sizes: list[int] = field(default_factory=list)
     rows: int = 0
 
-    def add(self, batch: Batch, step: int) -> None:
-        """A batch of step `step`."""
-        self.scores.append(batch.scores.detach())
+    def add(self, batch: Batch, kept: Tensor, step: int) -> None:
+        """A batch of step `step`. kept: as of `Keys.kept`."""
+        self.scores.append(kept)
         self.keys.append(batch.keys)
         self.weights.append(batch.weight)
         self.steps.append(step)
@@ -61,7 +62,7 @@ class Queue:
         recent.joined(keys)
         for (s, y, codes), step in zip(recent.batches, recent.steps, strict=True):
             found = torch.add(y.long(), codes, alpha=keys.classes)
-            self.add(Batch(s, y, found, found, None, len(found)), step)
+            self.add(Batch(s, y, found, found, None, len(found)), s, step)
         recent.clear()
 
     def to(self, device: torch.device) -> None:
@@ -77,7 +78,7 @@ class Queue:
             weight = torch.cat([s.new_ones(len(s)) if w is None else w for w, s in pairs]).cpu().double().numpy()
         scores, found = torch.cat(self.scores).cpu(), torch.cat(self.keys).cpu().numpy()
         shape = tuple(k - self.steps[0] for k in self.steps), tuple(self.sizes), tuple(map(len, self.keys))
-        return scores, keys.labels(found).to(scores.dtype), keys.cells(found), weight, shape
+        return *keys.apart(scores, found), keys.cells(found), weight, shape
 
     def plain(self) -> dict[str, Any]:
         """Lists of CPU tensors and numbers."""
@@ -92,7 +93,6 @@ class Queue:
     @classmethod
     def of(cls, saved: Any, keys: Keys) -> Queue:
         """The rows that `plain` gave. Raises: CheckpointError where they are not such rows."""
-        shape = () if keys.outputs == 1 else (keys.outputs,)
         try:
             made = cls(
                 [v.clone() for v in saved["scores"]],
@@ -105,7 +105,7 @@ class Queue:
             fits = len(saved) == 5 and made.steps == sorted(made.steps)
             for s, k, w, _, size in parts:
                 fits = fits and (
-                    s.shape == (len(k), *shape)
+                    s.shape == (len(k), *keys.kept_shape)
                     and k.dtype == torch.int64
                     and len(k) in (size, 2 * size)
                     and bool(torch.isfinite(s).all() & ((k >= -keys.n) & (k < keys.n)).all())
@@ -233,12 +233,14 @@ class RunningMeans:
         """A batch of step `step`."""
         if self.recent.rows:
             self.queue.take_in(self.recent, self.keys)
-        self.queue.add(batch, step)
+        self.queue.add(batch, self.keys.kept(batch), step)
 
-    def latest(self) -> tuple[np.ndarray, np.ndarray]:
-        """(K, S) means and (K,) rows seen, with what this process has seen since the last update."""
+    def latest(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(K, S) means, (K,) rows seen, and (K,) rows that the means rest on, each counted as what it still weighs; with what this process
+        has seen since the last update."""
         window, tally = self.counted()
-        return self._joined(window, self.since)[0], self.state["rows"] + tally[:, 0]
+        mean, weight = self._joined(window, self.since)
+        return mean, self.state["rows"] + tally[:, 0], weight
 
     def lacked(self) -> np.ndarray:
         """(K,) batches without a row of the cell."""
@@ -362,12 +364,19 @@ def _decided_alike(plan: Plan, means: np.ndarray) -> str | None:
 
 
 def report_of(
-    plan: Plan, state: dict[str, Any], means: RunningMeans, values: dict[str, float], cap: float
+    plan: Plan,
+    stated: Sequence[Bound],
+    state: dict[str, Any],
+    means: RunningMeans,
+    values: dict[str, float],
+    smallest: np.ndarray,
+    cap: float,
 ) -> DualReport:
-    """Where a Dual stands. state: of the Dual; values: of its bounds, by text; cap: what no multiplier exceeds."""
+    """Where a Dual stands. stated: its bounds; state: of the Dual; values, smallest: of the bounds, in their units; cap: what no
+    multiplier exceeds."""
     y, names = torch.from_numpy(state["multipliers"]), plan.cell_names
     compared = plan.used_cells().tolist()
-    lacked, (latest, seen) = means.lacked().tolist(), means.latest()
+    lacked, (latest, seen, weight) = means.lacked().tolist(), means.latest()
     rows = seen.tolist()
     return DualReport(
         steps=state["k"],
@@ -375,15 +384,16 @@ def report_of(
         rows=means.seen_rows,
         skipped=state["skipped"],
         values=values,
-        bounds={n.text: float(n.stated) for n in plan.notions},
+        bounds={b.text: float(b.stated) for b in stated},
         smallest={
             b.text: better(b, values[b.text], v) if values[b.text] == values[b.text] else math.nan
-            for b, v in zip(plan.notions, state["smallest"].tolist(), strict=True)
+            for b, v in zip(stated, smallest.tolist(), strict=True)
         },
         multipliers={plan.names[i]: float(y[i]) for i in y.nonzero().flatten().tolist()},
         at_cap=tuple(plan.names[i] for i in (y >= cap).nonzero().flatten().tolist()),
         lacking=by_name((names[c], int(lacked[c])) for c in compared if lacked[c]),
         unmeasured=tuple(by_name((names[c], 1) for c in compared if not rows[c])),
+        rests_on={names[c]: round(float(weight[c])) for c in sorted(compared, key=lambda c: -weight[c]) if rows[c]},
         processes=state["processes"],
         alike=_decided_alike(plan, latest[seen > 0, 0]),
     )

@@ -9,11 +9,39 @@ import numpy as np
 from torch import Tensor
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.notions import Bound, constraints
+from fairbound.fairness.plan import Plan
 from fairbound.rows.groups import MISSING, Groups, no_groups
 from fairbound.rows.occurring import Occurring
 
 LARGEST_CODE = 1 << 16
 ROUNDED = "Soft labels go to loss(...); these say which labels the groups have: round them."
+
+
+def stated_bounds(stated: Any, streaming: bool) -> tuple[Bound, ...]:
+    """The bounds. streaming: whether nothing is said of the groups. Raises: OptionError where there is none, or one compares groups then."""
+    notions = constraints(stated)
+    if not notions:
+        raise OptionError(
+            "Dual needs at least one bound, as in 'demographic_parity <= 0.02'; without one use your own loss."
+        )
+    compared = [b.text for b in notions if "groups" in b.needs]
+    if compared and streaming:
+        raise OptionError(
+            f"{compared[0]!r} compares groups: Dual needs groups= and targets= of the training rows, or group_names= for "
+            "streaming data."
+        )
+    return notions
+
+
+def check_means(plan: Plan) -> None:
+    """Raises: OptionError where bounds are on more than means over groups."""
+    if plan.beyond_means:
+        texts = " or ".join(repr(b.text) for b in plan.notions)
+        raise OptionError(
+            f"Dual keeps means over groups, and {texts} needs more; train the module with FairClassifier(model=...) or "
+            "fb.formulate."
+        )
 
 
 def training_rows(groups: Any, targets: Any, names: Any, classes: tuple[Any, ...] = (0, 1)) -> Occurring:
@@ -74,7 +102,7 @@ def how_to_pass(labels: list[Any], classes: int, soft: str) -> str:
         )
     if all(0 < v < 1 for v in fractions):
         return f" {soft}"
-    return " Dual bounds classifiers; numbers are predicted under bounds by FairRegressor, or by fb.formulate(module, 'squared', ...)."
+    return " To predict numbers, state bounds on them: residual_gap, group_squared_error or prediction_parity."
 
 
 def _coded(groups: Any, names: Any, labels: tuple[tuple[str, ...], ...] | None) -> Groups:

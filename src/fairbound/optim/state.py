@@ -37,7 +37,8 @@ class DualReport:
     values: running estimate of each stated bound's metric, NaN before it could be measured. bounds: what was asked.
     smallest: the estimate nearest to what is asked for at any update. multipliers: contrast name -> multiplier, those above 0.
     at_cap: contrasts whose multiplier is at multiplier_bound: the bound is likely out of reach.
-    lacking: group -> batches without a row of it. unmeasured: groups without a row in any batch so far.
+    lacking: group -> batches without a row of it. unmeasured: groups without a row in any batch so far. rests_on: group -> rows that the
+        estimates rest on, each counted as what it still weighs (see `memory`), in sums of weights where rows have some.
     processes: how many processes the last update joined. alike: "positive" or "negative" where all rows seen lately are decided so, which
     meets bounds on rates whatever the model is.
     """
@@ -53,6 +54,7 @@ class DualReport:
     at_cap: tuple[str, ...]
     lacking: dict[str, int]
     unmeasured: tuple[str, ...]
+    rests_on: dict[str, int]
     processes: int
     alike: str | None = None
 
@@ -63,6 +65,11 @@ class DualReport:
                 "not measured yet" if math.isnan(value) else _where(text, value, self.bounds[text], self.smallest[text])
             )
             lines.append(f"{text}: {where}")
+        if self.rests_on:
+            fewest = sorted(self.rests_on.items(), key=lambda item: item[1])
+            lines.append(
+                f"estimates rest on the latest rows of each group: {some([f'{n:,} of {name}' for name, n in fewest])}."
+            )
         if self.alike:
             hint = (
                 " If the scores are probabilities, pass the logits that go into them."

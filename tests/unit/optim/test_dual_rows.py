@@ -284,7 +284,7 @@ def test_a_wrong_batch_says_what_to_pass():
     s, y, group = torch.randn(4), torch.tensor([0, 1, 0, 1]), torch.tensor([0, 0, 1, 1])
     with pytest.raises(OptionError, match="scores have 2 rows and group has 4; give both of the same batch"):
         made.loss(s[:2], y, group)
-    for labels, words in ((2 * y - 1, "POSITIVE"), (y + 14.5, "FairRegressor"), (y * 0.5, "soft_targets=True")):
+    for labels, words in ((2 * y - 1, "POSITIVE"), (y + 14.5, "residual_gap"), (y * 0.5, "soft_targets=True")):
         with pytest.raises(DataError, match=words):
             made.loss(s, labels, group)
     with pytest.raises(OptionError, match="the batch has no rows; leave it out"):

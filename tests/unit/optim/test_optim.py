@@ -416,7 +416,7 @@ def test_integer_groups_keep_their_values_as_codes():
         ),
         ({"groups": [0, 1], "targets": ["no", "yes"]}, DataError, "pass targets == POSITIVE.*; of more give classes="),
         ({"groups": [0, 1], "targets": [0.2, 1]}, DataError, "round them"),
-        ({"groups": [0, 1], "targets": [14.5, 3]}, DataError, "FairRegressor"),
+        ({"groups": [0, 1], "targets": [14.5, 3]}, DataError, "residual_gap"),
         ({"groups": ["a", "b"], "targets": [0, 1], "group_names": ["a", "b"]}, OptionError, "not integers"),
         ({"groups": [0, 1, 2], "targets": [0, 1, 1], "group_names": ["a", "b"]}, OptionError, "a label per code"),
         ({"groups": [0, 10**6], "targets": [0, 1]}, DataError, "Number them"),
