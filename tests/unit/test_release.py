@@ -96,3 +96,9 @@ def test_a_users_types_are_checked_against_the_package(environment):
     assert done.stdout.count("error:") == 1 and "mine.py:8: error: Incompatible types in assignment" in done.stdout, (
         done.stdout
     )
+
+
+def test_the_version_stands_in_one_place():
+    """What cites the library names no version of its own, and the package takes its from the module."""
+    assert "\nversion:" not in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert 'attr = "fairbound.base.version.__version__"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")

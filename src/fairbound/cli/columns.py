@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
@@ -13,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
+from fairbound.base.names import did_you_mean
 from fairbound.cli.outcome import say
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import as_decisions
-from fairbound.rows.reading import unspelled
 from fairbound.tables import Chunks, read_table
 from fairbound.tables.chunks import ROWS
 from fairbound.tables.files import is_parquet, line_of
@@ -78,10 +77,8 @@ def one_column(name: str | None, columns: Sequence[str], what: str) -> str:
     if name is None:
         raise OptionError(f"name the column with {what}; there are: {_some(columns)}.")
     if name not in columns:
-        near = [c for c in columns if unspelled(c) == unspelled(name)]
-        near = near or difflib.get_close_matches(name, columns, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"There are: {_some(columns)}."
-        raise OptionError(f"{what}: there is no column {name!r}. {hint}")
+        hint = did_you_mean(name, columns, before=". ", otherwise=f". There are: {_some(columns)}.")
+        raise OptionError(f"{what}: there is no column {name!r}{hint}")
     return name
 
 

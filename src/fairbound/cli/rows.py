@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 
 from fairbound import data
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.names import did_you_mean
 from fairbound.base.seeds import seed_for
 from fairbound.cli.columns import (
     file_checksum,
@@ -198,9 +198,8 @@ def rows_of_file(
 def _from_name(asked: RowOptions, needs_groups: bool, two_classes: bool) -> InputRows:
     name, keep_sensitive = asked.data, asked.keep_sensitive
     if name not in data.names() and not is_own(name):
-        near = difflib.get_close_matches(name, data.names(), n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"Named data sets: {', '.join(data.names())}."
-        raise OptionError(f"--data {name!r} is neither a file nor the name of a data set. {hint}")
+        hint = did_you_mean(name, data.names(), before=". ", otherwise=f". Named data sets: {', '.join(data.names())}.")
+        raise OptionError(f"--data {name!r} is neither a file nor the name of a data set{hint}")
     if needs_groups and not data.info(name).groups:
         raise OptionError(f"data set {name!r} has no sensitive attribute, so there are no groups to compare.")
     entry, dataset = data.info(name), data.load(name, asked.data_dir)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.names import did_you_mean
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build, labels
 from fairbound.data.files import require_pandas
@@ -56,9 +56,9 @@ def load_csv(
     for role, columns in (("label", [label]), ("sensitive", groups), ("drop", drop), ("categorical", categorical)):
         for column in columns:
             if column not in frame.columns:
-                near = difflib.get_close_matches(column, frame.columns, n=1)
-                hint = f" Did you mean {near[0]!r}?" if near else f" It has: {', '.join(frame.columns[:20])}."
-                raise OptionError(f"{where} has no column {column!r} ({role}).{hint}")
+                has = f". It has: {', '.join(frame.columns[:20])}."
+                hint = did_you_mean(column, frame.columns, before=". ", otherwise=has)
+                raise OptionError(f"{where} has no column {column!r} ({role}){hint}")
     if label in groups or label in drop:
         raise OptionError(f"{where}: column {label!r} is the label and cannot be sensitive or dropped too.")
     try:

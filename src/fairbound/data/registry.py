@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import os
 import re
@@ -11,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from fairbound.base.errors import OptionError
+from fairbound.base.names import did_you_mean
 from fairbound.base.own import own_module
 from fairbound.data.catalog import TABLE, DatasetInfo
 from fairbound.data.dataset import Dataset
@@ -39,10 +39,9 @@ def info(name: str) -> DatasetInfo:
             raise OptionError(f"{name!r} names no data set: {inside!r} of {module} is no DatasetInfo.")
         return found
     if name not in TABLE:
-        near = difflib.get_close_matches(name, TABLE, n=1)
-        hint = f"Did you mean {near[0]!r}? " if near else ""
+        hint = did_you_mean(name, TABLE, before=". ", otherwise=".")
         raise OptionError(
-            f"no data set is called {name!r}. {hint}There are: {', '.join(TABLE)}. One of your own is 'package.module:NAME'."
+            f"no data set is called {name!r}{hint} There are: {', '.join(TABLE)}. One of your own is 'package.module:NAME'."
         )
     return TABLE[name]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import OptionError
+from fairbound.base.names import did_you_mean
 from fairbound.fairness.forms import Auxiliary, Combination, Statistic
 from fairbound.fairness.plan import BestOff, CellColumn, Names, Objective, Plan
 from fairbound.fairness.statistics import Function
@@ -56,10 +56,9 @@ def class_number(label: Any, targets: np.ndarray, classes: Sequence[Any] | None 
     labels = [str(label_text(v)) for v in (np.arange(int(np.max(targets)) + 1) if classes is None else classes)]
     if wanted in labels:
         return labels.index(wanted)
-    near = difflib.get_close_matches(wanted, labels, 1)
-    meant = f"did you mean {near[0]!r}? " if near else ""
+    meant = did_you_mean(wanted, labels, before="; ", otherwise=".")
     known = ", ".join(map(repr, labels[:20])) + (", ..." if len(labels) > 20 else "")
-    raise OptionError(f"there is no class {wanted!r}; {meant}The classes are {known}.")
+    raise OptionError(f"there is no class {wanted!r}{meant} The classes are {known}.")
 
 
 class Builder:

@@ -3,7 +3,6 @@ text of a bound and the reading of that text are inverse to each other."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING as NO_DEFAULT
@@ -11,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from fairbound.base.errors import OptionError
+from fairbound.base.names import did_you_mean
 
 SENSES = {"at most": "<=", "at least": ">="}
 
@@ -168,12 +168,11 @@ def read_options(cls: type[Any], inside: str, text: str) -> dict[str, Any]:
 def _unknown(cls: type[Any], key: str, word: str, text: str) -> str:
     table: Mapping[str, Option] = cls.OPTIONS
     shown = {k: f"{k}=..." if isinstance(o, Key) else o.shown if isinstance(o, Form) else k for k, o in table.items()}
-    near = difflib.get_close_matches(key, list(table), 1)
-    meant = f"did you mean {shown[near[0]]!r}? " if near else ""
+    meant = did_you_mean(key, table, before="; ", otherwise=";", shown=shown)
     known = ", ".join(shown.values()) or "none"
     could_be = "by" in table and re.fullmatch(r"[^\W\d][\w ]*", word)
     attributes = f" To compare the groups of the attribute {word!r}, write by={word}." if could_be else ""
-    return f"unknown option {word!r} in {text!r}; {meant}{cls.name} has: {known}.{attributes}"
+    return f"unknown option {word!r} in {text!r}{meant} {cls.name} has: {known}.{attributes}"
 
 
 def leading_name(text: Any) -> str:

@@ -197,6 +197,16 @@ class Plan:
             behind[-len(self.ratios) :] = behind[self.ratios[:, 1]]
         return np.where(self.coefficient != 0, behind[self.index], self.n_cells)
 
+    def differences(self, one: int, other: int) -> np.ndarray:
+        """Numbers of the contrasts that are a mean over group `one` less that over group `other`: codes of groups of one attribute."""
+        group_of = np.full(self.n_cells + 1, -1)
+        for column in self.columns:
+            if len(column.attributes) == 1:
+                group_of[column.offset : column.offset + column.cells] = np.arange(column.cells) % column.groups
+        groups, c = group_of[self.cells_of], self.coefficient
+        fits = [((c == sign) & (groups == group)).sum(1) == 1 for sign, group in ((1, one), (-1, other))]
+        return np.flatnonzero(np.all([*fits, (c != 0).sum(1) == 2], 0))
+
     @property
     def quantities(self) -> int:
         """Q: cells, and beyond means the mean loss, statistics and auxiliaries; then ratios."""

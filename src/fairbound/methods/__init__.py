@@ -5,12 +5,12 @@ A method is a frozen dataclass of options with `init` and `step`; see `fairbound
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 from fairbound.base.errors import OptionError
+from fairbound.base.names import did_you_mean
 from fairbound.base.own import own_module
 from fairbound.methods.alm import ALM
 from fairbound.methods.certified_level_set import CertifiedLevelSet
@@ -116,9 +116,8 @@ def algorithm(name: str | Method[Any], **options: Any) -> Method[Any]:
     allowed = [f.name for f in fields(kind)]
     for option in options:
         if option not in allowed:
-            near = difflib.get_close_matches(option, allowed, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(allowed)}."
-            raise OptionError(f"{kind.name} has no option {option!r}{hint}")
+            hint = did_you_mean(option, allowed, otherwise=f"it has {', '.join(allowed)}.")
+            raise OptionError(f"{kind.name} has no option {option!r}; {hint}")
     if isinstance(inner := options.get("inner"), str):
         options["inner"] = algorithm(inner)
     elif isinstance(inner, Mapping):
@@ -137,11 +136,9 @@ def _found(name: str) -> tuple[type[Any], str]:
     module, _, path = word.rpartition(".")
     if module:
         return _imported(module, path, name), ""
-    near = difflib.get_close_matches(word, METHODS, 1)
     raise OptionError(
-        f"unknown algorithm {name!r}; "
-        + (f"did you mean {near[0]!r}? " if near else "")
-        + f"known: {', '.join(METHODS)}. A method of your own is named by its class, as 'package.module:Class'."
+        f"unknown algorithm {name!r}{did_you_mean(word, METHODS, before='; ', otherwise=';')} known: {', '.join(METHODS)}. A method of your "
+        "own is named by its class, as 'package.module:Class'."
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from scipy.stats import t as student
 
 from fairbound.base.errors import DataError
+from fairbound.base.names import did_you_mean
 from fairbound.report import plots
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ Runs = Mapping[tuple[str, str], Mapping[int, list[dict[str, Any]]]]
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """The names like `name`, as the end of a message; "" where there is none."""
-    near = difflib.get_close_matches(name, list(names), 3, 0.4)
-    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return did_you_mean(name, names, before="; ", most=3, alike=0.4)
 
 
 @dataclass(frozen=True)

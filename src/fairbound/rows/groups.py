@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError
-from fairbound.rows.reading import column_values, factorised, frame_of, is_missing, plain_array, series_of, unspelled
+from fairbound.base.names import unspelled
+from fairbound.rows.reading import column_values, factorised, frame_of, is_missing, plain_array, series_of
 
 MISSING = -1
 MANY_VALUES = 100

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import BINARY, DataError, DataWarning, OptionError
-from fairbound.rows.reading import column_array, column_values, is_missing, plain_array, unspelled
+from fairbound.base.names import unspelled
+from fairbound.rows.reading import column_array, column_values, is_missing, plain_array
 
 MANY_CLASSES = 100
 MANY_NUMBERS = 10

@@ -196,8 +196,3 @@ def read_weights(sample_weight: Any, n: int) -> np.ndarray:
     if not np.isfinite(column).all() or (column < 0).any() or column.sum() == 0:
         raise DataError("sample_weight must be finite, non-negative and not all zero.")
     return column if 1e-100 < column.max() < 1e100 else column / column.max()
-
-
-def unspelled(name: Any) -> str:
-    """A name without capitals and blanks, in which those that differ in nothing else are the same."""
-    return "".join(str(name).casefold().split())

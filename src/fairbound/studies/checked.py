@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from fairbound.base.errors import OptionError
+from fairbound.base.names import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,8 @@ def made(kind: Any, where: str, values: Mapping[str, Any]) -> Any:
 def known(where: str, kind: str, name: str, names: Iterable[str]) -> None:
     """Raises: OptionError where `name` is not among `names`, with the nearest of them."""
     if name not in names:
-        near = difflib.get_close_matches(name, names, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names) or 'none'}."
-        raise OptionError(f"{where} has no {kind} {name!r}; {hint}")
+        there = f"there are: {', '.join(names) or 'none'}."
+        raise OptionError(f"{where} has no {kind} {name!r}; {did_you_mean(name, names, otherwise=there)}")
 
 
 def imported(name: str) -> Any:

@@ -128,15 +128,14 @@ def _size(part: LabelledRows, asked: Options, words: str) -> str:
 
 
 def _directed(asked: Options, problem: FairProblem) -> list[int]:
-    """The constraints that are the protected group's value minus the reference's. Their names are "BOUND: ONE - OTHER",
-    with " | CONDITION" behind where there is one. Raises: OptionError where no constraint compares the two directly."""
-    reference, protected = asked.groups
-    pairs = [name.partition(": ")[2].partition(" | ")[0] for name in problem.names]
-    if f"{protected} - {reference}" not in pairs:
+    """The constraints that are the protected group's value minus the reference's. Raises: OptionError where there is none."""
+    found = problem.plan.differences(1, 0)  # the codes of asked.groups
+    if not len(found):
+        reference, protected = asked.groups
         raise OptionError(
             f"the bound {asked.constraint!r} does not compare {protected!r} with {reference!r} directly; state it pairwise."
         )
-    return [i for i, pair in enumerate(pairs) if pair == f"{protected} - {reference}"]
+    return [int(i) for i in found]
 
 
 def _stated(measured: Measured, bound: float, directed: Sequence[int]) -> dict[str, float]:

@@ -127,3 +127,16 @@ def test_sums_of_some_contrasts_are_those_of_all_and_of_their_terms(stated):
     assert all(
         torch.equal(part, whole[some]) for part, whole in zip(contrasts.raw(q, some), (sums, terms), strict=True)
     )
+
+
+@pytest.mark.parametrize(
+    "stated", ["demographic_parity[by=race] <= 0.1", "equalized_odds[by=race] <= 0.1", "loss_gap[by=race] <= 0.1"]
+)
+def test_a_plan_tells_which_contrasts_are_one_group_less_another(stated):
+    """By what they are, and not by how they are called: of two bounds, each finds its own."""
+    plan = problem([stated, "demographic_parity[overall] <= 0.1", "demographic_parity_ratio[by=race] >= 0.5"]).plan
+    for one, other in ((0, 1), (1, 0), (2, 0)):
+        found = [plan.names[i] for i in plan.differences(one, other)]
+        assert found and all(f"{'abc'[one]} - {'abc'[other]}" in name for name in found)
+        assert len(found) == sum(f": {'abc'[one]} - {'abc'[other]}" in name for name in plan.names)
+    assert not len(plan.differences(0, 0)) and not len(plan.differences(0, 7))

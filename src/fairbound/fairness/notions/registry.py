@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from fairbound.base.errors import OptionError
+from fairbound.base.names import did_you_mean
 from fairbound.base.own import own_module
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.language import leading_name
@@ -57,8 +57,7 @@ def constraint(text: str | Bound, *, bound: float | None = None) -> Any:
     name = leading_name(text)
     if name not in NOTIONS:
         spelled = "_".join(SHORT.get(part, part) for part in name.lower().split("_")).replace("parity_parity", "parity")
-        near = difflib.get_close_matches(spelled, NOTIONS, 3, cutoff=0.4)
-        meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
+        meant = did_you_mean(spelled, NOTIONS, before="; ", otherwise=".", most=3, alike=0.4)
         where = f" The module {own[1]!r} registers no such notion." if own else (
             " One of your own is named after its module, as 'module:notion', or its module imported first."
         )  # fmt: skip

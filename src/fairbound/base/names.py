@@ -1,0 +1,35 @@
+"""Names that somebody wrote, and those that they may have meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def unspelled(name: Any) -> str:
+    """A name without capitals and blanks, in which those that differ in nothing else are the same."""
+    return "".join(str(name).casefold().split())
+
+
+def did_you_mean(
+    name: str,
+    known: Iterable[str],
+    *,
+    before: str = "",
+    otherwise: str = "",
+    most: int = 1,
+    alike: float = 0.6,
+    shown: Mapping[str, str] | None = None,
+) -> str:
+    """`before` and "did you mean 'x'?", with the names of `known` like `name`; `otherwise` where there is none.
+
+    before: of a new sentence where it ends in a full stop. most: names. alike: from 0 to 1. shown: how a name is shown, if not as it is.
+    """
+    names = list(known)
+    same = [one for one in names if unspelled(one) == unspelled(name)]
+    near = same[:1] if most == 1 and same else difflib.get_close_matches(name, names, most, alike)
+    if not near:
+        return otherwise
+    asks = "Did" if before.rstrip().endswith(".") else "did"
+    return f"{before}{asks} you mean {' or '.join(repr((shown or {}).get(one, one)) for one in near)}?"
