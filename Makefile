@@ -16,12 +16,13 @@ $(VENV)/.dev: $(VENV)/.cli
 	$(PIP) --editable ".[dev]"
 	touch $@
 
-# Trains on the embedded sample Adult until rows kept apart confirm the bound: by sex, then by race and sex crossed. Any verdict is
-# a success: 0 met, 1 violated, 3 not enough evidence.
+# Trains on the embedded sample Adult until rows kept apart confirm the bound: by sex, then by race and sex crossed, under the tightest
+# bound that its smallest group has room for (3,165 rows; docs/certificates.md). Any verdict is a success: 0 met, 1 violated, 3 not
+# enough evidence.
 demo: $(VENV)/.cli
 	$(BIN)/fairbound fit --data adult --group sex --certify --constraint "demographic_parity <= 0.05" --out demo-out || \
 	  case $$? in 1|3) ;; *) exit 1 ;; esac
-	$(BIN)/fairbound fit --data adult --group race_binary,sex --cross --certify --constraint "demographic_parity <= 0.05" --out demo-out/race-and-sex || \
+	$(BIN)/fairbound fit --data adult --group race_binary,sex --cross --certify --constraint "demographic_parity <= 0.1" --out demo-out/race-and-sex || \
 	  case $$? in 1|3) ;; *) exit 1 ;; esac
 
 test: check
