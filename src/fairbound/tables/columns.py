@@ -27,8 +27,8 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LEADING_ZERO = re.compile(r"[+-]?0\d+")
 MISSING = "(missing)"
 _MICROSECONDS_PER_DAY = 86_400_000_000
-CELLS_COPIED = 1 << 18
-"""Of a frame whose numbers lie apart: up to so many are copied together, which is quicker than to look at every column."""
+LONG = 1 << 14
+"""Rows from which on a column of texts is given to Arrow."""
 
 
 class CellTypeError(DataError, TypeError):
@@ -47,7 +47,7 @@ class Column:
     bool, categorical, enum); "text" (strings or mixed objects); "loose" (numbers kept as objects, or strings of a table
     without types, which may be either).
     ``values``: number: (n,) floats or whole numbers of any type, often a view of the table; days: (n,) float64; NaN is
-    missing. The others: (n,) int64 codes into ``categories``, -1 is missing.
+    missing. The others: (n,) codes into ``categories``, of as few bytes as they need, -1 is missing.
     """
 
     name: str
@@ -102,28 +102,6 @@ def read_columns(table: Any, wanted: Container[str] | None = None) -> Table:
     }
     columns = [_from_series(name, series) for name, series in given.items()]
     return Table(tuple(columns), tuple(names), rows, named=True)
-
-
-def number_array(table: Any, names: Sequence[str] | None) -> np.ndarray | None:
-    """(n, c) the numbers of a table that holds nothing else, often a view of it: of an array, or of a frame with the columns `names`.
-
-    None of another table, and of a large frame whose columns do not lie together, so that this would be a copy of it.
-    """
-    if type(table) is np.ndarray:
-        plain = table.dtype.kind in "iuf" and table.dtype.itemsize <= 8 and table.ndim == 2 and len(table) > 0
-        return table if plain else None
-    frame = None if names is None else frame_of(table)
-    if frame is None or tuple(map(str, frame.columns)) != names or not len(frame):
-        return None
-    if not all(kind.is_float() or _is_integer(kind) for kind in frame.schema.values()):
-        return None
-    cells = len(frame) * len(frame.columns)
-    if cells > CELLS_COPIED:
-        whole = frame[:2].to_numpy().base
-        if not isinstance(whole, np.ndarray) or whole.size < cells:
-            return None
-    found = frame.to_numpy()
-    return found if found.dtype.kind in "iuf" and found.dtype.itemsize <= 8 else None
 
 
 def _check_shape(rows: int, width: int) -> None:
@@ -226,7 +204,20 @@ def _coded(name: str, kind: str, codes: np.ndarray, unique: Sequence[object]) ->
     """Codes into raw values -> codes into their canonical texts, equal texts merged."""
     place: dict[str, int] = {}
     remap = [-1 if (text := _text(value, name)) is None else place.setdefault(text, len(place)) for value in unique]
-    return Column(name, kind, np.array([*remap, -1], dtype=np.int64)[codes], tuple(place))
+    smallest = np.min_scalar_type(-1 - len(place))
+    return Column(name, kind, np.array([*remap, -1], dtype=smallest)[codes], tuple(place))
+
+
+def _from_texts(name: str, series: nw.Series[Any]) -> Column:
+    """A column of a library's own texts: of a long one the codes are made by Arrow, where it is there, without a Python object for each."""
+    if len(series) >= LONG and getattr(series.to_native(), "dtype", None) != np.dtype(object):
+        try:
+            found = series.to_arrow().dictionary_encode()
+        except (ImportError, ValueError):  # no Arrow, or texts that are no Unicode
+            return _from_objects(name, series.to_list(), typed=True)
+        coded = found.unify_dictionaries().combine_chunks() if hasattr(found, "combine_chunks") else found
+        return _coded(name, "text", coded.indices.fill_null(-1).to_numpy(), coded.dictionary.to_pylist())
+    return _from_objects(name, series.to_list(), typed=True)
 
 
 def _from_objects(name: str, values: Iterable[object], typed: bool) -> Column:
@@ -293,13 +284,14 @@ def _no_meaning(name: str, kind: object) -> DataError:
     )
 
 
-def _is_integer(kind: nw.dtypes.DType) -> bool:
-    return kind.is_integer() and not isinstance(kind, nw.Int128 | nw.UInt128)
+def is_plain(kind: nw.dtypes.DType) -> bool:
+    """Whether a column's type is one of the numbers that a processor has: floats, and whole numbers of at most 64 bits."""
+    return kind.is_float() or (kind.is_integer() and not isinstance(kind, nw.Int128 | nw.UInt128))
 
 
 def _numbers(series: nw.Series[Any]) -> np.ndarray:
     """(n,) the numbers of a column, not copied where they lie in memory as numpy has them."""
-    if series.dtype.is_float() or _is_integer(series.dtype):
+    if is_plain(series.dtype):
         values = series.to_numpy()
         if values.dtype.kind in "iuf" and values.dtype.itemsize <= 8:
             return values
@@ -318,7 +310,9 @@ def _from_series(name: str, series: nw.Series[Any]) -> Column:
         return Column(name, "days", _days(series.cast(nw.Duration("us")).to_numpy()))
     if isinstance(kind, nw.Categorical | nw.Enum):
         return _coded(name, "category", *_factorised(name, series.to_list()))
-    if isinstance(kind, nw.String | nw.Boolean | nw.Object):
+    if isinstance(kind, nw.String):
+        return _from_texts(name, series)
+    if isinstance(kind, nw.Boolean | nw.Object):
         return _from_objects(name, series.to_list(), typed=True)
     if isinstance(kind, nw.Unknown):
         values = series.to_list()

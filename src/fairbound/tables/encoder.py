@@ -36,13 +36,13 @@ from sklearn.exceptions import NotFittedError
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.tables.bending import looked_at, useful
-from fairbound.tables.columns import Column, Table, as_category, as_number, number_array, read_columns
+from fairbound.tables.columns import Column, Table, as_category, as_number, read_columns
 from fairbound.tables.features import CategoryFeature, Feature, load_feature
 from fairbound.tables.learning import check_options, finite, infinite_error, learn_settled, settle, some_names
 from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, learn_numbers
 from fairbound.tables.options import EncodeReport, TableOptions
 from fairbound.tables.scaled import learn_scale, scaled
-from fairbound.tables.sums import Block, Layout
+from fairbound.tables.sums import Block, Layout, number_array
 
 _UNFITTED = "this TableEncoder is not fitted yet. Call fit(table) with the training rows first."
 _FORMAT = "fairbound-table-encoder"

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from fairbound.tables.columns import MISSING, Column
-from fairbound.tables.numbers import NumberFeature
+from fairbound.tables.numbers import NumberFeature, slices
 
 OTHER = "(other)"
+ROWS_AT_ONCE = 1 << 15  # so that what is made of codes stays in the cache
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class CategoryFeature:
         return [f"{self.name}={value}" for value in (*self.values, *tail)]
 
     def places(self, column: Column) -> tuple[np.ndarray, int]:
-        """(n,) number of the feature of this column that is 1 in each row, -1 for none; and the rows without a column.
+        """(k + 1,) number of the feature of this column that is 1 for each of the column's categories, -1 for none, and last that
+        of a missing value; and the rows without a feature.
 
         Those are values unseen in training and those too rare in it. The rare ones are not told apart, because their
         texts are not stored: a value that few people share has no place in a model file.
@@ -41,23 +43,27 @@ class CategoryFeature:
         place = {value: i for i, value in enumerate(self.values)}
         other = len(self.values) if self.other else -1
         gap = len(self.values) + self.other if self.missing else other
-        where = np.array([*(place.get(text, other) for text in column.categories), gap])[column.values]
+        where = np.array([*(place.get(text, other) for text in column.categories), gap])
         known = {*place, OTHER} if self.other else set(place)
         new = np.array([*(text not in known for text in column.categories), False])
-        return where, int(new[column.values].sum())
+        return where, int(new[column.values].sum()) if new.any() else 0
 
     def fill(self, out: np.ndarray, at: int, column: Column) -> int:
         """Write the features of `column` into ``out[:, at:]``, zeros before; returns the rows without a column."""
         where, unseen = self.places(column)
-        rows = np.flatnonzero(where >= 0)
-        out[rows, at + where[rows]] = 1.0
+        for part in slices(len(out), ROWS_AT_ONCE):
+            places = where[column.values[part]]
+            rows = np.flatnonzero(places >= 0)
+            out[part][rows, at + places[rows]] = 1.0
         return unseen
 
     def add_weighted(self, out: np.ndarray, at: int, column: Column, weight: np.ndarray) -> int:
         """Add the features times their weights, which start at ``weight[at]``, to out (n, k); returns as `fill` does."""
         where, unseen = self.places(column)
         own = weight[at : at + len(self.feature_names)]
-        out += np.concatenate([own, np.zeros_like(own[:1])])[where]
+        each = np.concatenate([own, np.zeros_like(own[:1])])[where]
+        for part in slices(len(out), ROWS_AT_ONCE):
+            out[part] += each.take(column.values[part], axis=0, mode="wrap")
         return unseen
 
 

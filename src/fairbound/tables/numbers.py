@@ -88,9 +88,9 @@ class Tally:
         return missing
 
 
-def slices(rows: int) -> Iterator[slice]:
-    """Consecutive parts of `rows` rows, of at most ROWS_AT_ONCE each."""
-    return (slice(at, min(at + ROWS_AT_ONCE, rows)) for at in range(0, rows, ROWS_AT_ONCE))
+def slices(rows: int, size: int = ROWS_AT_ONCE) -> Iterator[slice]:
+    """Consecutive parts of `rows` rows, of at most `size` each."""
+    return (slice(at, min(at + size, rows)) for at in range(0, rows, size))
 
 
 def fill_numbers(out: np.ndarray, places: Sequence[_Place], start: int = 0) -> list[Tally]:

@@ -13,13 +13,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from fairbound.rows.reading import frame_of
+from fairbound.tables.columns import is_plain
 from fairbound.tables.features import Feature
-from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers
+from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, slices
 
 CELLS_AT_ONCE = 1 << 18  # of float64, so that what is read and written stays in the cache
+CELLS_COPIED = 1 << 18
+"""Of a frame whose numbers lie apart: up to so many are copied together, which is quicker than to look at every column."""
 _FAR = 64.0  # |mean| over sd: above it a weighted number's own rounding is 64 times its feature's or more
 
 
@@ -43,6 +48,28 @@ class Block:
         at = (at - at[0]) // step
         shape, strides = (len(columns[0]), int(at[-1]) + 1), (*columns[0].strides, step)
         return cls(np.lib.stride_tricks.as_strided(columns[0], shape, strides, writeable=False), at)
+
+
+def number_array(table: Any, names: Sequence[str] | None) -> np.ndarray | None:
+    """(n, c) the numbers of a table that holds nothing else, often a view of it: of an array, or of a frame with the columns `names`.
+
+    None of another table, and of a large frame whose columns do not lie together, so that this would be a copy of it.
+    """
+    if type(table) is np.ndarray:
+        plain = table.dtype.kind in "iuf" and table.dtype.itemsize <= 8 and table.ndim == 2 and len(table) > 0
+        return table if plain else None
+    frame = None if names is None else frame_of(table)
+    if frame is None or tuple(map(str, frame.columns)) != names or not len(frame):
+        return None
+    if not all(map(is_plain, frame.schema.values())):
+        return None
+    cells = len(frame) * len(frame.columns)
+    if cells > CELLS_COPIED:
+        whole = frame[:2].to_numpy().base
+        if not isinstance(whole, np.ndarray) or whole.size < cells:
+            return None
+    found = frame.to_numpy()
+    return found if found.dtype.kind in "iuf" and found.dtype.itemsize <= 8 else None
 
 
 class NumberSums:
@@ -81,8 +108,7 @@ class NumberSums:
         found = source if isinstance(source, Block) else Block.of(source)
         work = _Work(self, found or source, weight, len(out))
         with np.errstate(over="ignore", invalid="ignore"):
-            for start in range(0, len(out), work.size):
-                part = slice(start, min(start + work.size, len(out)))
+            for part in slices(len(out), work.size):
                 sums = work.sums(work.read(part))
                 if not np.isfinite(sums).all():
                     sums = work.mended(part, tallies)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
 from fairbound.base.errors import DataError, FairboundError, OptionError
 from fairbound.tables import TableEncoder, TableOptions
+from fairbound.tables.columns import read_columns
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -564,3 +566,34 @@ def test_texts_that_look_like_numbers_are_said_to(text, number):
     values = [text.format(100 + i) for i in range(300)]
     encoder = TableEncoder().fit(pd.DataFrame({"pay": values, "x": range(300)}))
     assert ("look like numbers" in encoder.dropped["pay"]) == number
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
+def test_long_columns_of_texts_are_read_as_short_ones_are(kind, monkeypatch):
+    rng = np.random.default_rng(0)
+    texts = rng.choice(["a", " a ", "b", "", "1", "01", None, "(missing)", "\u00e9"], 40_000).tolist()
+    many = [f"v{i}" for i in rng.integers(0, 300, 40_000)]
+    table = kind({"few": texts, "many": many})
+    if kind is pa.table:
+        table = pa.concat_tables([table[:100], table[100:]])  # in chunks of other dictionaries
+    found = read_columns(table)
+    monkeypatch.setattr("fairbound.tables.columns.LONG", 1 << 30)
+    for column, expected in zip(found.columns, read_columns(table).columns, strict=True):
+        assert (column.kind, column.categories) == (expected.kind, expected.categories)
+        assert np.array_equal(column.values, expected.values)
+    assert found.columns[0].categories == tuple(dict.fromkeys(t.strip() for t in texts if t and t != "(missing)"))
+    assert [column.values.dtype for column in found.columns] == [np.int8, np.int16]
+
+
+def test_texts_are_coded_without_an_object_for_each_and_weighed_in_parts():
+    frame = pd.DataFrame({"job": np.random.default_rng(0).choice(list("abcdefg"), 200_000), "x": np.arange(200_000.0)})
+    frame.loc[::9, "job"] = None
+    encoder = TableEncoder().fit(frame[:5000])
+    weight = np.random.default_rng(1).normal(size=(len(encoder.feature_names), 1))
+    encoder.weighted(frame, weight)
+    tracemalloc.start()
+    found = encoder.weighted(frame, weight)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_allclose(found, encoder.transform(frame) @ weight, rtol=0, atol=1e-11)
+    assert peak < 32 * len(frame), "a score and a code of each row, what Arrow holds not counted"
