@@ -1,6 +1,6 @@
 """Boosted trees under a bound: `fb.Reduction` beside fairlearn's ExponentiatedGradient, both around the same classifier.
 
-The first eight tables of 1,000 to 4,000 rows among FRESH of `public_tables.py`, in the order of `defaults.py`; splits 0 and 1, parity and
+The first six tables of 1,000 to 4,000 rows among FRESH of `public_tables.py`, in the order of `defaults.py`; splits 0 and 1, parity and
 equalised odds. Reduction is fitted under 0.02 and 0.05, fairlearn's reduction under SWEEP; the classifier is
 HistGradientBoostingClassifier of 50 trees. Printed: how often the bound is met on the training rows, mean differences and accuracies, accuracy
 less that of fairlearn's frontier at the same difference (as in `frontier_vs_fairlearn.py`), over tables with a standard error, and
@@ -31,6 +31,8 @@ from fairbound.data import Prepared
 NOTIONS = ("demographic_parity", "equalized_odds")
 BOUNDS, SWEEP = (0.02, 0.05), (0.005, 0.02, 0.05)
 SIZES = (1_000, 4_000)
+LEFT_OUT = "staff who left"
+"""One fit of fairlearn's under equalised odds was stopped after six minutes."""
 FREE = "without bounds"
 
 
@@ -69,7 +71,7 @@ METHODS = {
 def chosen(count: int) -> list[str]:
     """The first so many tables of the sizes asked for."""
     out: list[str] = []
-    for name in ordered("fresh"):
+    for name in (name for name in ordered("fresh") if name != LEFT_OUT):
         data = split(name, 0)[False]
         if SIZES[0] <= len(data.y_train) + len(data.y_test) <= SIZES[1]:
             out.append(name)
@@ -113,7 +115,7 @@ def points(of: pd.DataFrame, method: str, value: float, part: str) -> list[list[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tables", type=int, default=8)
+    parser.add_argument("--tables", type=int, default=6)
     parser.add_argument("--results", type=Path, default=None)
     args = parser.parse_args()
     names = chosen(args.tables)
