@@ -207,7 +207,7 @@ class FairProblem(Verbs, BaseProblem):
     def sharpened(self, factor: float) -> FairProblem:
         """This problem with surrogates of decisions `factor` times as steep. Rows and batches are shared."""
         made = copy(self)
-        made._functions = [f.sharpened(factor).trained(self.loss) for f in self.plan.functions]
+        made._steeper(factor)
         if self.plan.statistics:  # else the plan, and what it has computed, is shared
             steeper = (s.sharpened(factor) if hasattr(s, "sharpened") else s for s in self.plan.statistics)
             made.plan = replace(self.plan, statistics=tuple(steeper))
@@ -330,8 +330,9 @@ class FairProblem(Verbs, BaseProblem):
         extra: "loss" the mean loss where the objective is accuracy, "accuracy" where there is one, and "stated" (..., bounds): the value of each bound as it was stated, NaN
         where it is undefined.
         """
-        scores = self.all_scores(x)
         batch = self.full()
+        whole = self._at_once_with(x, batch)
+        scores = self.all_scores(x) if whole is None else whole.scores(x)
         loss = self.loss.value(scores, self._per_run(scores, self.targets))
         f = self.shards.sum((batch.objective * loss).sum(-1))
         del loss

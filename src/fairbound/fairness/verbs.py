@@ -17,6 +17,7 @@ from torch import Tensor
 from fairbound.confidence.contrasts import mirrored
 from fairbound.fairness import quantities
 from fairbound.fairness.batches import Batch, Batches
+from fairbound.fairness.one_pass import OnePass
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise, summed_slopes
 from fairbound.fairness.reduction import IndexedReduction, Reduction, StratifiedReduction
@@ -37,12 +38,29 @@ class Verbs(Batches):
 
     def _use(self, plan: Plan) -> None:
         super()._use(plan)
-        self._functions = [f.trained(self.loss) for f in plan.functions]
+        self._steeper(1.0)
         self._true = [f.exact(self.loss) for f in plan.functions]
         self._loss_only = self._functions == [self.loss]
         self._no_auxiliaries = torch.empty(0, dtype=self.dtype, device=self.device)
         self._always = plan.beyond_means or not self.contrasts.linear  # whether slopes need the values first
         self._kept: tuple[Tensor, int, Reduction, Tensor] | None = None
+
+    def _steeper(self, factor: float) -> None:
+        """Take surrogates of decisions `factor` times as steep."""
+        self._factor = factor
+        self._functions = [f.sharpened(factor).trained(self.loss) for f in self.plan.functions]
+
+    def _at_once_with(self, x: Tensor, batch: Batch) -> OnePass | None:
+        """What takes all rows in one pass, for x (n,); None where nothing does."""
+        if batch is not self._full or x.dim() > 1:
+            return None
+        at = OnePass, self._factor
+        if at not in batch.kept:
+            if OnePass not in batch.kept:
+                batch.kept[OnePass] = OnePass.of(self, batch)
+            stated = batch.kept[OnePass]
+            batch.kept[at] = None if stated is None else stated.steeper(self._factor)
+        return batch.kept[at]  # type: ignore[no-any-return]
 
     def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The model's parameters (..., n_model) and the auxiliary variables (..., aux) of x, (0,) where nothing asks for them."""
@@ -51,6 +69,10 @@ class Verbs(Batches):
 
     def values(self, x: Tensor, batch: Batch, true: bool = False) -> Evaluation:
         """f and g; with `true` the metric itself in place of its surrogate, on all rows without a module's dropout."""
+        if (whole := self._at_once_with(x, batch)) is not None:
+            evaluation = whole.values(x, true)
+            check_finite(evaluation.f, lambda: self._explain(self.model.scores(x, batch.features), batch))
+            return evaluation
         theta, z = self.split(x)
         if true and batch.rows is None and getattr(self.model, "random", False):
             scores = scores_of_rows(self.model, theta, batch.features)
@@ -65,6 +87,10 @@ class Verbs(Batches):
         self, x: Tensor, batch: Batch, weights: Weights | Callable[[Evaluation], Weights]
     ) -> tuple[Evaluation | None, Tensor]:
         """The gradient (..., n) of w0 f + w . g, and the evaluation where `weights` is a function of it."""
+        if callable(weights) and (whole := self._at_once_with(x, batch)) is not None:
+            found, gradient = whole.gradient(x, weights)
+            check_finite(gradient, lambda: self._explain(self.model.scores(x, batch.features), batch))
+            return found, gradient
         theta, z = self.split(x)
         with noise(self.model, batch.seed):
             scores, tape = self.model.forward(theta, batch.features)

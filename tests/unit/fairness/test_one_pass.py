@@ -1,0 +1,110 @@
+"""All rows in one pass: the same numbers as by sums over strata, and none where it does not apply."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fairbound.fairness import one_pass
+from fairbound.fairness.objectives import Accuracy
+from fairbound.fairness.problem import FairProblem
+from fairbound.models.mlp import MLP
+from fairbound.solver.solve import solve
+from fairbound.testing import check_gradient
+
+ROWS = 300
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(ROWS, 14))
+GROUP = RNG.integers(0, 3, ROWS)
+Y = (X[:, 0] + 0.3 * GROUP + RNG.normal(size=ROWS) > 0).astype(int)
+WEIGHT = RNG.uniform(0.5, 2, ROWS)
+BOUNDS = [
+    "demographic_parity <= 0.02",
+    "equalized_odds <= 0.05",
+    "equal_opportunity <= 0.01",
+    "error_rate_parity <= 0.02",
+]
+
+
+def made(bound, objective=None, model=None, **options):
+    options = {"dtype": torch.float64, **options}
+    return FairProblem(model or MLP(14), X, Y, GROUP, bound, objective=objective, **options)
+
+
+def taken(problem, x):
+    return problem._at_once_with(x, problem.full())
+
+
+def both(problem, x):
+    """Values, true values and a gradient, in one pass and by the strata's sums."""
+    out = []
+    for at_once in (True, False):
+        batch = problem.full()
+        assert (taken(problem, x) is not None) == at_once
+        weights = lambda e: (0.7, 3 * e.g + torch.linspace(0.1, 0.5, len(e.g), dtype=e.g.dtype))  # noqa: E731
+        e, gradient = problem.gradient(x, batch, weights)
+        true, values = problem.values(x, batch, true=True), problem.values(x, batch)
+        measured = problem.evaluate(x)
+        out.append([e.f, e.g, gradient, true.f, true.g, values.f, values.g, measured.f, measured.g])
+        for key in list(batch.kept):
+            batch.kept[key] = None
+    return out
+
+
+@pytest.mark.parametrize("objective", [None, Accuracy(0.0), Accuracy(0.65)])
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("weight", [None, WEIGHT])
+def test_it_is_what_the_sums_of_strata_are(bound, objective, weight):
+    x = torch.linspace(-0.5, 0.4, 15, dtype=torch.float64)
+    for factor in (1.0, 8.0):
+        one, other = both(made(bound, objective, sample_weight=weight).sharpened(factor), x)
+        for a, b in zip(one, other, strict=True):
+            torch.testing.assert_close(a, b, atol=1e-12, rtol=1e-10)
+
+
+def test_gradients_are_those_of_differences():
+    check_gradient(made("equalized_odds <= 0.05", Accuracy(0.5)))
+    check_gradient(made("demographic_parity <= 0.05", model=MLP(14, bias=False)))
+
+
+def test_a_point_that_moved_in_place_has_scores_of_its_own():
+    problem, x = made(BOUNDS[0]), torch.zeros(15, dtype=torch.float64)
+    first = problem.values(x, problem.full()).f
+    x += 0.1
+    assert problem.values(x, problem.full()).f != first
+
+
+def test_the_objective_keeps_more_digits_than_the_rows():
+    problem = made(BOUNDS[0], Accuracy(0.5), dtype=torch.float32)
+    x = problem.start((0,)) + 0.01
+    e = problem.gradient(x, problem.full(), lambda e: (1.0, e.g))[0]
+    exact = made(BOUNDS[0], Accuracy(0.5))
+    assert abs(float(e.f) - float(exact.values(x.double(), exact.full()).f)) < 2e-8
+    assert e.g.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("bound", "options"),
+    [
+        ("predictive_parity <= 0.1", {}),
+        ("demographic_parity[surrogate=hinge] <= 0.02", {}),
+        (["demographic_parity[sharpness=2] <= 0.02", "equal_opportunity <= 0.1"], {}),
+        ("loss_gap <= 0.1", {}),
+        (BOUNDS[0], {"model": MLP(14, (4,))}),
+    ],
+)
+def test_others_are_left_to_the_sums_of_strata(bound, options):
+    problem = made(bound, **options)
+    assert taken(problem, torch.zeros(problem.n, dtype=torch.float64)) is None
+
+
+def test_large_tables_are_left_to_slices(monkeypatch):
+    monkeypatch.setattr(one_pass, "MOST_ROWS", ROWS - 1)
+    assert taken(made(BOUNDS[0]), torch.zeros(15, dtype=torch.float64)) is None
+
+
+def test_a_search_along_a_line_asks_seldom():
+    problem = made(BOUNDS[1], Accuracy(0.65), dtype=torch.float32)
+    found = solve(problem, "full_batch_alm", budget="12 steps", x0=problem.start((0,)))
+    assert found.counts.gradients < 12 * 16
