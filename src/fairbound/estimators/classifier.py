@@ -192,6 +192,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         trained = trained_by(
             self, made, choice, seed, x0, progress=bool(self.progress or self.verbose), refined=refined,
             terms_of=len(groups.labels[0]) if self.group_terms else 1, weight_decay=amount("weight_decay", self.weight_decay),
+            decays=X.decays if isinstance(X, Encoded) and not share and not self.group_terms else None,
         )  # fmt: skip
         trained = clear_of_rounding(best_constant(met_by_intercept(trained)))
         self.solution_ = trained.solution

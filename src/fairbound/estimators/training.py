@@ -51,16 +51,17 @@ def train(
     refined: Refined = "no",
     terms_of: int = 1,
     weight_decay: float | Literal["auto"] = 0.0,
+    decays: dict[bytes, float] | None = None,
     x0: Tensor | None = None,
     **options: Any,
 ) -> Trained:
     """What the head of this module says; the last layer is solved on the rows held back too, unless their share was asked for.
 
     made: without `all_rows` if a share of rows to hold back was asked for. budget: as in FairClassifier. terms_of: of how many groups the features
-    have terms. weight_decay: as in FairClassifier. x0: where the first run of each kind begins, the model's parameters or all. options: sampling, seed and progress of `solve`.
+    have terms. weight_decay: as in FairClassifier; decays: those that were chosen before on these features. x0: where the first run of each kind begins, the model's parameters or all. options: sampling, seed and progress of `solve`.
     """
     problem = made.problem
-    decay = decay_of(problem, weight_decay, choice.at_once)
+    decay = decay_of(problem, weight_decay, choice.at_once, decays)
     usual = usual_budget(problem.total_rows, batch_size * problem.shards.count)
     limit = usual if budget is None else Budget.of(budget)
     # what is trained beside the model begins as ever

@@ -15,6 +15,7 @@ Source: Rad and Maleki (2020), A scalable estimate of the out-of-sample predicti
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from typing import Literal, TypeGuard
 
@@ -69,20 +70,37 @@ def linear(model: Model) -> TypeGuard[MLP]:
     return isinstance(model, MLP) and not model.hidden and model.outputs == 1
 
 
-def decay_of(problem: FairProblem, stated: float | Literal["auto"], at_once: bool) -> float:
-    """The decay to train `problem` with, where a number or "auto" is `stated`; at_once: whether it is trained on all rows at once.
+def decay_of(
+    problem: FairProblem, stated: float | Literal["auto"], at_once: bool, chosen: dict[bytes, float] | None = None
+) -> float:
+    """The decay to train `problem` with, where a number or "auto" is `stated`; at_once: whether it is trained on all rows at once. chosen: the
+    decays chosen before on these features, by labels and weights, to which this one is added.
 
     Raises: OptionError for a number that would not be followed.
     """
     possible = at_once and linear(problem.model) and (problem.refined or problem.plan.objective is None)
     if stated == "auto":
-        return auto_decay(problem) if possible and problem.loss is LOGISTIC else 0.0
+        if not possible or problem.loss is not LOGISTIC:
+            return 0.0
+        chosen = {} if chosen is None else chosen
+        key = _of_rows(problem)
+        if key not in chosen:
+            chosen[key] = auto_decay(problem)
+        return chosen[key]
     if stated and not possible:
         raise OptionError(
             f"weight_decay={stated!r} is for linear models of two classes that are trained on all rows at once to the loss or to accuracy; leave "
             "it at 'auto', or name a method that has such an option, as fb.ALM(weight_decay=...)."
         )
     return float(stated)
+
+
+def _of_rows(problem: FairProblem) -> bytes:
+    """The same for the same labels and weights, whatever the order that bounds give the rows."""
+    weight = torch.ones_like(problem.targets) if problem.row_weight is None else problem.row_weight
+    made = torch.empty(2, problem.rows, dtype=problem.dtype)
+    made[:, torch.as_tensor(problem.strata.order)] = torch.stack([problem.targets, weight]).cpu()
+    return hashlib.sha256(made.numpy().tobytes()).digest()
 
 
 def auto_decay(problem: FairProblem) -> float:

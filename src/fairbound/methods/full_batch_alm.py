@@ -163,10 +163,16 @@ class FullBatchALM(Method[FullBatchALMState]):
             offset = e.g - trained.g
 
         def lagrangian(at: Tensor) -> tuple[float, Tensor]:
-            weight = lambda e: (y + rho * (e.g + offset + margin)).clamp_min(0)  # noqa: E731
-            e, slope = sharp.gradient(at, everything, lambda e: (1.0, weight(e)))
+            priced = y
+
+            def weights(e: Evaluation) -> tuple[float, Tensor]:
+                nonlocal priced
+                priced = (y + rho * (e.g + offset + margin)).clamp_min(0)
+                return 1.0, priced
+
+            e, slope = sharp.gradient(at, everything, weights)
             assert e is not None
-            return float(e.f) + float((weight(e).square() / (2 * rho)).sum()), slope
+            return float(e.f) + float((priced.square() / (2 * rho)).sum()), slope
 
         x.copy_(minimised(lagrangian, x, problem.curvature(), self.iterations))
         e, trained = self._both(problem, sharp, x, everything)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,14 @@ from fairbound.tables.options import EncodeReport
 class Encoded:
     """A table made features by `encoder`, to be given to several models without reading it again.
 
-    features: (n, d) array, or CSR where the encoder is sparse; report: what happened to the table on the way.
+    features: (n, d) array, or CSR where the encoder is sparse; report: what happened to the table on the way. decays: the weight decay
+    that models of all its rows chose, by their labels and weights.
     """
 
     features: Any
     report: EncodeReport
     encoder: TableEncoder
+    decays: dict[bytes, float] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, encoder: TableEncoder, table: Any, shards: Shards = ALONE, labels: Any = None) -> Encoded:

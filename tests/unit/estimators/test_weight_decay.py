@@ -114,6 +114,23 @@ def test_tables_too_large_to_try_it_take_the_usual_amount(rows, monkeypatch):
     assert auto_decay(problem_of(X, y)) == USUAL / 60
 
 
+def test_models_on_one_encoded_table_choose_it_once(rows, monkeypatch):
+    X, y, mass = rows
+    group, asked = np.where(X[:, 1] > 0, "a", "b"), []
+    monkeypatch.setattr("fairbound.estimators.weight_decay.auto_decay", lambda problem: asked.append(0) or 0.1)
+    table = fb.tables.Encoded.of(fb.TableEncoder(), X)
+    for bound in (None, "demographic_parity <= 0.2", "equalized_odds <= 0.4"):
+        ours = fb.FairClassifier(bound).fit(table, y, sensitive_features=group)
+        assert ours.fit_report_["optimality"]["weight_decay"] == 0.1
+    assert len(asked) == 1
+    fb.FairClassifier("demographic_parity <= 0.2").fit(table, 1 - y, sensitive_features=group)
+    fb.FairClassifier("demographic_parity <= 0.2").fit(table, y, sensitive_features=group, sample_weight=mass)
+    assert len(asked) == 3
+    fb.FairClassifier("demographic_parity <= 0.2", validation=0.3).fit(table, y, sensitive_features=group)
+    assert len(asked) == 4
+    assert len(table.decays) == 3
+
+
 def test_it_is_saved_and_other_models_have_none(rows, tmp_path):
     X, y, _ = rows
     fb.FairClassifier(weight_decay=0.25).fit(X, y).save(tmp_path / "model")
