@@ -61,7 +61,7 @@ class OnePass:
         joint = problem.joint is not None
         shares = reduce.vjp(torch.eye(1 + plan.m, dtype=problem.dtype)[:, 0 if joint else 1 :])
         y, G = batch.targets, torch.zeros(1 + plan.m, batch.size, dtype=torch.float64)
-        constants, of_loss = torch.zeros(1 + plan.m, dtype=torch.float64), batch.objective.double()
+        constants, of_loss = torch.zeros(1 + plan.m, dtype=torch.float64), batch.objective.to(torch.float64, copy=True)
         constants[0 if joint else 1 :] -= problem._reduced.bounds
         for rows, weights in reduce.weights_of_rows(shares):
             for function, weight in zip(plan.functions, weights, strict=True):

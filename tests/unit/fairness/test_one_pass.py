@@ -41,11 +41,13 @@ def both(problem, x):
     out = []
     for at_once in (True, False):
         batch = problem.full()
+        weights_of_rows = batch.objective.clone()
         assert (taken(problem, x) is not None) == at_once
         weights = lambda e: (0.7, 3 * e.g + torch.linspace(0.1, 0.5, len(e.g), dtype=e.g.dtype))  # noqa: E731
         e, gradient = problem.gradient(x, batch, weights)
         true, values = problem.values(x, batch, true=True), problem.values(x, batch)
         measured = problem.evaluate(x)
+        assert torch.equal(batch.objective, weights_of_rows)
         out.append([e.f, e.g, gradient, true.f, true.g, values.f, values.g, measured.f, measured.g])
         for key in list(batch.kept):
             batch.kept[key] = None
