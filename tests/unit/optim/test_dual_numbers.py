@@ -162,7 +162,7 @@ def test_batches_of_numbers_that_cannot_be_are_refused():
 def test_a_report_says_how_many_rows_of_each_group_its_estimates_rest_on():
     """Rows fade by exp(-rows later / memory), which no batch of its own step does."""
     sex, y = np.array([0, 0, 0, 1]), np.array([0, 1, 1, 0])
-    dual = Dual("demographic_parity <= 0.1", groups=sex, targets=y, group_names=["F", "M"], memory=100.0)
+    dual = Dual("demographic_parity <= 0.1", groups=sex, targets=y, group_names=["F", "M"], memory=100.0, dual_every=20)
     assert dual.report().rests_on == {} and "rest on" not in str(dual.report())
     for _ in range(50):
         dual.loss(torch.zeros(4, requires_grad=True), y, torch.tensor(sex))
