@@ -49,7 +49,7 @@ class OnePass:
         """Under the surrogates as they were stated; None where something else is asked for than the head of this module says."""
         model, plan, reduce = problem.model, problem.plan, batch.reduction
         X = batch.features
-        if not isinstance(model, MLP) or model.hidden or model.outputs > 1 or not isinstance(X, Tensor):
+        if type(model) is not MLP or model.hidden or model.outputs > 1 or not isinstance(X, Tensor):
             return None
         others = plan.beyond_means or not problem.contrasts.linear or not problem.shards.alone
         if others or not isinstance(reduce, StratifiedReduction):

@@ -38,7 +38,8 @@ class Verbs(Batches):
 
     def _use(self, plan: Plan) -> None:
         super()._use(plan)
-        self._steeper(1.0)
+        self._factor = 1.0
+        self._functions = [f.trained(self.loss) for f in plan.functions]
         self._true = [f.exact(self.loss) for f in plan.functions]
         self._loss_only = self._functions == [self.loss]
         self._no_auxiliaries = torch.empty(0, dtype=self.dtype, device=self.device)
