@@ -235,6 +235,7 @@ MUTANTS = {
     "dual: rows that never fade": Mutant("optim/means.py", "mean, weight = self._joined(window, self.since)", "mean, weight = self._joined(window, 0)", "unit/optim/test_dual_numbers.py"),
     "contrasts: terms the other way round": Mutant("fairness/contrasts.py", "return first - second, torch", "return second - first, torch", "unit/fairness/test_compiled.py"),
     "amounts: marks between thousands begin decimals": Mutant("tables/amounts.py", 'replace(mark, "")', 'replace(mark, ".")', "unit/tables/test_amounts.py"),
+    "amounts: money with three decimals": Mutant("tables/amounts.py", "(comma.other or money)", "comma.other", "unit/tables/test_amounts.py"),
     "amounts: units mixed": Mutant("tables/amounts.py", "len(units - {None}) <= 1", "len(units - {None}) <= 9", "unit/tables/test_amounts.py"),
     "encodings: the caller before the byte order mark": Mutant("tables/files.py", "if first.startswith(mark)), encoding or", "if not encoding and first.startswith(mark)), encoding or", "unit/tables/test_files.py"),
     "lines: breaks in cells not counted": Mutant("tables/files.py", 'int(line) - sum(cell.count', 'int(line) - 0 * sum(cell.count', "unit/cli/test_doors.py"),

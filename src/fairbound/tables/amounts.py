@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-_UNIT = r"[$¢£¤¥฿₡₦₩₪₫€₭₮₱₲₴₵₸₹₺₽₾₿]|EUR|USD|GBP|CHF|%"
+_MONEY = r"[$¢£¤¥฿₡₦₩₪₫€₭₮₱₲₴₵₸₹₺₽₾₿]|EUR|USD|GBP|CHF"
+_UNIT = rf"{_MONEY}|%"
 _BLANKS = " \u00a0\u202f"
 OTHER_MARK = {".": ",", ",": "."}
 """Of the mark before decimals, the one that may then stand between thousands."""
@@ -66,6 +67,31 @@ _FEWEST = 10
 _SHOWN = 6
 
 
+def decimal_mark(frame: Any) -> str:
+    """The mark before decimals of a pandas frame whose file says nothing of it, where commas do not separate fields: "," unless they stand
+    between thousands for sure, as in $1,234,567, or in all amounts of money before three digits, and no column says otherwise."""
+    mark = ","
+    for _, cells in _written(frame):
+        comma, point = Amounts.of(cells, ","), Amounts.of(cells, ".")
+        if point.other and not comma.other:
+            return ","
+        money = any("," in cell and re.search(_MONEY, cell) for cell in cells)
+        if not point.other and (comma.other or money):
+            mark = "."
+    return mark
+
+
+def _written(frame: Any) -> Iterator[tuple[Any, Any]]:
+    """Names and distinct cells of the text columns of a pandas frame whose first cells are nearly all numbers by one of both marks."""
+    for name in frame.columns:
+        if frame[name].dtype.kind in "biuf":
+            continue
+        known = frame[name].dropna()
+        few = known.head(_FIRST).astype(str).unique()
+        if any(len(Amounts.of(few, mark).numbers) >= _MOSTLY * len(few) > 0 for mark in OTHER_MARK):
+            yield name, known.astype(str).unique()
+
+
 def read_amounts(frame: Any, decimal: str) -> list[str]:
     """Make numbers of those text columns of a pandas frame all of whose cells are some. decimal: the mark before decimals, "." or ",".
 
@@ -73,19 +99,11 @@ def read_amounts(frame: Any, decimal: str) -> list[str]:
     mark; and which stay text though nearly all cells are numbers, with what to do.
     """
     read, said, other_mark, either = [], [], OTHER_MARK[decimal], False
-    for name in frame.columns:
-        column = frame[name]
-        if column.dtype.kind in "biuf":
-            continue
-        known = column.dropna()
-        few = known.head(_FIRST).astype(str).unique()
-        if not any(len(Amounts.of(few, mark).numbers) >= _MOSTLY * len(few) > 0 for mark in OTHER_MARK):
-            continue  # most columns of words end here
-        cells = known.astype(str).unique()
+    for name, cells in _written(frame):
         found, otherwise = Amounts.of(cells, decimal), Amounts.of(cells, other_mark)
         commas = [cell for cell in cells if "," in cell]
         if found.alike and not found.other and (found.marked or commas):
-            frame[name] = column.map(found.numbers, na_action="ignore").astype(float)
+            frame[name] = frame[name].map(found.numbers, na_action="ignore").astype(float)
             if found.marked or not otherwise.other:
                 cell = (*found.marked, *commas)[0]
                 read.append(f"{name!r} ({cell!r} as {found.numbers[cell]:.15g})")

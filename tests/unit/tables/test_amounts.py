@@ -107,6 +107,27 @@ def test_commas_that_may_be_either_mark_are_said_with_the_way_to_state_it(tmp_pa
     assert frame["a"].tolist() == [1015.5, 3] and frame["b"].tolist() == [1015, 950]
 
 
+@pytest.mark.parametrize(
+    "columns, value",
+    [
+        (["$1,015", "$20", "$1,815"], 1015),  # money has no three decimals
+        (["1,015", "20", "1,815"], 1.015),
+        (["12,125 %", "20 %", "1,815 %"], 12.125),
+        (["1,015;$1,015.00", "20;$2,000", "1,815;$30"], 1015),  # the second column says what commas are
+        (["1,015;1,234,567", "20;5", "1,815;6"], 1015),
+        (["$1,015;0,5", "$20;1,25", "$1,815;3"], 1.015),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::fairbound.base.errors.DataWarning")
+def test_commas_that_may_be_either_mark_follow_the_other_columns(tmp_path, columns, value):
+    path = tmp_path / "a.csv"
+    rows = [f"{row};x" for row in columns]
+    path.write_text("\n".join(["a;b;c"[: 2 * rows[0].count(";") + 1], *rows]) + "\n", encoding="utf-8")
+    assert read_table(path)["a"][0] == value
+    parts = list(csv_parts(path, rows=2))
+    assert parts[0]["a"].iloc[0] == value and parts[1]["a"].iloc[0] == {1015: 1815}.get(value, 1.815)
+
+
 def test_a_column_with_a_few_other_cells_stays_text_and_names_one(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a\n" + "".join(f'"$1,{i:03d}"\n' for i in range(60)) + "n.a.\n")
