@@ -65,7 +65,7 @@ class GroupRule:
         group = np.where(self._sorted[0][place] == at, self._sorted[1][place], -1)
         gone = int((group < 0).sum())
         if gone:
-            words = f"{gone} of {n} rows have a group of {' & '.join(self.attributes)} that the thresholds were not fitted to"
+            words = f"{gone} of {n} rows have a value of {' & '.join(self.attributes)!r} that the thresholds were not fitted to"
             if unknown == "raise":
                 raise UnknownGroupError(f"{words}. Correct their groups, or decide with unknown='pooled'.")
             warnings.warn(f"{words}; the threshold of all rows together decides them.", UserWarning, stacklevel=3)

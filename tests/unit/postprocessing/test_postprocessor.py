@@ -128,7 +128,9 @@ def test_a_group_never_seen_is_decided_by_the_pooled_threshold_or_refused():
     made = fb.PostProcessor(model, "demographic_parity <= 0.03").fit(X, y, sex)
     other = np.where(np.arange(len(y)) < 5, "X", sex).astype(object)
     other[5] = None
-    with pytest.warns(UserWarning, match="6 of 400 rows have a group of group that the thresholds were not fitted to"):
+    with pytest.warns(
+        UserWarning, match="6 of 400 rows have a value of 'group' that the thresholds were not fitted to"
+    ):
         decisions = made.predict(X, other)
     scores = model.decision_function(X)
     cuts = np.append(-np.inf, np.sort(scores))
