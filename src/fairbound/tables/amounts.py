@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,41 +67,46 @@ _FEWEST = 10
 _SHOWN = 6
 
 
-def decimal_mark(frame: Any) -> str:
-    """The mark before decimals of a pandas frame whose file says nothing of it, where commas do not separate fields: "," unless they stand
-    between thousands for sure, as in $1,234,567, or in all amounts of money before three digits, and no column says otherwise."""
-    mark = ","
-    for _, cells in _written(frame):
-        comma, point = Amounts.of(cells, ","), Amounts.of(cells, ".")
-        if point.other and not comma.other:
-            return ","
-        money = any("," in cell and re.search(_MONEY, cell) for cell in cells)
-        if not point.other and (comma.other or money):
-            mark = "."
-    return mark
-
-
-def _written(frame: Any) -> Iterator[tuple[Any, Any]]:
-    """Names and distinct cells of the text columns of a pandas frame whose first cells are nearly all numbers by one of both marks."""
+def written_amounts(frame: Any) -> dict[Any, dict[str, Amounts]]:
+    """The text columns of a pandas frame whose first cells are nearly all numbers by one of both marks before decimals: by name, and of each
+    its cells as read with either mark."""
+    out = {}
     for name in frame.columns:
         if frame[name].dtype.kind in "biuf":
             continue
         known = frame[name].dropna()
         few = known.head(_FIRST).astype(str).unique()
         if any(len(Amounts.of(few, mark).numbers) >= _MOSTLY * len(few) > 0 for mark in OTHER_MARK):
-            yield name, known.astype(str).unique()
+            cells = known.astype(str).unique()
+            out[name] = {mark: Amounts.of(cells, mark) for mark in OTHER_MARK}
+    return out
 
 
-def read_amounts(frame: Any, decimal: str) -> list[str]:
-    """Make numbers of those text columns of a pandas frame all of whose cells are some. decimal: the mark before decimals, "." or ",".
+def decimal_mark(written: dict[Any, dict[str, Amounts]]) -> str:
+    """The mark before decimals in columns of `written_amounts` whose file says nothing of it, where commas do not separate fields: "," unless they
+    stand between thousands for sure, as in $1,234,567, or in all amounts of money before three digits, and no column says otherwise."""
+    mark = ","
+    for either in written.values():
+        comma, point = either[","], either["."]
+        if point.other and not comma.other:
+            return ","
+        money = any("," in cell and re.search(_MONEY, cell) for cell in point.numbers)
+        if not point.other and (comma.other or money):
+            mark = "."
+    return mark
+
+
+def read_amounts(frame: Any, written: dict[Any, dict[str, Amounts]], decimal: str) -> list[str]:
+    """Make numbers of those text columns of a pandas frame all of whose cells are some. written: its `written_amounts`. decimal: the mark before
+    decimals, "." or ",".
 
     Returns what a reader should know: which columns were read so that have signs, marks between thousands, or commas that may be either
     mark; and which stay text though nearly all cells are numbers, with what to do.
     """
     read, said, other_mark, either = [], [], OTHER_MARK[decimal], False
-    for name, cells in _written(frame):
-        found, otherwise = Amounts.of(cells, decimal), Amounts.of(cells, other_mark)
-        commas = [cell for cell in cells if "," in cell]
+    for name, by_mark in written.items():
+        found, otherwise = by_mark[decimal], by_mark[other_mark]
+        commas = [cell for cell in found.numbers if "," in cell]
         if found.alike and not found.other and (found.marked or commas):
             frame[name] = frame[name].map(found.numbers, na_action="ignore").astype(float)
             if found.marked or not otherwise.other:

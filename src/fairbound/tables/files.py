@@ -18,7 +18,7 @@ from typing import Any
 
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.extras import extra
-from fairbound.tables.amounts import OTHER_MARK, decimal_mark, read_amounts
+from fairbound.tables.amounts import OTHER_MARK, decimal_mark, read_amounts, written_amounts
 
 _SEPARATORS = (",", ";", "\t")
 _GZIP = b"\x1f\x8b"
@@ -40,8 +40,9 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
 
     encoding: of the text, such as "cp1252"; a byte order mark (UTF-8, UTF-16, UTF-32) goes before it, and without either it is UTF-8.
     decimal: the mark before decimals, "." or ",". Without it it is "." where commas separate; where ``;`` or tab does, both are read, and a
-    comma that may be either mark is taken as the other columns have it, else between thousands of money and before decimals of others. A column of text all of whose cells are numbers ($1,015; 1.015,50 €; 12 % as 12; 1 015) is read as numbers, with a DataWarning that
-    says so; another one warns of a column that stays text though it may be numbers.
+    comma that may be either mark is taken as the other columns have it, else between thousands of money and before decimals of others.
+    A column of text all of whose cells are numbers ($1,015; 1.015,50 €; 12 % as 12; 1 015) is read as numbers, with a DataWarning that says so;
+    another one warns of a column that stays text though it may be numbers.
 
     Raises: FileNotFoundError or IsADirectoryError for a wrong path; DataError for an empty file, a header without rows,
     duplicate names in the header, rows longer or shorter than the header (with the line), a truncated or damaged gzip
@@ -84,7 +85,8 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
         raise DataError(f"{path}: the file has a header ({len(header)} columns) but no rows.")
     if len(header) > 1 and frame.iloc[:, -1].isna().any():
         _check_widths(path, text, separator, len(header))
-    return _with_amounts(path, frame, decimal or _decimal(frame, separator))
+    _take_amounts(path, frame, separator, decimal)
+    return frame
 
 
 def check_written(path: str | os.PathLike[str], encoding: str | None, decimal: str | None) -> None:
@@ -168,23 +170,21 @@ def csv_parts(
                 if frame is None:
                     return
                 frame.columns = [str(name).strip() for name in frame.columns]
-                decimal = decimal or _decimal(frame, separator)
-                yield _with_amounts(path, frame, decimal)
+                decimal = _take_amounts(path, frame, separator, decimal)
+                yield frame
     except UnicodeError as error:
         raise _undecoded(f"{path}: the file", encoding, error) from None
     except (pd.errors.ParserError, pd.errors.ParserWarning, EOFError, zlib.error) as error:
         raise DataError(f"{path}: not a readable table: {error}.") from error
 
 
-def _decimal(frame: Any, separator: str) -> str:
-    return "." if separator == "," else decimal_mark(frame)
-
-
-def _with_amounts(path: Path, frame: Any, decimal: str) -> Any:
-    """The frame with numbers in place of texts that are such; says so."""
-    for line in read_amounts(frame, decimal):
+def _take_amounts(path: Path, frame: Any, separator: str, decimal: str | None) -> str:
+    """Make numbers of the texts of the frame that are such, and say so; returns the mark before decimals."""
+    written = written_amounts(frame)
+    decimal = decimal or ("." if separator == "," else decimal_mark(written))
+    for line in read_amounts(frame, written, decimal):
         warnings.warn(f"{path}: {line}", DataWarning, stacklevel=4)
-    return frame
+    return decimal
 
 
 def _how_written(path: Path, encoding: str | None) -> tuple[bool, str]:
