@@ -184,7 +184,7 @@ def test_partitions_of_dask_and_batches_of_a_dataset_are_parts(tmp_path):
 
 def test_the_page_on_tables_larger_than_memory_runs_and_gives_the_model_of_the_table_in_memory(tmp_path, monkeypatch):
     text = (Path(__file__).parents[3] / "docs" / "training.md").read_text(encoding="utf-8")
-    code = text.split("## Tables larger than memory")[1].split("```python\n")[1].split("```")[0]
+    code = text.split("## Tables larger than memory")[1].split("```py\n")[1].split("```")[0]
     rng = np.random.default_rng(0)
     people = pd.DataFrame({"skill": rng.normal(size=600), "town": rng.choice(["a", "b"], 600)})
     people["sex"] = rng.choice(["f", "m"], 600)
