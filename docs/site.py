@@ -22,7 +22,10 @@ NAVIGATION = {
         "weights.md", "evidence.md", "commands.md",
     ],
     "Coming from": ["fairlearn.md", "migrate_aif360.md", "migrate_tfco.md"],
-    "Understand": ["intervals.md", "level_sets.md", "plada.md", "partial_study.md", "results.md", "reproduce.md", "audit-schema.md"],
+    "Understand": [
+        "intervals.md", "level_sets.md", "plada.md", "auc_study.md", "partial_study.md", "results.md", "reproduce.md",
+        "audit-schema.md",
+    ],
     "Papers": [
         "papers/level_set.md", "papers/auc.md", "papers/partial.md", "papers/plada.md", "papers/deep_benchmark.md",
         "papers/map.md",
