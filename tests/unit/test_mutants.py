@@ -237,6 +237,8 @@ MUTANTS = {
     "amounts: marks between thousands begin decimals": Mutant("tables/amounts.py", 'replace(mark, "")', 'replace(mark, ".")', "unit/tables/test_amounts.py"),
     "amounts: money with three decimals": Mutant("tables/amounts.py", "(comma.other or money)", "comma.other", "unit/tables/test_amounts.py"),
     "amounts: units mixed": Mutant("tables/amounts.py", "len(units - {None}) <= 1", "len(units - {None}) <= 9", "unit/tables/test_amounts.py"),
+    "amounts: brackets are no minus": Mutant("tables/amounts.py", 'sign = "-" if bracketed or found["last"]', 'sign = "" if bracketed or found["last"]', "unit/tables/test_amounts.py"),
+    "amounts: codes are numbers": Mutant("tables/amounts.py", 'if c.form and (c.unit or c.mark or c.cents)}', "if c.form}", "unit/tables/test_amounts.py"),
     "encodings: the caller before the byte order mark": Mutant("tables/files.py", "if first.startswith(mark)), encoding or", "if not encoding and first.startswith(mark)), encoding or", "unit/tables/test_files.py"),
     "lines: breaks in cells not counted": Mutant("tables/files.py", 'int(line) - sum(cell.count', 'int(line) - 0 * sum(cell.count', "unit/cli/test_doors.py"),
     "lines: rows of a part taken for the file's": Mutant("cli/columns.py", "row if rows is None else int(rows[row])", "row", "unit/cli/test_doors.py"),

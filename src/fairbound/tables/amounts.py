@@ -1,15 +1,18 @@
-"""Numbers as people write them in text: $1,015 and 1.015,50 € and 12 %."""
+"""Numbers as people write them in text: $1,015 and 1.015,50 € and 12 %, ($30) and 1,015- below 0, $1.2k and 3.5M."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 _MONEY = r"[$¢£¤¥฿₡₦₩₪₫€₭₮₱₲₴₵₸₹₺₽₾₿]|EUR|USD|GBP|CHF"
 _UNIT = rf"{_MONEY}|%"
 _BLANKS = " \u00a0\u202f"
+_TIMES = {"k": 1e3, "K": 1e3, "m": 1e6, "M": 1e6, "mn": 1e6, "bn": 1e9, "B": 1e9}
+_WITHOUT_UNIT = ("k", "K", "M")
+"""Of `_TIMES`, what may follow a number that is not money: 5 m is a length."""
 OTHER_MARK = {".": ",", ",": "."}
 """Of the mark before decimals, the one that may then stand between thousands."""
 
@@ -19,70 +22,141 @@ def _pattern(decimal: str) -> re.Pattern[str]:
     return re.compile(
         rf"(?!0\d+$)(?P<sign>[+-]?)(?:(?P<before>{_UNIT})[{_BLANKS}]?(?P<second>[+-]?))?"
         rf"(?P<whole>[1-9]\d{{0,2}}(?:(?P<between>[{between}])\d{{3}})(?:(?P=between)\d{{3}})*|\d+|(?=[{decimal}]\d))"
-        rf"(?P<part>(?:[{decimal}]\d*)?(?:[eE][+-]?\d+)?)(?:[{_BLANKS}]?(?P<after>{_UNIT}))?",
+        rf"(?P<part>(?:[{decimal}]\d*)?(?P<power>[eE][+-]?\d+)?)(?:[{_BLANKS}]?(?P<times>{'|'.join(sorted(_TIMES, key=len, reverse=True))}))?"
+        rf"(?P<last>-?)(?:[{_BLANKS}]?(?P<after>{_UNIT}))?",
         re.ASCII,
     )
 
 
 _PATTERNS = {decimal: _pattern(decimal) for decimal in OTHER_MARK}
+_BRACKETS = re.compile(
+    rf"(?P<before>(?:{_UNIT})?)[{_BLANKS}]?\((?P<inside>[^()]+)\)[{_BLANKS}]?(?P<after>(?:{_UNIT})?)"
+)
+_NUMBER = rf"\d(?:[\d.,'’{_BLANKS}]*\d)?"
+_WORD = r"(?:[^\W\d]{1,8}\.?)?"
+_LIKE_MONEY = re.compile(
+    rf"[+-]?\(?(?:(?:{_MONEY})[{_BLANKS}]?{_NUMBER}[{_BLANKS}]?{_WORD}|{_NUMBER}[{_BLANKS}]?{_WORD}[{_BLANKS}]?(?:{_MONEY}))\)?"
+)
+
+
+class _Cell(NamedTuple):
+    """number: what a text is, if it is an amount. unit, mark, times: as written, each None without one. form: "()" or "-" where these make it
+    negative. cents: whether two digits follow the mark before decimals; decimals: whether any do."""
+
+    number: float
+    unit: str | None
+    mark: str | None
+    times: str | None
+    form: str | None
+    cents: bool
+    decimals: bool
+
+    @classmethod
+    def of(cls, text: str, decimal: str) -> _Cell | None:
+        """None where the text is no amount."""
+        bare = text.strip()
+        bracketed = _BRACKETS.fullmatch(bare)
+        if bracketed is not None:
+            bare = bracketed["before"] + bracketed["inside"].strip() + bracketed["after"]
+        found = _PATTERNS[decimal].fullmatch(bare)
+        if found is None or (found["before"] and found["after"]):
+            return None
+        unit, mark, times, part = found["before"] or found["after"], found["between"], found["times"], found["part"]
+        if bool(found["sign"]) + bool(found["second"]) + bool(found["last"]) + (bracketed is not None) > 1:
+            return None
+        if times and (unit == "%" or found["power"] or (unit is None and times not in _WITHOUT_UNIT)):
+            return None
+        whole = found["whole"].replace(mark, "") if mark else found["whole"]
+        sign = "-" if bracketed or found["last"] else found["sign"] or found["second"] or ""
+        number = float(sign + whole + part.replace(decimal, "."))
+        form = "()" if bracketed else found["last"] or None
+        digits = len(part) - 1 if part and not found["power"] else 0
+        return cls(
+            round(number * _TIMES[times], 6) if times else number, unit, mark, times, form, digits == 2, digits > 0
+        )
 
 
 @dataclass(frozen=True)
 class Amounts:
     """What some texts are, read as numbers.
 
-    numbers: by text. marked: those of them with a unit (a sign of currency, or per cent) or a mark between thousands. other: the texts
-    that are no numbers. alike: whether there is one unit, which some may lack unless it is per cent, and one mark between thousands.
+    numbers: by text. marked: those of them with a unit (a sign of currency, or per cent), a mark between thousands, k or M, or a minus
+    written as brackets or at the end. other: the texts that are no numbers. doubtful: those that may be, such as 12- and 5k, where nothing in the others
+    settles it. alike: whether there is one unit, which some may lack unless it is per cent, and one mark between thousands.
+    settled: which of these ways to write numbers are settled, of "()", "-", "k".
     """
 
     numbers: dict[str, float]
     marked: tuple[str, ...]
     other: tuple[str, ...]
+    doubtful: tuple[str, ...]
     alike: bool
+    settled: frozenset[str]
 
     @classmethod
-    def of(cls, texts: Iterable[str], decimal: str) -> Amounts:
-        """Read distinct texts; blanks at their ends do not count. decimal: the mark before decimals, "." or ","."""
-        numbers, marked, other, units, marks = {}, [], [], set(), set()
+    def of(cls, texts: Iterable[str], decimal: str, settled: Iterable[str] = ()) -> Amounts:
+        """Read distinct texts; blanks at their ends do not count. decimal: the mark before decimals, "." or ",". settled: as of texts of the
+        same column that were read before."""
+        cells, other = {}, []
         for text in texts:
-            found = _PATTERNS[decimal].fullmatch(text.strip())
-            if found is None or (found["before"] and found["after"]) or (found["sign"] and found["second"]):
+            cell = _Cell.of(text, decimal)
+            if cell is None:
                 other.append(text)
-                continue
-            unit, mark = found["before"] or found["after"], found["between"]
-            whole = found["whole"].replace(mark, "") if mark else found["whole"]
-            sign = found["sign"] or found["second"] or ""
-            numbers[text] = float(sign + whole + found["part"].replace(decimal, "."))
-            units.add(unit)
-            marks.add(mark)
-            if unit or mark:
-                marked.append(text)
+            else:
+                cells[text] = cell
+        known = _settled(list(cells.values())) | frozenset(settled)
+        doubtful = {t for t, c in cells.items() if (c.form and c.form not in known) or (c.times and "k" not in known)}
+        read = {text: cell for text, cell in cells.items() if text not in doubtful}
+        units, marks = ({getattr(cell, what) for cell in cells.values()} for what in ("unit", "mark"))
         alike = len(units - {None}) <= 1 and len(marks - {None}) <= 1 and units != {None, "%"}
-        return cls(numbers, tuple(marked), tuple(other), alike)
+        marked = tuple(t for t, c in read.items() if c.unit or c.mark or c.form or c.times)
+        return cls(
+            {t: c.number for t, c in read.items()},
+            marked,
+            tuple(other),
+            tuple(t for t in cells if t in doubtful),
+            alike,
+            known,
+        )
+
+
+def _settled(cells: Sequence[_Cell]) -> frozenset[str]:
+    """Which ways to write numbers are beyond doubt in a column: brackets and a last minus by a unit, by a mark between thousands or by cents in such a cell
+    (12- may be a code, 1.5- a grade, (2) a note), k and M by money or by decimals (5k may be a run)."""
+    forms = {c.form for c in cells if c.form and (c.unit or c.mark or c.cents)}
+    return frozenset(forms | {"k" for c in cells if c.times and (c.unit or c.decimals)})
 
 
 _FIRST = 100
 _MOSTLY = 0.95
 _FEWEST = 10
 _SHOWN = 6
+Written = dict[Any, dict[str, Amounts]]
 
 
-def written_amounts(frame: Any) -> dict[Any, dict[str, Amounts]]:
-    """The text columns of a pandas frame whose first cells are nearly all numbers by one of both marks before decimals: by name, and of each
-    its cells as read with either mark."""
+def written_amounts(frame: Any, settled: Mapping[Any, Iterable[str]] | None = None) -> Written:
+    """The text columns of a pandas frame whose first cells are nearly all numbers by one of both marks before decimals, or mostly like amounts of
+    money: by name, and of each its cells as read with either mark. settled: `Amounts.settled` of earlier parts of the same file, by column."""
     out = {}
     for name in frame.columns:
         if frame[name].dtype.kind in "biuf":
             continue
-        known = frame[name].dropna()
+        known, before = frame[name].dropna(), (settled or {}).get(name, ())
         few = known.head(_FIRST).astype(str).unique()
-        if any(len(Amounts.of(few, mark).numbers) >= _MOSTLY * len(few) > 0 for mark in OTHER_MARK):
+        likely = sum(_like_money(text) for text in few) > len(few) / 2
+        if likely or any(
+            len(Amounts.of(few, mark).other) <= (1 - _MOSTLY) * len(few) < len(few) for mark in OTHER_MARK
+        ):
             cells = known.astype(str).unique()
-            out[name] = {mark: Amounts.of(cells, mark) for mark in OTHER_MARK}
+            out[name] = {mark: Amounts.of(cells, mark, before) for mark in OTHER_MARK}
     return out
 
 
-def decimal_mark(written: dict[Any, dict[str, Amounts]]) -> str:
+def _like_money(text: str) -> bool:
+    return _LIKE_MONEY.fullmatch(text.strip()) is not None
+
+
+def decimal_mark(written: Written) -> str:
     """The mark before decimals in columns of `written_amounts` whose file says nothing of it, where commas do not separate fields: "," unless they
     stand between thousands for sure, as in $1,234,567, or in all amounts of money before three digits, and no column says otherwise."""
     mark = ","
@@ -96,22 +170,22 @@ def decimal_mark(written: dict[Any, dict[str, Amounts]]) -> str:
     return mark
 
 
-def read_amounts(frame: Any, written: dict[Any, dict[str, Amounts]], decimal: str) -> list[str]:
+def read_amounts(frame: Any, written: Written, decimal: str) -> list[str]:
     """Make numbers of those text columns of a pandas frame all of whose cells are some. written: its `written_amounts`. decimal: the mark before
     decimals, "." or ",".
 
     Returns what a reader should know: which columns were read so that have signs, marks between thousands, or commas that may be either
-    mark; and which stay text though nearly all cells are numbers, with what to do.
+    mark; and which stay text though most cells are or may be numbers, with what to do.
     """
     read, said, other_mark, either = [], [], OTHER_MARK[decimal], False
     for name, by_mark in written.items():
         found, otherwise = by_mark[decimal], by_mark[other_mark]
         commas = [cell for cell in found.numbers if "," in cell]
-        if found.alike and not found.other and (found.marked or commas):
+        if found.alike and not found.other and not found.doubtful and (found.marked or commas):
             frame[name] = frame[name].map(found.numbers, na_action="ignore").astype(float)
             if found.marked or not otherwise.other:
                 cell = (*found.marked, *commas)[0]
-                read.append(f"{name!r} ({cell!r} as {found.numbers[cell]:.15g})")
+                read.append(f"{name!r} ({cell!r} as {found.numbers[cell]:.15g}{_below_zero(found, cell)})")
                 either |= bool(commas) and not otherwise.other
         else:
             said += _why_text(name, found, otherwise, other_mark)
@@ -122,21 +196,41 @@ def read_amounts(frame: Any, written: dict[Any, dict[str, Amounts]], decimal: st
     return said
 
 
+def _below_zero(found: Amounts, shown: str) -> str:
+    """How cells with a minus that is no sign before them were read, where the one that is `shown` has none."""
+    cells = [cell for cell in found.marked if found.numbers[cell] <= 0 and ("(" in cell or cell.rstrip().endswith("-"))]
+    return f", {cells[0]!r} as {found.numbers[cells[0]]:.15g}" if cells and cells[0] != shown else ""
+
+
 def _why_text(name: str, found: Amounts, otherwise: Amounts, other_mark: str) -> list[str]:
     """What is said of a column that stays text, if anything. otherwise: as read with the other mark before decimals."""
-    begins, most = f"the column {name!r} is read as text", _MOSTLY * (len(found.numbers) + len(found.other))
-    if found.other and not otherwise.other:
+    begins = f"the column {name!r} is read as text"
+    if found.other and not otherwise.other and not otherwise.doubtful:
         return [
             f"{begins}, since {other_mark!r} does not begin decimals in this file ({found.other[0]!r}). If it does, pass "
             f'decimal="{other_mark}"; numbers may also be written plainly, such as 1015.5.'
         ]
-    if not found.marked or len(found.numbers) < max(_FEWEST * bool(found.other), most):
+    cells = len(found.numbers) + len(found.doubtful) + len(found.other)
+    if found.other:
+        odd = [text for text in found.other if _like_money(text)]
+        likely = 2 * (len(found.marked) + len(odd)) > cells or (
+            found.marked and len(found.other) <= (1 - _MOSTLY) * cells
+        )
+        if cells - len(found.other) + len(odd) < _FEWEST or not likely:
+            return []
+        if len(odd) > len(found.other) / 2:
+            return [
+                f"{begins}, though its cells look like amounts, such as {odd[0]!r}. If they are, write them plainly, such as 1015.5."
+            ]
+        return [
+            f"{begins}: most cells are numbers such as {(*found.marked, *odd)[0]!r}, not {found.other[0]!r}. Correct these or leave them empty."
+        ]
+    if found.doubtful:
+        likely = bool(found.numbers) or any(text.strip()[-1] in _WITHOUT_UNIT for text in found.doubtful)
+        return [f"{begins}, since {found.doubtful[0]!r} may be a number or a code. If it is a number, write it plainly, such as 1015.5."] if likely else []  # fmt: skip
+    if not found.marked:
         return []
     cell = repr(found.marked[0])
-    if found.other:
-        return [
-            f"{begins}: nearly all cells are numbers such as {cell}, not {found.other[0]!r}. Correct these or leave them empty."
-        ]
     return [
         f"{begins}: its cells are numbers such as {cell}, but not of one unit and one mark between thousands. Write them alike."
     ]

@@ -41,7 +41,7 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
     encoding: of the text, such as "cp1252"; a byte order mark (UTF-8, UTF-16, UTF-32) goes before it, and without either it is UTF-8.
     decimal: the mark before decimals, "." or ",". Without it it is "." where commas separate; where ``;`` or tab does, both are read, and a
     comma that may be either mark is taken as the other columns have it, else between thousands of money and before decimals of others.
-    A column of text all of whose cells are numbers ($1,015; 1.015,50 €; 12 % as 12; 1 015) is read as numbers, with a DataWarning that says so;
+    A column of text all of whose cells are numbers ($1,015; 1.015,50 €; 12 % as 12; 1 015; ($30) as -30; $1.2k as 1200) is read as numbers, with a DataWarning that says so;
     another one warns of a column that stays text though it may be numbers.
 
     Raises: FileNotFoundError or IsADirectoryError for a wrong path; DataError for an empty file, a header without rows,
@@ -85,7 +85,7 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
         raise DataError(f"{path}: the file has a header ({len(header)} columns) but no rows.")
     if len(header) > 1 and frame.iloc[:, -1].isna().any():
         _check_widths(path, text, separator, len(header))
-    _take_amounts(path, frame, separator, decimal)
+    _take_amounts(path, frame, separator, decimal, {})
     return frame
 
 
@@ -161,6 +161,7 @@ def csv_parts(
         "compression": "gzip" if zipped else None,
         "usecols": None if columns is None else lambda name: str(name).strip() in columns,
     }
+    settled: dict[str, frozenset[str]] = {}
     try:
         with pd.read_csv(path, chunksize=rows, **reading) as reader:
             while True:
@@ -170,7 +171,7 @@ def csv_parts(
                 if frame is None:
                     return
                 frame.columns = [str(name).strip() for name in frame.columns]
-                decimal = _take_amounts(path, frame, separator, decimal)
+                decimal = _take_amounts(path, frame, separator, decimal, settled)
                 yield frame
     except UnicodeError as error:
         raise _undecoded(f"{path}: the file", encoding, error) from None
@@ -178,10 +179,14 @@ def csv_parts(
         raise DataError(f"{path}: not a readable table: {error}.") from error
 
 
-def _take_amounts(path: Path, frame: Any, separator: str, decimal: str | None) -> str:
-    """Make numbers of the texts of the frame that are such, and say so; returns the mark before decimals."""
-    written = written_amounts(frame)
+def _take_amounts(
+    path: Path, frame: Any, separator: str, decimal: str | None, settled: dict[str, frozenset[str]]
+) -> str:
+    """Make numbers of the texts of the frame that are such, and say so; returns the mark before decimals. settled: by column what earlier parts of the
+    file have settled, to which this one adds."""
+    written = written_amounts(frame, settled)
     decimal = decimal or ("." if separator == "," else decimal_mark(written))
+    settled |= {name: found[decimal].settled for name, found in written.items()}
     for line in read_amounts(frame, written, decimal):
         warnings.warn(f"{path}: {line}", DataWarning, stacklevel=4)
     return decimal

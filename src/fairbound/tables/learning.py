@@ -39,7 +39,7 @@ def learn_settled(column: Column, options: TableOptions) -> tuple[Feature | None
 def _warn_of_amounts(column: Column) -> None:
     """Warns: DataWarning where the categories are numbers with signs or marks between thousands."""
     found = Amounts.of(column.categories[:_LOOKED_AT], ".")
-    if found.marked and not found.other:
+    if found.marked and not found.other and not found.doubtful:
         warnings.warn(
             f"column {column.name!r} is text and taken for categories, though its cells are numbers such as {found.marked[0]!r}. Make them "
             "numbers, or name it in TableOptions(categorical=...).",

@@ -35,7 +35,8 @@ def test_every_way_to_write_a_number_is_read_as_that_number(decimal, between):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "$", "%", "1,01", "1,0155", "12,345,6", "0,123", "1,015 016", "1 015,016", "$5 €", "-$-5", "5 kg", "007", "02138", "1.2.3", "a1", "1-2", "٣"],
+    ["", "$", "%", "1,01", "1,0155", "12,345,6", "0,123", "1,015 016", "1 015,016", "$5 €", "-$-5", "5 kg", "007", "02138", "1.2.3", "a1", "1-2", "٣",
+     "(-30)", "-(30)", "(30)-", "-30-", "(30", "30)", "($30 €)", "5 m", "5k %", "1e3k", "5 B", "5kk", "5k run", "$k", "(030) 123", "555-1234", "12-01-2020", "$50k+", "<$5k"],
 )  # fmt: skip
 def test_what_is_no_number_is_not_read(text):
     found = Amounts.of([text], ".")
@@ -54,6 +55,17 @@ COLUMNS = {
     "lists": (["1,5", "2", "1,2,3", "4"], None),
     "codes": (["007 123", "012 233", "1", "2"], None),
     "long": (["123456789012345678901234", "1", "2", "3"], None),
+    "accounting": (["($30)", "$1,015.50", "(7)", "8"], [-30, 1015.5, -7, 8]),
+    "cents": (["(30.00)", "12.50", "(7)", "8"], [-30, 12.5, -7, 8]),
+    "last": (["1,015-", "950", "12-", "8"], [-1015, 950, -12, 8]),
+    "factors": (["$1.2k", "$950", "-$3M", "$2 bn"], [1200, 950, -3e6, 2e9]),
+    "millions": (["3.5M", "900k", "2M", "7"], [3.5e6, 9e5, 2e6, 7]),
+    "runs": (["5k run", "10k run", "1 mile", "5k run"], None),
+    "areas": (["(212)", "(213)", "(415)", "(212)"], None),
+    "rooms": (["12-", "13-", "14-", "12-"], None),
+    "phones": (["(212) 555", "555-1234", "5551234", "1"], None),
+    "dates": (["12-01", "2020-", "2021-", "2022"], None),
+    "sizes": (["38M", "38L", "40M", "40L"], None),
 }
 
 
@@ -83,6 +95,44 @@ def test_columns_of_amounts_are_read_as_numbers_and_said(file):
     )
     for text, name in zip(texts[1:], ("units", "shares", "marks"), strict=True):
         assert f"the column {name!r} is read as text" in text and "Write them alike" in text
+
+
+@pytest.mark.parametrize(
+    "cells, said",
+    [
+        (["12-", "13-", "14-"], None),  # codes
+        (["(1)", "(2)", "(3)"], None),  # notes
+        (["12-", "13", "14"], "'12-' may be a number or a code"),
+        (["(30)", "12", "14"], "'(30)' may be a number or a code"),
+        (["1.5-", "2", "3-"], "'1.5-' may be"),  # grades
+        (["5k", "10k", "42k"], "'5k' may be"),
+        (["₹1.2 cr", "₹3 cr", "₹2 lakh"] * 2 + [f"₹{i} cr" for i in range(10)], "look like amounts, such as '₹1.2 cr'"),
+        (["₹1.2 cr", "a", "b"], None),
+        ([f"${i}" for i in range(10)] + list("abcdefg"), "most cells are numbers such as '$0', not 'a'"),
+        ([f"${i}" for i in range(10)] + list("abcdefghijk"), None),
+        ([f"{i}" for i in range(30)] + ["a", "$5"], "most cells are numbers such as '$5', not 'a'"),
+        ([f"${i}k-${i + 1}k" for i in range(30)], None),  # ranges
+        (["<$25k", "$25k-$50k", "$50k+"], None),
+    ],
+)
+def test_a_column_that_may_be_amounts_stays_text_and_says_so(tmp_path, recwarn, cells, said):
+    path = tmp_path / "a.csv"
+    pd.DataFrame({"a": cells, "b": 1}).to_csv(path, index=False)
+    assert read_table(path)["a"].tolist() == cells
+    texts = [str(one.message) for one in recwarn]
+    assert len(texts) == (said is not None) and all("'a' is read as text" in text and said in text for text in texts), (
+        texts
+    )
+
+
+@pytest.mark.parametrize(
+    "clear, bare, number", [("$1,015-", "12-", -12), ("($30)", "(12)", -12), ("1.5k", "12k", 12000)]
+)
+@pytest.mark.filterwarnings("ignore::fairbound.base.errors.DataWarning")
+def test_what_one_part_of_a_file_settles_holds_for_the_next(tmp_path, clear, bare, number):
+    path = tmp_path / "a.csv"
+    pd.DataFrame({"a": [clear, "7", bare, bare]}).to_csv(path, index=False)
+    assert list(csv_parts(path, rows=2))[1]["a"].tolist() == [number] * 2
 
 
 def test_commas_that_may_be_either_mark_are_said_with_the_way_to_state_it(tmp_path):
@@ -131,9 +181,7 @@ def test_commas_that_may_be_either_mark_follow_the_other_columns(tmp_path, colum
 def test_a_column_with_a_few_other_cells_stays_text_and_names_one(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a\n" + "".join(f'"$1,{i:03d}"\n' for i in range(60)) + "n.a.\n")
-    with pytest.warns(
-        DataWarning, match=r"'a' is read as text: nearly all cells are numbers such as '\$1,000', not 'n.a.'"
-    ):
+    with pytest.warns(DataWarning, match=r"'a' is read as text: most cells are numbers such as '\$1,000', not 'n.a.'"):
         assert read_table(path)["a"][60] == "n.a."
 
 
