@@ -106,7 +106,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     progress, or verbose >= 1: lines on standard error.
 
     After fit: classes_, encoder_, groups_, n_features_in_, solution_, of linear models coef_ and intercept_ in the units of
-    the table (for the features `encoder_.feature_names`), and as plain data fit_report_ (facts of the problem) and trajectory_
+    the table (for the features `encoder_.feature_names`), and as plain data fit_report_ (facts of the problem; "accuracy" is that on the training rows, as `score` has it) and trajectory_
     (loss, bounds and multipliers over training, as in docs/audit-schema.md).
     """
 

@@ -42,7 +42,7 @@ def fit_report(
     trained: Trained, seed: int, encoding: EncodeReport | None, notes: Sequence[str], groups: Groups
 ) -> dict[str, Any]:
     """What `FairClassifier.fit_report_` holds: model, algorithm, budget, rows, rows whose group is not known by attribute,
-    stated bounds with their values on the training rows and the comparison that gives each ("worst"), notes (those given and those of the training), warnings
+    stated bounds with their values on the training rows and the comparison that gives each ("worst"), "accuracy" (of the decisions on these rows, with their weights; not of predicted numbers), notes (those given and those of the training), warnings
     (of dropped columns too), and the advice of `fairbound.solver.diagnosis`. groups: of all rows, those kept for validation too."""
     problem, held, solution, near = trained.problem, trained.held, trained.solution, trained.optimality
     if not near and problem.shards.count == 1:
@@ -84,6 +84,7 @@ def fit_report(
         fact["worst"] = worst
     return {
         **run,
+        **({"accuracy": float(measured.extra["accuracy"])} if "accuracy" in measured.extra else {}),
         "train_rows": problem.total_rows,
         "validation_rows": 0 if held is None else held.total_rows,
         "optimality": near,

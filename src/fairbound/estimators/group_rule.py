@@ -63,6 +63,7 @@ def fit_group_rule(
     return rule, {
         **facts,
         "constraints": found.pop("constraints"),
+        "accuracy": found["accuracy"],
         "feasible": True,
         "message": "every bound is met on the training rows, by thresholds of the groups.",
         "no_better_than_constant": no_better_than_constant(found["accuracy"], max(share, 1 - share), len(codes)),

@@ -136,6 +136,7 @@ class FairProblem(Verbs, BaseProblem):
         sorted_cells = torch.as_tensor(cells)
         reorder(sorted_cells, order)
         self.model, self.loss = model, per_row
+        self._decides = per_row in (LOGISTIC, HINGE) or classes is not None
         super().__init__(
             sorted_rows(model, features, order, dtype, torch.device(device), in_place),
             torch.as_tensor(y[order], device=device).to(dtype),
@@ -359,7 +360,7 @@ class FairProblem(Verbs, BaseProblem):
     def _accuracy(self, scores: Tensor, objective: Tensor) -> dict[str, Tensor]:
         if self.model.outputs > 1:
             right = scores.argmax(-1) == self.targets
-        elif self.loss is LOGISTIC:
+        elif self._decides:
             right = (scores > 0) == (self.targets > 0.5)
         else:
             return {}

@@ -57,6 +57,30 @@ def test_it_is_stored_untouched_and_kept_in_the_model_folder(tmp_path):
     assert fb.FairClassifier.load(tmp_path / "plain").objective == "auto"
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"objective": "accuracy"}, {"class_weight": "balanced"}, {"loss": "hinge"}, {"loss": "squared"}, {"model": "mlp:4", "validation": 0},
+     {"use_groups_at_prediction": True}, {"group_terms": True}, {"model": "mlp:4", "validation": 0.3}],
+)  # fmt: skip
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.filterwarnings("ignore:One threshold for each group costs accuracy")
+def test_the_report_has_the_accuracy_that_score_has(options, weighted):
+    X, y, group = conflict(1)
+    weight = np.random.default_rng(0).uniform(0, 3, len(y)) if weighted else None
+    model = fb.FairClassifier("demographic_parity <= 0.3", budget="100 steps", random_state=0, **options)
+    model.fit(X, y, sensitive_features=group, sample_weight=weight)
+    scored = model.score(X, y, weight, **({"sensitive_features": group} if model.needs_groups else {}))
+    near = 0.1 if model.fit_report_["validation_rows"] else 1e-6  # then of the rows that were trained on alone
+    assert model.fit_report_["accuracy"] == pytest.approx(scored, abs=near)
+
+
+def test_the_report_of_more_classes_has_the_accuracy_that_score_has():
+    X, y, _ = conflict(1)
+    y = y + (X["x"].to_numpy() > 1)
+    model = fb.FairClassifier("recall of class 1 >= 0.1", validation=0, budget="200 steps", random_state=0).fit(X, y)
+    assert model.fit_report_["accuracy"] == pytest.approx(model.score(X, y), abs=1e-6)
+
+
 def test_what_it_cannot_be_is_refused():
     X, y, group = conflict(0)
     with pytest.raises(DataError, match=r"largest_group_loss.*sensitive_features"):
