@@ -25,8 +25,6 @@ Departs: how far the tighter bounds lie inside the stated ones is measured in ha
 
 from __future__ import annotations
 
-import contextlib
-import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -48,9 +46,6 @@ CHOOSE = 0.1
 
 LEAST, MOST = 0.25, 0.5
 """Smallest and largest share of the rows to certify on."""
-
-LOOSER = 1000
-"""Steps in the second digit by which a bound is loosened at most, to find one that the rows have room for."""
 
 ENOUGH = 60
 """Times a bound's `fewest_rows` that the smallest group should have to certify: a half-width of about a third of the bound, or less."""
@@ -100,34 +95,12 @@ def fit_certified(classifier: Any, kind: Any, *given: Any) -> Any:
         classifier.constraints_ = stated
     sizes = dict(zip(("train", "choose", "certify"), map(len, numbers), strict=True))
     certificate = certificate_of(taken, free, tested, order, stated, alpha, sizes, rows)
-    if certificate["verdict"] == "insufficient":
-        certificate["said"] += "".join(with_room(bound, rows.smallest(bound)) for bound in stated)
     classifier.fit_report_ = report_of(classifier.fit_report_, stated, certificate)
     if not passed:
         if classifier.on_insufficient == "raise":
             raise CertificateError(certificate["said"])
         warnings.warn(certificate["said"], CertificateWarning, stacklevel=3)
     return classifier
-
-
-def with_room(bound: Bound, smallest: int) -> str:
-    """The least loose bound, in two digits, that a smallest group or class of so many rows has ENOUGH rows for, in words; "" where it has
-    for this one, or for none."""
-    if ENOUGH * bound.fewest_rows <= MOST * smallest:
-        return ""
-    least = bound.sense == "at least"
-    free = 1 - bound.stated if least else bound.stated
-    digit = 10.0 ** (math.floor(math.log10(max(free, 1e-9))) - 1)
-    with contextlib.suppress(OptionError):  # looser than any value
-        for step in range(1, LOOSER):
-            room = round(free + step * digit, 12)
-            looser = bound.at(round(1 - room, 12) if least else room)
-            if ENOUGH * looser.fewest_rows <= MOST * smallest:
-                return (
-                    f" The smallest group or class has {smallest:,} rows, at most half of which certify: that leaves room for {looser.text}, "
-                    "hardly for less."
-                )
-    return ""
 
 
 def _checked(classifier: Any) -> tuple[tuple[Bound, ...], float]:

@@ -20,7 +20,7 @@ from fairbound.base.errors import CertificateError, CertificateWarning, DataErro
 from fairbound.cli import app as cli
 from fairbound.estimators.candidates import SMOOTH, tightened
 from fairbound.estimators.certificate import report_of
-from fairbound.estimators.certifying import ENOUGH, MOST, divided, with_room
+from fairbound.estimators.certifying import divided
 from fairbound.estimators.judged_models import Judged, excess, fall_back, half_width, pareto
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.fairness.notions import constraints
@@ -370,33 +370,3 @@ def test_the_fewest_rows_that_could_certify(n, refused):
     limit = 1 - 0.05 ** (1 / 59)
     with pytest.raises(CertificateError, match="whatever the model") if refused else contextlib.nullcontext():
         rows.check_to_certify([fb.constraint(f"demographic_parity <= {limit}")], 0.05)
-
-
-@pytest.mark.parametrize(
-    ("text", "smallest", "looser"),
-    [
-        ("demographic_parity[crossed] <= 0.05", 3165, "0.098"),
-        ("demographic_parity <= 0.05", 12000, None),
-        ("demographic_parity <= 0.05", 11999, "0.051"),
-        ("demographic_parity_ratio >= 0.9", 4000, "0.82"),
-        ("demographic_parity <= 0.05", 3, None),
-    ],
-)
-def test_a_bound_that_the_smallest_group_has_room_for_is_named(text, smallest, looser):
-    """The rows that `divided` would like to certify on are then at most half of the group, and are not for a tighter bound."""
-    bound = fb.constraint(text)
-    said = with_room(bound, smallest)
-    assert (looser is None) == (said == "")
-    if looser is not None:
-        assert f"{smallest:,} rows" in said and f"{bound.at(float(looser)).text}, hardly" in said
-        tighter = bound.at(round(float(looser) + (0.01 if bound.sense == "at least" else -0.001), 3))
-        assert ENOUGH * bound.at(float(looser)).fewest_rows <= MOST * smallest < ENOUGH * tighter.fewest_rows
-
-
-def test_a_certificate_that_lacks_evidence_names_the_bound_with_room():
-    X, y, sex = people(1500)
-    with pytest.warns(CertificateWarning, match=r"leaves room for demographic_parity <= 0\.\d+, hardly for less"):
-        fair = fb.FairClassifier("demographic_parity <= 0.03", certify=True, budget="12 steps").fit(
-            X, y, sensitive_features=sex
-        )
-    assert fair.fit_report_["certificate"]["verdict"] == "insufficient"
