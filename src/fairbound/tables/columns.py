@@ -25,6 +25,7 @@ from fairbound.rows.reading import factorised, frame_of, is_missing, library_typ
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LEADING_ZERO = re.compile(r"[+-]?0\d+")
+_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?")
 MISSING = "(missing)"
 _MICROSECONDS_PER_DAY = 86_400_000_000
 LONG = 1 << 14
@@ -151,6 +152,17 @@ def as_number(column: Column) -> Column:
             f"{example!r} in row {wrong[0]} (counting from 0). Correct these cells or leave them empty (missing)."
         )
     return Column(column.name, "number", values)
+
+
+def as_days(column: Column) -> Column:
+    """A column of texts all of which are dates such as 2024-05-31 (with a time or not) as days; any other as it is."""
+    if not column.coded or not all(map(_ISO_DATE.fullmatch, column.categories)):
+        return column
+    try:
+        stamps = np.array([text.rstrip("Z") for text in column.categories] + ["NaT"], dtype="datetime64[us]")
+    except ValueError:  # such as the 31st of June
+        return column
+    return Column(column.name, "days", _days(stamps[column.values]))
 
 
 def as_category(column: Column) -> Column:

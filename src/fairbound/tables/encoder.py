@@ -7,19 +7,18 @@ What becomes of a column, decided on the training table:
 - with ``knots=5`` a number has up to five more columns ``name above knot``: ``max(x - knot, 0) / sd``, at values of training of
   equal steps of rank, so that a linear model may bend there; with ``knots="auto"``, the default of linear classifiers, three, of the
   numbers for which labels of two values ask (`fairbound.tables.bending` has the test).
-- dates and durations: as numbers, in days (dates: since 1970-01-01 UTC). Dates written as text are text.
-- categories (bool, categorical, text, mixed objects): one 0/1 column ``name=value`` for each value of training; values
-  rarer than ``min_count`` and those beyond ``max_categories`` share ``name=(other)``; missing is the category
-  ``name=(missing)``. Blanks around a text do not count, an empty text is missing, and 1, 1.0 and "1" are one category.
+- dates and durations: as numbers, in days (dates: since 1970-01-01 UTC). So are texts all of which are dates such as 2024-05-31,
+  with a time or not, where they have more than ``max_categories`` different values.
+- categories (bool, categorical, text, mixed objects): one 0/1 column ``name=value`` for each value of training; values rarer than ``min_count``
+  and those beyond ``max_categories`` share ``name=(other)``; missing is the category ``name=(missing)``. Blanks around a text do not count, an
+  empty text is missing, and 1, 1.0 and "1" are one category.
 - whole numbers stay numbers, however few: say ``categorical=("code",)`` or give the column a categorical type.
-- a frame's text stays a category even if all of it is numbers; numbers kept as objects, and texts in a table without
-  column types, are numbers where they have more than ``max_categories`` different values and no leading zeros. Text
-  that is nearly all numbers is an error: most likely one of typing.
+- a frame's text stays a category even if all of it is numbers; numbers kept as objects, and texts in a table without column types, are numbers
+  where they have more than ``max_categories`` different values and no leading zeros. Text that is nearly all numbers is an error: most likely of typing.
 - dropped, with the reason in ``dropped``: constant columns, columns with no known value, text nearly unique per row.
 
-At prediction a value not seen in training goes to ``name=(other)`` where that column exists, else its row has zeros in
-all columns of that name; either way it is counted in the :class:`EncodeReport`. So is a missing value; a category
-column that had none in training treats it like an unseen value.
+At prediction a value not seen in training goes to ``name=(other)`` where that column exists, else its row has zeros in all columns of that name;
+either way it is counted in the :class:`EncodeReport`. So is a missing value; a category column that had none in training treats it like an unseen one.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from sklearn.exceptions import NotFittedError
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.tables.bending import looked_at, useful
-from fairbound.tables.columns import Column, Table, as_category, as_number, read_columns
+from fairbound.tables.columns import Column, Table, as_category, as_days, as_number, read_columns
 from fairbound.tables.features import CategoryFeature, Feature, load_feature
 from fairbound.tables.learning import check_options, finite, infinite_error, learn_settled, settle, some_names
 from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, learn_numbers
@@ -367,12 +366,13 @@ class TableEncoder(BaseEstimator):
         """Bring a column at prediction to the kind that was learnt."""
         if isinstance(spec, CategoryFeature):
             return as_category(column)
+        column = as_days(column) if spec.kind == "days" else as_number(column)
         if (column.kind == "days") != (spec.kind == "days") and not column.missing.all():
             was, now = ("dates", "no dates") if spec.kind == "days" else ("numbers", "dates")
             raise DataError(
                 f"column {spec.name!r} held {was} in training and holds {now} now. Convert it as for training."
             )
-        return as_number(column)
+        return column
 
     def _match(self, read: Table) -> tuple[bool, Mapping[str, Column]]:
         """Columns by name, or by place where either table has no names; True in front for the latter."""

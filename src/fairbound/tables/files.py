@@ -21,6 +21,7 @@ from fairbound.base.extras import extra
 from fairbound.tables.amounts import OTHER_MARK, decimal_mark, read_amounts, written_amounts
 
 _SEPARATORS = (",", ";", "\t")
+_MISSING_TOO = ("?", ".")  # the latter in files of SAS and Stata
 _GZIP = b"\x1f\x8b"
 _BEGINS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -35,8 +36,8 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
     """A CSV file with a header line, or a Parquet file (.parquet, .pq), as a pandas DataFrame.
 
     The file may be gzip (seen from its first bytes); the separator is the one of ``,`` ``;`` tab under which the header
-    has most fields. Blanks after a separator are dropped; empty cells, ``?`` and pandas' usual words (NA, NaN, null,
-    ...) are missing.
+    has most fields. Blanks after a separator are dropped; empty cells, ``?``, ``.`` and pandas' usual words
+    (NA, NaN, null, ...) are missing.
 
     encoding: of the text, such as "cp1252"; a byte order mark (UTF-8, UTF-16, UTF-32) goes before it, and without either it is UTF-8.
     decimal: the mark before decimals, "." or ",". Without it it is "." where commas separate; where ``;`` or tab does, both are read, and a
@@ -70,7 +71,7 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
                 io.StringIO(text),
                 sep=separator,
                 skipinitialspace=True,
-                na_values=["?"],
+                na_values=_MISSING_TOO,
                 index_col=False,
                 low_memory=False,
                 decimal=decimal or ".",
@@ -153,7 +154,7 @@ def csv_parts(
     reading = {
         "sep": separator,
         "skipinitialspace": True,
-        "na_values": ["?"],
+        "na_values": _MISSING_TOO,
         "index_col": False,
         "low_memory": False,
         "encoding": encoding,

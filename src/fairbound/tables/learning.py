@@ -9,7 +9,7 @@ import numpy as np
 
 from fairbound.base.errors import DataError, DataWarning
 from fairbound.tables.amounts import Amounts
-from fairbound.tables.columns import Column, Table, as_category, as_number, number_share
+from fairbound.tables.columns import Column, Table, as_category, as_days, as_number, number_share
 from fairbound.tables.features import Feature, learn_category
 from fairbound.tables.numbers import learn_number
 from fairbound.tables.options import TableOptions
@@ -56,6 +56,8 @@ def settle(column: Column, options: TableOptions) -> Column:
         return as_number(column)
     if column.kind not in ("text", "loose"):
         return column
+    if len(column.categories) > options.max_categories and (days := as_days(column)) is not column:
+        return days
     numbers, share = number_share(column)
     if column.kind == "loose" and share == 1.0 and numbers > options.max_categories:
         return as_number(column)

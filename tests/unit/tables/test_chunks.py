@@ -32,6 +32,8 @@ def frame(n=3000, seed=0):
             "vip": rng.random(n) < 0.2,
         }
     )
+    days = pd.Timestamp("2020-02-01") + pd.to_timedelta(rng.integers(0, 400, n), unit="D")
+    out["seen"] = np.where(rng.random(n) < 0.1, None, days.strftime("%Y-%m-%d"))
     out.loc[5, "job"] = "astronaut"
     return out
 

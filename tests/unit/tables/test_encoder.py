@@ -169,6 +169,26 @@ def test_dates_are_days_since_1970_and_durations_days():
         TableEncoder().fit(frame.assign(d=[1.0, 2.0, 3.0])).transform(frame)
 
 
+@pytest.mark.parametrize("written", ["%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%SZ"])
+def test_texts_that_are_all_dates_are_days_where_they_are_many(written):
+    when = pd.Series(pd.date_range("2020-02-01 06:30", periods=60, freq="31h")).dt.strftime(written)
+    frame = pd.DataFrame({"t": pd.concat([when, pd.Series([None])], ignore_index=True), "x": range(61)})
+    days = frame.assign(t=pd.to_datetime(frame["t"]))
+    encoder = TableEncoder().fit(frame)
+    assert encoder.feature_names == ("t", "t=(missing)", "x")
+    np.testing.assert_array_equal(encoder.transform(frame), TableEncoder().fit_transform(days))
+    np.testing.assert_array_equal(encoder.transform(days[:3]), encoder.transform(frame[:3]))
+    np.testing.assert_array_equal(TableEncoder.from_json(encoder.to_json()).transform(frame), encoder.transform(frame))
+    assert encoder.transform(frame.assign(t=None))[:, 1].all()
+    for wrong in ("next week", "2020-06-31"):
+        with pytest.raises(DataError, match=r"'t' held dates .* no dates"):
+            encoder.transform(frame.replace(when[0], wrong))
+        assert "t" in TableEncoder().fit(frame.replace(when[0], wrong)).dropped
+    many = pd.concat([frame] * 5, ignore_index=True)
+    assert len(TableEncoder(TableOptions(categorical=("t",))).fit(many).feature_names) == 52
+    assert f"t={when[0]}" in TableEncoder().fit(many[many["t"].isin(when[:50])]).feature_names
+
+
 @pytest.mark.parametrize("big", [1.7e308, 1e200, 1e-200, 5e-324])
 def test_extreme_magnitudes_neither_overflow_nor_vanish(big):
     train = np.array([[0.0], [big], [big], [0.0]])
