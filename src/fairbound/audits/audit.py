@@ -159,11 +159,11 @@ def _unknown_groups(data: Mapping[str, Any]) -> list[str]:
 
 
 def _decided_by_few(constraints: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A warning for every bound that is not met, and whose value is that of groups of very few rows."""
+    """A warning for every bound that is not met, and whose value, if there is a difference at all, is that of groups of very few rows."""
     out = []
     for c in constraints:
         few = {name: n for name, n in c.get("worst_groups", {}).items() if 0 < n < FEW_ROWS}
-        if few and c["verdict"] != "met":
+        if few and c["verdict"] != "met" and c["value"]:
             rows = ", ".join(
                 f"{n} held-out {'row measures' if n == 1 else 'rows measure'} {name}" for name, n in few.items()
             )

@@ -125,7 +125,10 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         """The stated bounds; the other options are checked on the way."""
         stated = constraints(self.constraint)
         if not stated:
-            raise OptionError("PostProcessor needs at least one bound, as in constraint='demographic_parity <= 0.02'.")
+            first = " The first argument is the model that scores." if isinstance(self.estimator, str | Bound) else ""
+            raise OptionError(
+                f"PostProcessor needs at least one bound, as in constraint='demographic_parity <= 0.02'.{first}"
+            )
         check_how(self.scores)
         check_choice("unknown", self.unknown, ("pooled", "raise"))
         if self.prefit not in (True, False, "auto"):

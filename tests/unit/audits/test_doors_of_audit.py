@@ -149,6 +149,7 @@ def test_names_that_differ_in_blanks_and_values_of_very_few_rows_are_warned_of()
     s, y, sex = rng.normal(size=400), rng.integers(0, 2, 400), np.array(["F", "M"] * 200, dtype=object)
     assert not any("held-out row" in w for w in fb.audit(s, y, sex, PARITY)["warnings"])
     s[1], sex[1] = 3.0, "m "
+    assert not any("held-out row" in w for w in fb.audit(np.ones(400), y, sex, PARITY)["warnings"])  # no difference
     for found in (fb.audit(s, y, sex, PARITY), fb.AuditCounts.of(s, y, sex).audit(PARITY)):
         assert any("the groups 'M' and 'm ' differ only in capitals or blanks" in w for w in found["warnings"])
         (few,) = [w for w in found["warnings"] if "held-out row" in w]

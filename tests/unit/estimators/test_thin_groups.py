@@ -77,3 +77,10 @@ def test_a_group_of_one_row_is_kept_as_stated_and_missing_it_is_under_no_bound()
         assert max(rates) - min(rates) <= 0.05
         found.append(fair.score(X, y))
     assert found[0] < 0.6 < 0.9 < found[1]
+
+
+def test_of_many_groups_too_small_for_a_bound_the_smallest_are_named():
+    rng, group = np.random.default_rng(0), np.repeat(list("abcdef"), [290, 290, 4, 5, 6, 7])
+    X, y = rng.normal(size=(602, 2)), rng.integers(0, 2, 602)
+    problem = FairProblem(model_of("linear", 2, 1), X, y, Groups.of(group), "demographic_parity <= 0.05")
+    assert "in 'c' (4), 'd' (5), 'e' (6) and 1 more. A rate" in coarse_groups(problem)[0][1]

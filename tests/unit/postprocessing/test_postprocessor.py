@@ -315,7 +315,8 @@ def test_a_constant_score_leaves_only_constant_decisions_and_says_so():
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"constraint": None}, OptionError, "needs at least one bound"),
+        ({"constraint": None}, OptionError, r"needs at least one bound, .*0\.02'\.$"),
+        ({"estimator": "loss_gap <= 0.1", "constraint": None}, OptionError, "bound, .* first argument is the model"),
         ({"constraint": "predictive_parity <= 0.1"}, OptionError, "no weighted sum"),
         ({"prefit": "maybe"}, OptionError, "prefit must be"),
         ({"scores": "logits"}, OptionError, "scores must be"),

@@ -144,7 +144,7 @@ class GroupBound(Bound):
                 what = self.row_words(self.conditions()[int(np.flatnonzero(rows[:, g] == 0)[0])])
                 raise EmptyGroupError(
                     f"{self.text!r}: the group {found.name(g)!r} has no {what}, so its part of the bound is undefined. Merge "
-                    "the group with another, mark its value missing, or state the bound with empty=drop."
+                    f"the group with another, mark its value missing, or leave it out: {replace(self, empty='drop').text!r}."
                 )
             kept = found.keep(np.asarray((rows > 0).all(0)))
             alone = self.against == "overall" or self.compares == "values"

@@ -17,7 +17,7 @@ Source: Beutel et al. (2019), Fairness in recommendation ranking through pairwis
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -81,7 +81,7 @@ class RankingBound(GroupBound):
             if unseen and (empty or self.empty) == "raise":
                 raise EmptyGroupError(
                     f"{self.text!r}: no query measures {unseen[0]!r}. Give more queries, merge the group, mark its value "
-                    "missing, or state the bound with empty=drop."
+                    f"missing, or leave it out: {replace(self, empty='drop').text!r}."
                 )
             found = found.measured()
             if not len(found.index):
