@@ -453,6 +453,7 @@ MUTANTS = {
     "dual: a usual loss shown without rates": Mutant("optim/weighted.py", "total += float(r.dot(q))", "pass", "unit/optim/test_recent.py"),
     "dual: second slopes are not looked for": Mutant("optim/weighted.py", "if not self.seen and k >= self.until and k % WATCHED:", "if True:", "unit/optim/test_recent.py"),
     "dual: late moves are as short as others": Mutant("optim/multipliers.py", '* (state["k"] - state["weighed"]) / config.dual_every', "", "unit/optim/test_recent.py"),
+    "dual: estimates of several passes": Mutant("optim/rows.py", "min(MEMORY, rows.rows)", "MEMORY", "unit/optim/test_dual_rows.py"),
     "dual: bounds on losses wait too": Mutant("optim/dual.py", "rates and self._loss not in self._kinds and", "rates and", "unit/optim/test_recent.py"),
     "dual: a usual batch in the mean of other rows": Mutant("optim/weighted.py", "(np.ones(rows) if own is None else own) / rows", "(np.ones(rows) if own is None else own) / (rows + 1)", "unit/optim/test_recent.py"),
     "dual: late labels are not looked at": Mutant("optim/batch.py", "if unknown or np.count_nonzero(labels * labels != labels):", "if False:", "unit/optim/test_recent.py"),

@@ -39,14 +39,12 @@ from fairbound.optim.means import Queue, RunningMeans, best_of, cell_weights, co
 from fairbound.optim.multipliers import moved
 from fairbound.optim.numbers import NumberKeys, units_of
 from fairbound.optim.recent import usual
-from fairbound.optim.rows import check_means, stated_bounds, training_rows
+from fairbound.optim.rows import MEMORY, check_means, remembered, stated_bounds, training_rows
 from fairbound.optim.state import DualReport, as_tensors, check_options, checked_state, fresh_state, not_finite
 from fairbound.optim.weighted import Watch, Weights, weighted_loss
 from fairbound.rows.groups import Groups, label_text
 
 FORMAT = 2
-MEMORY = 2048
-MEMORY_PER_CELL = 32
 MOST_STEPS = 64  # that an update waits for rows
 PASSED = 64  # updates whose estimates are looked at together
 
@@ -76,7 +74,7 @@ class Dual:
         factor. None: 20 steps. Where all bounds are on rates by a sigmoid, and not `distributed`, small batches make it longer: until
         rows fill `memory` (at most 2048), 64 steps at most, with t / 20 of eta after t steps. (Bounds on losses would swing.)
     memory: rows after which a row's part in the running estimates has fallen to 1/e; larger is less noisy and later.
-        None: 2048, or 32 per cell if that is more.
+        None: 2048, or as many as `groups` has if these are fewer, and at least 32 per cell.
     nonfinite: "raise" at the first NaN or infinity, or "skip" such a batch (no gradient, no statistics) and count it.
     distributed: sum the cells' sums and counts over the processes of the default group, where one is initialised.
         Each process must call step() equally often; batches are taken to be of equal size.
@@ -130,7 +128,8 @@ class Dual:
         self.plan: Plan = compile_plan(notions, rows, classes=named) if units is None else units.plan(notions, rows)
         check_means(self.plan)
         self.nonfinite, self.distributed = nonfinite, distributed
-        self.memory = max(MEMORY, MEMORY_PER_CELL * self.plan.n_cells) if memory is None else memory
+        self.memory = remembered(self.plan, None if groups is None else rows) if memory is None else memory
+        self._given["memory"] = self.memory
         outputs = 1 if classes is None else len(self.classes)
         self._loss = loss_of_rows(loss, outputs, soft_targets)
         for bound in notions:

@@ -15,6 +15,8 @@ from fairbound.rows.groups import MISSING, Groups, no_groups
 from fairbound.rows.occurring import Occurring
 
 LARGEST_CODE = 1 << 16
+MEMORY = 2048
+MEMORY_PER_CELL = 32
 ROUNDED = "Soft labels go to loss(...); these say which labels the groups have: round them."
 
 
@@ -42,6 +44,13 @@ def check_means(plan: Plan) -> None:
             f"Dual keeps means over groups, and {texts} needs more; train the module with FairClassifier(model=...) or "
             "fb.formulate."
         )
+
+
+def remembered(plan: Plan, rows: Occurring | None) -> int:
+    """How many rows the running estimates look back by default: no more than one pass over the training rows, as earlier passes tell of
+    earlier weights, but 32 for each cell. rows: None of a stream, whose number is not known."""
+    one_pass = MEMORY if rows is None else min(MEMORY, rows.rows)
+    return max(one_pass, MEMORY_PER_CELL * plan.n_cells)
 
 
 def training_rows(groups: Any, targets: Any, names: Any, classes: tuple[Any, ...] = (0, 1)) -> Occurring:

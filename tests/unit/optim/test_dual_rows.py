@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
@@ -356,3 +357,18 @@ def test_the_report_says_where_all_rows_are_decided_alike(bound):
     of_losses = Dual("loss_gap <= 0.1", group_names=["a", "b"])
     of_losses.loss(torch.full((64,), 100.0), torch.ones(64), group)  # losses of 0
     assert of_losses.report().alike is None
+
+
+def test_estimates_look_back_one_pass_over_the_rows_at_most_but_32_rows_of_every_cell():
+    rng = np.random.default_rng(0)
+    of = lambda n, groups, stated, **kind: Dual(  # noqa: E731
+        stated, groups=rng.integers(0, groups, n), targets=rng.integers(0, 2, n), **kind
+    )
+    parity = "demographic_parity <= 0.1"
+    small = of(700, 2, parity)
+    assert small.memory == 700 and pickle.loads(pickle.dumps(small)).memory == 700
+    assert of(5000, 2, parity).memory == 2048
+    assert of(700, 2, parity, memory=900).memory == 900
+    assert of(700, 15, "equalized_odds <= 0.1").memory == 32 * 2 * 15
+    stream = Dual(parity, group_names=["a", "b"])
+    assert stream.memory == 2048 and pickle.loads(pickle.dumps(stream)).memory == 2048
