@@ -11,7 +11,8 @@ from fairbound.models.model import MLP
 from fairbound.problems.domain import Box
 from fairbound.problems.wrappers import Counted, Wrapper
 from fairbound.solver.solve import solve
-from fairbound.testing import PROBLEMS, convex_fair, run, tiny
+from fairbound.testing import PROBLEMS, run
+from twelve_rows import convex_fair, tiny
 
 
 @pytest.mark.parametrize("name", ["two_sided", "box", "weakly_convex", "infeasible"])

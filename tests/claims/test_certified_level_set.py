@@ -19,7 +19,8 @@ from fairbound.models.model import model_of
 from fairbound.problems.base import BaseProblem
 from fairbound.problems.problem import Draws, Evaluation, Ranges
 from fairbound.problems.wrappers import Counted
-from fairbound.testing import PROBLEMS, convex_fair, run
+from fairbound.testing import PROBLEMS, run
+from twelve_rows import convex_fair
 
 POPULATIONS = {  # values of (g_1, g_2) in [0, 1], with their probabilities
     "even": ([(0.0, 1.0), (0.5, 0.5), (1.0, 0.0)], [0.3, 0.4, 0.3]),

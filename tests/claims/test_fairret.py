@@ -13,9 +13,9 @@ from fairbound.methods import METHODS, SGD, SGDFairret, algorithm
 from fairbound.models.model import MLP
 from fairbound.problems.penalised import Penalised
 from fairbound.problems.wrappers import Counted
-from fairbound.testing import PROBLEMS, check_dtype, check_gradient, check_repeatable, check_resume, check_stacked, tiny
+from fairbound.testing import PROBLEMS, check_dtype, check_gradient, check_repeatable, check_resume, check_stacked
 from fairbound.testing.running import run
-from fairbound.testing.tiny import FEATURES, TARGETS, THREE_GROUPS, TWO_GROUPS, WEIGHTS
+from twelve_rows import FEATURES, TARGETS, THREE_GROUPS, TWO_GROUPS, WEIGHTS, tiny
 
 PACKAGE = {
     "positive_rate": "PositiveRate",

@@ -22,7 +22,7 @@ from fairbound.fairness.objectives import Accuracy
 from fairbound.methods.full_batch_alm import minimised
 from fairbound.models.model import MLP
 from fairbound.problems.problem import Draws
-from fairbound.testing import convex_fair
+from twelve_rows import convex_fair
 
 GAUSSIAN = GaussianParity(nuisance=0)
 TIGHT = "equalized_odds <= 0.02"

@@ -25,7 +25,8 @@ from fairbound.methods.stochastic_ghost import (
 )
 from fairbound.problems.problem import Draws
 from fairbound.problems.wrappers import Counted
-from fairbound.testing import PROBLEMS, Spy, convex_fair, run, tiny
+from fairbound.testing import PROBLEMS, Spy, run
+from twelve_rows import convex_fair, tiny
 
 # Three elements X_j = (grad f, c, grad c) at one x: the first needs its constraint, the second does not, and the rows
 # of c turn from element to element, so d(X) bends with the sample.

@@ -12,7 +12,8 @@ from fairbound.methods import DFLS, YNW, ynw
 from fairbound.problems.domain import Box, Space
 from fairbound.problems.problem import Draws
 from fairbound.problems.wrappers import Counted
-from fairbound.testing import KnownProblem, Optimum, convex_fair, run
+from fairbound.testing import KnownProblem, Optimum, run
+from twelve_rows import convex_fair
 
 WIDE = ynw.JACOBIAN_UP_TO + 24
 

@@ -18,8 +18,8 @@ from fairbound.problems.problem import Draws
 from fairbound.problems.wrappers import Counted
 from fairbound.rows import sampling
 from fairbound.rows.groups import Groups
-from fairbound.testing import check_gradient, check_stacked, tiny
-from fairbound.testing.tiny import FEATURES, TARGETS, THREE_GROUPS, TWO_GROUPS, WEIGHTS
+from fairbound.testing import check_gradient, check_stacked
+from twelve_rows import FEATURES, TARGETS, THREE_GROUPS, TWO_GROUPS, WEIGHTS, tiny
 
 STATED = [
     "loss_gap <= 0.005",

@@ -11,7 +11,8 @@ from fairbound.base.errors import OptionError
 from fairbound.methods import SSLALM, algorithm
 from fairbound.methods.ssl_alm import SSLALMState
 from fairbound.problems.problem import Draws
-from fairbound.testing import PROBLEMS, run, tiny
+from fairbound.testing import PROBLEMS, run
+from twelve_rows import tiny
 
 
 def paper(**options):

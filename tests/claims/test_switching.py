@@ -9,7 +9,8 @@ from fairbound.base.errors import OptionError
 from fairbound.methods import SwitchingSubgradient
 from fairbound.methods.switching_subgradient import _largest, _masked
 from fairbound.problems.problem import Draws, Evaluation
-from fairbound.testing import PROBLEMS, run, tiny
+from fairbound.testing import PROBLEMS, run
+from twelve_rows import tiny
 
 
 def test_the_tolerance_follows_the_paper():

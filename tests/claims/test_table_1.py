@@ -11,7 +11,7 @@ import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.models.model import MLP
 from fairbound.testing import check_gradient
-from fairbound.testing.tiny import WEIGHTS, tiny
+from twelve_rows import WEIGHTS, tiny
 
 ALL, POSITIVE, NEGATIVE = None, 1, 0
 

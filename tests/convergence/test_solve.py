@@ -24,8 +24,8 @@ from fairbound.solver import checkpoint as store
 from fairbound.solver.best import Best
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import solve
-from fairbound.testing import PROBLEMS, convex_fair, differences, linear_program, tiny
-from fairbound.testing.tiny import FEATURES, TARGETS, TWO_GROUPS
+from fairbound.testing import PROBLEMS, differences, linear_program
+from twelve_rows import FEATURES, TARGETS, TWO_GROUPS, convex_fair, tiny
 
 noisy = partial(PROBLEMS["two_sided"], noise=0.1)
 adam = partial(torch.optim.Adam, lr=0.01)

@@ -11,7 +11,8 @@ from fairbound.base.errors import CheckpointError, OptionError
 from fairbound.methods import METHODS, algorithm
 from fairbound.problems.problem import Evaluation
 from fairbound.solver.solve import solve
-from fairbound.testing import PROBLEMS, check_gradient, check_stacked, conformance, convex_fair, differences
+from fairbound.testing import PROBLEMS, check_gradient, check_stacked, conformance, differences
+from twelve_rows import convex_fair
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 

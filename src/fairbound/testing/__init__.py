@@ -24,13 +24,11 @@ from fairbound.testing.level_sets import LEVEL_SETS, linear_program
 from fairbound.testing.problems import PROBLEMS
 from fairbound.testing.running import Spy, differences, run
 from fairbound.testing.slopes import check_gradient, check_subgradient
-from fairbound.testing.tiny import ConvexFair, convex_fair, tiny
 
 __all__ = [
     "CHECKS",
     "LEVEL_SETS",
     "PROBLEMS",
-    "ConvexFair",
     "KnownProblem",
     "Optimum",
     "Reached",
@@ -45,9 +43,7 @@ __all__ = [
     "check_stacked",
     "check_subgradient",
     "conformance",
-    "convex_fair",
     "differences",
     "linear_program",
     "run",
-    "tiny",
 ]

@@ -17,7 +17,8 @@ from fairbound.models.mlp import MLP
 from fairbound.problems.domain import Ball
 from fairbound.problems.wrappers import Wrapper
 from fairbound.solver.solve import solve
-from fairbound.testing import PROBLEMS, convex_fair, linear_program, run
+from fairbound.testing import PROBLEMS, linear_program, run
+from twelve_rows import convex_fair
 
 
 def of_differences():

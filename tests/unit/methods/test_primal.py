@@ -8,7 +8,7 @@ import torch
 from fairbound.methods import SGD
 from fairbound.methods.primal import clipped, decayed, make_optimizer, move
 from fairbound.solver.solve import solve
-from fairbound.testing.tiny import tiny
+from twelve_rows import tiny
 
 
 def test_steps_diminish_by_their_formula():

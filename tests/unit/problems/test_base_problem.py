@@ -5,7 +5,8 @@ import torch
 
 from fairbound.problems.base import BaseProblem, Numbered
 from fairbound.problems.problem import Problem
-from fairbound.testing import PROBLEMS, check_gradient, tiny
+from fairbound.testing import PROBLEMS, check_gradient
+from twelve_rows import tiny
 
 
 class Least(BaseProblem):

@@ -8,7 +8,8 @@ from fairbound.methods import FullBatchALM
 from fairbound.problems.both_rows import BothRows
 from fairbound.problems.problem import Problem
 from fairbound.problems.wrappers import Counted
-from fairbound.testing import PROBLEMS, check_gradient, run, tiny
+from fairbound.testing import PROBLEMS, check_gradient, run
+from twelve_rows import tiny
 
 X = torch.tensor([0.4, -0.7, 0.2], dtype=torch.float64)
 

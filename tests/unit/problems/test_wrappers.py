@@ -8,7 +8,8 @@ from fairbound.methods import ALM, SGD
 from fairbound.problems.penalised import Distance, Penalised, Proximal
 from fairbound.problems.problem import Problem
 from fairbound.problems.wrappers import Counted, DualRows, Rebounded, Surrogates, Watched, Wrapper, innermost
-from fairbound.testing import PROBLEMS, check_gradient, run, tiny
+from fairbound.testing import PROBLEMS, check_gradient, run
+from twelve_rows import tiny
 
 X = torch.tensor([0.4, -0.7, 0.2], dtype=torch.float64)
 CENTRE = torch.tensor([0.5, -1.0], dtype=torch.float64)

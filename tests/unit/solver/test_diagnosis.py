@@ -14,7 +14,7 @@ import torch
 
 import fairbound as fb
 from fairbound.base.errors import OptionError
-from fairbound.testing.tiny import tiny
+from twelve_rows import tiny
 
 ROOT = Path(__file__).resolve().parents[3]
 T = np.arange(40)

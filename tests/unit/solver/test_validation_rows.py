@@ -8,7 +8,7 @@ import torch
 from fairbound.methods import ALM, SGD, SSLALM, SwitchingSubgradient
 from fairbound.solver.solve import solve
 from fairbound.testing.known import KnownProblem, Optimum
-from fairbound.testing.tiny import tiny
+from twelve_rows import tiny
 
 
 def at_least(least: float) -> KnownProblem:

@@ -11,8 +11,9 @@ import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.methods import METHODS
 from fairbound.models.model import MLP
-from fairbound.testing import PROBLEMS, convex_fair
+from fairbound.testing import PROBLEMS
 from fairbound.testing.known import KnownProblem
+from twelve_rows import convex_fair
 
 KNOWN = [name for name, make in PROBLEMS.items() if make().optimum.multipliers is not None]
 SETS_AND_KINKS = ("box", "ball", "simplex", "largest", "absolute")
