@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
@@ -31,7 +30,7 @@ from fairbound.estimators.conventions import (
 )
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import Folder
-from fairbound.estimators.group_rule import falls_short, fit_group_rule, take_better, without_rule
+from fairbound.estimators.group_rule import Learnt, falls_short, more_accurate, with_rule, without_rule
 from fairbound.estimators.group_terms import check_terms, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.last_intercept import best_constant, clear_of_rounding, met_by_intercept
@@ -146,47 +145,50 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     @on_few_threads
     def _fit(self, X: Any, rows: LabelledRows, x0: Any = None) -> FairClassifier:
         """`fit` without a certificate, on rows whose table is X; x0: parameters to begin at."""
-        stated = classifier_bounds(self)
+        stated, groups = classifier_bounds(self), rows.groups
         trained_under = without_rule(stated, rows.classes) if self.use_groups_at_prediction else stated
-        self._train(X, rows, trained_under, x0)
-        if falls_short(self.fit_report_):
-            take_better(self, copy.copy(self)._train(X, rows, stated, x0))
-        warn_of_fit(self.fit_report_, trained_under)
-        return self
-
-    def _train(self, X: Any, rows: LabelledRows, trained_under: tuple[Bound, ...], x0: Any) -> FairClassifier:
-        """A model trained under these bounds, and where groups may be used at prediction the thresholds that meet the stated ones."""
-        shards = shards_of(self)
-        seed = shards.gather(seed_of(self.random_state))[0]
-        codes, classes, groups, weight = rows.codes, rows.classes, rows.groups, rows.weight
         notes: list[str] = []
-        features = fit_features(self, X, groups, notes, shards, codes)
+        features = fit_features(self, X, groups, notes, shards_of(self), rows.codes)
         if isinstance(self.model, nn.Module):
             refuse_probabilities(trial(self.model, torch.from_numpy(features)))
         check_lengths(features, len(rows), groups)
         features = with_terms_of(features, groups, self.model) if self.group_terms else features
-        self.classes_ = np.array(classes)
-        self.groups_ = groups
-        self.model_ = model_of(self.model, features.shape[1], 1 if len(classes) == 2 else len(classes))
+        self.classes_, self.groups_ = np.array(rows.classes), groups
+        learnt = self._learnt(X, features, rows, notes, trained_under, x0)
+        if falls_short(learnt.report):
+            learnt = more_accurate(learnt, self._learnt(X, features, rows, notes, stated, x0), self.group_terms)
+        self.model_, self.x_, self.solution_, self.trajectory_, self.fit_report_, self.rule_ = learnt
+        warn_of_fit(self.fit_report_, trained_under)
+        return self
+
+    def _learnt(
+        self, X: Any, features: Any, rows: LabelledRows, notes: list[str], trained_under: tuple[Bound, ...], x0: Any
+    ) -> Learnt:
+        """A model trained on the features of X under these bounds, and where groups may be used at prediction the thresholds that
+        meet the stated ones. notes: what is said of the features."""
+        shards = shards_of(self)
+        seed = shards.gather(seed_of(self.random_state))[0]
+        codes, classes, groups, weight = rows.codes, rows.classes, rows.groups, rows.weight
+        model = model_of(self.model, features.shape[1], 1 if len(classes) == 2 else len(classes))
         objective = weighed(self.objective, self.objective_class, self.class_weight, classes, codes, weight)
         choice = chosen(
             self.algorithm,
-            self.model_,
+            model,
             loss=self.loss,
             objective=objective,
             objective_class=self.objective_class,
             stated=trained_under,
         )
-        notes += [choice.why] if choice.why else []
+        notes = [*notes, choice.why] if choice.why else [*notes]
         at_once, refined = choice.at_once, choice.refined(objective)
         whole = at_once or not shards.alone
         share = held_share(self.validation, whole, trained_under, groups, codes, self.classes_, notes)
         own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)
         own = own and not self.use_groups_at_prediction  # a rule is fitted to the rows in their first order
         build = builder(
-            self.model_, codes, groups, trained_under, weight, classes=self.classes_.tolist(), objective_class=self.objective_class,
+            model, codes, groups, trained_under, weight, classes=self.classes_.tolist(), objective_class=self.objective_class,
             objective=objective if refined == "no" else Accuracy(0.0) if at_once else "loss",
-            loss=_loss_of(self.loss, self.model_.outputs), shards=shards,
+            loss=_loss_of(self.loss, model.outputs), shards=shards,
         )  # fmt: skip
         made = problems_of(build, features, codes, groups, share=share, seed=seed, own=own, begins=at_once)
         trained = trained_by(
@@ -195,14 +197,16 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             decays=X.decays if isinstance(X, Encoded) and not share and not self.group_terms else None,
         )  # fmt: skip
         trained = clear_of_rounding(best_constant(met_by_intercept(trained)))
-        self.solution_ = trained.solution
-        self.x_ = self.solution_.x[: self.model_.n]  # without what is trained beside the model
-        self.trajectory_ = trajectory(self.solution_.records, trained.problem.plan)
-        self.fit_report_ = fit_report(trained, seed, self.encoder_report_, notes, groups)
-        self.rule_ = None
-        if self.use_groups_at_prediction:
-            self.rule_, self.fit_report_ = fit_group_rule(self, features, codes, groups, weight, free=not trained_under)
-        return self
+        learnt = Learnt(
+            model,
+            trained.solution.x[: model.n],
+            trained.solution,
+            trajectory(trained.solution.records, trained.problem.plan),
+            fit_report(trained, seed, self.encoder_report_, notes, groups),
+        )
+        if not self.use_groups_at_prediction:
+            return learnt
+        return with_rule(learnt, features, rows, classifier_bounds(self), free=not trained_under)
 
     @property
     def coef_(self) -> np.ndarray:

@@ -11,17 +11,14 @@ import torch
 from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.conventions import missing_group_words
 from fairbound.estimators.full_batch import optimality
-from fairbound.estimators.trained import Trained, no_better_than_constant
+from fairbound.estimators.trained import Trained, TrainedRanker, no_better_than_constant
 from fairbound.estimators.validation import coarse_groups, thin_groups
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem
-from fairbound.methods import Method
 from fairbound.problems.problem import Measured
 from fairbound.rows.groups import Groups, doubtful_groups
 from fairbound.rows.shards import Shards
-from fairbound.solver.budget import Budget
 from fairbound.solver.diagnosis import diagnose
-from fairbound.solver.solve import Solution
 from fairbound.tables import EncodeReport
 
 MOST = 0.8
@@ -79,7 +76,7 @@ def fit_report(
                 "class_weight='balanced' (in Python) lets the labels count alike."
             )
         cautions.append(nothing_learnt)
-    run = run_facts(problem, solution, trained.method, trained.budget, seed, encoding, measured, problem.plan.notions)
+    run = run_facts(trained, seed, encoding, measured, problem.plan.notions)
     for fact, worst in zip(run["constraints"], _worst(problem, measured), strict=True):
         fact["worst"] = worst
     return {
@@ -101,22 +98,20 @@ def fit_report(
 
 
 def run_facts(
-    problem: Any,
-    solution: Solution,
-    method: Method[Any],
-    budget: Budget,
+    trained: Trained | TrainedRanker,
     seed: int,
     encoding: EncodeReport | None,
     measured: Measured,
     notions: Sequence[Bound],
 ) -> dict[str, Any]:
     """What the reports of all fits say of the run; measured: of the problem at its solution; notions: its stated bounds."""
+    problem, solution, method = trained.problem, trained.solution, trained.method
     return {
         "model": problem.model.spec(),
         "algorithm": method.name,
         "options": repr(method),
         "seed": seed,
-        "budget": budget.text,
+        "budget": trained.budget.text,
         "steps": solution.steps,
         "seconds": solution.seconds,
         "best_step": int(solution.best_step),

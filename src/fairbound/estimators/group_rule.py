@@ -10,20 +10,22 @@ Gunasekar, Ohannessian, Srebro 2017, Learning non-discriminatory predictors).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from torch import Tensor
 
 from fairbound.base.errors import OptionError
-from fairbound.estimators.options import classifier_bounds
+from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.trained import no_better_than_constant
 from fairbound.estimators.training_rows import seen_by_model
 from fairbound.fairness.notions import Bound
+from fairbound.models.model import Model
 from fairbound.models.scoring import predicted_scores
 from fairbound.postprocessing import GroupRule, fit_rule
 from fairbound.postprocessing.fitting import SHORT
-from fairbound.rows.groups import Groups
 from fairbound.rows.reading import read_weights
+from fairbound.solver.solve import Solution
 
 WORTH = 0.002
 """By so much more accurate mixtures of thresholds are worth a second training, under the bounds."""
@@ -32,6 +34,18 @@ SHORTFALL = (
     "decide some rows by a draw, have {:.3f}. Loosen the bound{}, or put fb.PostProcessor(..., randomised=True) on a model without "
     "bounds."
 )
+
+
+class Learnt(NamedTuple):
+    """What one training of a classifier gave. x: the parameters of the model, without what is trained beside it; trajectory and
+    report: as in FairClassifier; rule: its thresholds, where groups may be used at prediction."""
+
+    model: Model
+    x: Tensor
+    solution: Solution
+    trajectory: dict[str, Any]
+    report: dict[str, Any]
+    rule: GroupRule | None = None
 
 
 def without_rule(stated: tuple[Bound, ...], classes: tuple[Any, ...]) -> tuple[Bound, ...]:
@@ -46,21 +60,17 @@ def without_rule(stated: tuple[Bound, ...], classes: tuple[Any, ...]) -> tuple[B
     return ()
 
 
-def fit_group_rule(
-    classifier: Any, features: Any, codes: np.ndarray, groups: Groups, sample_weight: Any, *, free: bool
-) -> tuple[GroupRule, dict[str, Any]]:
-    """The rule, and the report of the fit with what the rule does to its rows.
+def with_rule(learnt: Learnt, features: Any, rows: LabelledRows, stated: tuple[Bound, ...], *, free: bool) -> Learnt:
+    """The model with the rule, and in the report what the rule does to its rows.
 
-    classifier: with its model trained, and the report of it. features (n, d), codes (n,) in {0, 1}: of the same rows as groups.
-    free: whether the model was trained without the bounds.
+    features: (n, d), of these rows. stated: the bounds that the rule is to meet. free: whether the model was trained without them.
     """
-    stated = classifier_bounds(classifier)
-    facts, classes = classifier.fit_report_, classifier.classes_.tolist()
-    scores = predicted_scores(classifier.model_, classifier.x_, seen_by_model(features)).numpy()
-    weight = None if sample_weight is None else read_weights(sample_weight, len(codes))
-    rule, found = fit_rule(scores, codes, groups, stated, classes=classes, weight=weight)
+    facts, codes, classes = learnt.report, rows.codes, np.array(rows.classes).tolist()
+    scores = predicted_scores(learnt.model, learnt.x, seen_by_model(features)).numpy()
+    weight = None if rows.weight is None else read_weights(rows.weight, len(codes))
+    rule, found = fit_rule(scores, codes, rows.groups, stated, classes=classes, weight=weight)
     share = float(np.average(codes, weights=weight))
-    return rule, {
+    report = {
         **facts,
         "constraints": found.pop("constraints"),
         "accuracy": found["accuracy"],
@@ -75,6 +85,7 @@ def fit_group_rule(
         ],
         "group_thresholds": found,
     }
+    return learnt._replace(rule=rule, report=report)
 
 
 def falls_short(facts: Mapping[str, Any]) -> bool:
@@ -82,16 +93,16 @@ def falls_short(facts: Mapping[str, Any]) -> bool:
     return "group_thresholds" in facts and facts["group_thresholds"]["gap"] > WORTH
 
 
-def take_better(first: Any, second: Any) -> None:
-    """Make `first` the more accurate of two fitted classifiers with thresholds; second: trained under the bounds.
+def more_accurate(first: Learnt, second: Learnt, group_terms: bool) -> Learnt:
+    """The more accurate of two models with thresholds; second: trained under the bounds.
 
-    Where the better one, too, falls far short of mixtures of thresholds on the scores of `first`, the report says so.
+    Where it, too, falls far short of mixtures of thresholds on the scores of `first`, its report says so. group_terms: whether the
+    models have them.
     """
-    mixed = first.fit_report_["group_thresholds"]["accuracy_bound"]
-    if second.fit_report_["group_thresholds"]["accuracy"] > first.fit_report_["group_thresholds"]["accuracy"]:
-        vars(first).update(vars(second))
-    found = first.fit_report_["group_thresholds"]
-    terms = "" if first.group_terms else ", take group_terms=True"
-    if mixed - found["accuracy"] > SHORT:
-        first.fit_report_["remarks"] += [said := SHORTFALL.format(found["accuracy"], mixed, terms)]
-        first.fit_report_["warnings"] += [said]
+    thresholds, others = first.report["group_thresholds"], second.report["group_thresholds"]
+    taken = second if others["accuracy"] > thresholds["accuracy"] else first
+    accuracy, mixed = taken.report["group_thresholds"]["accuracy"], thresholds["accuracy_bound"]
+    if mixed - accuracy <= SHORT:
+        return taken
+    said = SHORTFALL.format(accuracy, mixed, "" if group_terms else ", take group_terms=True")
+    return taken._replace(report=taken.report | {name: [*taken.report[name], said] for name in ("remarks", "warnings")})

@@ -19,7 +19,7 @@ from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, s
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.judged_rows import DocumentRows
 from fairbound.estimators.options import check_options
-from fairbound.estimators.ranker_training import train_ranker
+from fairbound.estimators.ranker_training import report, train_ranker
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments
 from fairbound.estimators.training_rows import fit_features, model_scores
 from fairbound.estimators.trajectory import trajectory
@@ -102,6 +102,7 @@ class FairRanker(TrainedEstimator, BaseEstimator):
                 partners=self.partners,
             )
 
+        seed = seed_of(self.random_state)
         trained = train_ranker(
             build,
             rows.query,
@@ -110,13 +111,12 @@ class FairRanker(TrainedEstimator, BaseEstimator):
             validation=self.validation,
             budget=self.budget,
             batch_size=self.batch_size,
-            seed=seed_of(self.random_state),
+            seed=seed,
             progress=self.progress,
-            encoding=self.encoder_report_,
             notes=notes,
             x0=x0,
         )
-        self.solution_, self.fit_report_ = trained.solution, trained.report
+        self.solution_, self.fit_report_ = trained.solution, report(trained, seed, self.encoder_report_)
         self.x_ = self.solution_.x
         self.trajectory_ = trajectory(self.solution_.records, trained.problem)
         if stated and not (self.fit_report_["feasible"] and self.fit_report_["best_step"] > 0):

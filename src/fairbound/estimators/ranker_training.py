@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from fairbound.estimators.batch_runs import PATIENCE, usual_budget, with_room
 from fairbound.estimators.choosing import MARGINS, Chosen, asked_for
 from fairbound.estimators.fit_report import run_facts
 from fairbound.estimators.full_batch import optimality
+from fairbound.estimators.trained import TrainedRanker
 from fairbound.estimators.training import AT_ONCE
 from fairbound.fairness.ranking_problem import RankingProblem
 from fairbound.methods import ALM, FullBatchALM, Method
@@ -30,14 +31,6 @@ MOST_AT_ONCE = 4_000_000
 VALIDATION, LEAST_QUERIES = 0.2, 1000
 
 
-class TrainedRanker(NamedTuple):
-    """The solution of `problem`, and `fit_report_`."""
-
-    problem: RankingProblem
-    solution: Solution
-    report: dict[str, Any]
-
-
 def train_ranker(
     build: Callable[..., RankingProblem],
     queries: np.ndarray,
@@ -49,7 +42,6 @@ def train_ranker(
     batch_size: int,
     seed: int,
     progress: bool,
-    encoding: EncodeReport | None,
     notes: list[str],
     x0: Any = None,
 ) -> TrainedRanker:
@@ -69,8 +61,7 @@ def train_ranker(
                 "Taken at once, the queries gave no model that met the bounds; random batches (alm) did better."
             )
             solution, method = rival, ALM()
-    spent = limit or _usual(problem, method, batch_size)
-    return TrainedRanker(problem, solution, report(problem, held, solution, method, spent, seed, encoding, notes))
+    return TrainedRanker(problem, held, solution, method, limit or _usual(problem, method, batch_size), notes)
 
 
 def chosen_method(algorithm: Any, model: Model, queries: np.ndarray) -> Chosen:
@@ -129,27 +120,19 @@ def _run(problem: RankingProblem, algorithm: Any, *, limit: Budget | None, batch
     )
 
 
-def report(
-    problem: RankingProblem,
-    held: RankingProblem | None,
-    solution: Solution,
-    method: Method[Any],
-    budget: Budget,
-    seed: int,
-    encoding: EncodeReport | None,
-    notes: Sequence[str],
-) -> dict[str, Any]:
+def report(trained: TrainedRanker, seed: int, encoding: EncodeReport | None) -> dict[str, Any]:
     """What `FairRanker.fit_report_` holds."""
-    measured = problem.evaluate(solution.x)
+    problem, held, x = trained.problem, trained.held, trained.solution.x
+    measured = problem.evaluate(x)
     return {
-        **run_facts(problem, solution, method, budget, seed, encoding, measured, problem.notions),
+        **run_facts(trained, seed, encoding, measured, problem.notions),
         "train_rows": len(problem.documents),
         "train_queries": problem.rows,
         "validation_rows": 0 if held is None else len(held.documents),
         "validation_queries": 0 if held is None else held.rows,
         "train_pair_error": float(measured.extra["pair_error"]),
-        "optimality": optimality(problem, method, solution.x, len(problem.documents)),
+        "optimality": optimality(problem, trained.method, x, len(problem.documents)),
         "dropped_groups": problem.dropped,
-        "notes": list(notes),
+        "notes": trained.notes,
         "warnings": [] if encoding is None else encoding.dropped_lines(),
     }

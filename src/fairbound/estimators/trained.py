@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from fairbound.estimators.choosing import Refined
 from fairbound.fairness.problem import FairProblem
+from fairbound.fairness.ranking_problem import RankingProblem
 from fairbound.methods import Method
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution
@@ -24,6 +25,17 @@ class Trained(NamedTuple):
     notes: list[str]
     warnings: list[str]
     optimality: dict[str, Any] = {}  # noqa: RUF012  it is replaced, never changed
+
+
+class TrainedRanker(NamedTuple):
+    """The solution of `problem`, chosen on the queries `held` (None: on none), and the method and budget of the run that gave it."""
+
+    problem: RankingProblem
+    held: RankingProblem | None
+    solution: Solution
+    method: Method[Any]
+    budget: Budget
+    notes: list[str]
 
 
 ROUNDING = 1e-6
