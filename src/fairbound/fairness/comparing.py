@@ -7,9 +7,9 @@ of all rows whose group is known.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
@@ -118,76 +118,23 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Differences:
-    """The contrasts of R values between groups: index (m, t) units and coefficient (m, t), and their names.
+class Comparisons:
+    """m contrasts of values of groups: index (m, t) units, coefficient (m, t), and what the i-th compares in words."""
 
-    tails: what is said after a name, for each value. summed: both values under one bound. a, b: (p,) groups compared.
-    An average of values counts as one value.
-    """
-
-    compared: Compared
     index: np.ndarray
     coefficient: np.ndarray
-    tails: tuple[str, ...]
-    summed: bool
-    a: np.ndarray
-    b: np.ndarray
-    sign: str = "-"
+    name: Callable[[int], str]
 
-    def name(self, i: int) -> str:
-        """What the i-th contrast compares."""
-        if self.summed:
-            i, pattern = divmod(i, 4)
-            s, t = ("", "-")[pattern // 2], ("", "-")[pattern % 2]
-            one, two = self.compared.name(int(self.a[i])), self.compared.name(int(self.b[i]))
-            return f"{s}({one} - {two}){self.tails[0]}, {t}(same){self.tails[1]}"
-        i, side = divmod(i, 2)
-        i, r = divmod(i, len(self.tails))
-        one, two = self.compared.name(int(self.a[i])), self.compared.name(int(self.b[i]))
-        one, two = (two, one) if side else (one, two)
-        return f"{one} {self.sign} {two}{self.tails[r]}"
+    def take(self, rows: np.ndarray) -> Comparisons:
+        """Those numbered `rows` (k,)."""
+        return Comparisons(self.index[rows], self.coefficient[rows], lambda i: self.name(int(rows[i])))
 
 
-@dataclass(frozen=True)
-class Part:
-    """Some of the contrasts of `of`: those numbered `rows` (m,), with index and coefficient (m, t)."""
-
-    of: Differences
-    rows: np.ndarray
-
-    @property
-    def index(self) -> np.ndarray:
-        return self.of.index[self.rows]
-
-    @property
-    def coefficient(self) -> np.ndarray:
-        return self.of.coefficient[self.rows]
-
-    def name(self, i: int) -> str:
-        """What the i-th of them compares."""
-        return self.of.name(int(self.rows[i]))
-
-
-@dataclass(frozen=True)
-class Singles:
-    """Every value of every group by itself: index (R * k, 1) units, coefficient (R * k, 1), and their names."""
-
-    compared: Compared
-    index: np.ndarray
-    coefficient: np.ndarray
-    tails: tuple[str, ...]
-
-    def name(self, i: int) -> str:
-        """The group, and what is said after it for the value."""
-        r, g = divmod(i, len(self.compared))
-        return self.compared.name(g) + self.tails[r]
-
-
-def singles(compared: Compared, tails: tuple[str, ...]) -> Singles:
-    """The values of all groups, one value after another."""
+def singles(compared: Compared, tails: tuple[str, ...]) -> Comparisons:
+    """Every value of every group by itself, one value after another. tails: what is said after a name, for each value."""
     k = len(compared)
     index = np.arange(len(tails))[:, None] * (k + 1) + np.arange(k)
-    return Singles(compared, index.reshape(-1, 1), np.ones((index.size, 1)), tails)
+    return Comparisons(index.reshape(-1, 1), np.ones((index.size, 1)), lambda i: compared.name(i % k) + tails[i // k])
 
 
 def differences(
@@ -198,7 +145,7 @@ def differences(
     summed: bool = False,
     averaged: bool = False,
     ratio: float | None = None,
-) -> Differences:
+) -> Comparisons:
     """Both directions of every comparison of every value; `summed` joins the two values of a pair under one bound, and
     `averaged` compares the mean of all values of a group.
 
@@ -212,14 +159,32 @@ def differences(
         index = np.stack([one[:, 0], two[:, 0], one[:, 1], two[:, 1]], axis=1)
         signs = np.array([[s, -s, t, -t] for s in (1.0, -1.0) for t in (1.0, -1.0)])
         index = np.repeat(index, 4, axis=0)
-        return Differences(compared, index, np.tile(signs, (len(a), 1)), tails, True, a, b)
+        return Comparisons(index, np.tile(signs, (len(a), 1)), partial(_name_of_sum, compared, a, b, tails))
     if averaged:
         index = np.stack([np.hstack([one, two]), np.hstack([two, one])], axis=1).reshape(-1, 2 * values)
         share = np.repeat([1.0, -1.0], values) / values
-        return Differences(compared, index, np.broadcast_to(share, index.shape), (", mean",), False, a, b)
+        name = partial(_name, compared, a, b, (", mean",), "-")
+        return Comparisons(index, np.broadcast_to(share, index.shape), name)
     if ratio is not None:  # the first of each pair of rows speaks of a / b, as its name does
         index = np.stack([np.stack([two, one], -1), np.stack([one, two], -1)], axis=2).reshape(-1, 2)
         coefficient = np.broadcast_to(np.array([ratio, -1.0]), index.shape)
-        return Differences(compared, index, coefficient, tails, False, a, b, "/")
+        return Comparisons(index, coefficient, partial(_name, compared, a, b, tails, "/"))
     index = np.stack([np.stack([one, two], -1), np.stack([two, one], -1)], axis=2).reshape(-1, 2)
-    return Differences(compared, index, np.broadcast_to(np.array([1.0, -1.0]), index.shape), tails, False, a, b)
+    coefficient = np.broadcast_to(np.array([1.0, -1.0]), index.shape)
+    return Comparisons(index, coefficient, partial(_name, compared, a, b, tails, "-"))
+
+
+def _name(compared: Compared, a: np.ndarray, b: np.ndarray, tails: tuple[str, ...], sign: str, i: int) -> str:
+    """What the i-th contrast compares: the groups of a pair, for each value in both directions."""
+    i, side = divmod(i, 2)
+    i, r = divmod(i, len(tails))
+    one, two = compared.name(int(a[i])), compared.name(int(b[i]))
+    one, two = (two, one) if side else (one, two)
+    return f"{one} {sign} {two}{tails[r]}"
+
+
+def _name_of_sum(compared: Compared, a: np.ndarray, b: np.ndarray, tails: tuple[str, ...], i: int) -> str:
+    """What the i-th sum of two differences compares: the groups of a pair, in four patterns of signs."""
+    i, pattern = divmod(i, 4)
+    s, t = ("", "-")[pattern // 2], ("", "-")[pattern % 2]
+    return f"{s}({compared.name(int(a[i]))} - {compared.name(int(b[i]))}){tails[0]}, {t}(same){tails[1]}"

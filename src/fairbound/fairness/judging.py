@@ -17,7 +17,7 @@ from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.contrasts import Contrasts, GapBounds, mirrored
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, mean_bounds, mean_rows_needed, welch_bounds
 from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_bounds, share_bounds, share_rows_needed
-from fairbound.fairness.comparing import Compared, Differences, Part, Singles, differences, singles
+from fairbound.fairness.comparing import Compared, Comparisons
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import Values, share_of
 from fairbound.rows.groups import said_labels
@@ -36,7 +36,7 @@ class Sets:
     values: list[tuple[Compared, Values]]
     index: np.ndarray
     coefficient: np.ndarray
-    found: list[Differences | Part | Singles]
+    found: list[Comparisons]
 
     def joined(self, part: str) -> np.ndarray:
         """(U,) one of the arrays of Values, all sets and values one after another."""
@@ -61,19 +61,11 @@ def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
         missing += dropped
         of = bound.values(rows, compared)
         k, r = len(compared), len(bound.tails)
-        if bound.compares == "values":
-            made: Differences | Part | Singles = singles(compared, bound.tails)
-            at, c = made.index, made.coefficient
-        else:
-            against: Any = "pairwise" if bound.against == "best" else bound.against
-            ratio = bound.bound if bound.compares == "ratios" else None
-            part: Differences | Part = bound.stated_of(
-                differences(compared, against, bound.tails, summed=bound.summed, averaged=bound.averaged, ratio=ratio)
-            )
-            if not len(part.index):
-                continue
-            made = part
-            at, c = _without_overall(part, of.totals, k) if against == "overall" else (part.index, part.coefficient)
+        made = bound.comparisons(compared)
+        if not len(made.index):
+            continue
+        overall = bound.against == "overall" and bound.compares != "values"
+        at, c = _without_overall(made, of.totals, k) if overall else (made.index, made.coefficient)
         at = at - at // (k + 1)  # units without the overall ones are the cells in order
         values.append((compared, of))
         found.append(made)
@@ -86,7 +78,7 @@ def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
     return sets, sorted(set(missing))
 
 
-def _without_overall(made: Differences | Part, totals: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def _without_overall(made: Comparisons, totals: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The contrasts with the value of all rows written as the mean of the groups', weighted by their rows."""
     index, coefficient = made.index, made.coefficient
     share = totals / np.maximum(totals.sum(1, keepdims=True), 1e-300)  # (R, k)

@@ -70,7 +70,6 @@ class ALM(Method[ALMState]):
     name: ClassVar[str] = "alm"
     partial: ClassVar[bool] = True
     keeps_room: ClassVar[bool] = True
-    presets: ClassVar[dict[str, dict]] = {}
 
     def __post_init__(self) -> None:
         positive(self, "step_size", "dual_step_size", "dual_every", "decay_steps")

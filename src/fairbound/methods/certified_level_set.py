@@ -136,7 +136,6 @@ class CertifiedLevelSet(Method[CertifiedState]):
     averaging: float = 2.0
 
     name: ClassVar[str] = "certified_level_set"
-    presets: ClassVar[dict[str, dict]] = {}
 
     def __post_init__(self) -> None:
         positive(self, "delta", "first_call", "first_move", "dual_step", "start_weight", "oracle_rows")

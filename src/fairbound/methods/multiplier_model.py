@@ -71,7 +71,6 @@ class MultiplierModel(Method[MultiplierModelState]):
     decay_steps: float = 1000.0
 
     name: ClassVar[str] = "multiplier_model"
-    presets: ClassVar[dict[str, dict]] = {}
     keeps_room: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

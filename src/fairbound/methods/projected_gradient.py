@@ -41,7 +41,6 @@ class ProjectedGradient(Method[ProjectedGradientState]):
     tolerance: float = 1e-7
 
     name: ClassVar[str] = "projected_gradient"
-    presets: ClassVar[dict[str, dict]] = {}
 
     def __post_init__(self) -> None:
         positive(self, "step_size")

@@ -41,7 +41,6 @@ class SGD(Method[SGDState]):
 
     name: ClassVar[str] = "sgd"
     partial: ClassVar[bool] = True
-    presets: ClassVar[dict[str, dict]] = {}
 
     def __post_init__(self) -> None:
         positive(self, "step_size", "decay_steps")

@@ -63,7 +63,6 @@ class SMD(Method[SMDState]):
 
     name: ClassVar[str] = "smd"
     lifts: ClassVar[bool] = True
-    presets: ClassVar[dict[str, dict]] = {}
     needs: ClassVar[frozenset[str]] = frozenset({"unbiased"})
 
     def __post_init__(self) -> None:

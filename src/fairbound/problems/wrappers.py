@@ -228,10 +228,6 @@ class Rebounded(Wrapper):
         """The values of the stated bounds, as the inner problem gives them: they do not depend on the bounds."""
         return self.inner.stated_values(replace(measured, g=measured.g - self.shift))  # type: ignore[attr-defined]
 
-    def nearer(self, x: Tensor) -> Tensor | None:
-        """The inner problem's: a point (n,) that misses its true bounds by less, or None."""
-        return self.inner.nearer(x)
-
     def around(self, inner: Problem) -> Problem:
         return self if inner is self.inner else Rebounded(inner, self.own)
 

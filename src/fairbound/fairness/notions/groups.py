@@ -20,7 +20,7 @@ from fairbound.base.checks import check_choice
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import CONDITION, Builder
-from fairbound.fairness.comparing import Compared, Differences, Part, attribute_sets, differences, singles
+from fairbound.fairness.comparing import Compared, Comparisons, attribute_sets, differences, singles
 from fairbound.fairness.judging import judge_groups, measured_groups
 from fairbound.fairness.language import Key, Word, number_text, plain_number
 from fairbound.fairness.notions.checks import SMOOTHING, check_largest, check_smoothing, without_largest
@@ -163,25 +163,21 @@ class GroupBound(Bound):
         for compared, dropped in self.compared(builder.occurring):
             builder.drop(dropped)
             numbers = self.quantities(builder, compared)
-            if self.compares == "values":
-                alone = singles(compared, self.tails)
-                builder.contrasts(numbers.ravel()[alone.index], alone.coefficient, alone.name)
-            elif self.against == "best":
+            if self.against == "best" and self.compares != "values":
                 self._compile_best(builder, compared, numbers)
             else:
-                ratio = self.bound if self.compares == "ratios" else None
-                found = self.stated_of(
-                    differences(
-                        compared, self.against, self.tails, summed=self.summed, averaged=self.averaged, ratio=ratio
-                    )
-                )
+                found = self.comparisons(compared)
                 index = numbers.ravel()[found.index]
-                bound = None if ratio is None else 0.0
+                bound = 0.0 if self.compares == "ratios" else None
                 builder.contrasts(index, found.coefficient, found.name, bound, self._spare(builder.occurring))
 
-    def stated_of(self, found: Differences) -> Differences | Part:
-        """Those of all contrasts of a set of groups that the bound states: all of them, unless a notion states fewer."""
-        return found
+    def comparisons(self, compared: Compared) -> Comparisons:
+        """What the bound compares of a set of groups; where each is compared with the best one, every two."""
+        if self.compares == "values":
+            return singles(compared, self.tails)
+        against: Any = "pairwise" if self.against == "best" else self.against
+        ratio = self.bound if self.compares == "ratios" else None
+        return differences(compared, against, self.tails, summed=self.summed, averaged=self.averaged, ratio=ratio)
 
     def _spare(self, occurring: Occurring) -> float | None:
         """Of ratios, what lies between the bound and equality at the rate of positive labels."""

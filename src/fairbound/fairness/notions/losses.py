@@ -13,7 +13,7 @@ import numpy as np
 
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.builder import Builder
-from fairbound.fairness.comparing import Differences, Part
+from fairbound.fairness.comparing import Compared, Comparisons
 from fairbound.fairness.language import Key, Word, options_without
 from fairbound.fairness.notions.checks import check_aggregated, check_uncompared
 from fairbound.fairness.notions.groups import LossBound
@@ -88,11 +88,12 @@ class ExcessLoss(LossBound):
     def against_everyone(self) -> bool:
         return False
 
-    def stated_of(self, found: Differences) -> Part:
+    def comparisons(self, compared: Compared) -> Comparisons:
         """A group's loss less that of all rows: every other contrast, of the groups not called `skip`."""
-        group = found.a[np.arange(len(found.index)) // 2 // len(found.tails)]
-        kept = np.array([found.compared.plain_name(int(g)) != self.skip for g in group], dtype=bool)
-        return Part(found, np.flatnonzero(kept & (np.arange(len(found.index)) % 2 == 0)))
+        found, units = super().comparisons(compared), len(compared) + 1
+        first = range(0, len(found.index), 2)
+        kept = [i for i in first if compared.plain_name(int(found.index[i, 0]) % units) != self.skip]
+        return found.take(np.array(kept, dtype=np.int64))
 
     def compile(self, builder: Builder) -> None:
         """Raises: EmptyGroupError where every group is skipped."""
