@@ -245,6 +245,13 @@ def device_named(device: Any) -> torch.device:
     return found
 
 
+def without_number(batch: Batch, loss: Pointwise) -> Tensor:
+    """(B,) whether a score or the loss of each row is NaN or infinite."""
+    s = batch.scores.detach()
+    finite = torch.isfinite(s) if s.dim() == 1 else torch.isfinite(s).all(1)
+    return ~(finite & torch.isfinite(loss.value(s, batch.y))).detach()
+
+
 def loss_of_rows(loss: Any, outputs: int, soft_targets: bool) -> Pointwise:
     """The loss called `loss`, for models with `outputs` scores per row. Raises: OptionError where it takes another number."""
     found = loss_named("cross_entropy" if loss == "logistic" and outputs > 1 else loss, outputs)

@@ -34,10 +34,11 @@ from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import LOSSES, Pointwise
 from fairbound.fairness.trial import refuse_probabilities, takes_logits
 from fairbound.methods.alm import ALM
-from fairbound.optim.batch import Batch, Keys, class_names, device_named, loss_of_rows
-from fairbound.optim.means import Queue, RunningMeans, best_of, cell_weights, compared, report_of, stated_values
+from fairbound.optim.batch import Batch, Keys, class_names, device_named, loss_of_rows, without_number
+from fairbound.optim.means import RunningMeans, best_of, cell_weights, compared, report_of, stated_values
 from fairbound.optim.multipliers import moved
 from fairbound.optim.numbers import NumberKeys, units_of
+from fairbound.optim.queue import Queue
 from fairbound.optim.recent import usual
 from fairbound.optim.rows import MEMORY, check_means, remembered, stated_bounds, training_rows
 from fairbound.optim.state import DualReport, as_tensors, check_options, checked_state, fresh_state, not_finite
@@ -139,11 +140,9 @@ class Dual:
         true = [f.exact(self._loss) for f in self.plan.functions]
         both = dual_values == "surrogate" and self._kinds != true
         self._of_logits = takes_logits(self._loss, self.plan)
-        self._keys = (
-            Keys(self.plan, self.groups, len(self.classes), outputs)
-            if units is None
-            else NumberKeys(self.plan, self.groups, units)
-        )
+        self._keys = Keys(self.plan, self.groups, len(self.classes), outputs)
+        if units is not None:
+            self._keys = NumberKeys(self.plan, self.groups, units)
         self._per_bound = 1.0 if units is None else units.per_bound(notions)
         statistics = [true, self._kinds] if both else [true]
         self._means = RunningMeans(self.plan, statistics, self._loss, self.memory, self._keys)
@@ -285,24 +284,18 @@ class Dual:
         """Whether every score and loss is finite; raises or skips the batch where one is not. value: the batch's loss."""
         state = self._state
         state["calls"] += observe
-        total = (
-            value.item()
-            if self._loss is LOSSES["logistic"]
-            else float(value.detach() + 0 * batch.scores.detach().sum())
-        )
+        logistic = self._loss is LOSSES["logistic"]
+        total = value.item() if logistic else float(value.detach() + 0 * batch.scores.detach().sum())
         if total - total == 0.0:
             return True
-        s = batch.scores.detach()
-        per_row = self._loss.value(s, batch.y)
-        finite = torch.isfinite(s) if s.dim() == 1 else torch.isfinite(s).all(1)
-        bad = ~(finite & torch.isfinite(per_row)).detach()
+        bad = without_number(batch, self._loss)
         if not bool(bad.any()):
             return True
         if self.nonfinite == "skip":
             state["skipped"] += 1
             return False
         names, groups = self.plan.touched(self._keys.table[batch.keys[bad].cpu()].flatten().tolist())
-        raise not_finite(int(bad.sum()), len(s), state["calls"], names, groups)
+        raise not_finite(int(bad.sum()), len(bad), state["calls"], names, groups)
 
     # -- multipliers --------------------------------------------------------------------------------------------
 
@@ -355,6 +348,7 @@ class Dual:
 
     def _identity(self) -> dict[str, Any]:
         return {
+            "format": FORMAT,
             "stated": [b.text for b in self.stated],
             "names": list(self.names),
             "cells": list(self.plan.cell_names),
@@ -372,7 +366,7 @@ class Dual:
         """
         self._compare()
         state = as_tensors({**self._state, **self._means.state})
-        return {"format": FORMAT, **self._identity(), **state, "queue": self._means.saved()}
+        return {**self._identity(), **state, "queue": self._means.saved()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue from `state_dict()`: the same batches then give the same numbers, bit for bit.
@@ -380,13 +374,11 @@ class Dual:
         Raises: CheckpointError where a key is missing or unknown, where bounds, names, groups or loss differ, or where
         a value has another shape or is not a possible one (NaN, a negative multiplier). Nothing is changed then.
         """
-        here = {"format": FORMAT, **self._identity()}
         fresh = as_tensors({**self._state, **self._means.state})
-        state = checked_state(state_dict, fresh, here, self.config.multiplier_bound, ("queue",))
+        state = checked_state(state_dict, fresh, self._identity(), self.config.multiplier_bound, ("queue",))
         queue = Queue.of(state_dict["queue"], self._keys)
         self._state, self._passed = {key: state[key] for key in self._state}, []
-        self._means.state, self._means.queue = {key: state[key] for key in self._means.state}, queue
-        self._means.recent.clear()
+        self._means.resume(state, queue)
         self._watch = Watch(self._state["k"] + self.config.dual_every)
         self.to(*self._place)
 

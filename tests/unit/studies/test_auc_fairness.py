@@ -14,11 +14,12 @@ from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 from fairbound.solver.solve import solve
 from fairbound.studies import auc_fairness
-from fairbound.studies.auc_fairness import Options, Tried, task
+from fairbound.studies.auc_fairness import Options, task
 from fairbound.studies.library import load_spec
 from fairbound.studies.runner import run_study
 from fairbound.studies.spec import DataSpec
 from fairbound.studies.table import Block
+from fairbound.studies.tried import Tried
 
 ASKED = {"dataset": "loanapp", "group": "sex", "kind": "inter", "rows": 600}
 METHODS = ("none", "ours-0_05", "known-0_05", "exact-0_05", "levels-0_2", "proxy-0_05", "moved-0_05")
