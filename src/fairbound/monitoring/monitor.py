@@ -7,13 +7,10 @@ probability `confidence`, however often and whenever one looks.
 from __future__ import annotations
 
 import datetime
-import hashlib
-import json
 import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +21,6 @@ from fairbound.audits.groups import group_rows
 from fairbound.audits.impact import impact_tables
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import CheckpointError, DataError, OptionError
-from fairbound.base.files import atomic_write_text
 from fairbound.base.version import __version__
 from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
@@ -32,6 +28,7 @@ from fairbound.fairness.scored import Finding, Scored
 from fairbound.monitoring.areas import judge_areas_in_time
 from fairbound.monitoring.judging import Shares, anytime_groups, check_watched, contradicted, judge_in_time
 from fairbound.monitoring.pairing import AreaTally
+from fairbound.monitoring.stored import read_state, stored_sum, write_state
 from fairbound.monitoring.tally import Tally
 from fairbound.rows.groups import doubtful_groups, label_text
 
@@ -338,47 +335,19 @@ class Monitor:
         Raises: CheckpointError where the file is not the one this monitor was loaded from, or last saved to: another process has
             written it since, or there is one already.
         """
-        path = Path(path)
-        there = _stored_sum(path) if path.exists() else None
+        there = stored_sum(path)
         if there != self._stored:
             what = "is there already" if self._stored is None else "was changed since it was read"
             raise CheckpointError(f"{str(path)!r} {what}; load it and add the rows to it, or save elsewhere.")
-        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-        total = _sum_of(text)
-        atomic_write_text(path, f'{{"sha256": "{total}",\n"state": {text}}}\n')
-        self._stored = total
+        self._stored = write_state(path, self.to_dict())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Monitor:
         """The monitor saved at `path`. Raises: FileNotFoundError, and CheckpointError for a file that is damaged or is none."""
-        path = Path(path)
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no file {str(path)!r}; check the path.")
-        try:
-            whole = json.loads(path.read_text(encoding="utf-8"))
-            state, total = whole["state"], whole["sha256"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(
-                f"{str(path)!r} is no state of a monitor, or is cut off; take a backup of it."
-            ) from error
-        if _sum_of(json.dumps(state, ensure_ascii=False, allow_nan=False)) != total:
-            raise CheckpointError(
-                f"{str(path)!r} was changed after it was written (its checksum differs); take a backup of it."
-            )
+        state, total = read_state(path)
         made = cls.from_dict(state)
         made._stored = total
         return made
 
     def __repr__(self) -> str:
         return f"Monitor({[b.text for b in self.bounds]}, rows={self.rows}, alarms={self.alarms})"
-
-
-def _sum_of(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
-def _stored_sum(path: Path) -> str | None:
-    try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["sha256"])
-    except (ValueError, KeyError, TypeError, OSError):
-        return "unreadable"

@@ -9,7 +9,7 @@ from scipy import stats
 from fairbound.base.errors import OptionError
 from fairbound.report import study_figures, study_scores
 from fairbound.report.study_scene import printed, values_of
-from fairbound.studies.spec import FigureSpec
+from fairbound.studies.shown import FigureSpec
 
 RANKS = np.linspace(1, 0, 101)
 
