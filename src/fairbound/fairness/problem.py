@@ -39,6 +39,7 @@ from fairbound.problems.domain import Domain, Product, Space
 from fairbound.problems.problem import Measured, Problem, check_finite
 from fairbound.problems.wrappers import DualRows, Rebounded
 from fairbound.rows.groups import Groups, no_groups
+from fairbound.rows.moments import second_moments
 from fairbound.rows.occurring import Occurring
 from fairbound.rows.sampling import reorder
 from fairbound.rows.shards import ALONE, Shards
@@ -263,16 +264,11 @@ class FairProblem(Verbs, BaseProblem):
             return None
         if self._curvature is None:
             step = -(-self.rows // CURVATURE_ROWS)
-            rows = (
-                features.double().matrices[0][::step]
-                if isinstance(features, SparseRows)
-                else features[::step].cpu().numpy()
-            )
-            second, total = rows.T @ rows, np.asarray(rows.sum(axis=0, dtype=np.float64)).reshape(1, -1)
-            second = second.toarray() if isinstance(features, SparseRows) else second
-            whole = np.block([[second, total.T], [total, np.full((1, 1), rows.shape[0])]]) if model.bias else second
-            sums, count = torch.as_tensor(whole, dtype=torch.float64), torch.tensor(float(rows.shape[0]))
-            mean = self.shards.sum(sums) / self.shards.sum(count)
+            if isinstance(features, SparseRows):
+                sums, count = second_moments(features.double().matrices[0][::step], model.bias)
+            else:
+                sums, count = second_moments(features[::step].cpu().numpy(), model.bias)
+            mean = self.shards.sum(torch.as_tensor(sums)) / self.shards.sum(torch.tensor(count))
             more = self.n - model.n
             self._curvature = torch.block_diag(mean, mean.trace() / len(mean) * torch.eye(more, dtype=mean.dtype))
         return self._curvature

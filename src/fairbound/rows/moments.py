@@ -92,3 +92,12 @@ class Moments:
     def covariance(self) -> np.ndarray:
         """(K, d, d) scatter over weight; 0 for an empty cell."""
         return self.scatter / np.where(self.weight > 0, self.weight, 1.0)[:, None, None]
+
+
+def second_moments(rows: Any, ones: bool) -> tuple[np.ndarray, float]:
+    """Sums of the products (d, d) of every two features over rows (n, d), dense or a SciPy sparse matrix, and n. ones: with a feature
+    more that is 1 everywhere, the last of d + 1."""
+    second, total = rows.T @ rows, np.asarray(rows.sum(axis=0, dtype=np.float64)).reshape(1, -1)
+    second = second.toarray() if sparse.issparse(rows) else second
+    whole = np.block([[second, total.T], [total, np.full((1, 1), rows.shape[0])]]) if ones else second
+    return whole.astype(np.float64), float(rows.shape[0])

@@ -97,9 +97,7 @@ def read_columns(table: Any, wanted: Container[str] | None = None) -> Table:
     rows, names = len(frame), [str(name) for name in frame.columns]
     _check_shape(rows, len(names))
     given = {
-        name: frame.get_column(own)
-        for name, own in zip(names, frame.columns, strict=True)
-        if wanted is None or name in wanted
+        n: frame.get_column(own) for n, own in zip(names, frame.columns, strict=True) if wanted is None or n in wanted
     }
     columns = [_from_series(name, series) for name, series in given.items()]
     return Table(tuple(columns), tuple(names), rows, named=True)
