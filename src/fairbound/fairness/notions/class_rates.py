@@ -136,7 +136,6 @@ class ClassRateBound(GroupBound):
 
 
 @register()
-@dataclass(frozen=True, kw_only=True)
 class ClassDemographicParity(ClassRateBound):
     """Shares of the groups predicted as each class differ by at most `bound`, for the worst class."""
 
@@ -176,7 +175,6 @@ class ClassRecallParity(ClassRateBound):
 
 
 @register()
-@dataclass(frozen=True, kw_only=True)
 class ClassEqualizedOdds(ClassRateBound):
     """Among the rows of every label, shares of the groups predicted as each class differ by at most `bound`."""
 
@@ -187,7 +185,6 @@ class ClassEqualizedOdds(ClassRateBound):
 
 
 @register()
-@dataclass(frozen=True, kw_only=True)
 class ClassErrorParity(ClassRateBound):
     """Shares of the groups predicted as another class than their own differ by at most `bound`."""
 

@@ -18,7 +18,6 @@ from fairbound.fairness.statistics import RATES
 
 
 @register("statistical_parity")
-@dataclass(frozen=True, kw_only=True)
 class DemographicParity(RateBound):
     """Selection rates Pr(score > 0 | group) differ by at most `bound` (statistical parity, independence)."""
 
@@ -52,7 +51,6 @@ class ConditionalDemographicParity(RateBound):
 
 
 @register("true_positive_rate_parity")
-@dataclass(frozen=True, kw_only=True)
 class EqualOpportunity(RateBound):
     """True positive rates Pr(score > 0 | group, y = 1) differ by at most `bound`."""
 
@@ -61,7 +59,6 @@ class EqualOpportunity(RateBound):
 
 
 @register("false_positive_rate_parity")
-@dataclass(frozen=True, kw_only=True)
 class PredictiveEquality(RateBound):
     """False positive rates Pr(score > 0 | group, y = 0) differ by at most `bound`."""
 
@@ -97,7 +94,6 @@ class EqualizedOdds(RateBound):
 
 
 @register("accuracy_parity")
-@dataclass(frozen=True, kw_only=True)
 class ErrorRateParity(RateBound):
     """Error rates Pr(decision != y | group) differ by at most `bound` (overall accuracy equality)."""
 
@@ -106,7 +102,6 @@ class ErrorRateParity(RateBound):
 
 
 @register()
-@dataclass(frozen=True, kw_only=True)
 class FalseNegativeRateParity(RateBound):
     """False negative rates Pr(score <= 0 | group, y = 1) differ by at most `bound`."""
 
@@ -115,7 +110,6 @@ class FalseNegativeRateParity(RateBound):
 
 
 @register()
-@dataclass(frozen=True, kw_only=True)
 class PredictiveParity(RateBound):
     """Positive predictive values Pr(y = 1 | group, score > 0) differ by at most `bound`."""
 
@@ -124,7 +118,6 @@ class PredictiveParity(RateBound):
 
 
 @register()
-@dataclass(frozen=True, kw_only=True)
 class FalseOmissionRateParity(RateBound):
     """False omission rates Pr(y = 1 | group, score <= 0) differ by at most `bound`."""
 
@@ -133,7 +126,6 @@ class FalseOmissionRateParity(RateBound):
 
 
 @register()
-@dataclass(frozen=True, kw_only=True)
 class F1Parity(RateBound):
     """F1 scores 2 TP / (2 TP + FP + FN) of the groups differ by at most `bound`."""
 
@@ -142,7 +134,6 @@ class F1Parity(RateBound):
 
 
 @register()
-@dataclass(frozen=True, kw_only=True)
 class TreatmentEquality(RateBound):
     """Ratios of false negatives to false positives, FN / FP, of the groups differ by at most `bound`."""
 

@@ -49,7 +49,6 @@ class LossGap(LossBound):
 
 
 @register()
-@dataclass(frozen=True, kw_only=True)
 class GroupLoss(LossBound):
     """The mean loss of every group is at most `bound` (bounded group loss)."""
 

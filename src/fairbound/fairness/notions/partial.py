@@ -170,7 +170,6 @@ class PartialStatisticalParity(PartialBound):
 
 
 @register("partial_gauc")
-@dataclass(frozen=True, kw_only=True)
 class PartialGroupAUC(PartialBound):
     """|AUC(a, b) - 1/2| of these rows of every two groups is at most `bound`: neither group is ranked above the other."""
 
@@ -203,7 +202,6 @@ class PartialGroupAUC(PartialBound):
         return judge_curves(self, rows, alpha)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PartialRateBound(DecisionBound, PartialBound):
     """Shares of positive decisions among these rows."""
 
@@ -264,7 +262,6 @@ def _through(intervals: tuple[Percentiles, ...], values: int) -> Callable[[Any],
 
 
 @register("partial_dp")
-@dataclass(frozen=True, kw_only=True)
 class PartialDemographicParity(PartialRateBound):
     """Shares of positive decisions among these rows differ by at most `bound`."""
 
@@ -273,7 +270,6 @@ class PartialDemographicParity(PartialRateBound):
 
 
 @register("partial_eop")
-@dataclass(frozen=True, kw_only=True)
 class PartialEqualOpportunity(PartialRateBound):
     """Shares of positive decisions among these of the positive rows differ by at most `bound`."""
 
@@ -282,7 +278,6 @@ class PartialEqualOpportunity(PartialRateBound):
 
 
 @register("partial_equalised_odds", "partial_eod")
-@dataclass(frozen=True, kw_only=True)
 class PartialEqualizedOdds(PartialRateBound):
     """Shares of positive decisions among these of the positive rows, and of the negative rows, differ by at most `bound`."""
 

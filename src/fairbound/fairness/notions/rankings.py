@@ -163,7 +163,6 @@ class PairwiseParity(RankingBound):
 
 
 @register()
-@dataclass(frozen=True, kw_only=True)
 class QueryPairwiseParity(RankingBound):
     """In every query, pairs whose better document is of one group are in the wrong order at most `bound` more often than all pairs of
     the query: a constraint for each query and group.

@@ -7,7 +7,6 @@ Source: Uniform Guidelines on Employee Selection Procedures (1978), 29 CFR 1607.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from fairbound.base.errors import OptionError
@@ -16,7 +15,6 @@ from fairbound.fairness.notions.registry import register
 from fairbound.fairness.statistics import RATES
 
 
-@dataclass(frozen=True, kw_only=True)
 class RatioBound(RateBound):
     """The lowest rate of a group is at least `bound` times the rate that it is compared with, 0 < bound <= 1."""
 
@@ -38,7 +36,6 @@ class RatioBound(RateBound):
 
 
 @register()
-@dataclass(frozen=True, kw_only=True)
 class DemographicParityRatio(RatioBound):
     """Selection rates: the lowest over the highest is at least `bound`; 0.8 is the four-fifths rule."""
 
@@ -47,7 +44,6 @@ class DemographicParityRatio(RatioBound):
 
 
 @register()
-@dataclass(frozen=True, kw_only=True)
 class TruePositiveRateRatio(RatioBound):
     """True positive rates: the lowest over the highest is at least `bound`."""
 
@@ -56,7 +52,6 @@ class TruePositiveRateRatio(RatioBound):
 
 
 @register()
-@dataclass(frozen=True, kw_only=True)
 class FalsePositiveRateRatio(RatioBound):
     """False positive rates: the lowest over the highest is at least `bound`."""
 

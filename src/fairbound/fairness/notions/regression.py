@@ -43,7 +43,6 @@ def residual_within(largest: float | None) -> Pointwise:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class PredictionBound(GroupBound):
     """A mean over the rows of every group of a function of the predicted number. A notion below it says of which functions."""
 
@@ -186,7 +185,6 @@ class NumberLossBound(PredictionBound):
 
 
 @register()
-@dataclass(frozen=True, kw_only=True)
 class ResidualGap(NumberLossBound):
     """Mean residuals (predicted minus true) of the groups differ by at most `bound`, in the units of the label.
 
@@ -216,7 +214,6 @@ class ResidualGap(NumberLossBound):
 
 
 @register()
-@dataclass(frozen=True, kw_only=True)
 class GroupSquaredError(NumberLossBound):
     """The mean squared error of every group is at most `bound`, in squared units of the label (bounded group loss).
 
