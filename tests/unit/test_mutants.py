@@ -383,7 +383,7 @@ MUTANTS = {
     "judging: two rates of zero are no ratio": Mutant("fairness/judging.py", "np.where(of_group == of_other, 1.0, np.inf)", "np.where(of_group == of_other, 0.0, np.inf)", "unit/fairness/test_judging.py"),
     "quantities: slope of what is undefined": Mutant("fairness/contrasts.py", "w = torch.where(memo.defined, w, 0.0)", "pass", "claims/test_notions_exact.py::test_what_is_undefined_on_a_batch_is_a_constant"),
     "quantities: undefined along a direction": Mutant("fairness/contrasts.py", "torch.where(memo.defined, dg, 0.0)", "dg", "claims/test_notions_exact.py::test_what_is_undefined_on_a_batch_is_a_constant"),
-    "cells: the other label's": Mutant("fairness/notions/groups.py", "own = column.offset + place * column.groups", "own = column.offset + (len(conditions) - 1 - place) * column.groups", "claims/test_notions_exact.py"),
+    "cells: the other label's": Mutant("fairness/builder.py", "own = column.offset + place * column.groups", "own = column.offset + (len(conditions) - 1 - place) * column.groups", "claims/test_notions_exact.py"),
     "quantities: ratio's numerator": Mutant("fairness/contrasts.py", "dq = dq.index_add(-1, self.ratios[:, 0], safe)", "dq = dq.index_add(-1, self.ratios[:, 0], safe, alpha=-1)", "claims/test_notions_exact.py::test_verbs_agree_with_central_differences"),
     "quantities: ratio's denominator": Mutant("fairness/contrasts.py", "safe * moves, alpha=-1)", "safe * moves)", "claims/test_notions_exact.py::test_verbs_agree_with_central_differences"),
     "quantities: ratio along a direction": Mutant("fairness/contrasts.py", "(above - moves * below)", "(above + moves * below)", "claims/test_notions_exact.py::test_verbs_agree_with_central_differences"),

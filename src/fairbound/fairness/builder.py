@@ -10,6 +10,7 @@ import numpy as np
 
 from fairbound.base.errors import OptionError
 from fairbound.base.names import did_you_mean
+from fairbound.fairness.comparing import Compared
 from fairbound.fairness.forms import Auxiliary, Combination, Statistic
 from fairbound.fairness.plan import BestOff, CellColumn, Names, Objective, Plan
 from fairbound.fairness.statistics import Function
@@ -117,6 +118,27 @@ class Builder:
         labels = names()
         self._cell_names += [f"{name}{CONDITION.get(c, f' | class {c}')}" for c in conditions for name in labels]
         return column
+
+    def numbers(
+        self,
+        compared: Compared,
+        function: Function,
+        conditions: tuple[int | None, ...],
+        condition: int | None,
+        overall: bool,
+    ) -> np.ndarray:
+        """(k + 1,) numbers of the cells of every group under one condition, and of all rows (0 where not `overall`).
+
+        conditions: all those of the column, which other values share.
+        """
+        column = self.cells(function, compared.attributes, conditions, compared.all_names)
+        place = conditions.index(condition)
+        own = column.offset + place * column.groups + compared.codes
+        if not overall:
+            return np.append(own, 0)
+        known = () if self.everyone else compared.attributes
+        everyone = self.cells(function, (), conditions, lambda: ["overall"], known)
+        return np.append(own, everyone.offset + place)
 
     def name_cells(self, names: dict[int, str]) -> None:
         """Give cells other names than those of their groups."""

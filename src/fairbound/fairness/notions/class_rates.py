@@ -22,7 +22,7 @@ from fairbound.fairness.comparing import Compared
 from fairbound.fairness.judging import judge_groups, measured_groups
 from fairbound.fairness.language import Word
 from fairbound.fairness.notions.checks import SMOOTHING, check_smoothing
-from fairbound.fairness.notions.groups import GroupBound, cell_numbers
+from fairbound.fairness.notions.groups import GroupBound
 from fairbound.fairness.notions.registry import register
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import ClassShare, Function, RowFunction
@@ -102,7 +102,7 @@ class ClassRateBound(GroupBound):
         for predicted, label in self.rates():
             conditions = tuple(dict.fromkeys(given for other, given in self.rates() if other == predicted))
             function = self._function(predicted)
-            numbers = cell_numbers(builder, compared, function, conditions, label, overall)
+            numbers = builder.numbers(compared, function, conditions, label, overall)
             out.append(numbers)
             if label is not None:
                 said = f" | y={self.classes[label]}"

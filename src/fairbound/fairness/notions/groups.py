@@ -25,7 +25,7 @@ from fairbound.fairness.judging import judge_groups, measured_groups
 from fairbound.fairness.language import Key, Word, number_text, plain_number
 from fairbound.fairness.notions.checks import SMOOTHING, check_largest, check_smoothing, without_largest
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.fairness.statistics import LOSS, Function, Rate, RowFunction, row_table
+from fairbound.fairness.statistics import LOSS, Rate, RowFunction, row_table
 from fairbound.fairness.values import Values, loss_values, rate_values
 from fairbound.rows.occurring import Occurring
 
@@ -282,9 +282,9 @@ class RateBound(DecisionBound):
             conditions = tuple(
                 dict.fromkeys(r.condition for r in self.rates if r.is_mean and row_table(r) == row_table(rate))
             )
-            return cell_numbers(builder, compared, function, conditions, rate.condition, overall)
+            return builder.numbers(compared, function, conditions, rate.condition, overall)
         below = RowFunction(row_table(rate, "among"), self.surrogate, self.sharpness)
-        means = [cell_numbers(builder, compared, f, (None,), None, overall) for f in (function, below)]
+        means = [builder.numbers(compared, f, (None,), None, overall) for f in (function, below)]
         return builder.ratio(*means)
 
     def row_functions(self) -> tuple[tuple[RowFunction, int | None], ...]:
@@ -351,32 +351,10 @@ class LossBound(GroupBound):
     def quantities(self, builder: Builder, compared: Compared) -> np.ndarray:
         conditions = self.conditions()
         overall = self.against == "overall"
-        return np.stack([cell_numbers(builder, compared, self._function, conditions, c, overall) for c in conditions])
+        return np.stack([builder.numbers(compared, self._function, conditions, c, overall) for c in conditions])
 
     def values(self, rows: Scored, compared: Compared) -> Values:
         group = compared.of_rows(rows.groups)
         loss = rows.loss if self.largest is None else np.minimum(rows.loss, self.largest)
         inside = [(group >= 0) & (True if c is None else rows.target == c) for c in self.conditions()]
         return loss_values(loss, [np.where(i, group, -1) for i in inside], len(compared), rows.weight, self.largest)
-
-
-def cell_numbers(
-    builder: Builder,
-    compared: Compared,
-    function: Function,
-    conditions: tuple[int | None, ...],
-    condition: int | None,
-    overall: bool,
-) -> np.ndarray:
-    """(k + 1,) numbers of the cells of every group under one condition, and of all rows (0 where not `overall`).
-
-    conditions: all those of the column, which other values share.
-    """
-    column = builder.cells(function, compared.attributes, conditions, compared.all_names)
-    place = conditions.index(condition)
-    own = column.offset + place * column.groups + compared.codes
-    if not overall:
-        return np.append(own, 0)
-    known = () if builder.everyone else compared.attributes
-    everyone = builder.cells(function, (), conditions, lambda: ["overall"], known)
-    return np.append(own, everyone.offset + place)

@@ -21,7 +21,7 @@ from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared
 from fairbound.fairness.language import Key, Option, number_text, options_without, plain_number
 from fairbound.fairness.notions.checks import check_largest, check_uncompared, without_largest
-from fairbound.fairness.notions.groups import GroupBound, cell_numbers
+from fairbound.fairness.notions.groups import GroupBound
 from fairbound.fairness.notions.registry import register
 from fairbound.fairness.pointwise import Pointwise
 from fairbound.fairness.scored import Scored
@@ -82,7 +82,7 @@ class PredictionBound(GroupBound):
 
     def quantities(self, builder: Builder, compared: Compared) -> np.ndarray:
         overall = self.against == "overall"
-        return np.stack([cell_numbers(builder, compared, f, (None,), None, overall) for f in self.functions()])
+        return np.stack([builder.numbers(compared, f, (None,), None, overall) for f in self.functions()])
 
 
 @register()
