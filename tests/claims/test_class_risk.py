@@ -419,7 +419,7 @@ def test_multipliers_may_follow_other_rows_than_the_gradient():
     )
     train = make(slice(0, 120))
     held = make(slice(120, 200), train.plan)
-    both = train.with_dual_rows(held)
+    both = DualRows(train, held)
     x = both.start([0]) + 0.3
     for kind, size in (("balanced", 16), ("full", 0)):
         of_held, of_both = held.sample([0], "dual", 2, size, kind), both.sample([0], "dual", 2, size, kind)

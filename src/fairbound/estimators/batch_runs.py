@@ -23,6 +23,7 @@ from fairbound.estimators.trained import Trained
 from fairbound.estimators.validation import missed_beyond_chance
 from fairbound.methods import Method
 from fairbound.problems.problem import Problem
+from fairbound.problems.wrappers import DualRows
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution
 
@@ -52,7 +53,7 @@ def on_batches(
     solution = with_room(run, problem, held, method, margins, notes)
     followed = False  # whether the multipliers of the solution are of the validation rows
     if held is not None and bounds_classes and method.name == "alm" and _unfinished(solution):
-        again = run(problem.with_dual_rows(held), method, validation=held)
+        again = run(DualRows(problem, held), method, validation=held)
         if again.found or again.violation < solution.violation:
             solution, followed = again, True
         elif again.stopped == "interrupted":

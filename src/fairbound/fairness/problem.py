@@ -36,8 +36,8 @@ from fairbound.models.model import Model
 from fairbound.models.scoring import scores_of_rows
 from fairbound.problems.base import BaseProblem
 from fairbound.problems.domain import Domain, Product, Space
-from fairbound.problems.problem import Measured, Problem, check_finite
-from fairbound.problems.wrappers import DualRows, Rebounded
+from fairbound.problems.problem import Measured, check_finite
+from fairbound.problems.wrappers import Rebounded
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.moments import second_moments
 from fairbound.rows.occurring import Occurring
@@ -192,10 +192,6 @@ class FairProblem(Verbs, BaseProblem):
             )
         return Rebounded(self, bounds)
 
-    def with_dual_rows(self, held: Problem) -> DualRows:
-        """The same problem whose stream "dual" draws from the rows of `held`."""
-        return DualRows(self, held)
-
     def start(self, seeds: Sequence[int]) -> Tensor:
         starts = [self.model.start(torch.Generator().manual_seed(seed_for("start", root=s)), self.dtype) for s in seeds]
         x = starts[0] if len(seeds) == 1 else torch.stack(starts)
@@ -258,9 +254,7 @@ class FairProblem(Verbs, BaseProblem):
     def curvature(self) -> Tensor | None:
         """(n, n) second moments of the features of at most CURVATURE_ROWS rows, for a linear model of one score."""
         model, features = self.model, self.features
-        if not isinstance(model, MLP) or model.hidden or model.outputs > 1:
-            return None
-        if model.n > MOST_CURVED:
+        if not isinstance(model, MLP) or model.hidden or model.outputs > 1 or model.n > MOST_CURVED:
             return None
         if self._curvature is None:
             step = -(-self.rows // CURVATURE_ROWS)

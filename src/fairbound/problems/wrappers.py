@@ -107,10 +107,6 @@ class Wrapper(BaseProblem):
         """This problem with other bounds."""
         return Rebounded(self, bounds)
 
-    def with_dual_rows(self, other: Problem) -> Problem:
-        """This problem with the batches of the stream "dual" from another."""
-        return DualRows(self, other)
-
 
 def innermost(problem: Problem) -> Problem:
     """The problem inside all wrappers."""

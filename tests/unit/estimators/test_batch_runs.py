@@ -36,6 +36,7 @@ def solution(feasible, best_step, stopped="budget"):
 def test_a_run_follows_where_none_was_found_and_nobody_stopped(monkeypatch, runs, expected, stopped):
     made, left = [], list(runs)
     monkeypatch.setattr(batch_runs, "missed_beyond_chance", lambda *rows: [])
+    monkeypatch.setattr(batch_runs, "DualRows", lambda own, held: problem("dual"))
 
     def run(problem, method, validation):
         made.append(problem.name)
@@ -44,7 +45,7 @@ def test_a_run_follows_where_none_was_found_and_nobody_stopped(monkeypatch, runs
     plan = SimpleNamespace(notions=(fb.ClassRisk(class_="b", error=0.1),))
 
     def problem(name):
-        return SimpleNamespace(name=name, rows=100, plan=plan, with_dual_rows=lambda held: problem("dual"))
+        return SimpleNamespace(name=name, rows=100, plan=plan)
 
     parts = Problems(problem("own"), problem("held"), all_rows=lambda: problem("all"))
     trained = on_batches(parts, run, ALM(), MARGINS, Budget(steps=10))
