@@ -118,23 +118,25 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Comparisons:
+class ValueContrasts:
     """m contrasts of values of groups: index (m, t) units, coefficient (m, t), and what the i-th compares in words."""
 
     index: np.ndarray
     coefficient: np.ndarray
     name: Callable[[int], str]
 
-    def take(self, rows: np.ndarray) -> Comparisons:
+    def take(self, rows: np.ndarray) -> ValueContrasts:
         """Those numbered `rows` (k,)."""
-        return Comparisons(self.index[rows], self.coefficient[rows], lambda i: self.name(int(rows[i])))
+        return ValueContrasts(self.index[rows], self.coefficient[rows], lambda i: self.name(int(rows[i])))
 
 
-def singles(compared: Compared, tails: tuple[str, ...]) -> Comparisons:
+def singles(compared: Compared, tails: tuple[str, ...]) -> ValueContrasts:
     """Every value of every group by itself, one value after another. tails: what is said after a name, for each value."""
     k = len(compared)
     index = np.arange(len(tails))[:, None] * (k + 1) + np.arange(k)
-    return Comparisons(index.reshape(-1, 1), np.ones((index.size, 1)), lambda i: compared.name(i % k) + tails[i // k])
+    return ValueContrasts(
+        index.reshape(-1, 1), np.ones((index.size, 1)), lambda i: compared.name(i % k) + tails[i // k]
+    )
 
 
 def differences(
@@ -145,7 +147,7 @@ def differences(
     summed: bool = False,
     averaged: bool = False,
     ratio: float | None = None,
-) -> Comparisons:
+) -> ValueContrasts:
     """Both directions of every comparison of every value; `summed` joins the two values of a pair under one bound, and
     `averaged` compares the mean of all values of a group.
 
@@ -159,19 +161,19 @@ def differences(
         index = np.stack([one[:, 0], two[:, 0], one[:, 1], two[:, 1]], axis=1)
         signs = np.array([[s, -s, t, -t] for s in (1.0, -1.0) for t in (1.0, -1.0)])
         index = np.repeat(index, 4, axis=0)
-        return Comparisons(index, np.tile(signs, (len(a), 1)), partial(_name_of_sum, compared, a, b, tails))
+        return ValueContrasts(index, np.tile(signs, (len(a), 1)), partial(_name_of_sum, compared, a, b, tails))
     if averaged:
         index = np.stack([np.hstack([one, two]), np.hstack([two, one])], axis=1).reshape(-1, 2 * values)
         share = np.repeat([1.0, -1.0], values) / values
         name = partial(_name, compared, a, b, (", mean",), "-")
-        return Comparisons(index, np.broadcast_to(share, index.shape), name)
+        return ValueContrasts(index, np.broadcast_to(share, index.shape), name)
     if ratio is not None:  # the first of each pair of rows speaks of a / b, as its name does
         index = np.stack([np.stack([two, one], -1), np.stack([one, two], -1)], axis=2).reshape(-1, 2)
         coefficient = np.broadcast_to(np.array([ratio, -1.0]), index.shape)
-        return Comparisons(index, coefficient, partial(_name, compared, a, b, tails, "/"))
+        return ValueContrasts(index, coefficient, partial(_name, compared, a, b, tails, "/"))
     index = np.stack([np.stack([one, two], -1), np.stack([two, one], -1)], axis=2).reshape(-1, 2)
     coefficient = np.broadcast_to(np.array([1.0, -1.0]), index.shape)
-    return Comparisons(index, coefficient, partial(_name, compared, a, b, tails, "-"))
+    return ValueContrasts(index, coefficient, partial(_name, compared, a, b, tails, "-"))
 
 
 def _name(compared: Compared, a: np.ndarray, b: np.ndarray, tails: tuple[str, ...], sign: str, i: int) -> str:

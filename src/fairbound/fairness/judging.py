@@ -17,7 +17,7 @@ from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.contrasts import Contrasts, GapBounds, mirrored
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, mean_bounds, mean_rows_needed, welch_bounds
 from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_bounds, share_bounds, share_rows_needed
-from fairbound.fairness.comparing import Compared, Comparisons
+from fairbound.fairness.comparing import Compared, ValueContrasts
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import Values, share_of
 from fairbound.rows.groups import said_labels
@@ -36,21 +36,26 @@ class Sets:
     values: list[tuple[Compared, Values]]
     index: np.ndarray
     coefficient: np.ndarray
-    found: list[Comparisons]
+    found: list[ValueContrasts]
 
     def joined(self, part: str) -> np.ndarray:
         """(U,) one of the arrays of Values, all sets and values one after another."""
         return np.concatenate([np.ravel(getattr(v, part)) for _, v in self.values])
 
     def name(self, i: int) -> str:
-        for found in self.found:
-            if i < len(found.index):
-                return found.name(i)
-            i -= len(found.index)
-        raise IndexError(i)
+        return name_in([(len(found.index), found.name) for found in self.found], i)
 
     def cell_names(self, tails: tuple[str, ...]) -> list[str]:
         return [f"{c.name(g)}{tail}" for c, _ in self.values for tail in tails for g in range(len(c))]
+
+
+def name_in(sets: Sequence[tuple[int, Callable[[int], str]]], i: int) -> str:
+    """The i-th name of all sets of attributes, one set after another, from the number of names of each and what gives them."""
+    for size, name in sets:
+        if i < size:
+            return name(i)
+        i -= size
+    raise IndexError(i)
 
 
 def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
@@ -61,7 +66,7 @@ def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
         missing += dropped
         of = bound.values(rows, compared)
         k, r = len(compared), len(bound.tails)
-        made = bound.comparisons(compared)
+        made = bound.value_contrasts(compared)
         if not len(made.index):
             continue
         overall = bound.against == "overall" and bound.compares != "values"
@@ -78,7 +83,7 @@ def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
     return sets, sorted(set(missing))
 
 
-def _without_overall(made: Comparisons, totals: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def _without_overall(made: ValueContrasts, totals: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The contrasts with the value of all rows written as the mean of the groups', weighted by their rows."""
     index, coefficient = made.index, made.coefficient
     share = totals / np.maximum(totals.sum(1, keepdims=True), 1e-300)  # (R, k)

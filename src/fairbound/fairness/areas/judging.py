@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from fairbound.confidence.contrasts import Contrasts, joined
 from fairbound.fairness.areas.compared import Comparisons
 from fairbound.fairness.builder import CONDITION
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.judging import WEIGHTED, absent_groups, finding, nothing_found, stated_facts
+from fairbound.fairness.judging import WEIGHTED, absent_groups, finding, name_in, nothing_found, stated_facts
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.ranking.wins import Wins, cell_wins
 from fairbound.rows.groups import cross
@@ -52,13 +53,8 @@ def judge_areas(bound: Any, rows: Scored, alpha: float) -> Finding:
         return stated_facts(bound, rows) | nothing_found(str(error))
     missing = sorted({*absent_groups(bound, rows), *(name for _, dropped in made for name in dropped)})
     parts = [_areas(rows, found) for found, _ in made]
-    sizes = np.cumsum([0, *(len(found) for found, _ in made)])
-    level = alpha / sizes[-1]
+    level = alpha / sum(len(found) for found, _ in made)
     found = joined([area_bounds(areas, contrasts, level * len(contrasts), alpha) for areas, contrasts in parts])
-
-    def name(i: int) -> str:
-        part = int(np.searchsorted(sizes, i, side="right")) - 1
-        return made[part][0].name(i - int(sizes[part]))
 
     def needed() -> int | None:
         each = [area_rows_needed(a, c, len(rows), float(bound.bound), level * len(c), alpha) for a, c in parts]
@@ -66,6 +62,7 @@ def judge_areas(bound: Any, rows: Scored, alpha: float) -> Finding:
 
     method = METHOD + ("" if rows.weight is None else WEIGHTED)
     groups = rows_compared(rows, made, bound.conditions())
+    name = partial(name_in, [(len(found), found.name) for found, _ in made])
     return finding(bound, rows, found, name, groups, method, needed, missing=missing)
 
 

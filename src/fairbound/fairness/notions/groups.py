@@ -20,7 +20,7 @@ from fairbound.base.checks import check_choice
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import CONDITION, Builder
-from fairbound.fairness.comparing import Compared, Comparisons, attribute_sets, differences, singles
+from fairbound.fairness.comparing import Compared, ValueContrasts, attribute_sets, differences, singles
 from fairbound.fairness.judging import judge_groups, measured_groups
 from fairbound.fairness.language import Key, Word, number_text, plain_number
 from fairbound.fairness.notions.checks import SMOOTHING, check_largest, check_smoothing, without_largest
@@ -166,12 +166,12 @@ class GroupBound(Bound):
             if self.against == "best" and self.compares != "values":
                 self._compile_best(builder, compared, numbers)
             else:
-                found = self.comparisons(compared)
+                found = self.value_contrasts(compared)
                 index = numbers.ravel()[found.index]
                 bound = 0.0 if self.compares == "ratios" else None
                 builder.contrasts(index, found.coefficient, found.name, bound, self._spare(builder.occurring))
 
-    def comparisons(self, compared: Compared) -> Comparisons:
+    def value_contrasts(self, compared: Compared) -> ValueContrasts:
         """What the bound compares of a set of groups; where each is compared with the best one, every two."""
         if self.compares == "values":
             return singles(compared, self.tails)

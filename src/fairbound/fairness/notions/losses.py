@@ -13,7 +13,7 @@ import numpy as np
 
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.builder import Builder
-from fairbound.fairness.comparing import Compared, Comparisons
+from fairbound.fairness.comparing import Compared, ValueContrasts
 from fairbound.fairness.language import Key, Word, options_without
 from fairbound.fairness.notions.checks import check_aggregated, check_uncompared
 from fairbound.fairness.notions.groups import LossBound
@@ -87,9 +87,9 @@ class ExcessLoss(LossBound):
     def against_everyone(self) -> bool:
         return False
 
-    def comparisons(self, compared: Compared) -> Comparisons:
+    def value_contrasts(self, compared: Compared) -> ValueContrasts:
         """A group's loss less that of all rows: every other contrast, of the groups not called `skip`."""
-        found, units = super().comparisons(compared), len(compared) + 1
+        found, units = super().value_contrasts(compared), len(compared) + 1
         first = range(0, len(found.index), 2)
         kept = [i for i in first if compared.plain_name(int(found.index[i, 0]) % units) != self.skip]
         return found.take(np.array(kept, dtype=np.int64))

@@ -17,7 +17,7 @@ from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.bands import band_widths
 from fairbound.confidence.contrasts import MOST_ROWS, GapBounds
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.judging import WEIGHTED, absent_groups, finding, nothing_found, stated_facts
+from fairbound.fairness.judging import WEIGHTED, absent_groups, finding, name_in, nothing_found, stated_facts
 from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.ranking.exceedance import exceedance
@@ -88,12 +88,7 @@ def judge_curves(bound: Any, rows: Scored, alpha: float) -> Finding:
         return stated_facts(bound, rows) | nothing_found(str(error))
     missing = sorted({*absent_groups(bound, rows), *dropped})
     found = _bounds(bound, made, alpha, 1.0)
-    ends = np.cumsum([len(c.pairs()[0]) for c in made])
-
-    def name(i: int) -> str:
-        part = int(np.searchsorted(ends, i, side="right"))
-        return made[part].name(i - (int(ends[part - 1]) if part else 0))
-
+    name = partial(name_in, [(len(c.pairs()[0]), c.name) for c in made])
     method = METHOD if rows.weight is None else METHOD.replace("guaranteed", "asymptotic") + WEIGHTED
     groups = {c.compared.name(g): int(n) for c in made for g, n in enumerate(c.count)}
     needed = partial(_rows_needed, bound, made, len(rows), alpha)
