@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, distributed
+from torch import Tensor
 
 from fairbound.base.errors import FairboundError, OptionError
 from fairbound.fairness.builder import compile_plan
@@ -35,7 +35,7 @@ from fairbound.fairness.pointwise import LOSSES, Pointwise
 from fairbound.fairness.trial import refuse_probabilities, takes_logits
 from fairbound.methods.alm import ALM
 from fairbound.optim.batch import Batch, Keys, class_names, device_named, loss_of_rows, without_number
-from fairbound.optim.means import RunningMeans, best_of, cell_weights, compared, report_of, stated_values
+from fairbound.optim.means import RunningMeans, best_of, cell_weights, compared, processes, report_of, stated_values
 from fairbound.optim.multipliers import moved
 from fairbound.optim.numbers import NumberKeys, units_of
 from fairbound.optim.queue import Queue
@@ -138,13 +138,12 @@ class Dual:
         self.soft_targets = soft_targets
         self._kinds = [f.trained(self._loss) for f in self.plan.functions]
         true = [f.exact(self._loss) for f in self.plan.functions]
-        both = dual_values == "surrogate" and self._kinds != true
         self._of_logits = takes_logits(self._loss, self.plan)
         self._keys = Keys(self.plan, self.groups, len(self.classes), outputs)
         if units is not None:
             self._keys = NumberKeys(self.plan, self.groups, units)
         self._per_bound = 1.0 if units is None else units.per_bound(notions)
-        statistics = [true, self._kinds] if both else [true]
+        statistics = [true, self._kinds] if dual_values == "surrogate" and self._kinds != true else [true]
         self._means = RunningMeans(self.plan, statistics, self._loss, self.memory, self._keys)
         self._contrasts = Contrasts(self.plan)
         self._scale = dual_scale(self.plan, self._kinds)
@@ -199,7 +198,9 @@ class Dual:
         With several processes, as of the last update.
         """
         means = self._means
-        mean, rows = means.latest()[:2] if self._world() == 1 else (means.state["mean"], means.state["rows"])
+        mean, rows = (
+            means.latest()[:2] if processes(self.distributed) == 1 else (means.state["mean"], means.state["rows"])
+        )
         values = self._per_bound * np.array(stated_values(self.plan, self._contrasts, mean, rows))
         return dict(zip([b.text for b in self.stated], values.tolist(), strict=True))
 
@@ -251,7 +252,7 @@ class Dual:
 
     def step(self) -> None:
         """Close an optimiser step; every `dual_every` of them moves the multipliers."""
-        s, world = self._state, self._world() if self.distributed else 1
+        s, world = self._state, processes(self.distributed)
         if world == 1 and s["calls"] == s["calls_at_step"]:
             raise FairboundError(
                 "Dual.step() was called without a batch since the last step(); call loss(scores, "
@@ -298,10 +299,6 @@ class Dual:
         raise not_finite(int(bad.sum()), len(bad), state["calls"], names, groups)
 
     # -- multipliers --------------------------------------------------------------------------------------------
-
-    def _world(self) -> int:
-        together = self.distributed and distributed.is_available() and distributed.is_initialized()
-        return distributed.get_world_size() if together else 1
 
     @torch.no_grad()
     def _update(self, world: int) -> None:

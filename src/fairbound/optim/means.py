@@ -202,6 +202,12 @@ class RunningMeans:
         return mean + (window[:, 1:] - window[:, :1] * mean) / np.maximum(after, LEAST)[:, None], after
 
 
+def processes(together: bool) -> int:
+    """Those of the default group, where they work together and it is initialised; else 1."""
+    joined = together and distributed.is_available() and distributed.is_initialized()
+    return distributed.get_world_size() if joined else 1
+
+
 def _exact(device: torch.device) -> torch.dtype:
     """The dtype of sums: float64 where the device has it."""
     return torch.float32 if device.type == "mps" else torch.float64
