@@ -22,18 +22,13 @@ import torch
 
 from fairbound.base.errors import DataError
 from fairbound.rows.reading import factorised, frame_of, is_missing, library_type, series_of, unmasked
+from fairbound.tables.cells import CellTypeError, days_of, float_of, no_cell, stamp_of, text_of
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LEADING_ZERO = re.compile(r"[+-]?0\d+")
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?")
-MISSING = "(missing)"
-_MICROSECONDS_PER_DAY = 86_400_000_000
 LONG = 1 << 14
 """Rows from which on a column of texts is given to Arrow."""
-
-
-class CellTypeError(DataError, TypeError):
-    """A table, or a cell of one, is of a type that has no encoding."""
 
 
 CODED = ("category", "text", "loose")
@@ -160,7 +155,7 @@ def as_days(column: Column) -> Column:
         stamps = np.array([text.rstrip("Z") for text in column.categories] + ["NaT"], dtype="datetime64[us]")
     except ValueError:  # such as the 31st of June
         return column
-    return Column(column.name, "days", _days(stamps[column.values]))
+    return Column(column.name, "days", days_of(stamps[column.values]))
 
 
 def as_category(column: Column) -> Column:
@@ -187,33 +182,10 @@ def number_share(column: Column) -> tuple[int, float]:
     return int(numeric.sum()), float(numeric[column.values].sum() / known) if known else 0.0
 
 
-def _text(value: object, name: str) -> str | None:
-    """The canonical text of one cell; None where it is missing."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if is_missing(value):
-        return None
-    if isinstance(value, str):
-        stripped = value.strip()
-        return stripped if stripped not in ("", MISSING) else None
-    if isinstance(value, bool):
-        return str(value)
-    if isinstance(value, dt.date | dt.time | dt.timedelta):
-        return str(value)
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, Real | Decimal):
-        number = float(value)
-        if number != number:
-            return None
-        return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)
-    raise _no_cell(name, value)
-
-
 def _coded(name: str, kind: str, codes: np.ndarray, unique: Sequence[object]) -> Column:
     """Codes into raw values -> codes into their canonical texts, equal texts merged."""
     place: dict[str, int] = {}
-    remap = [-1 if (text := _text(value, name)) is None else place.setdefault(text, len(place)) for value in unique]
+    remap = [-1 if (text := text_of(value, name)) is None else place.setdefault(text, len(place)) for value in unique]
     smallest = np.min_scalar_type(-1 - len(place))
     return Column(name, kind, np.array([*remap, -1], dtype=smallest)[codes], tuple(place))
 
@@ -236,14 +208,14 @@ def _from_objects(name: str, values: Iterable[object], typed: bool) -> Column:
     known = [value for value in unique if not is_missing(value)]
     if known and all(isinstance(v, dt.date) for v in known):
         stamps = np.array(
-            [np.datetime64("NaT") if is_missing(v) else _stamp(v) for v in unique], dtype="datetime64[us]"
+            [np.datetime64("NaT") if is_missing(v) else stamp_of(v) for v in unique], dtype="datetime64[us]"
         )
-        return Column(name, "days", _days(stamps[codes]))
+        return Column(name, "days", days_of(stamps[codes]))
     if known and all(isinstance(v, bool) for v in known):
         return _coded(name, "category", codes, unique)
     numeric = bool(known) and all(isinstance(v, Real | Decimal) for v in known)
     if numeric and not typed:
-        numbers = np.array([np.nan if is_missing(v) else _float(v) for v in unique])
+        numbers = np.array([np.nan if is_missing(v) else float_of(v) for v in unique])
         return Column(name, "number", numbers[codes])
     return _coded(name, "loose" if numeric or not typed else "text", codes, unique)
 
@@ -255,36 +227,8 @@ def _factorised(name: str, values: Iterable[object]) -> tuple[np.ndarray, list[A
         codes, unique = factorised(values)
     except TypeError:
         bad = next(v for v in values if not isinstance(v, Hashable) or isinstance(v, tuple))
-        raise _no_cell(name, bad) from None
+        raise no_cell(name, bad) from None
     return codes, [value.item() if isinstance(value, np.generic) else value for value in unique]
-
-
-def _float(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
-
-
-def _stamp(value: dt.date) -> np.datetime64:
-    if isinstance(value, dt.datetime) and value.tzinfo is not None:
-        value = value.astimezone(dt.UTC).replace(tzinfo=None)
-    return np.datetime64(value, "us")
-
-
-def _days(stamps: np.ndarray) -> np.ndarray:
-    """datetime64 or timedelta64 of any unit -> days as float64, NaT -> NaN."""
-    unit = "datetime64[us]" if stamps.dtype.kind == "M" else "timedelta64[us]"
-    days = stamps.astype(unit).astype(np.int64) / _MICROSECONDS_PER_DAY
-    days[np.isnat(stamps)] = np.nan
-    return days
-
-
-def _no_cell(name: str, cell: object) -> CellTypeError:
-    return CellTypeError(
-        f"column {name!r} holds a {type(cell).__name__} ({str(cell)[:40]!r}); each cell's argument must be a string, a "
-        "bool or a number. Turn the column into one of these or drop it."
-    )
 
 
 def _no_meaning(name: str, kind: object) -> DataError:
@@ -315,9 +259,9 @@ def _from_series(name: str, series: nw.Series[Any]) -> Column:
     if isinstance(kind, nw.Datetime) and kind.time_zone is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     if isinstance(kind, nw.Date | nw.Datetime):
-        return Column(name, "days", _days(series.cast(nw.Datetime("us")).to_numpy()))
+        return Column(name, "days", days_of(series.cast(nw.Datetime("us")).to_numpy()))
     if isinstance(kind, nw.Duration):
-        return Column(name, "days", _days(series.cast(nw.Duration("us")).to_numpy()))
+        return Column(name, "days", days_of(series.cast(nw.Duration("us")).to_numpy()))
     if isinstance(kind, nw.Categorical | nw.Enum):
         return _coded(name, "category", *_factorised(name, series.to_list()))
     if isinstance(kind, nw.String):
@@ -363,7 +307,7 @@ def _from_array(table: Any) -> list[Column]:
         array = array if array.dtype.itemsize <= 8 else array.astype(np.float64)
         return [Column(name, "number", array[:, j]) for j, name in enumerate(names)]
     if kind in "mM":
-        return [Column(name, "days", _days(array[:, j])) for j, name in enumerate(names)]
+        return [Column(name, "days", days_of(array[:, j])) for j, name in enumerate(names)]
     if kind in "bOU":
         return [_from_objects(name, array[:, j].tolist(), typed=False) for j, name in enumerate(names)]
     if kind == "c":

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.tables.columns import MISSING, Column
+from fairbound.tables.cells import MISSING
+from fairbound.tables.columns import Column
 from fairbound.tables.numbers import NumberFeature, slices
 
 OTHER = "(other)"

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairbound.base.errors import DataError
-from fairbound.tables.columns import MISSING, Column
+from fairbound.tables.cells import MISSING
+from fairbound.tables.columns import Column
 
 ROWS_AT_ONCE = 2048  # so that what is read and written stays in the cache
 _LEAST_SPREAD = 1e-10  # sd over |mean|: below it the numbers may all be one

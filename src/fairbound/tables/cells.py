@@ -1,0 +1,70 @@
+"""What one cell of a table says: its canonical text, its number, its day."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import DataError
+from fairbound.rows.reading import is_missing
+
+MISSING = "(missing)"
+MICROSECONDS_PER_DAY = 86_400_000_000
+
+
+class CellTypeError(DataError, TypeError):
+    """A table, or a cell of one, is of a type that has no encoding."""
+
+
+def text_of(value: object, name: str) -> str | None:
+    """The canonical text of one cell; None where it is missing."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if is_missing(value):
+        return None
+    if isinstance(value, str):
+        stripped = value.strip()
+        return stripped if stripped not in ("", MISSING) else None
+    if isinstance(value, int | dt.date | dt.time | dt.timedelta):
+        return str(value)
+    if isinstance(value, Real | Decimal):
+        number = float(value)
+        if number != number:
+            return None
+        return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)
+    raise no_cell(name, value)
+
+
+def float_of(value: Any) -> float:
+    """A number as a float, infinite where it is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def stamp_of(value: dt.date) -> np.datetime64:
+    """A date, or a time of UTC."""
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        value = value.astimezone(dt.UTC).replace(tzinfo=None)
+    return np.datetime64(value, "us")
+
+
+def days_of(stamps: np.ndarray) -> np.ndarray:
+    """datetime64 or timedelta64 of any unit -> days as float64, NaT -> NaN."""
+    unit = "datetime64[us]" if stamps.dtype.kind == "M" else "timedelta64[us]"
+    days = stamps.astype(unit).astype(np.int64) / MICROSECONDS_PER_DAY
+    days[np.isnat(stamps)] = np.nan
+    return days
+
+
+def no_cell(name: str, cell: object) -> CellTypeError:
+    """What is said of a cell of a type that has no encoding."""
+    return CellTypeError(
+        f"column {name!r} holds a {type(cell).__name__} ({str(cell)[:40]!r}); each cell's argument must be a string, a "
+        "bool or a number. Turn the column into one of these or drop it."
+    )
