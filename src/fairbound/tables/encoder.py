@@ -35,8 +35,16 @@ from sklearn.exceptions import NotFittedError
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.tables.bending import looked_at, useful
-from fairbound.tables.columns import Column, Table, as_category, as_days, as_number, read_columns
-from fairbound.tables.features import CategoryFeature, Feature, load_feature
+from fairbound.tables.columns import Column, Table, read_columns
+from fairbound.tables.features import (
+    FORMAT,
+    VERSION,
+    CategoryFeature,
+    Feature,
+    converted,
+    load_feature,
+    read_state,
+)
 from fairbound.tables.learning import check_options, finite, infinite_error, learn_settled, settle, some_names
 from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, learn_numbers
 from fairbound.tables.options import EncodeReport, TableOptions
@@ -44,8 +52,6 @@ from fairbound.tables.scaled import learn_scale, scaled
 from fairbound.tables.sums import Block, Layout, number_array
 
 _UNFITTED = "this TableEncoder is not fitted yet. Call fit(table) with the training rows first."
-_FORMAT = "fairbound-table-encoder"
-_VERSION = 1
 
 _Number = tuple[NumberFeature, int, Column]
 _Category = tuple[CategoryFeature, int, Column]
@@ -272,7 +278,7 @@ class TableEncoder(BaseEstimator):
         numbers: list[_Number] = []
         categories: list[_Category] = []
         for spec, at in zip(self._layout.learnt, self._layout.starts, strict=True):
-            column = self._convert(given[spec.name], spec)
+            column = converted(given[spec.name], spec)
             if isinstance(spec, NumberFeature):
                 numbers.append((spec, at, column))
             else:
@@ -312,8 +318,8 @@ class TableEncoder(BaseEstimator):
         """All that was learnt, as JSON text; ``from_json`` gives an encoder with bit-identical output."""
         self._check_fitted()
         state = {
-            "format": _FORMAT,
-            "version": _VERSION,
+            "format": FORMAT,
+            "version": VERSION,
             "options": asdict(self.options),
             "inputs": self._inputs,
             "named": self._named,
@@ -329,17 +335,7 @@ class TableEncoder(BaseEstimator):
 
         Raises: DataError for text that is damaged, is something else, or was written by a newer version.
         """
-        try:
-            state = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"the encoder's JSON is damaged or cut off ({error}). Save the model again.") from error
-        if not isinstance(state, dict) or state.get("format") != _FORMAT:
-            raise DataError(f"this JSON is not a table encoder (its 'format' is not {_FORMAT!r}).")
-        if not isinstance(state.get("version"), int) or state["version"] > _VERSION:
-            raise DataError(
-                f"the encoder has format version {state.get('version')!r}; this library reads up to {_VERSION}. "
-                "Upgrade fairbound."
-            )
+        state = read_state(text)
         try:
             encoder = cls(TableOptions(**state["options"]))
             encoder._inputs, encoder._named = tuple(state["inputs"]), bool(state["named"])
@@ -361,18 +357,6 @@ class TableEncoder(BaseEstimator):
     def _check_fitted(self) -> None:
         if not self.fitted:
             raise NotFittedError(_UNFITTED)
-
-    def _convert(self, column: Column, spec: Feature) -> Column:
-        """Bring a column at prediction to the kind that was learnt."""
-        if isinstance(spec, CategoryFeature):
-            return as_category(column)
-        column = as_days(column) if spec.kind == "days" else as_number(column)
-        if (column.kind == "days") != (spec.kind == "days") and not column.missing.all():
-            was, now = ("dates", "no dates") if spec.kind == "days" else ("numbers", "dates")
-            raise DataError(
-                f"column {spec.name!r} held {was} in training and holds {now} now. Convert it as for training."
-            )
-        return column
 
     def _match(self, read: Table) -> tuple[bool, Mapping[str, Column]]:
         """Columns by name, or by place where either table has no names; True in front for the latter."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import dataclass
@@ -9,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from fairbound.base.errors import DataError
 from fairbound.tables.cells import MISSING
-from fairbound.tables.columns import Column
+from fairbound.tables.columns import Column, as_category, as_days, as_number
 from fairbound.tables.numbers import NumberFeature, slices
 
 OTHER = "(other)"
+FORMAT, VERSION = "fairbound-table-encoder", 1
+"""Of what an encoder writes."""
 ROWS_AT_ONCE = 1 << 15  # so that what is made of codes stays in the cache
 
 
@@ -141,3 +145,29 @@ def load_feature(state: dict[str, Any]) -> Feature:
     if list(knots) != sorted(set(knots)) or (knots and sd is None):
         raise ValueError(f"the knots of column {state['name']!r} do not ascend")
     return NumberFeature(**{**state, "knots": knots})
+
+
+def converted(column: Column, spec: Feature) -> Column:
+    """Bring a column at prediction to the kind that was learnt."""
+    if isinstance(spec, CategoryFeature):
+        return as_category(column)
+    column = as_days(column) if spec.kind == "days" else as_number(column)
+    if (column.kind == "days") != (spec.kind == "days") and not column.missing.all():
+        was, now = ("dates", "no dates") if spec.kind == "days" else ("numbers", "dates")
+        raise DataError(f"column {spec.name!r} held {was} in training and holds {now} now. Convert it as for training.")
+    return column
+
+
+def read_state(text: str) -> dict[str, Any]:
+    """What `TableEncoder.to_json` wrote. Raises: DataError for text that is damaged, something else, or of a newer version."""
+    try:
+        state = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"the encoder's JSON is damaged or cut off ({error}). Save the model again.") from error
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        raise DataError(f"this JSON is not a table encoder (its 'format' is not {FORMAT!r}).")
+    if not isinstance(state.get("version"), int) or state["version"] > VERSION:
+        raise DataError(
+            f"the encoder has format version {state.get('version')!r}; this library reads up to {VERSION}. Upgrade fairbound."
+        )
+    return state
