@@ -147,11 +147,15 @@ def report_of(facts: dict[str, Any], stated: Sequence[Bound], certificate: dict[
     )
     kept = [said for said in facts["notes"] if CONFIRM not in said]
     tighter = tuple(f"{t['text']}: " for t, b in zip(trained, stated, strict=True) if t["text"] != b.text)
-    cautions = [said for said in facts["warnings"] if not said.startswith(tighter)]  # nobody stated these
+    own: dict[str, Any] = {  # nobody stated the tighter bounds
+        name: [said for said in facts[name] if not said.startswith(tighter)]
+        for name in ("warnings", "small_groups")
+        if name in facts
+    }
     return {
         "certificate": certificate,
         **facts,
+        **own,
         "constraints": constraints,
-        "warnings": cautions,
         "notes": [*kept, note],
     }

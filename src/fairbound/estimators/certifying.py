@@ -35,7 +35,7 @@ from fairbound.base.errors import CertificateError, CertificateWarning, EmptyGro
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.candidates import candidates
 from fairbound.estimators.certificate import certificate_of, report_of
-from fairbound.estimators.conventions import seed_of
+from fairbound.estimators.conventions import seed_of, warn_of_fit
 from fairbound.estimators.judged_models import Judged, fall_back, judged, pareto
 from fairbound.estimators.judged_rows import JudgedRows
 from fairbound.fairness.bound import Bound
@@ -59,7 +59,8 @@ def fit_certified(classifier: Any, kind: Any, *given: Any) -> Any:
     without bounds, and fit_report_["certificate"].
     Raises: OptionError where there is no bound, or one without a valid interval; DataError where a label, or a group that a bound
     compares, is too rare to be among the rows to train on; CertificateError where no model of these rows could be confirmed, or
-    this one is not and on_insufficient is "raise". Warns: CertificateWarning where it is "warn".
+    this one is not and on_insufficient is "raise". Warns: CertificateWarning where it is "warn"; as a fit without a certificate does of
+    the model taken.
     """
     stated, alpha = _checked(classifier)
     rows = kind.of(classifier, *given)
@@ -95,11 +96,13 @@ def fit_certified(classifier: Any, kind: Any, *given: Any) -> Any:
         classifier.constraints_ = stated
     sizes = dict(zip(("train", "choose", "certify"), map(len, numbers), strict=True))
     certificate = certificate_of(taken, free, tested, order, stated, alpha, sizes, rows)
-    classifier.fit_report_ = report_of(classifier.fit_report_, stated, certificate)
+    classifier.fit_report_ = facts = report_of(classifier.fit_report_, stated, certificate)
     if not passed:
         if classifier.on_insufficient == "raise":
             raise CertificateError(certificate["said"])
         warnings.warn(certificate["said"], CertificateWarning, stacklevel=3)
+    if "small_groups" in facts:  # not of a ranker
+        warn_of_fit(facts, stated if facts["feasible"] else ())
     return classifier
 
 

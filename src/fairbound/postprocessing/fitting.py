@@ -16,7 +16,7 @@ from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import Contrasts
 from fairbound.fairness.plan import Plan
 from fairbound.postprocessing.curves import Curve, curve_of
-from fairbound.postprocessing.deterministic import SOLVED, best_choice
+from fairbound.postprocessing.deterministic import best_choice
 from fairbound.postprocessing.optimum import Mixture, Relaxation, lower_bound
 from fairbound.postprocessing.program import Program, program_of
 from fairbound.postprocessing.rule import GroupRule
@@ -25,6 +25,8 @@ from fairbound.rows.groups import Groups, cross
 FEW_ROWS = 50
 SHORT = 0.01
 """By so much more than that of mixtures the mean cost of single thresholds is said."""
+SEEN = 0.0005
+"""The same where they decide alike for all: as much as three digits show."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,10 +202,10 @@ def _few(rule: GroupRule, rows: np.ndarray) -> list[str]:
 
 
 def _shortfall(program: Program, root: Mixture, selected: np.ndarray, cost: float, equal: bool) -> str | None:
-    """That mixtures of thresholds cost less by far than single ones, or by anything where these decide alike for all."""
+    """That mixtures of thresholds cost less by far than single ones, or by anything that is seen where these decide alike for all."""
     share = selected.sum() / program.total
     constant = len(program.curves) > 1 and (share <= 0 or share >= 1)
-    if cost - root.cost <= (SOLVED if constant else SHORT * max(program.costs)):
+    if cost - root.cost <= (SEEN if constant else SHORT) * max(program.costs):
         return None
     head = (
         "Every row gets the same decision: no other choice of one threshold for each group that meets the bounds was found."

@@ -34,6 +34,10 @@ INSTEAD = (
     "without a draw."
 )
 """What to do where single thresholds cost much."""
+ALIKE = (
+    "Every row gets the same decision: under these bounds nothing is better on the rows of fit. Where one kind of error counts more than the "
+    "other, say so with costs=(of a false positive, of a false negative)."
+)
 ONE_ROW = (
     "one row is decided by a draw, and without row_ids= all rows that are scored one by one get the same draw, so that the bound no longer "
     "holds in the mean. Pass the row's identifier as row_ids=[...]."
@@ -97,7 +101,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             is fitted too.
         Raises: OptionError where the bounds cannot be met by thresholds, or are no weighted sums of rates; DataError for rows
             that cannot be used; EmptyGroupError for a group without the rows that a bound compares. Warns: ConvergenceWarning where
-            mixtures of thresholds would be more accurate by a point or more.
+            mixtures of thresholds would be more accurate by a point or more, or every row gets the same decision.
         """
         stated = self._checked()
         if y is None:
@@ -119,6 +123,9 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         )
         if self.fit_report_["shortfall"]:
             warnings.warn(f"{self.fit_report_['shortfall']} {INSTEAD}", ConvergenceWarning, stacklevel=2)
+        elif {group["selection_rate"] for group in self.fit_report_["groups"]} in ({0.0}, {1.0}):
+            self.fit_report_["warnings"].append(ALIKE)
+            warnings.warn(ALIKE, ConvergenceWarning, stacklevel=2)
         return self
 
     def _checked(self) -> tuple[Bound, ...]:

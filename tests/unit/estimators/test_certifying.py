@@ -370,3 +370,16 @@ def test_the_fewest_rows_that_could_certify(n, refused):
     limit = 1 - 0.05 ** (1 / 59)
     with pytest.raises(CertificateError, match="whatever the model") if refused else contextlib.nullcontext():
         rows.check_to_certify([fb.constraint(f"demographic_parity <= {limit}")], 0.05)
+
+
+def test_what_a_fit_warns_of_a_certified_one_warns_of_too():
+    """Columns left out, and a model that has learnt nothing; of groups too small for bounds that nobody stated it is silent."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.normal(size=4000), "name": [f"n{i}" for i in range(4000)]})
+    y, sex = rng.random(4000) < 0.05, rng.choice(["F", "M"], 4000)
+    with pytest.warns() as caught:
+        fair = fb.FairClassifier("demographic_parity <= 0.05", certify=True).fit(X, y, sensitive_features=sex)
+    assert fair.fit_report_["certificate"]["verdict"] == "met" and not fair.predict(X).any()
+    said = [str(one.message) for one in caught]
+    assert len(said) == 2 and said[0].startswith("column 'name' was dropped") and "no more accurate than one" in said[1]
+    assert all(one.filename == __file__ for one in caught)

@@ -69,6 +69,7 @@ def test_a_regressor_is_certified_by_the_audit_of_the_rows_kept_apart(text, tmp_
         assert (again.certify_rows_ == held).all() and again.constraints_ == fair.constraints_
 
 
+@pytest.mark.filterwarnings("ignore:On the training rows the root mean squared error")
 def test_numbers_that_do_not_confirm_are_said_or_refused():
     X, y, sex = numbers(200)
     options = {"certify": True, "budget": "20 steps"}

@@ -312,6 +312,22 @@ def test_a_constant_score_leaves_only_constant_decisions_and_says_so():
     assert (np.diff(none.decision_function(X2, sex2)[order]) >= 0).all()
 
 
+def test_that_every_row_gets_the_same_decision_is_said_where_nothing_is_better_in_three_digits():
+    """The row of the highest score is positive: a mixture may take 15 % of it, which of 3,000 rows three digits do not show."""
+    rng = np.random.default_rng(0)
+    scores, sex = rng.normal(size=3000), np.array(["F", "M"] * 1500)
+    y = (rng.random(3000) < 0.02).astype(int)
+    scores[0], y[0] = 9.0, 1
+    with pytest.warns(ConvergenceWarning, match=r"nothing is better .* costs=\(of") as caught:
+        made = fb.PostProcessor(constraint="demographic_parity <= 1e-4").fit(scores, y, sex)
+    assert len(caught) == 1 and not made.predict(scores, sex).any() and made.fit_report_["shortfall"] is None
+    assert any("nothing is better" in said for said in made.fit_report_["warnings"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        paid = fb.PostProcessor(constraint="demographic_parity <= 1e-4", costs=(1, 49)).fit(scores, y, sex)
+    assert 0 < paid.predict(scores, sex).mean() < 1
+
+
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
