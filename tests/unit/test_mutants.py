@@ -44,6 +44,8 @@ MUTANTS = {
     "plug-in: judged by a fit that has seen the rows": Mutant("estimators/plug_in.py", "self._fitted(seen)", "self._fitted(np.arange(self.rows))", "unit/estimators/test_reduction.py"),
     "plug-in: decisions that cost": Mutant("postprocessing/sweep.py", "return -(self._cost + self", "return (self._cost + self", "unit/estimators/test_reduction.py"),
     "groups: the less accurate of two models": Mutant("estimators/group_rule.py", 'others["accuracy"] > thresholds', 'others["accuracy"] < thresholds', "unit/estimators/test_groups_at_prediction.py"),
+    "swept intercept: bounds may be missed": Mutant("estimators/swept_intercept.py", "float(one.violation) <= 0", "float(one.violation) <= 1", "unit/estimators/test_thin_groups.py"),
+    "swept intercept: the least accurate": Mutant("estimators/swept_intercept.py", '-found[0].extra["accuracy"]', 'found[0].extra["accuracy"]', "unit/estimators/test_thin_groups.py"),
     "full_batch: accuracy may fall": Mutant("estimators/full_batch.py", "now.accuracy >= before.accuracy and", "", "unit/estimators/test_error_share.py"),
     "weight decay: rows are not left out": Mutant("estimators/weight_decay.py", "without = scores + h * (p - y)", "without = scores + 0 * h * (p - y)", "unit/estimators/test_weight_decay.py"),
     "weight decay: old second derivatives are kept": Mutant("estimators/weight_decay.py", "expected > SLOW * before", "expected < -SLOW * before", "unit/estimators/test_weight_decay.py"),

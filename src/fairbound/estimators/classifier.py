@@ -38,6 +38,7 @@ from fairbound.estimators.options import classifier_bounds
 from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
 from fairbound.estimators.sharded import shards_of
+from fairbound.estimators.swept_intercept import swept_intercept
 from fairbound.estimators.training_rows import (
     features_of,
     fit_features,
@@ -196,7 +197,9 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             terms_of=len(groups.labels[0]) if self.group_terms else 1, weight_decay=amount("weight_decay", self.weight_decay),
             decays=X.decays if isinstance(X, Encoded) and not share and not self.group_terms else None,
         )  # fmt: skip
-        trained = clear_of_rounding(best_constant(met_by_intercept(trained)))
+        trained = met_by_intercept(trained)
+        trained = swept_intercept(trained) if choice.automatic else trained
+        trained = clear_of_rounding(best_constant(trained))
         learnt = Learnt(
             model,
             trained.solution.x[: model.n],

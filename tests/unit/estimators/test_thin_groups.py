@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fairbound as fb
+from fairbound.estimators import classifier
 from fairbound.estimators.validation import coarse_groups
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
@@ -84,3 +85,33 @@ def test_of_many_groups_too_small_for_a_bound_the_smallest_are_named():
     X, y = rng.normal(size=(602, 2)), rng.integers(0, 2, 602)
     problem = FairProblem(model_of("linear", 2, 1), X, y, Groups.of(group), "demographic_parity <= 0.05")
     assert "in 'c' (4), 'd' (5), 'e' (6) and 1 more. A rate" in coarse_groups(problem)[0][1]
+
+
+def alone_at(place: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of two groups of 400 and one of a single row, which has this place in the order of the scores."""
+    rng = np.random.default_rng(seed)
+    X, group = rng.normal(size=(800, 3)), np.array(["a", "b"], object)[np.arange(800) % 2]
+    score = 2 * X[:, 0] + X[:, 1]
+    group[np.argsort(score)[int(place * 800)]] = "alone"
+    return X, (rng.random(800) < 1 / (1 + np.exp(-score))).astype(int), group
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("place", "seed"), [(0.9, 0), (0.98, 0), (0.3, 1)])
+def test_where_a_row_alone_would_leave_a_constant_a_model_that_meets_the_bound_on_it_is_found(place, seed, monkeypatch):
+    """A group of one row: training from the middle ends at a constant, and 40 of 800 rows may yet be told apart."""
+    (X, y, group), bound = alone_at(place, seed), "demographic_parity <= 0.05"
+    fair = fb.FairClassifier(bound, random_state=0).fit(X, y, sensitive_features=group)
+    assert fb.measure("demographic_parity", fair.predict(X), y, group) <= 0.05 and fair.fit_report_["feasible"]
+    assert any("'alone' (1)" in said for said in fair.fit_report_["warnings"])
+    assert "its intercept moved" in fair.fit_report_["message"]
+    monkeypatch.setattr(classifier, "swept_intercept", lambda trained: trained)
+    before = fb.FairClassifier(bound, random_state=0).fit(X, y, sensitive_features=group)
+    assert fair.score(X, y) > before.score(X, y) + 0.02
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_model_of_a_named_method_stays_that_method_s():
+    X, y, group = alone_at(0.9, 0)
+    fair = fb.FairClassifier("demographic_parity <= 0.05", algorithm="full_batch_alm", random_state=0)
+    assert "its intercept moved" not in fair.fit(X, y, sensitive_features=group).fit_report_["message"]

@@ -1,0 +1,95 @@
+"""A model whose intercept alone was moved until the bounds are met, where smooth training seldom finds the models that meet them.
+
+The rate of a group of one row is 0 or 1, so that under a bound of 0.05 the rates of all other groups are to lie within 0.05 of one of these. Training
+that begins between the two sees no slope that leads to either, and often ends at a constant. The model without bounds orders the rows already: its
+intercept is moved to STEPS ranks of the scores, and the best of these models that meets the bounds is taken where it is better than what training found.
+So that the few rows stand in nobody's way, two more models are tried in which all of them count as negative, or as positive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairbound.estimators.auc_training import ranks
+from fairbound.estimators.trained import Trained, better
+from fairbound.estimators.validation import coarse_groups
+from fairbound.estimators.weight_decay import MOST_WORK, USUAL, fitted, linear
+from fairbound.fairness.pointwise import LOGISTIC
+from fairbound.fairness.problem import FairProblem
+from fairbound.rows.sparse import SparseRows
+
+STEPS = 200
+"""Ranks that the intercept is moved to."""
+
+FEW = 5
+"""Rows of a group up to which its steps lie too far apart for smooth training."""
+
+ALONE = 0.05
+"""Share of the weight of all rows that those of such groups have where they are to be decided alike."""
+
+SWEPT = "The model without bounds, its intercept moved until they are met, is better than what training under them found, and is taken."
+
+
+def swept_intercept(trained: Trained) -> Trained:
+    """`trained`; of a linear model of two classes, where no point but the start met the bounds or a group of at most FEW rows moves in steps above
+    one, the better of it and of the model without bounds with the best intercept that meets them."""
+    problem, solution, model = trained.problem, trained.solution, trained.problem.model
+    if not linear(model) or not model.bias or problem.loss is not LOGISTIC or isinstance(problem.features, SparseRows):
+        return trained
+    if solution.x.dim() > 1 or problem.n > model.n or not problem.m or not problem.shards.alone or ranks(problem):
+        return trained
+    cells = np.append(problem.counts_of_cells(), problem.rows)
+    alone = (cells <= FEW)[problem.cells.cpu().numpy()].any(axis=1)
+    coarse = coarse_groups(problem) and alone.any()
+    if solution.stopped == "interrupted" or (solution.found and not coarse):
+        return trained
+    decay = trained.optimality.get("weight_decay", 0.0)
+    orders = [_without_bounds(problem, decay, alone, label) for label in ((None, 0, 1) if coarse else (None,))]
+    _, x = min((_best_intercept(problem, trained.held, order) for order in orders), key=lambda found: found[0])
+    if x is None:
+        return trained
+    where = "the training rows" if trained.held is None else "the training and the validation rows"
+    swept = replace(
+        solution,
+        x=x,
+        feasible=torch.ones_like(solution.feasible),
+        violation=torch.zeros_like(solution.violation),
+        best_step=torch.full_like(solution.best_step, max(solution.steps, 1)),
+        message=f"every bound is met on {where}. {SWEPT}",
+    )
+    return better(trained, trained._replace(solution=swept, optimality={}), "auto" if problem.refined else "no", SWEPT)
+
+
+def _without_bounds(problem: FairProblem, decay: float, alone: np.ndarray, label: int | None) -> Tensor:
+    """(n,) the lowest loss on the problem's rows, or on as many of them as MOST_WORK allows, with this decay, or the usual one for 0. label: what the
+    rows `alone` (rows,) count as, with ALONE of the weight of all; None for their own."""
+    features, every = problem.features, max(1, round(problem.rows * problem.n**2 / MOST_WORK))
+    assert not isinstance(features, SparseRows)
+    kept = np.flatnonzero(alone | (np.arange(problem.rows) % every == 0))
+    A = np.column_stack([features[kept].cpu().double().numpy(), np.ones(len(kept))])
+    y = problem.targets.cpu().double().numpy()[kept]
+    mass = np.ones(len(kept)) if problem.row_weight is None else problem.row_weight.cpu().double().numpy()[kept]
+    if label is not None:
+        own = alone[kept]
+        y[own], mass[own] = label, ALONE * mass.sum() / own.sum()
+    penalty = np.append(np.full(problem.n - 1, decay * len(A) or USUAL), 0.0)
+    return torch.as_tensor(fitted(A, y, mass / mass.mean(), penalty, np.zeros(problem.n))).to(features)
+
+
+def _best_intercept(problem: FairProblem, held: FairProblem | None, x: Tensor) -> tuple[float, Tensor | None]:
+    """x (n,) with the intercept that meets the bounds, on the rows `held` too, at the highest accuracy, or the lowest objective where accuracy
+    is not asked for, after what is minimised; infinity and None where none of STEPS meets them."""
+    scores, best, least = problem.all_scores(x).sort().values, None, np.inf
+    places = np.unique(np.linspace(0, len(scores) - 1, STEPS + 1).astype(int))
+    for rank in places[places > 0]:
+        moved = x.clone()
+        moved[-1] -= (scores[rank - 1] + scores[rank]) / 2
+        found = [part.evaluate(moved) for part in (problem, held) if part is not None]
+        aim = float(-found[0].extra["accuracy"] if problem.refined else found[0].f)
+        if aim < least and all(float(one.violation) <= 0 for one in found):
+            best, least = moved, aim
+    return least, best
