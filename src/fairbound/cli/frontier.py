@@ -156,7 +156,7 @@ def _advice(made: list[dict[str, Any]], bent: float | None, points: list[dict[st
     elif made:
         said.append("None of these bounds would be confirmed by a certificate on these rows.")
     if bent is not None:
-        said.append(f"The knee of the curve is at the bound {bent:g}: tighter ones cost more accuracy for each step.")
+        said.append(f"Bounds tighter than about {bent:g} cost more accuracy for each step.")
     chosen = [p for p in first if p["bound"] == (met[0]["trained_under"] if met else p["bound"]) and p.get("more_rows")]
     if chosen:
         nearest = (max if sense == "at least" else min)(chosen, key=lambda p: p["value"])

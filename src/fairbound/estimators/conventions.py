@@ -33,9 +33,9 @@ from fairbound.rows.reading import frame_of
 from fairbound.solver.budget import Budget
 from fairbound.tables import Encoded, TableEncoder, TableOptions
 from fairbound.tables.numbers import NumberFeature
+from fairbound.tables.options import dropped_words
 
 LARGEST_SEED = 2**31 - 1
-MOST_NAMED = 5
 
 
 SMALL = 1 << 24
@@ -184,10 +184,7 @@ def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
 
     facts: a `fit_report_`.
     """
-    dropped = (facts["encoding"] or {}).get("dropped", {})
-    said = [f"column {name!r} was dropped: {reason}." for name, reason in list(dropped.items())[:MOST_NAMED]]
-    if len(dropped) > MOST_NAMED:
-        said.append(f"{len(dropped) - MOST_NAMED} further columns were dropped; fit_report_['encoding'] has them all.")
+    said = dropped_words((facts["encoding"] or {}).get("dropped", {}))
     if facts["dropped_groups"]:
         said.append(f"groups left out of the bounds for want of rows: {', '.join(facts['dropped_groups'])}.")
     said += facts["remarks"]

@@ -183,6 +183,6 @@ def _said(out: dict[str, Any], stated: Bound) -> str:
             f"The cheapest model whose interval lies within {out['bound']} is trained {under} and {price}{more}."
         )
     if bent is not None and bent["trained_under"] is not None:
-        said.append(f"The knee of the curve is at {bent['trained_under']:g}.")
+        said.append(f"Bounds tighter than about {bent['trained_under']:g} cost more accuracy for each step.")
     said.append(worth_of_rows(out["more_rows"]))
     return " ".join(filter(None, said))

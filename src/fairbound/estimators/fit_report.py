@@ -24,9 +24,9 @@ from fairbound.tables import EncodeReport
 MOST = 0.8
 """Share of one label from which on a model that gives it to every row is hard to beat."""
 
-WITHOUT_BOUNDS = "these features tell too little of the label. Give the model more of them, let it bend more (knots=5, mlp:16), or train longer (budget)."
+WITHOUT_BOUNDS = "these features tell too little of the label. Give the model more of them, let it bend more (5 knots, or a model mlp:16), or train longer (a larger budget)."
 UNDER_BOUNDS = (
-    "Train longer (budget), loosen the bound, or merge small groups; where a model without the bound is no better, the features tell "
+    "Train longer (a larger budget), loosen the bound, or merge small groups; where a model without the bound is no better, the features tell "
     "too little of the label."
 )
 """What to do about a model that is no better than a constant: without bounds, and under them."""

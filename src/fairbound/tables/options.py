@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -72,6 +73,19 @@ MANY = 0.2
 """Share of the training rows from which on it is said that their values are too rare to have a feature each."""
 
 
+IN_WORDS, BY_NAME = 5, 20
+"""Of so many columns that were dropped it is said why, and so many more are named."""
+
+
+def dropped_words(dropped: Mapping[str, str]) -> list[str]:
+    """What is said of columns that were dropped, each with its reason."""
+    said = [f"Column {name!r} was dropped: {reason}." for name, reason in list(dropped.items())[:IN_WORDS]]
+    if rest := list(dropped)[IN_WORDS:]:
+        more = f" and {len(rest) - BY_NAME} more" if len(rest) > BY_NAME else ""
+        said.append(f"Further columns were dropped, {len(rest)} in all: {', '.join(rest[:BY_NAME])}{more}.")
+    return said
+
+
 @dataclass(frozen=True)
 class EncodeReport:
     """What happened to one table on its way to features; plain data."""
@@ -91,8 +105,8 @@ class EncodeReport:
         return {**asdict(self), "ignored": list(self.ignored)}
 
     def dropped_lines(self) -> list[str]:
-        """A sentence for each column that was dropped."""
-        return [f"Column {name!r} was dropped: {reason}." for name, reason in self.dropped.items()]
+        """As `dropped_words` of its columns."""
+        return dropped_words(self.dropped)
 
     def rare_lines(self) -> list[str]:
         """A sentence for each column of which many training rows share one feature."""

@@ -381,5 +381,5 @@ def test_what_a_fit_warns_of_a_certified_one_warns_of_too():
         fair = fb.FairClassifier("demographic_parity <= 0.05", certify=True).fit(X, y, sensitive_features=sex)
     assert fair.fit_report_["certificate"]["verdict"] == "met" and not fair.predict(X).any()
     said = [str(one.message) for one in caught]
-    assert len(said) == 2 and said[0].startswith("column 'name' was dropped") and "no more accurate than one" in said[1]
+    assert len(said) == 2 and said[0].startswith("Column 'name' was dropped") and "no more accurate than one" in said[1]
     assert all(one.filename == __file__ for one in caught)

@@ -427,7 +427,7 @@ def test_bad_tables_are_errors_that_name_the_column(X, said):
 def test_a_constant_and_an_all_nan_column_are_dropped_and_reported():
     _, y, sex = table()
     X = spoil(same=1, gone=np.nan)
-    with pytest.warns(DataWarning, match="column '(gone|same)' was dropped") as said:
+    with pytest.warns(DataWarning, match="Column '(gone|same)' was dropped") as said:
         fair = fb.FairClassifier("demographic_parity <= 0.2", budget=QUICK).fit(X, y, sex)
     assert set(fair.fit_report_["encoding"]["dropped"]) == {"same", "gone"} and len(said) == 2
     told = [line for line in fair.fit_report_["warnings"] if "was dropped" in line]

@@ -92,7 +92,7 @@ def test_a_classifier_takes_parts_and_scores_them_as_rows(tmp_path):
     table = frame(4000)
     rng = np.random.default_rng(1)
     sex, y = rng.choice(["F", "M"], 4000), (table["count"].to_numpy() + rng.normal(0, 9, 4000) > 25).astype(int)
-    with pytest.warns(DataWarning, match="column '(same|half)' was dropped: constant"):
+    with pytest.warns(DataWarning, match="Column '(same|half)' was dropped: constant"):
         fitted = [
             fb.FairClassifier("demographic_parity <= 0.05", budget="300 steps").fit(X, y, sensitive_features=sex)
             for X in (table, parts(table, [900, 1800]), Chunks(lambda: parts(table, [10]), folder=tmp_path))
@@ -103,7 +103,7 @@ def test_a_classifier_takes_parts_and_scores_them_as_rows(tmp_path):
     apart = fitted[1].decision_function(parts(table, [1, 2000]))
     np.testing.assert_allclose(apart, fitted[1].decision_function(table), rtol=0, atol=1e-12 * np.abs(apart).max())
     named = fb.FairClassifier("demographic_parity <= 0.5", budget="20 steps", sensitive_columns="drop")
-    with pytest.warns(DataWarning, match="column '(same|half)' was dropped: constant"):
+    with pytest.warns(DataWarning, match="Column '(same|half)' was dropped: constant"):
         named.fit(parts(table.assign(sex=sex), [500]), y, sensitive_features=pd.DataFrame({"sex": sex}))
     assert named.dropped_columns_ == ["sex"] and "sex=F" not in named.encoder_.feature_names
 
