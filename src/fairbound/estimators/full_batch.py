@@ -2,7 +2,7 @@
 
 The share of the error rate in the objective rises in steps, each begun at the point before, as long as accuracy on the
 training rows does not fall. With objective "auto" it rises only where the area under the ROC curve stays near that of the lowest
-loss seen, so that scores keep their order.
+loss seen, so that scores keep their order, or where what is lost of the area beyond that is less than what is gained of accuracy beyond chance.
 
 Where weight decay is asked for, all runs have it in their objective (see `weight_decay`). Without it, where the model decides every
 training row right, larger weights always lower the logistic loss, so that it has no lowest point and the run ends at weights that say little of new
@@ -43,7 +43,10 @@ LESS, MIDDLE, MORE = 0.3, 0.65, 0.9
 """Shares of the error rate in the objective: the middle one is tried first, then the one beside it."""
 
 AUC_LOSS = 0.002
-"""By how much "auto" lets the area under the ROC curve fall."""
+"""By how much "auto" lets the area under the ROC curve fall, beside what it gains of accuracy beyond chance."""
+
+SURE = 2.0
+"""Standard errors taken off a gain of accuracy beside those that as many free numbers gain by chance."""
 
 NEAR_ROWS = 20_000
 """Up to so many rows it is said of a model trained on random batches how nearly it meets the conditions of optimality."""
@@ -151,14 +154,25 @@ def train_full_batch(
         solution = run(replace(solution, x=torch.zeros_like(solution.x)), under(first, 0.0), begin)
     tried = None if refined == "no" or not solution.feasible or separated else MIDDLE
     seen = [] if tried is None else [_quality(first, solution.x)]
+    refused: list[tuple[Solution, float, _Quality]] = []
     while tried is not None and solution.stopped != "interrupted":
         after = run(solution, under(first, tried), quick)
         now, before = _quality(first, after.x), seen[0]
         least = min(now, *seen).area - AUC_LOSS if refined == "auto" else 0.0
-        kept = bool(after.feasible) and now.accuracy >= before.accuracy and not now.area < least
+        better = bool(after.feasible) and now.accuracy >= before.accuracy
+        kept = better and not now.area < least
+        refused += [(after, tried, now)] if better and not kept else []
         seen = [now, *seen] if kept else [*seen, now]
         solution, share = (after, tried) if kept else (replace(solution, stopped=after.stopped), share)
         tried = (MORE if kept else LESS) if tried == MIDDLE else None
+    bought = [
+        (now.accuracy, after, tried)
+        for after, tried, now in refused
+        if min(seen).area - now.area <= AUC_LOSS + gained(first, solution.x, after.x)
+    ]
+    if bought:
+        _, after, share = max(bought, key=lambda one: one[0])
+        solution = replace(after, stopped=solution.stopped)
     first = problem
     if part is not None and solution.stopped != "interrupted":
         solution = run(solution, under(problem, share), quick)
@@ -196,6 +210,17 @@ def _quality(problem: FairProblem, x: Tensor) -> _Quality:
     """At x (n,) of a problem whose objective is an `Accuracy`."""
     found = problem.evaluate(x).extra
     return _Quality(float(found["loss"]), float(found.get("accuracy", 0.0)), area(problem, x))
+
+
+def gained(problem: FairProblem, x: Tensor, other: Tensor) -> float:
+    """By how much `other` (n,) is more accurate than x on the problem's rows, less what chance may gain: the best direction of n free numbers
+    sqrt(n) standard errors in the mean, and SURE more. A standard error is McNemar's, of the rows decided otherwise."""
+    weight = torch.ones_like(problem.targets) if problem.row_weight is None else problem.row_weight
+    before, after = (torch.where(problem.all_scores(at) > 0, 1.0, -1.0) for at in (x, other))
+    more = weight * (after - before) / 2 * (2 * (problem.targets > 0.5) - 1)
+    sums = torch.stack([part.double().sum() for part in (weight, more, more.square())])
+    total, gain, square = problem.shards.sum(sums).tolist()
+    return (gain - (problem.n**0.5 + SURE) * square**0.5) / total
 
 
 def _separates(problem: FairProblem, x: Tensor) -> bool:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
-from fairbound import FullBatchALM
+from fairbound import FairProblem, FullBatchALM
 from fairbound.base.records import Counts
 from fairbound.estimators import full_batch
+from fairbound.fairness.objectives import Accuracy
+from fairbound.models.mlp import MLP
 from fairbound.solver.solve import Solution
 from fairbound.subproblems.multipliers import KKT
 
 START, MIDDLE, LESS, MORE = 0.0, full_batch.MIDDLE, full_batch.LESS, full_batch.MORE
 
 
-def share_of(seen, refined, monkeypatch, free_thresholds=False, unmet=None):
-    """The share taken where the candidate of share s has the (loss, accuracy, area) seen[s]; `unmet` takes that option of every run."""
+def share_of(seen, refined, monkeypatch, free_thresholds=False, unmet=None, chance=1.0):
+    """The share taken where the candidate of share s has the (loss, accuracy, area) seen[s]; `unmet` takes that option of every run;
+    chance: what of a gain of accuracy may be chance."""
 
     def solve(on, by, **options):
         if unmet is not None:
@@ -40,6 +44,12 @@ def share_of(seen, refined, monkeypatch, free_thresholds=False, unmet=None):
 
     monkeypatch.setattr(full_batch, "solve", solve)
     monkeypatch.setattr(full_batch, "_quality", lambda on, x: full_batch._Quality(*seen[round(float(x[0]), 6)]))
+    of = {share: full_batch._Quality(*numbers).accuracy for share, numbers in seen.items()}
+
+    def gained(on, x, other):
+        return of[round(float(other[0]), 6)] - of[round(float(x[0]), 6)] - chance
+
+    monkeypatch.setattr(full_batch, "gained", gained)
     monkeypatch.setattr(full_batch, "kkt", lambda on, x: KKT(0.0, 0.0, 0.0, torch.zeros(0), None))
     solution, facts = full_batch.train_full_batch(problem(None), None, FullBatchALM(), refined=refined)
     assert float(solution.x[0]) == pytest.approx(facts["error_share"])
@@ -76,6 +86,43 @@ def test_the_share_rises_while_accuracy_does_not_fall_and_the_order_is_that_of_t
     seen = {START: GOOD, MIDDLE: middle, LESS: beside, MORE: beside}
     assert share_of(seen, "auto", monkeypatch) == auto
     assert share_of(seen, "yes", monkeypatch) == yes
+
+
+@pytest.mark.parametrize(
+    ("middle", "beside", "chance", "taken"),
+    [
+        ((0.61, 0.76, 0.690), (0.62, 0.70, 0.690), 0.051, MIDDLE),  # 0.009 of accuracy beyond chance for 0.008 of the area beyond the limit
+        ((0.61, 0.76, 0.690), (0.62, 0.70, 0.690), 0.053, START),
+        ((0.61, 0.76, 0.690), (0.62, 0.71, 0.699), 0.041, MIDDLE),  # beside what the smaller share gains already
+        ((0.61, 0.76, 0.690), (0.62, 0.71, 0.699), 0.043, LESS),
+        ((0.61, 0.71, 0.699), (0.62, 0.76, 0.690), 0.041, MORE),
+        ((0.61, 0.71, 0.699), (0.62, 0.76, 0.690), 0.043, MIDDLE),
+        ((0.61, 0.76, 0.690), (0.62, 0.80, 0.685), 0.030, LESS),  # 0.04 more for 0.005 less
+        ((0.61, 0.69, 0.690), (0.62, 0.69, 0.690), -1.0, START),  # no model that is less accurate
+        ((0.59, 0.76, 0.710), (0.62, 0.80, 0.700), 0.031, MORE),  # the area is measured from that of the lowest loss
+        ((0.59, 0.76, 0.710), (0.62, 0.80, 0.700), 0.033, MIDDLE),
+    ],
+)  # fmt: skip
+def test_area_is_given_for_accuracy_beyond_chance_one_for_one(middle, beside, chance, taken, monkeypatch):
+    seen = {START: GOOD, MIDDLE: middle, LESS: beside, MORE: beside}
+    assert share_of(seen, "auto", monkeypatch, chance=chance) == taken
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_gain_beyond_chance_is_what_more_rows_are_decided_right_less_standard_errors(weighted):
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(500, 2)), rng.integers(1, 4, 500).astype(float) if weighted else np.ones(500)
+    y = (X[:, 0] + 0.2 * X[:, 1] > 0).astype(int)
+    problem = FairProblem(MLP(2), X, y, objective=Accuracy(0.5), sample_weight=weight if weighted else None)
+    x, other = torch.tensor([1.0, 1.0, 0.0]), torch.tensor([1.0, 0.1, 0.0])
+    right = [((X @ at[:2].double().numpy() > 0) == y).astype(float) for at in (x, other)]
+    more = weight * (right[1] - right[0])
+    error = (more**2).sum() ** 0.5 / weight.sum()
+    for k, (start, end) in ((1, (x, other)), (-1, (other, x))):
+        expected = k * more.sum() / weight.sum() - (3**0.5 + full_batch.SURE) * error
+        assert full_batch.gained(problem, start, end) == pytest.approx(expected, abs=1e-6)
+    assert full_batch.gained(problem, x, other) > 0 > full_batch.gained(problem, other, x)
+    assert full_batch.gained(problem, x, x) == 0
 
 
 def test_a_run_that_betters_nothing_does_not_call_the_model_it_began_at_a_start():
