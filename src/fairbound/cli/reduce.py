@@ -21,7 +21,8 @@ from fairbound.cli.options import FitOptions
 from fairbound.cli.outcome import Outcome, say, written_audit
 from fairbound.cli.rows import Parts, encoded_parts, group_warnings, read_rows, split_rows, table_options
 from fairbound.cli.stated import stated_bounds
-from fairbound.estimators.reduction import Reduction, own_threshold
+from fairbound.estimators.reduction import Reduction
+from fairbound.estimators.tried import own_threshold
 from fairbound.postprocessing.scoring import scores_of
 
 NOT_FOR_ESTIMATORS = (

@@ -21,6 +21,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
 
 from fairbound.base.errors import DataError
+from fairbound.estimators.lottery import Lottery, Pairs
 from fairbound.postprocessing.scoring import fitted_to
 from fairbound.postprocessing.sweep import Sweep
 
@@ -68,6 +69,7 @@ class PlugIn:
         for seen, judged in parts:
             model, atoms = self._fitted(seen)
             self._chance[np.ix_(judged, atoms)] = probabilities(model, _safe_indexing(X, judged))
+        self._pairs = Pairs(sweep)
         self._best: tuple[tuple[bool, float, float], tuple[np.ndarray, float, float]] | None = None
 
     def _fitted(self, rows: np.ndarray) -> tuple[Any, np.ndarray]:
@@ -79,12 +81,17 @@ class PlugIn:
     def fit(self, prices: np.ndarray) -> np.ndarray:
         """(m,) the excess of every inequality under these prices, where a positive decision is worth more than 0."""
         scores = self._chance @ self._gain(prices)
+        self._pairs.add(scores)
         threshold, excess, error = self.sweep.best(scores, 0.0)
         rank = (excess > ROUNDING, excess if excess > ROUNDING else error, error)
         if self._best is None or rank < self._best[0]:
             self._best = (rank, (prices.copy(), threshold, excess))
             self.decided = scores > threshold
         return self.sweep.excess((scores > 0).astype(float))
+
+    def mixed(self) -> Lottery:
+        """The best lottery over the priced scores."""
+        return self._pairs.best()
 
     def _gain(self, prices: np.ndarray) -> np.ndarray:
         return self.sweep.worth(prices) * self.rows

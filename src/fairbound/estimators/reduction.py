@@ -24,13 +24,15 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.conventions import named_features, on_few_threads
+from fairbound.estimators.lottery import Lottery
 from fairbound.estimators.plug_in import ROUNDING, PlugIn
 from fairbound.estimators.trained import no_better_than_constant
 from fairbound.estimators.training_rows import checked_labels
+from fairbound.estimators.tried import SHORT, Tried
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
-from fairbound.postprocessing.scoring import fitted_to, scores_of, weighted_part
+from fairbound.postprocessing.scoring import scores_of, weighted_part
 from fairbound.postprocessing.sweep import Sweep, sweep_of
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import binary_labels
@@ -104,12 +106,13 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.classes_ = np.array(classes)
         plan = compile_plan(stated, groups.take(some), codes[some], classes)
         sweep = sweep_of(plan, groups.codes, codes, weight)
-        tried: _Tried | PlugIn
+        tried: Tried | PlugIn
         if self.folds:
             tried = PlugIn(self.estimator, X, None if sample_weight is None else weight, sweep, self.folds)
         else:
-            tried = _Tried(self.estimator, self.classes_, X, codes, weight, sweep)
+            tried = Tried(self.estimator, self.classes_, X, codes, weight, sweep)
         self._descend(tried, sweep, self.rounds * (QUICK if self.folds else 1))
+        lottery = tried.mixed()
         model, threshold, excess, prices = tried.best()
         self.estimator_, self.threshold_ = model, threshold
         if hasattr(model, "n_features_in_"):
@@ -117,9 +120,10 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_
         rows = Scored(codes, tried.decided.astype(np.int64), tuple(map(str, classes)), groups=groups, weight=None if sample_weight is None else weight)  # fmt: skip
-        self.fit_report_ = self._report(stated, rows, plan.names, excess, prices, tried.fits)
-        if not self.fit_report_["feasible"]:
-            warnings.warn(self.fit_report_["message"], ConvergenceWarning, stacklevel=2)
+        self.fit_report_ = self._report(stated, rows, plan.names, excess, prices, tried.fits, lottery)
+        missed = None if self.fit_report_["feasible"] else self.fit_report_["message"]
+        if said := [text for text in (missed, self.fit_report_["shortfall"]) if text]:
+            warnings.warn(" ".join(said), ConvergenceWarning, stacklevel=2)
         return self
 
     def _checked(self) -> tuple[Bound, ...]:
@@ -148,7 +152,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             )
         return stated
 
-    def _descend(self, tried: _Tried | PlugIn, sweep: Sweep, rounds: int) -> None:
+    def _descend(self, tried: Tried | PlugIn, sweep: Sweep, rounds: int) -> None:
         """Judge under prices that follow the missed bounds, then under multiples of their mean."""
         m = len(sweep.bounds)
         theta, total = np.zeros(m), np.zeros(m)
@@ -175,6 +179,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         excess: float,
         prices: np.ndarray,
         fits: int,
+        lottery: Lottery,
     ) -> dict[str, Any]:
         met = excess <= ROUNDING
         where = "the training rows" + (", each decided by a fit that had not seen it" if self.folds else "")
@@ -191,6 +196,8 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             else f"no model and threshold meets every bound on {where}: the smallest excess is {excess:.4g}. Loosen "
             "the bound, or raise rounds.",
             "accuracy": accuracy,
+            "lottery_accuracy": 1 - lottery.error if lottery.meets else None,
+            "shortfall": _shortfall(accuracy if met else None, lottery, where),
             "no_better_than_constant": no_better_than_constant(accuracy, max(share, 1 - share), len(rows)),
             "threshold": float(self.threshold_),
             "fits": fits,
@@ -213,48 +220,13 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self.classes_[(self._scores(X) > self.threshold_).astype(int)]
 
 
-def own_threshold(model: Any) -> float:
-    """Where a fitted classifier itself begins to decide for the positive label, in the scores of `scores_of`."""
-    return 0.0 if hasattr(model, "decision_function") else 0.5
-
-
-class _Tried:
-    """The models fitted so far, of which each is kept with its best threshold only while it is the best of all."""
-
-    def __init__(
-        self, estimator: Any, classes: np.ndarray, X: Any, codes: np.ndarray, weight: np.ndarray, sweep: Sweep
-    ):
-        self.estimator, self.classes, self.X, self.codes, self.weight, self.sweep = (
-            estimator,
-            classes,
-            X,
-            codes,
-            weight,
-            sweep,
-        )
-        self.fits = 0
-        self._best: tuple[tuple[bool, float, float], tuple[Any, float, float, np.ndarray]] | None = None
-
-    def fit(self, prices: np.ndarray) -> np.ndarray:
-        """(m,) the excess of every inequality under the model fitted at these prices and its own threshold."""
-        gain = self.sweep.gains(prices)  # what a positive decision of each row saves
-        labels, weights = (gain > 0).astype(np.int64), np.abs(gain)
-        weights = weights * (len(weights) / weights.sum())
-        if len(np.unique(labels[weights > 0])) < 2:
-            return self.sweep.excess((labels > 0).astype(float))  # a constant needs no fit
-        model = fitted_to(self.estimator, self.X, self.classes[labels], weights)
-        self.fits += 1
-        scores = scores_of(model, "auto", self.X, self.classes)
-        own = own_threshold(model)
-        threshold, excess, error = self.sweep.best(scores, own)
-        rank = (excess > ROUNDING, excess if excess > ROUNDING else error, error)
-        if self._best is None or rank < self._best[0]:
-            self._best = (rank, (model, threshold, excess, prices))
-            self.decided = scores > threshold
-        return self.sweep.excess((scores > own).astype(float))
-
-    def best(self) -> tuple[Any, float, float, np.ndarray]:
-        """The model, its threshold, largest excess, and the prices it was fitted at."""
-        if self._best is None:
-            raise OptionError("no model could be fitted: at every price all rows had the same label.")
-        return self._best[1]
+def _shortfall(accuracy: float | None, lottery: Lottery, where: str) -> str | None:
+    """That a lottery over the fits would be more accurate by far. accuracy: of the decisions that meet the bounds, None where none do."""
+    if not lottery.meets or (accuracy is not None and accuracy >= 1 - lottery.error - SHORT):
+        return None
+    here = "no single rule that meets the bounds was found" if accuracy is None else f"the accuracy is {accuracy:.3f}"
+    return (
+        f"Deciding every row the same way each time costs much here: on {where} {here}; the best lottery over the same fits, which decides some "
+        f"rows by a draw, has {1 - lottery.error:.3f}. Take fb.FairClassifier, whose linear model or network is trained under the bound itself, loosen the "
+        "bound, or, if one person may be decided in two ways, fairlearn's ExponentiatedGradient."
+    )

@@ -108,6 +108,7 @@ def test_gains_are_the_change_of_the_priced_sum():
     "model", [DecisionTreeClassifier(max_depth=4, random_state=0), GaussianNB(),
               HistGradientBoostingClassifier(max_iter=3, random_state=0)]
 )  # fmt: skip
+@pytest.mark.filterwarnings("ignore:Deciding every row the same way")
 def test_any_classifier_with_weights_and_several_attributes(model):
     X, y, groups = rows(1, n=600)
     stated = ["demographic_parity[both] <= 0.1", "equal_opportunity[by=sex] <= 0.1"]
@@ -211,6 +212,7 @@ def test_a_pipeline_takes_columns_of_text_and_its_last_step_the_weights():
         fb.Reduction(make_pipeline(encoder, KNeighborsClassifier()), BOUNDS[0]).fit(frame, y, groups)
 
 
+@pytest.mark.filterwarnings("ignore:Deciding every row the same way")
 @pytest.mark.parametrize("door", [fb.Reduction, fb.PostProcessor])
 def test_columns_of_text_are_named_and_an_encoder_before_the_model_takes_them(door):
     X, y, groups = rows(5, n=400)

@@ -1,0 +1,108 @@
+"""The most accurate lottery over fitted models under bounds, each with any threshold: what a rule that draws could reach on the same rows.
+
+Every pair of a fit and a threshold selects weights s of the groups and labels, and a lottery their mean. The best one is a linear program in
+the shares of the pairs. It begins with few pairs; its multipliers price every other, and pairs that lower the priced error are added until none does.
+
+Source: Dantzig, Wolfe (1960), Decomposition principle for linear programs; of the lotteries of Agarwal, Beygelzimer, Dudik, Langford, Wallach (2018)
+it is the best. Departs: thresholds of each fit are at most GRID quantiles of its scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
+
+from fairbound.base.errors import FairboundError
+from fairbound.postprocessing.sweep import Sweep
+
+GRID = 512
+MISSED = 100.0
+"""Price of an excess over a bound, where no lottery meets them all."""
+NEGLIGIBLE = 1e-7
+ROUNDS = 100
+
+
+@dataclass(frozen=True)
+class Lottery:
+    """error: share of wrong decisions in the mean. excess: over the bounds. multipliers: (m,) >= 0. shares: (fits,) of each fit, that of constants left
+    out."""
+
+    error: float
+    excess: float
+    multipliers: np.ndarray
+    shares: np.ndarray
+
+    @property
+    def meets(self) -> bool:
+        """Whether it meets the bounds, in the mean of its draws."""
+        return self.excess <= NEGLIGIBLE
+
+
+class Pairs:
+    """Fits with their thresholds, and those that the program holds: the two constants at first."""
+
+    def __init__(self, sweep: Sweep):
+        self.sweep, self._matrix = sweep, sparse.csr_array(sweep.program.matrix)
+        total = np.concatenate([c.total for c in sweep.program.curves])
+        self._of, self._selected = [-1, -1], [np.zeros(len(total)), total]
+        self._curves: list[np.ndarray] = []
+
+    def add(self, scores: np.ndarray) -> None:
+        """A fit by its scores (n,)."""
+        self._curves.append(self.sweep.selected(scores, GRID))
+
+    def best(self) -> Lottery:
+        """The best lottery over all fits so far."""
+        for _ in range(ROUNDS):
+            found, shares = self._solved()
+            if not self._grown(found, MISSED * found.excess + found.error):
+                break
+        of = np.array(self._of[: len(shares)])
+        np.add.at(found.shares, of[of >= 0], shares[of >= 0])
+        return found
+
+    def _priced(self, selected: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
+        """(k,) error + multipliers . g of selected (k, 2 C)."""
+        program = self.sweep.program
+        return program.fixed_cost + multipliers @ program.fixed - selected @ self.sweep.worth(multipliers)
+
+    def _grown(self, found: Lottery, value: float) -> bool:
+        """Take the pair of each fit that lowers the priced error below the program's value most, if one does."""
+        before = len(self._of)
+        for number, curve in enumerate(self._curves):
+            priced = self._priced(curve, found.multipliers)
+            if priced.min() < value - NEGLIGIBLE:
+                self._of.append(number)
+                self._selected.append(curve[priced.argmin()])
+        return len(self._of) > before
+
+    def _solved(self) -> tuple[Lottery, np.ndarray]:
+        """The best lottery over the pairs held, whose shares of fits are still 0, and the shares of the pairs."""
+        program, columns = self.sweep.program, np.array(self._selected).T
+        width, cells, m = columns.shape[1], len(program.cells), len(program.bounds)
+        cost = np.concatenate([[self._error(s) for s in columns.T], np.zeros(cells), [MISSED]])
+        found = linprog(
+            cost,
+            A_ub=sparse.hstack([sparse.csr_array((m, width)), program.contrasts, -np.ones((m, 1))], format="csc"),
+            b_ub=program.bounds,
+            A_eq=sparse.block_array(
+                [[np.ones((1, width)), None, None], [program.slope @ columns, -sparse.eye_array(cells), sparse.csr_array((cells, 1))]],
+                format="csc",
+            ),
+            b_eq=np.concatenate([[1.0], -program.base]),
+            bounds=[(0, None)] * width + [(None, None)] * cells + [(0, None)],
+            method="highs",
+        )  # fmt: skip
+        if found.status != 0:
+            raise FairboundError(f"the linear program of the lottery was not solved: {found.message}")
+        excess = float(found.x[-1])
+        multipliers = np.maximum(-found.ineqlin.marginals, 0.0)
+        return Lottery(float(found.fun) - MISSED * excess, excess, multipliers, np.zeros(len(self._curves))), found.x[
+            :width
+        ]
+
+    def _error(self, selected: np.ndarray) -> float:
+        return float(self._priced(selected[None], np.zeros(len(self.sweep.bounds)))[0])

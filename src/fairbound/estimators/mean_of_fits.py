@@ -1,0 +1,108 @@
+"""A weighted mean of the scores of several fits, with one threshold, that meets bounds where no single fit does at a fair price.
+
+A lottery over fits decides a row by a draw; the mean of their scores decides it the same every time. Shares and threshold are looked for on the
+training rows: one share after another is moved, up and down, as long as error + price . excess falls, by less and less. Of all shares and
+thresholds on the way the most accurate that meets the true bounds is taken.
+
+Source: Caruana, Niculescu-Mizil, Crew, Ksikes (2004), Ensemble selection from libraries of models; Hooke, Jeeves (1961), direct search. Departs:
+bounds as an exact penalty, whose price is twice the sum of the multipliers of the best lottery; begins at the best fit and at that lottery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairbound.estimators.lottery import NEGLIGIBLE, Lottery
+from fairbound.estimators.plug_in import ROUNDING
+from fairbound.postprocessing.scoring import scores_of
+from fairbound.postprocessing.sweep import Sweep
+
+MOVES = (0.5, 0.25, 0.1, 0.05, 0.02)
+MOST = 200
+"""Thresholds are looked for so often from each start before the last round of moves begins ..."""
+SINGLE = 3
+ROWS = 10_000_000
+"""... or fewer times, on so many rows in all."""
+
+
+@dataclass(frozen=True)
+class MeanOfFits:
+    """models: fitted to the labels `classes`, with scores as `scores_of` has them. shares: of each, with sum 1."""
+
+    models: tuple[Any, ...]
+    shares: tuple[float, ...]
+    classes: np.ndarray
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("n_features_in_", "feature_names_in_"):
+            return getattr(self.models[0], name)
+        raise AttributeError(name)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """(n,) the mean of the models' scores."""
+        parts = zip(self.models, self.shares, strict=True)
+        return np.asarray(sum(share * scores_of(model, "auto", X, self.classes) for model, share in parts))
+
+
+@dataclass(frozen=True)
+class Mean:
+    """shares: (fits,), with sum 1. error: share of wrong decisions."""
+
+    shares: np.ndarray
+    threshold: float
+    error: float
+
+
+def best_mean(sweep: Sweep, scores: Sequence[np.ndarray], lottery: Lottery) -> Mean | None:
+    """The most accurate mean found that meets the bounds on the rows of the scores, each (n,); None where none does."""
+    search = _Search(sweep, np.stack(scores), 2 * float(lottery.multipliers.sum()) + 0.1)
+    single = np.eye(len(scores))
+    starts = [single[k] for k in np.argsort([search.at(one) for one in single], kind="stable")[:SINGLE]]
+    if lottery.shares.sum() > NEGLIGIBLE:
+        starts.append(lottery.shares / lottery.shares.sum())
+    for start in starts:
+        search.run(start, min(MOST, ROWS // scores[0].size))
+    return search.best
+
+
+class _Search:
+    """Moves of shares. price: of an excess over the bounds."""
+
+    def __init__(self, sweep: Sweep, scores: np.ndarray, price: float):
+        self.sweep, self.scores, self.price, self.used = sweep, scores, price, 0
+        self.best: Mean | None = None
+
+    def at(self, shares: np.ndarray) -> float:
+        """The lowest priced error of any threshold."""
+        self.used += 1
+        thresholds, error, worst = self.sweep.along(shares @ self.scores)
+        met = np.where(worst <= ROUNDING, error, np.inf)
+        i = int(met.argmin())
+        if met[i] < (np.inf if self.best is None else self.best.error):
+            self.best = Mean(shares, float(thresholds[i]), float(error[i]))
+        return float((error + self.price * np.maximum(worst, 0)).min())
+
+    def run(self, shares: np.ndarray, most: int) -> None:
+        value, end = self.at(shares), self.used + most
+        for move in MOVES:
+            while self.used < end:
+                tried = [(self.at(other), other) for other in _moved(shares, move)]
+                lowest, other = min(tried, key=lambda one: one[0])
+                if lowest >= value - 1e-12:
+                    break
+                value, shares = lowest, other
+
+
+def _moved(shares: np.ndarray, move: float) -> list[np.ndarray]:
+    """One share more or less by `move`, and all divided by their sum."""
+    out = []
+    for number, sign in [(n, sign) for n in range(len(shares)) for sign in (1, -1)]:
+        other = shares.copy()
+        other[number] = max(0.0, other[number] + sign * move)
+        if (sign > 0 or shares[number] > 0) and other.sum() > 0:
+            out.append(other / other.sum())
+    return out

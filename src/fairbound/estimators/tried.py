@@ -1,0 +1,113 @@
+"""The fits of `fairbound.Reduction` in which prices move, and what is returned of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.errors import OptionError
+from fairbound.estimators.lottery import Lottery, Pairs
+from fairbound.estimators.mean_of_fits import MeanOfFits, best_mean
+from fairbound.estimators.plug_in import ROUNDING
+from fairbound.postprocessing.scoring import fitted_to, scores_of
+from fairbound.postprocessing.sweep import Sweep
+
+SHORT = 0.01
+"""By so much more than a lottery a single fit may be wrong before means of fits are tried."""
+FURTHER = 20
+PRICES = 8
+FACTORS = (0.5, 2.0)
+"""By what each of the PRICES greatest multipliers of the best lottery is changed, one at a time, for more fits near to it."""
+
+
+def own_threshold(model: Any) -> float:
+    """Where a fitted classifier itself begins to decide for the positive label, in the scores of `scores_of`."""
+    return 0.0 if hasattr(model, "decision_function") else 0.5
+
+
+class Tried:
+    """The models fitted so far, and the best of them with its best threshold."""
+
+    def __init__(
+        self, estimator: Any, classes: np.ndarray, X: Any, codes: np.ndarray, weight: np.ndarray, sweep: Sweep
+    ):
+        self.estimator, self.classes, self.X, self.codes = estimator, classes, X, codes
+        self.weight, self.sweep = weight, sweep
+        self.models: list[Any] = []
+        self.pairs = Pairs(sweep)
+        self._best: tuple[tuple[bool, float, float], tuple[Any, float, float, np.ndarray]] | None = None
+
+    @property
+    def fits(self) -> int:
+        return len(self.models)
+
+    def fit(self, prices: np.ndarray) -> np.ndarray:
+        """(m,) the excess of every inequality under the model fitted at these prices and its own threshold."""
+        gain = self.sweep.gains(prices)  # what a positive decision of each row saves
+        labels, weights = (gain > 0).astype(np.int64), np.abs(gain)
+        weights = weights * (len(weights) / weights.sum())
+        if len(np.unique(labels[weights > 0])) < 2:
+            return self.sweep.excess((labels > 0).astype(float))  # a constant needs no fit
+        model = fitted_to(self.estimator, self.X, self.classes[labels], weights)
+        scores = self._scores(model)
+        self.models.append(model)
+        self.pairs.add(scores)
+        own = own_threshold(model)
+        threshold, excess, error = self.sweep.best(scores, own)
+        self._take(model, threshold, excess, error, prices, scores)
+        return self.sweep.excess((scores > own).astype(float))
+
+    def _scores(self, model: Any) -> np.ndarray:
+        return scores_of(model, "auto", self.X, self.classes)
+
+    def _take(
+        self, model: Any, threshold: float, excess: float, error: float, prices: np.ndarray, scores: np.ndarray
+    ) -> None:
+        """Keep what is better than all before: of what meets the bounds the fewest errors, else the smallest excess."""
+        rank = (excess > ROUNDING, excess if excess > ROUNDING else error, error)
+        if self._best is None or rank < self._best[0]:
+            self._best = (rank, (model, threshold, excess, prices))
+            self.decided = scores > threshold
+
+    def mixed(self) -> Lottery:
+        """The best lottery over the fits. Where none of these alone is near to it, more are fitted at its multipliers, and means of their scores tried."""
+        lottery = self.pairs.best()
+        if self._best is None or not lottery.meets:
+            return lottery
+        missed, _, error = self._best[0]
+        if not missed and error <= lottery.error + SHORT:
+            return lottery
+        for _ in range(FURTHER):
+            before, known = lottery, self.fits
+            self.fit(before.multipliers)
+            lottery = self.pairs.best()
+            if self.fits == known or lottery.error > before.error - ROUNDING:
+                break
+        for prices in _around(lottery.multipliers):
+            self.fit(prices)
+        lottery = self.pairs.best()
+        scores = [self._scores(model) for model in self.models]
+        found = best_mean(self.sweep, scores, lottery)
+        if found is not None:
+            drawn = np.flatnonzero(found.shares)
+            model = MeanOfFits(tuple(self.models[k] for k in drawn), tuple(found.shares[drawn].tolist()), self.classes)
+            joint = model.decision_function(self.X)
+            self._take(model, *self.sweep.best(joint, found.threshold), lottery.multipliers, joint)
+        return lottery
+
+    def best(self) -> tuple[Any, float, float, np.ndarray]:
+        """The model, its threshold, largest excess, and the prices it was fitted at."""
+        if self._best is None:
+            raise OptionError("no model could be fitted: at every price all rows had the same label.")
+        return self._best[1]
+
+
+def _around(multipliers: np.ndarray) -> list[np.ndarray]:
+    greatest = [i for i in np.argsort(-multipliers, kind="stable")[:PRICES] if multipliers[i] > ROUNDING]
+    out = []
+    for i, factor in [(i, factor) for i in greatest for factor in FACTORS]:
+        other = multipliers.copy()
+        other[i] *= factor
+        out.append(other)
+    return out

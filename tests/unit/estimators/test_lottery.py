@@ -1,0 +1,139 @@
+"""The best lottery over fits is what one linear program over all pairs gives; means of fits meet the bounds, decide alike, and are said."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from sklearn.linear_model import LogisticRegression
+
+import fairbound as fb
+from fairbound.estimators.lottery import Pairs
+from fairbound.estimators.mean_of_fits import MeanOfFits, best_mean
+from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.notions import constraints
+from fairbound.postprocessing.sweep import sweep_of
+from fairbound.rows.groups import Groups
+
+STATED = (
+    "demographic_parity <= 0.02",
+    "equalized_odds <= 0.03",
+    "equal_opportunity[best] <= 0.05",
+    "demographic_parity_ratio >= 0.95",
+)
+
+
+def small_groups(seed, n=240):
+    """Three groups, whose members differ in what the features say of them."""
+    rng = np.random.default_rng(seed)
+    group = rng.choice(["a", "b", "c"], n, p=[0.5, 0.3, 0.2])
+    X = (
+        rng.normal(size=(n, 4))
+        + 0.8 * (group == "a")[:, None] * [1, 0, -1, 0]
+        + 0.6 * (group == "b")[:, None] * [0, 1, 0, 0]
+    )
+    y = (X[:, 0] + X[:, 1] - 0.5 * X[:, 2] + rng.normal(size=n) > 0.5).astype(int)
+    return X, y, group
+
+
+def sweep_under(stated, y, group, weight=None):
+    groups = Groups.of({"group": group})
+    weight = np.ones(len(y)) if weight is None else weight
+    return sweep_of(compile_plan(constraints([stated]), groups, y, (0, 1)), groups.codes, y, weight)
+
+
+@pytest.mark.parametrize("stated", STATED)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_lottery_is_the_linear_program_over_all_pairs(stated, weighted):
+    _, y, group = small_groups(0, 120)
+    rng = np.random.default_rng(1)
+    weight = rng.uniform(0.5, 2, len(y)) if weighted else np.ones(len(y))
+    sweep = sweep_under(stated, y, group, weight)
+    scores = [np.round(y + rng.normal(size=len(y)) * k, 1) for k in (1, 2, 3)]  # with ties
+    pairs = Pairs(sweep)
+    for s in scores:
+        pairs.add(s)
+    found = pairs.best()
+    decisions = np.array([s > t for s in scores for t in [-np.inf, *np.unique(s)]], dtype=float)
+    errors = np.average(decisions != y, axis=1, weights=weight)
+    excess = np.array([sweep.excess(d) for d in decisions])
+    whole = linprog(errors, A_ub=excess.T, b_ub=np.zeros(excess.shape[1]), A_eq=np.ones((1, len(errors))), b_eq=[1.0])
+    assert found.meets and found.error == pytest.approx(whole.fun, abs=1e-6)
+    priced = errors + excess @ found.multipliers
+    assert priced.min() == pytest.approx(found.error, abs=1e-6)  # the multipliers prove it
+    assert (found.shares >= 0).all() and found.shares.sum() <= 1 + 1e-9
+
+
+def test_bounds_that_no_lottery_meets_are_said():
+    _, y, group = small_groups(0, 120)
+    pairs = Pairs(sweep_under("error of class 1 <= 0.01", y, group))
+    assert pairs.best().meets  # all positive
+    groups = Groups.of({"group": group})
+    plan = compile_plan(constraints(["error of class 1 <= 0.1", "error of class 0 <= 0.1"]), groups, y, (0, 1))
+    pairs = Pairs(sweep_of(plan, groups.codes, y, np.ones(len(y))))
+    pairs.add(np.random.default_rng(0).normal(size=len(y)))
+    found = pairs.best()
+    assert not found.meets and found.excess > 0.2
+
+
+@pytest.mark.parametrize("most", [3, 10, 1000])
+def test_what_thresholds_select_is_counted(most):
+    _, y, group = small_groups(2, 60)
+    rng = np.random.default_rng(0)
+    weight, scores = rng.uniform(0.5, 2, len(y)), np.round(rng.normal(size=len(y)), 1)
+    sweep = sweep_under("demographic_parity <= 0.1", y, group, weight)
+    found = sweep.selected(scores, most)
+    possible = [np.bincount(sweep.atom, weight * (scores > t), 6) for t in [-np.inf, *np.unique(scores)]]
+    assert len(found) <= most + 1 and (len(found) == len(possible)) == (most == 1000)
+    assert all(min(np.abs(row - other).max() for other in possible) < 1e-9 for row in found)
+    np.testing.assert_allclose(found[[0, -1]], [np.zeros(6), np.bincount(sweep.atom, weight, 6)])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_mean_of_fits_meets_the_bound_where_no_single_fit_does_well(seed):
+    X, y, group = small_groups(seed)
+    rng = np.random.default_rng(seed)
+    scores = [X @ rng.normal(size=4) for _ in range(6)]
+    sweep = sweep_under("equalized_odds <= 0.02", y, group)
+    pairs = Pairs(sweep)
+    for s in scores:
+        pairs.add(s)
+    lottery = pairs.best()
+    found = best_mean(sweep, scores, lottery)
+    single = min((excess > 1e-9, error) for _, excess, error in (sweep.best(s, 0.0) for s in scores))
+    assert found is not None and found.shares.sum() == pytest.approx(1) and (found.shares >= 0).all()
+    decided = found.shares @ np.stack(scores) > found.threshold
+    assert fb.measure("equalized_odds", decided, y, group) <= 0.02 + 1e-9
+    assert found.error == pytest.approx(np.mean(decided != y)) and (single[0] or found.error <= single[1])
+
+
+def test_reduction_mixes_fits_where_a_lottery_is_far_ahead_and_decides_the_same_each_time():
+    X, y, group = small_groups(5)
+    stated = "equalized_odds <= 0.02"
+    with pytest.warns(match="Deciding every row the same way each time costs much"):
+        fair = fb.Reduction(LogisticRegression(), stated).fit(X, y, group)
+    facts = fair.fit_report_
+    assert isinstance(fair.estimator_, MeanOfFits) and len(fair.estimator_.models) > 1 and fair.n_features_in_ == 4
+    assert facts["feasible"] and fb.measure(stated, fair.predict(X), y, group) <= 0.02 + 1e-9
+    assert facts["accuracy"] == fair.score(X, y)
+    again = pickle.loads(pickle.dumps(fair))
+    assert (again.predict(X) == fair.predict(X)).all()
+    assert (fair.predict(X[:1]) == fair.predict(X)[:1]).all()
+    assert facts["lottery_accuracy"] > facts["accuracy"] + 0.01
+    for named in (
+        f"{facts['accuracy']:.3f}",
+        f"{facts['lottery_accuracy']:.3f}",
+        "FairClassifier",
+        "ExponentiatedGradient",
+    ):
+        assert named in facts["shortfall"]
+
+
+def test_one_fit_is_kept_where_it_is_near_to_the_lottery():
+    X, y, group = small_groups(0)
+    fair = fb.Reduction(LogisticRegression(), "demographic_parity <= 0.1").fit(X, y, group)
+    facts = fair.fit_report_
+    assert isinstance(fair.estimator_, LogisticRegression) and facts["shortfall"] is None
+    assert facts["accuracy"] - 1e-9 <= facts["lottery_accuracy"] <= facts["accuracy"] + 0.01
