@@ -6,7 +6,8 @@ of missed bounds rise.
 
 Source: Agarwal, Beygelzimer, Dudik, Langford, Wallach (2018), A reductions approach to fair classification, Algorithm 1.
 Departs: one of the models fitted on the way is returned, with one threshold on its score, in place of a lottery over all of
-them: of all models and thresholds, the most accurate that meets the true bounds on the training rows. Grid: the mean prices of
+them: of all models and thresholds, the most accurate that meets the true bounds on the training rows. Where the best lottery is far more accurate
+there, a weighted mean of the models' scores may take the place of one (`fairbound.estimators.mean_of_fits`). Grid: the mean prices of
 the run are tried too, scaled by several factors (their section 3.4 in one direction).
 """
 
@@ -51,15 +52,16 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     estimator: the classifier, cloned for every fit; of a Pipeline the last step takes the weights. constraint: bounds on rates of groups that are weighted sums of selection,
         error, true and false positive rates, or ratios of them, as text or objects.
-    rounds: fits in which prices move, at least 1; up to 8 more follow. step: of the exponentiated gradient.
+    rounds: fits in which prices move, at least 1; up to 7 more follow, and up to 36 where a lottery over the fits is more accurate by 0.01. step: of the exponentiated gradient.
     folds: 0 judges every fit by the rows that it was fitted to, which suits models that do not know their rows by heart. K >= 2 is for those that do, as
         boosted trees: K + 1 fits to group and label at once, whose probabilities are priced (`fairbound.estimators.plug_in`); bounds and
         threshold are judged on training rows by a fit that had not seen them. The classifier then needs `predict_proba`, for more than two classes.
     positive: the label that counts as positive; None for the greater one.
 
-    Decisions need no groups. After fit: classes_, estimator_ (the fitted model), threshold_ (a row is positive where its score
+    Decisions need no groups. After fit: classes_, estimator_ (the fitted model, or a `MeanOfFits`), threshold_ (a row is positive where its score
     is above), fit_report_ (plain data: "feasible" says whether the true bounds are met on the training rows, with folds each decided
-    by a fit that had not seen it, "constraints" their values, "accuracy", "fits", "multipliers").
+    by a fit that had not seen it, "constraints" their values, "accuracy", "lottery_accuracy" that of the best lottery over the same fits on the same rows, None where
+    none meets the bounds, "shortfall" what to do where it is more accurate by 0.01, else None, "fits", "multipliers").
     """
 
     estimator: Any = None
@@ -86,7 +88,8 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Fit to rows X (n, d) as the estimator takes them, labels y (n,) of two values, and their groups.
 
         Raises: OptionError where the estimator takes no weights or a bound is no weighted sum of rates; DataError for rows that
-            cannot be used. Warns: ConvergenceWarning where no model and threshold meets every bound on the training rows.
+            cannot be used. Warns: ConvergenceWarning where no model and threshold meets every bound on the training rows, and where
+            a lottery over the same fits is more accurate there by 0.01.
         """
         stated = self._checked()
         warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
