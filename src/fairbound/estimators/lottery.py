@@ -45,7 +45,7 @@ class Pairs:
     """Fits with their thresholds, and those that the program holds: the two constants at first."""
 
     def __init__(self, sweep: Sweep):
-        self.sweep, self._matrix = sweep, sparse.csr_array(sweep.program.matrix)
+        self.sweep = sweep
         total = np.concatenate([c.total for c in sweep.program.curves])
         self._of, self._selected = [-1, -1], [np.zeros(len(total)), total]
         self._curves: list[np.ndarray] = []
@@ -64,16 +64,12 @@ class Pairs:
         np.add.at(found.shares, of[of >= 0], shares[of >= 0])
         return found
 
-    def _priced(self, selected: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
-        """(k,) error + multipliers . g of selected (k, 2 C)."""
-        program = self.sweep.program
-        return program.fixed_cost + multipliers @ program.fixed - selected @ self.sweep.worth(multipliers)
-
     def _grown(self, found: Lottery, value: float) -> bool:
         """Take the pair of each fit that lowers the priced error below the program's value most, if one does."""
-        before = len(self._of)
+        before, program = len(self._of), self.sweep.program
+        fixed, worth = program.fixed_cost + found.multipliers @ program.fixed, self.sweep.worth(found.multipliers)
         for number, curve in enumerate(self._curves):
-            priced = self._priced(curve, found.multipliers)
+            priced = fixed - curve @ worth
             if priced.min() < value - NEGLIGIBLE:
                 self._of.append(number)
                 self._selected.append(curve[priced.argmin()])
@@ -83,7 +79,7 @@ class Pairs:
         """The best lottery over the pairs held, whose shares of fits are still 0, and the shares of the pairs."""
         program, columns = self.sweep.program, np.array(self._selected).T
         width, cells, m = columns.shape[1], len(program.cells), len(program.bounds)
-        cost = np.concatenate([[self._error(s) for s in columns.T], np.zeros(cells), [MISSED]])
+        cost = np.concatenate([self.sweep.errors(columns.T), np.zeros(cells), [MISSED]])
         found = linprog(
             cost,
             A_ub=sparse.hstack([sparse.csr_array((m, width)), program.contrasts, -np.ones((m, 1))], format="csc"),
@@ -103,6 +99,3 @@ class Pairs:
         return Lottery(float(found.fun) - MISSED * excess, excess, multipliers, np.zeros(len(self._curves))), found.x[
             :width
         ]
-
-    def _error(self, selected: np.ndarray) -> float:
-        return float(self._priced(selected[None], np.zeros(len(self.sweep.bounds)))[0])

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.estimators.lottery import NEGLIGIBLE, Lottery
+from fairbound.estimators.lottery import GRID, NEGLIGIBLE, Lottery
 from fairbound.estimators.plug_in import ROUNDING
 from fairbound.postprocessing.scoring import scores_of
 from fairbound.postprocessing.sweep import Sweep
@@ -58,15 +58,21 @@ class Mean:
 
 
 def best_mean(sweep: Sweep, scores: Sequence[np.ndarray], lottery: Lottery) -> Mean | None:
-    """The most accurate mean found that meets the bounds on the rows of the scores, each (n,); None where none does."""
+    """The most accurate mean found that meets the bounds on the rows of the scores, each (n,); None where none does.
+
+    The search looks at GRID thresholds of each mean, and at all of its best ones at the end."""
     search = _Search(sweep, np.stack(scores), 2 * float(lottery.multipliers.sum()) + 0.1)
     single = np.eye(len(scores))
     starts = [single[k] for k in np.argsort([search.at(one) for one in single], kind="stable")[:SINGLE]]
     if lottery.shares.sum() > NEGLIGIBLE:
         starts.append(lottery.shares / lottery.shares.sum())
-    for start in starts:
-        search.run(start, min(MOST, ROWS // scores[0].size))
-    return search.best
+    ends = [search.run(start, min(MOST, ROWS // scores[0].size)) for start in starts]
+    found = []
+    for shares in (*ends, *([] if search.best is None else [search.best[1]])):
+        threshold, excess, error = sweep.best(shares @ search.scores, np.inf)
+        if excess <= ROUNDING:
+            found.append(Mean(shares, threshold, error))
+    return min(found, key=lambda one: one.error, default=None)
 
 
 class _Search:
@@ -74,19 +80,20 @@ class _Search:
 
     def __init__(self, sweep: Sweep, scores: np.ndarray, price: float):
         self.sweep, self.scores, self.price, self.used = sweep, scores, price, 0
-        self.best: Mean | None = None
+        self.best: tuple[float, np.ndarray] | None = None
 
     def at(self, shares: np.ndarray) -> float:
         """The lowest priced error of any threshold."""
         self.used += 1
-        thresholds, error, worst = self.sweep.along(shares @ self.scores)
-        met = np.where(worst <= ROUNDING, error, np.inf)
-        i = int(met.argmin())
-        if met[i] < (np.inf if self.best is None else self.best.error):
-            self.best = Mean(shares, float(thresholds[i]), float(error[i]))
+        selected = self.sweep.selected(shares @ self.scores, GRID)
+        error, worst = self.sweep.errors(selected), self.sweep.largest(selected)
+        least = float(np.where(worst <= ROUNDING, error, np.inf).min())
+        if least < (np.inf if self.best is None else self.best[0]):
+            self.best = (least, shares)
         return float((error + self.price * np.maximum(worst, 0)).min())
 
-    def run(self, shares: np.ndarray, most: int) -> None:
+    def run(self, shares: np.ndarray, most: int) -> np.ndarray:
+        """The shares at the end."""
         value, end = self.at(shares), self.used + most
         for move in MOVES:
             while self.used < end:
@@ -95,6 +102,7 @@ class _Search:
                 if lowest >= value - 1e-12:
                     break
                 value, shares = lowest, other
+        return shares
 
 
 def _moved(shares: np.ndarray, move: float) -> list[np.ndarray]:

@@ -48,6 +48,14 @@ class Sweep:
         s = np.bincount(self.atom, self.weight * selected, len(self._cost))
         return self.program.fixed + self.program.matrix @ s
 
+    def errors(self, selected: np.ndarray) -> np.ndarray:
+        """(k,) the share of wrong decisions of what is selected of every atom (k, 2 C)."""
+        return self.program.fixed_cost + selected @ self._cost
+
+    def largest(self, selected: np.ndarray) -> np.ndarray:
+        """(k,) the largest excess over a bound of what is selected of every atom (k, 2 C)."""
+        return (self.program.matrix @ selected.T + self.program.fixed[:, None]).max(0)
+
     def selected(self, scores: np.ndarray, most: int) -> np.ndarray:
         """(k, 2 C) what thresholds select of every atom, the first of them nothing and the last all; k is at most `most` + 1, of distinct scores at equal
         shares of the rows where there are more."""
@@ -59,8 +67,9 @@ class Sweep:
         sums = np.bincount(step * width + self.atom, self.weight, len(levels) * width).reshape(-1, width)
         return np.concatenate([np.zeros((1, width)), np.cumsum(sums, axis=0)])
 
-    def along(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Every threshold (k,) that tells rows with these scores (n,) apart, decreasing, the error and the largest excess at each."""
+    def best(self, scores: np.ndarray, own: float) -> tuple[float, float, float]:
+        """The threshold of lowest error under the bounds, or of least excess where none meets them, its largest excess and
+        its error. own: taken where no other threshold is better. scores: (n,); a row is selected where its score is above."""
         order = np.argsort(-scores, kind="stable")
         s = scores[order]
         last = np.append(s[1:] != s[:-1], True)
@@ -77,17 +86,10 @@ class Sweep:
             along = np.cumsum(weight * some[:, step], axis=1)[:, last]
             excess = self.program.fixed[start : start + rows, None] + np.column_stack([np.zeros(len(some)), along])
             worst = np.maximum(worst, excess.max(0))
-        return thresholds, error, worst
-
-    def best(self, scores: np.ndarray, own: float) -> tuple[float, float, float]:
-        """The threshold of lowest error under the bounds, or of least excess where none meets them, its largest excess and
-        its error. own: taken where no other threshold is better. scores: (n,); a row is selected where its score is above."""
-        thresholds, error, worst = self.along(scores)
         met = worst <= 1e-9
         value = np.where(met, error, np.inf) if met.any() else worst
         at = int(np.argmin(value))
-        distinct = np.unique(scores)
-        mine = len(distinct) - int(np.searchsorted(distinct, own, side="right"))
+        mine = int(np.count_nonzero(last[: np.searchsorted(-s, -own, side="left")]))
         if value[mine] <= value[at]:
             return own, float(worst[mine]), float(error[mine])
         return float(thresholds[at]), float(worst[at]), float(error[at])
