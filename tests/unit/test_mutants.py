@@ -243,7 +243,7 @@ MUTANTS = {
     "amounts: money with three decimals": Mutant("tables/amounts.py", "(comma.other or money)", "comma.other", "unit/tables/test_amounts.py"),
     "lottery: pairs that raise the priced error": Mutant("estimators/lottery.py", "self._selected.append(curve[priced.argmin()])", "self._selected.append(curve[priced.argmax()])", "unit/estimators/test_lottery.py"),
     "lottery: bounds are not priced": Mutant("estimators/lottery.py", "multipliers = np.maximum(-found.ineqlin.marginals, 0.0)", "multipliers = np.maximum(found.ineqlin.marginals, 0.0)", "unit/estimators/test_lottery.py"),
-    "mean of fits: bounds missed": Mutant("estimators/mean_of_fits.py", "met = np.where(worst <= ROUNDING, error, np.inf)", "met = error", "unit/estimators/test_lottery.py"),
+    "mean of fits: bounds missed": Mutant("estimators/mean_of_fits.py", "if excess <= ROUNDING:", "if True:", "unit/estimators/test_lottery.py"),
     "reduction: means of fits are not tried": Mutant("estimators/tried.py", "error <= lottery.error + SHORT", "error <= lottery.error + 1", "unit/estimators/test_lottery.py"),
     "reduction: thresholds counted once": Mutant("postprocessing/sweep.py", "np.cumsum(sums, axis=0)", "sums", "unit/estimators/test_lottery.py"),
     "amounts: units mixed": Mutant("tables/amounts.py", "len(units - {None}) <= 1", "len(units - {None}) <= 9", "unit/tables/test_amounts.py"),
