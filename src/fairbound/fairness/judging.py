@@ -59,10 +59,10 @@ def name_in(sets: Sequence[tuple[int, Callable[[int], str]]], i: int) -> str:
 
 
 def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
-    """What a bound compares on the rows, and the groups that have no row to measure. Raises: EmptyGroupError."""
+    """What a bound compares on the rows, and the groups, or values of them, that no row measures. Raises: EmptyGroupError."""
     values, found, index, coefficient, missing = [], [], [], [], absent_groups(bound, rows)
     offset = 0
-    for compared, dropped in bound.compared(rows.occurring, empty="drop"):
+    for compared, dropped in bound.compared(rows.occurring, "drop" if bound.empty == "drop" else "partly"):
         missing += dropped
         of = bound.values(rows, compared)
         k, r = len(compared), len(bound.tails)
@@ -269,10 +269,10 @@ def judge_shares(
     )  # fmt: skip
 
 
-def unmeasured(names: Sequence[str], unit: str = "row") -> str:
-    """Of which names no row was held out, the first six of them by name."""
+def unmeasured(names: Sequence[str], unit: str = "held-out row") -> str:
+    """What has no such row, the first six of the names."""
     more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-    return f"No held-out {unit} measures {', '.join(names[:6])}{more}."
+    return f"No {unit} measures {', '.join(names[:6])}{more}."
 
 
 def finding(
@@ -296,7 +296,7 @@ def finding(
     verdict = found.verdict(float(bound.bound))
     if missing:
         verdict = "violated" if verdict == "violated" else "insufficient"
-        why = unmeasured(missing, unit)
+        why = unmeasured(missing, f"held-out {unit}")
     enough = needed() if verdict == "insufficient" and not missing else None
     if enough is not None and enough <= len(rows) and why:
         enough = None  # it is not the number of all rows that keeps these from deciding

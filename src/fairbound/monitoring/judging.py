@@ -25,7 +25,7 @@ from fairbound.confidence.rates import Transform
 from fairbound.confidence.sequences import CountsInTime, anytime_bounds, anytime_ratio_bounds, checkpoint_rows
 from fairbound.confidence.tilted import difference_bounds, difference_lower, exceeds
 from fairbound.fairness.builder import class_number
-from fairbound.fairness.judging import Sets, compared_sets, contrast_facts, nothing_found, stated_facts
+from fairbound.fairness.judging import Sets, compared_sets, contrast_facts, nothing_found, stated_facts, unmeasured
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.monitoring.tally import Moment
 
@@ -90,7 +90,7 @@ def judge_in_time(
         return base | _of_class(bound, rows, [b and b.each for b in before], shares, alpha, needed)
     unit = 1.0 if losses is None else float(bound.largest)
     try:
-        sets, _ = compared_sets(bound, _at(rows, now, losses))
+        sets, missing = compared_sets(bound, _at(rows, now, losses))
     except EmptyGroupError as empty:
         return base | nothing_found(str(empty))
     names = sets.cell_names(bound.tails)
@@ -101,6 +101,8 @@ def judge_in_time(
     error = alpha * shares.of(_names(sets, names))
     found = _bounds(bound, counts, sets, error, alpha, unit)
     verdict = found.verdict(float(bound.bound))
+    if missing and verdict == "met":
+        verdict = "insufficient"
     contrasts = Contrasts(sets.index, sets.coefficient)
     transform = sets.values[0][1].transform
     limit = 0.0 if bound.compares == "ratios" else float(bound.bound) / unit
@@ -110,11 +112,11 @@ def judge_in_time(
         | {
             "verdict": verdict,
             "rows_needed": rows_needed(counts, rows.total, contrasts, limit, error, alpha, transform)
-            if needed and verdict == "insufficient"
+            if needed and verdict == "insufficient" and not missing
             else None,
             "method": METHOD if losses is None else LOSS_METHOD.format(unit),
             "groups": {name: int(n) for name, n in zip(names, sets.joined("totals"), strict=True)},
-            "why": None,
+            "why": unmeasured(missing, "decision") if missing else None,
         }
     )
 

@@ -152,6 +152,24 @@ def test_a_group_without_positives_has_no_true_positive_rate():
     assert (rate["value"], rate["count"], rate["why"]) == (None, 0, "no positives")
 
 
+@pytest.mark.parametrize(
+    "stated", ["equalized_odds <= 0.1", "equalized_odds[overall] <= 0.1", "class_recall_parity <= 0.1"]
+)
+def test_a_group_without_positives_is_still_compared_among_negatives(stated):
+    rng = np.random.default_rng(0)
+    group, y = rng.choice(["a", "b"], 2000), rng.integers(0, 2, 2000)
+    decision = (rng.random(2000) < np.where(y == 1, 0.8, 0.2)).astype(int)
+    group[:300], y[:300], decision[:300] = "c", 0, 1
+    found = fb.audit(decision, y, group, stated)["constraints"][0]
+    assert found["verdict"] == "violated" and found["lower"] > 0.5 and found["worst"].startswith("c - ")
+    assert found["groups"]["c | y=1"] == 0 and found["why"] == "No held-out row measures c | y=1."
+    decision[:300] = rng.random(300) < 0.2
+    alike = fb.audit(decision, y, group, stated)["constraints"][0]
+    assert alike["verdict"] == "insufficient" and alike["upper"] == 1.0
+    left_out = fb.audit(decision, y, group, "equalized_odds[empty=drop] <= 0.1")["constraints"][0]
+    assert not any("c" in name.split(" | ")[0] for name in left_out["groups"])
+
+
 @pytest.mark.parametrize("missing", [None, float("nan")])
 def test_rows_of_unknown_group_are_counted_and_in_no_bound(missing):
     s, y, group = exact(1000, {"a": 0.40, "b": 0.42})

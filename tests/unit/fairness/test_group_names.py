@@ -32,7 +32,7 @@ def test_labels_that_two_attributes_share_are_said_with_their_attribute():
     absent = Groups.of({a: ["maybe", *of[1:]] for a, of in people.items()}).take(np.arange(1, N))
     (judged,) = fb.audit(S[1:], Y[1:], absent, "demographic_parity <= 0.05")["constraints"]
     assert judged["why"] == "No held-out row measures afam: maybe, single: maybe."
-    assert unmeasured(list("abcdefgh"), "query") == "No held-out query measures a, b, c, d, e, f and 2 more."
+    assert unmeasured(list("abcdefgh"), "held-out query") == "No held-out query measures a, b, c, d, e, f and 2 more."
 
 
 @pytest.mark.parametrize("bound", ["conditional_demographic_parity[given=single]", "demographic_parity[crossed]"])

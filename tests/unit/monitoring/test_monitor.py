@@ -288,3 +288,17 @@ def test_looks_are_thinned_and_keep_the_last():
         monitor.verdicts()
     looks = monitor.look()["monitoring"]["looks"]
     assert len(looks) <= 400 and looks[-1] == 900 and looks == sorted(set(looks))
+
+
+@pytest.mark.parametrize("stated, lacks", [("equalized_odds <= 0.3", "c | y=1"), ("equal_opportunity <= 0.3", "c")])
+def test_a_bound_is_not_met_while_a_group_cannot_be_measured(stated, lacks):
+    rng = np.random.default_rng(0)
+    sex, y = rng.choice(["a", "b"], 4000), rng.integers(0, 2, 4000)
+    d = (rng.random(4000) < np.where(y == 1, 0.8, 0.2)).astype(int)
+    monitor = fb.Monitor(stated).update(y, d, {"sex": sex})
+    assert monitor.verdicts()[stated] == "met"
+    negative = rng.random(300) < 0.2
+    monitor.update(np.zeros(300, int), negative.astype(int), {"sex": np.full(300, "c")})
+    found = monitor.look()["constraints"][0]
+    assert found["verdict"] == "insufficient" and found["why"] == f"No decision measures {lacks}."
+    assert found["rows_needed"] is None

@@ -131,8 +131,8 @@ class GroupBound(Bound):
     def compared(self, occurring: Occurring, empty: str | None = None) -> list[tuple[Compared, list[str]]]:
         """The groups that can be measured, of each set of attributes, and the names of those left out.
 
-        Raises: EmptyGroupError for a group without a row, where `empty` (the bound's own by default) says so, and where
-            nothing is left to compare.
+        empty: the bound's own by default; "partly" leaves out none that has rows for one of the values, and names those that it lacks.
+        Raises: EmptyGroupError for a group without a row, where `empty` says so, and where nothing is left to compare.
         """
         out = []
         names = occurring.attributes
@@ -146,7 +146,8 @@ class GroupBound(Bound):
                     f"{self.text!r}: the group {found.name(g)!r} has no {what}, so its part of the bound is undefined. Merge "
                     f"the group with another, mark its value missing, or leave it out: {replace(self, empty='drop').text!r}."
                 )
-            kept = found.keep(np.asarray((rows > 0).all(0)))
+            has = (rows > 0).any(0) if empty == "partly" else (rows > 0).all(0)
+            kept = found.keep(np.asarray(has))
             alone = self.against == "overall" or self.compares == "values"
             if len(kept) < (1 if alone else 2) or (not alone and not len(kept.pairs("pairwise")[0])):
                 what = "*".join(names[a] for a in attributes)
@@ -154,7 +155,8 @@ class GroupBound(Bound):
                 raise EmptyGroupError(
                     f"{self.text!r} compares groups of {what!r}, but {few} can be measured; at least two groups are needed."
                 )
-            out.append((kept, [found.name(int(g)) for g in np.flatnonzero((rows == 0).any(0))]))
+            lacks = [kept.name(g) + self.tails[r] for r, g in np.argwhere(rows[:, has] == 0)]
+            out.append((kept, [*(found.name(int(g)) for g in np.flatnonzero(~has)), *lacks]))
         return out
 
     # -- training -----------------------------------------------------------------------------------------------
