@@ -81,7 +81,7 @@ class TableEncoder(BaseEstimator):
         self.learnt: tuple[Feature, ...] | None = None  # of a dense table, in order
         self.scale: np.ndarray | None = None  # sparse tables: (d,) divisor of each column
         self._inputs: tuple[str, ...] = ()  # all training columns in order, dropped ones too
-        self._named = False
+        self.named = False  # whether the training table had column names
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.fitted
@@ -95,11 +95,6 @@ class TableEncoder(BaseEstimator):
     def sparse(self) -> bool:
         """Whether it was fitted on a sparse table, so that ``transform`` returns one."""
         return self.scale is not None
-
-    @property
-    def named(self) -> bool:
-        """Whether the training table had column names."""
-        return self._named
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -219,7 +214,7 @@ class TableEncoder(BaseEstimator):
             reasons = "; ".join(f"{name}: {reason}" for name, reason in dropped.items())
             raise DataError(f"no column is left to learn from (n_samples={rows}): {reasons}. Add columns that vary.")
         self.learnt, self.scale, self.dropped = tuple(learnt), None, dropped
-        self._inputs, self._named = inputs, named
+        self._inputs, self.named = inputs, named
 
     def _filled(
         self, read: Table, given: Mapping[str, Column], dtype: Any, positional: bool
@@ -260,7 +255,7 @@ class TableEncoder(BaseEstimator):
         a copy of much."""
         if self.learnt is None or self._layout.at is None:
             return None
-        values = number_array(table, self._inputs if self._named else None)
+        values = number_array(table, self._inputs if self.named else None)
         return None if values is None or values.shape[1] != len(self._inputs) else Block(values, self._layout.at)
 
     def _read(self, table: Any) -> tuple[Table, bool, Mapping[str, Column]]:
@@ -269,7 +264,7 @@ class TableEncoder(BaseEstimator):
             raise NotFittedError(_UNFITTED)
         if sp.issparse(table):
             raise DataError("the encoder was fitted on a dense table and got a sparse one. Pass table.toarray().")
-        read = read_columns(table, wanted=set(self.columns) if self._named else None)
+        read = read_columns(table, wanted=set(self.columns) if self.named else None)
         positional, given = self._match(read)
         return read, positional, given
 
@@ -310,7 +305,7 @@ class TableEncoder(BaseEstimator):
             infinite={name: tally.infinite for name, tally in tallies.items() if tally.infinite},
             dropped=dict(self.dropped),
             ignored=() if positional else tuple(name for name in read.names if name not in known),
-            positional=positional and (self._named or read.named),
+            positional=positional and (self.named or read.named),
         )
         return self.last_report
 
@@ -322,7 +317,7 @@ class TableEncoder(BaseEstimator):
             "version": VERSION,
             "options": asdict(self.options),
             "inputs": self._inputs,
-            "named": self._named,
+            "named": self.named,
             "dropped": self.dropped,
             "learnt": None if self.learnt is None else [asdict(spec) for spec in self.learnt],
             "scale": None if self.scale is None else self.scale.tolist(),
@@ -338,7 +333,7 @@ class TableEncoder(BaseEstimator):
         state = read_state(text)
         try:
             encoder = cls(TableOptions(**state["options"]))
-            encoder._inputs, encoder._named = tuple(state["inputs"]), bool(state["named"])
+            encoder._inputs, encoder.named = tuple(state["inputs"]), bool(state["named"])
             encoder.dropped = dict(state["dropped"])
             if state["learnt"] is not None:
                 encoder.learnt = tuple(load_feature(spec) for spec in state["learnt"])
@@ -360,7 +355,7 @@ class TableEncoder(BaseEstimator):
 
     def _match(self, read: Table) -> tuple[bool, Mapping[str, Column]]:
         """Columns by name, or by place where either table has no names; True in front for the latter."""
-        if self._named and read.named:
+        if self.named and read.named:
             given = {column.name: column for column in read.columns}
             absent = [name for name in self.columns if name not in given]
             if absent:
@@ -379,6 +374,6 @@ class TableEncoder(BaseEstimator):
 
     def _fit_sparse(self, table: Any) -> None:
         scale = learn_scale(table, self.options)
-        self.learnt, self.scale, self.dropped, self._named = None, scale, {}, False
+        self.learnt, self.scale, self.dropped, self.named = None, scale, {}, False
         self._inputs = tuple(f"x{place}" for place in range(len(scale)))
         self.last_report = EncodeReport(table.shape[0], len(scale))
