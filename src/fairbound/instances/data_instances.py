@@ -24,23 +24,15 @@ def _inventory(costs: tuple[int, int, int], data_dir: Folder, **options: Any) ->
     return Inventory(costs, **options)
 
 
-def _connect_4(data_dir: Folder, **options: Any) -> LinearTerms:
-    """67,557 positions, two classes: not lost (the objective) and lost."""
-    return neyman_pearson(*_rows("connect-4", data_dir), **{"name": "np-connect-4-binary", **options})
+def _whole(source: str, data_dir: Folder, **options: Any) -> LinearTerms:
+    """All rows of a data set as it is loaded.
 
-
-def _connect_4_head(data_dir: Folder, **options: Any) -> LinearTerms:
-    """2,345 positions, three classes: loss (the objective), draw, win."""
-    return neyman_pearson(*_rows("connect-4-head", data_dir), **{"name": "np-connect-4-head", **options})
-
-
-def _mnist_test(data_dir: Folder, **options: Any) -> LinearTerms:
-    """MNIST's 10,000 test images, ten classes.
-
-    Grey values are divided by 255. The paper took the 60,000 training images of LIBSVM's `mnist`, which are integers up
-    to 255, and does not say whether it scaled them; its radius and step size fit scaled ones.
+    connect-4 has 67,557 positions of two classes: not lost (the objective) and lost; connect-4-head 2,345 of three: loss (the
+    objective), draw, win. Of mnist-test grey values are divided by 255: the paper took the 60,000 training images of LIBSVM's
+    `mnist`, which are integers up to 255, and does not say whether it scaled them; its radius and step size fit scaled ones.
     """
-    return neyman_pearson(*_rows("mnist-test", data_dir), **{"name": "np-mnist-test", **options})
+    data = load(source, data_dir)
+    return neyman_pearson(data.X, data.y, **options)
 
 
 def _pendigits(data_dir: Folder, **options: Any) -> LinearTerms:
@@ -48,11 +40,6 @@ def _pendigits(data_dir: Folder, **options: Any) -> LinearTerms:
     data = load("pendigits", data_dir)
     train = data.splits["train"]
     return neyman_pearson(data.X[train] / 100.0, data.y[train], **{"name": "np-pendigits", **options})
-
-
-def _rows(name: str, data_dir: Folder) -> tuple[Any, np.ndarray]:
-    data = load(name, data_dir)
-    return data.X, data.y
 
 
 def _a9a(group: str, ones: str, data_dir: Folder, **options: Any) -> LinearTerms:
@@ -95,9 +82,9 @@ INSTANCES: dict[str, Callable[..., Any]] = {
     "inventory-2-10-10": partial(_inventory, (2, 10, 10)),
     "inventory-5-10-8": partial(_inventory, (5, 10, 8)),
     "inventory-2-5-10": partial(_inventory, (2, 5, 10)),
-    "np-connect-4-binary": _connect_4,
-    "np-connect-4-head": _connect_4_head,
-    "np-mnist-test": _mnist_test,
+    "np-connect-4-binary": partial(_whole, "connect-4", name="np-connect-4-binary"),
+    "np-connect-4-head": partial(_whole, "connect-4-head", name="np-connect-4-head"),
+    "np-mnist-test": partial(_whole, "mnist-test", name="np-mnist-test"),
     "np-pendigits": _pendigits,
     "fair-a9a": partial(_a9a, "sex", "Male", name="fair-a9a"),
     "fair-a9a-paper-column": partial(_a9a, "paper-column-71", "column 71 = 0", name="fair-a9a-paper-column"),
