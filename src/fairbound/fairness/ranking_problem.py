@@ -29,7 +29,7 @@ from fairbound.fairness.row_checks import sorted_rows
 from fairbound.models.model import Model
 from fairbound.models.scoring import scores_of_rows
 from fairbound.problems.base import BaseProblem
-from fairbound.problems.domain import Domain, Space
+from fairbound.problems.domain import Space
 from fairbound.problems.problem import Measured, check_finite
 from fairbound.ranking import by_query
 from fairbound.ranking.documents import Documents
@@ -47,7 +47,6 @@ class RankingProblem(RankingVerbs, BaseProblem):
     model: one score per row. features: (n, d) tensor, array or sparse matrix. relevance: (n,) grades >= 0. qid: (n,) the query
     of each row. groups: anything Groups.of takes; None without bounds. stated: bounds on rankings, as text or objects.
     loss: "logistic" or "hinge". partners: worse documents that each better one meets in a random batch. dtype: of the arithmetic.
-    in_place: as in FairProblem.
 
     `rows` and the size of a batch are numbers of queries.
     Raises: DataError for rows that cannot be used; EmptyGroupError as the bounds do; OptionError.
@@ -67,9 +66,7 @@ class RankingProblem(RankingVerbs, BaseProblem):
         *,
         loss: str = "logistic",
         partners: int = 4,
-        domain: Domain | None = None,
         dtype: torch.dtype = torch.float32,
-        in_place: bool = False,
     ):
         check_choice("loss", loss, LOSSES)
         if partners < 1:
@@ -89,9 +86,9 @@ class RankingProblem(RankingVerbs, BaseProblem):
             )
         self.model, self.loss, self.partners, self.dtype = model, loss, partners, dtype
         order = self.documents.queries.order
-        self.features = sorted_rows(model, features, order, dtype, torch.device("cpu"), in_place)
+        self.features = sorted_rows(model, features, order, dtype, torch.device("cpu"))
         self.n, self.rows = model.n, len(self.documents.queries)
-        self.domain = domain or Space()
+        self.domain = Space()
         sums = [(b, made) for b in self.notions if not b.each_query for made in b.sums(self.documents)]
         cells = [(b, made) for b in self.notions if b.each_query for made in b.cells(self.documents)]
         self._statistics = [made.statistic for _, made in sums]

@@ -49,7 +49,6 @@ class ProxyLagrangian(Method[ProxyLagrangianState]):
     dual_step_size: float = 0.1
 
     name: ClassVar[str] = "proxy_lagrangian"
-    needs: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         positive(self, "step_size", "dual_step_size")

@@ -97,10 +97,6 @@ class Penalised(Wrapper):
         """None: what the penalty adds is not known row by row."""
         return None
 
-    def of_run(self, r: int) -> Problem:
-        """The wrapper around the inner problem of run r; a penalty is the same for all runs."""
-        return self.around(self.inner.of_run(r))
-
     def around(self, inner: Problem) -> Problem:
         made = super().around(inner)
         if made is not self:
