@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 
+from fairbound.base.callers import users_line
 from fairbound.base.errors import CertificateError, CertificateWarning, EmptyGroupError, OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.candidates import candidates
@@ -100,7 +101,7 @@ def fit_certified(classifier: Any, kind: Any, *given: Any) -> Any:
     if not passed:
         if classifier.on_insufficient == "raise":
             raise CertificateError(certificate["said"])
-        warnings.warn(certificate["said"], CertificateWarning, stacklevel=3)
+        warnings.warn(certificate["said"], CertificateWarning, stacklevel=users_line())
     if "small_groups" in facts:  # not of a ranker
         warn_of_fit(facts, stated if facts["feasible"] else ())
     return classifier

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.threads import one_thread
 from fairbound.estimators.choosing import Chosen
@@ -169,7 +170,7 @@ def warn_of_names(names: Sequence[str] | None, X: Any, estimator: str) -> None:
         said = f"X does not have valid feature names, but {estimator} was fitted with feature names"
     else:
         return
-    warnings.warn(said, UserWarning, stacklevel=4)
+    warnings.warn(said, UserWarning, stacklevel=users_line())
 
 
 def missing_group_words(missing: Mapping[str, int]) -> list[str]:
@@ -189,11 +190,11 @@ def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
         said.append(f"groups left out of the bounds for want of rows: {', '.join(facts['dropped_groups'])}.")
     said += facts["remarks"]
     for text in [*said, *facts["small_groups"], *missing_group_words(facts["missing_group_rows"])]:
-        warnings.warn(text, DataWarning, stacklevel=4)
+        warnings.warn(text, DataWarning, stacklevel=users_line())
     if trained_under and not facts["feasible"]:
-        warnings.warn(facts["message"], ConvergenceWarning, stacklevel=4)
+        warnings.warn(facts["message"], ConvergenceWarning, stacklevel=users_line())
     elif trained_under and facts["nothing_learnt"] is not None:
-        warnings.warn(facts["nothing_learnt"], ConvergenceWarning, stacklevel=4)
+        warnings.warn(facts["nothing_learnt"], ConvergenceWarning, stacklevel=users_line())
 
 
 def weighed(

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of
@@ -120,7 +121,7 @@ class FairRanker(TrainedEstimator, BaseEstimator):
         self.x_ = self.solution_.x
         self.trajectory_ = trajectory(self.solution_.records, trained.problem)
         if stated and not (self.fit_report_["feasible"] and self.fit_report_["best_step"] > 0):
-            warnings.warn(self.solution_.message, ConvergenceWarning, stacklevel=3)
+            warnings.warn(self.solution_.message, ConvergenceWarning, stacklevel=users_line())
         return self
 
     def _checked(self) -> tuple[Any, ...]:

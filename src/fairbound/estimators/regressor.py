@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.choosing import chosen
@@ -109,7 +110,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         self.fit_report_ = facts
         said = facts["nothing_learnt"] if facts["feasible"] else facts["message"]
         if stated and said:
-            warnings.warn(said, ConvergenceWarning, stacklevel=3)
+            warnings.warn(said, ConvergenceWarning, stacklevel=users_line())
         return self
 
     def _worse_than_mean(self, loss: float) -> str:

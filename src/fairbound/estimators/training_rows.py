@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 from torch import nn
 
+from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.objectives import objective_of
@@ -40,7 +41,7 @@ def checked_labels(X: Any, y: Any, name: str = "FairClassifier", what: str = "la
         warnings.warn(
             f"A column-vector y was passed when a 1d array was expected; it is taken as one column of {what}.",
             DataConversionWarning,
-            stacklevel=4,
+            stacklevel=users_line(),
         )
     return y
 

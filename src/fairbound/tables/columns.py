@@ -149,13 +149,20 @@ def as_number(column: Column) -> Column:
 
 def as_days(column: Column) -> Column:
     """A column of texts all of which are dates such as 2024-05-31 (with a time or not) as days; any other as it is."""
-    if not column.coded or not all(map(_ISO_DATE.fullmatch, column.categories)):
+    if not column.coded or no_date(column) is not None:
         return column
-    try:
-        stamps = np.array([text.rstrip("Z") for text in column.categories] + ["NaT"], dtype="datetime64[us]")
-    except ValueError:  # such as the 31st of June
-        return column
+    stamps = np.array([text.rstrip("Z") for text in column.categories] + ["NaT"], dtype="datetime64[us]")
     return Column(column.name, "days", days_of(stamps[column.values]))
+
+
+def no_date(column: Column) -> str | None:
+    """The first of a column's texts that is no such date, None where all are."""
+    for text in column.categories:
+        try:
+            np.datetime64(text.rstrip("Z") if _ISO_DATE.fullmatch(text) else "none", "us")
+        except ValueError:  # also of the 31st of June
+            return text
+    return None
 
 
 def as_category(column: Column) -> Column:

@@ -12,7 +12,7 @@ import numpy as np
 
 from fairbound.base.errors import DataError
 from fairbound.tables.cells import MISSING
-from fairbound.tables.columns import Column, as_category, as_days, as_number
+from fairbound.tables.columns import Column, as_category, as_days, as_number, no_date
 from fairbound.tables.numbers import NumberFeature, slices
 
 OTHER = "(other)"
@@ -154,7 +154,10 @@ def converted(column: Column, spec: Feature) -> Column:
     column = as_days(column) if spec.kind == "days" else as_number(column)
     if (column.kind == "days") != (spec.kind == "days") and not column.missing.all():
         was, now = ("dates", "no dates") if spec.kind == "days" else ("numbers", "dates")
-        raise DataError(f"column {spec.name!r} held {was} in training and holds {now} now. Convert it as for training.")
+        such = f", such as {no_date(column)!r}" if column.coded else ""
+        raise DataError(
+            f"column {spec.name!r} held {was} in training and holds {now} now{such}. Convert it as for training."
+        )
     return column
 
 

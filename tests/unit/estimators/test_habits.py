@@ -211,6 +211,7 @@ def test_columns_and_groups_left_out_are_warned_of():
     assert "Column 'same0' was dropped: constant (0)." in texts
     assert "Further columns were dropped, 2 in all: same5, same6." in texts
     assert any(t.startswith("groups left out of the bounds for want of rows: X") for t in texts)
+    assert all(w.filename == __file__ for w in said)
 
 
 def test_wrong_options_are_said_before_the_table_is_read():

@@ -181,8 +181,8 @@ def test_texts_that_are_all_dates_are_days_where_they_are_many(written):
     np.testing.assert_array_equal(TableEncoder.from_json(encoder.to_json()).transform(frame), encoder.transform(frame))
     assert encoder.transform(frame.assign(t=None))[:, 1].all()
     for wrong in ("next week", "2020-06-31"):
-        with pytest.raises(DataError, match=r"'t' held dates .* no dates"):
-            encoder.transform(frame.replace(when[0], wrong))
+        with pytest.raises(DataError, match=f"'t' held dates in training and holds no dates now, such as '{wrong}'"):
+            encoder.transform(frame.replace(when[3], wrong))
         assert "t" in TableEncoder().fit(frame.replace(when[0], wrong)).dropped
     many = pd.concat([frame] * 5, ignore_index=True)
     assert len(TableEncoder(TableOptions(categorical=("t",))).fit(many).feature_names) == 52
