@@ -17,6 +17,7 @@ from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.problems.problem import Draws, Problem
 
 
+@dataclass(frozen=True, kw_only=True)
 class Unmoved(Method[State]):
     """Takes the point where it begins, for starts that are solutions already. It counts outer iterates, of which there are none,
     so that `solve` looks for no other point near it."""
