@@ -18,7 +18,6 @@ from fairbound.instances import (
     fair_ratio,
     instance,
     neyman_pearson,
-    positive_shares,
 )
 from fairbound.methods.alm import ALM
 from fairbound.methods.sgd import SGD
@@ -41,6 +40,12 @@ X[:, 3] += 0.1
 CLASSES = np.array(list("aaaabbbbbbbbbbbccccccccc"))
 LABELS = (RNG.random(24) < 0.4).astype(int)
 M, F = X[:9], X[9:14] + 0.3
+
+
+def positive_shares(problem, x):
+    """(...,) expected shares of positives, mean_M sigma(z) and mean_F sigma(z), of x (..., n), from all rows."""
+    shares = [torch.clamp(problem.scores(x, group) + 0.5, 0, 1).mean(-1) for group in ("M", "F")]
+    return shares[0], shares[1]
 
 
 def pearson(form=np.asarray, **options):

@@ -12,7 +12,7 @@ from typing import Any
 
 from fairbound.base.errors import OptionError
 from fairbound.instances.data_instances import INSTANCES
-from fairbound.instances.fair_ratio import fair_ratio, positive_shares
+from fairbound.instances.fair_ratio import fair_ratio
 from fairbound.instances.linear_terms import Block, LinearTerms, Term
 from fairbound.instances.neyman_pearson import neyman_pearson
 
@@ -25,7 +25,6 @@ __all__ = [
     "instance",
     "neyman_pearson",
     "optimum",
-    "positive_shares",
 ]
 
 

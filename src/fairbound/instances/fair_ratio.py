@@ -73,9 +73,3 @@ def fair_ratio(
         dtype=dtype,
         name=name,
     )
-
-
-def positive_shares(problem: LinearTerms, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """(...,) expected shares of positives, mean_M sigma(z) and mean_F sigma(z), of x (..., n), from all rows."""
-    shares = [torch.clamp(problem.scores(x, group) + 0.5, 0, 1).mean(-1) for group in ("M", "F")]
-    return shares[0], shares[1]
