@@ -15,6 +15,7 @@ from fairbound.audits.classes import compared_model, rate_record
 from fairbound.audits.impact import impact_tables
 from fairbound.audits.percentiles import percentile_profiles
 from fairbound.audits.roc import roc_pictures
+from fairbound.base.records import plain
 from fairbound.confidence.means import moments
 from fairbound.fairness.metrics import auc
 from fairbound.fairness.scored import Scored
@@ -145,7 +146,7 @@ def group_rows(rows: Scored) -> list[dict[str, Any]]:
                     "n": int(mine.sum()),
                     "positives": int((mine * (rows.target == 1)).sum()),
                     "rates": rates,
-                    "mean_loss": float(losses[i]) if np.isfinite(losses[i]) else None,
+                    "mean_loss": plain(losses[i]),
                 }
             )
     return out

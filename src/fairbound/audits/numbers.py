@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 
 from fairbound.audits.classes import compared_model, rate_record
+from fairbound.base.records import plain
 from fairbound.confidence.betting import mean_limits
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, moments
 from fairbound.fairness.notions.regression import PredictionBound
@@ -88,15 +89,11 @@ def _means(
         lower, upper = mean_limits(values, code, k, alpha, *ends, weights=rows.weight)
     return [
         {
-            "value": _known(mean[g]),
-            "lower": _known(lower[g]) if count[g] else None,
-            "upper": _known(upper[g]) if count[g] else None,
+            "value": plain(mean[g]),
+            "lower": plain(lower[g]) if count[g] else None,
+            "upper": plain(upper[g]) if count[g] else None,
             "count": round(float(count[g])),
             "why": None if count[g] else "no row",
         }
         for g in range(k)
     ]
-
-
-def _known(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

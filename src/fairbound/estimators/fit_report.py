@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
+from fairbound.base.records import plain
 from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.conventions import missing_group_words
 from fairbound.estimators.full_batch import optimality
@@ -119,7 +119,7 @@ def run_facts(
         "message": solution.message,
         "train_loss": float(measured.extra.get("loss", measured.f)),
         "constraints": [
-            {"text": c.text, "sense": c.sense, "bound": float(c.stated), "train_value": _number(v)}
+            {"text": c.text, "sense": c.sense, "bound": float(c.stated), "train_value": plain(v)}
             for c, v in zip(notions, problem.stated_values(measured), strict=True)
         ],
         "encoding": None if encoding is None else encoding.to_dict(),
@@ -165,7 +165,3 @@ def _worst(problem: FairProblem, measured: Measured) -> list[str | None]:
         worst = plan.names[rows[int(g.argmax())]] if len(rows) > 1 and bool(g.max() > g.min()) else None
         out.append(worst and worst.removeprefix(f"{bound.name}: "))
     return out
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if np.isfinite(float(value)) else None

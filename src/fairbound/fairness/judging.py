@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
+from fairbound.base.records import plain
 from fairbound.confidence.contrasts import Contrasts, GapBounds, mirrored
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, mean_bounds, mean_rows_needed, welch_bounds
 from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_bounds, share_bounds, share_rows_needed
@@ -319,16 +320,16 @@ def contrast_facts(bounds: GapBounds, name: Callable[[int], str]) -> Finding:
     shown, all_of = np.argsort(_order(bounds), kind="stable")[:MOST_CONTRASTS], bounds.contrasts
     again = {} if all_of is None else mirrored(all_of.index[shown], all_of.coefficient[shown])
     return {
-        "value": _number(bounds.value),
-        "lower": _number(bounds.lower),
-        "upper": _number(bounds.upper),
+        "value": plain(bounds.value),
+        "lower": plain(bounds.lower),
+        "upper": plain(bounds.upper),
         "worst": name(bounds.worst),
         "contrasts": [
             {
                 "name": name(int(i)),
-                "value": _number(bounds.estimates[i]),
-                "lower": _number(bounds.lowers[i]),
-                "upper": _number(bounds.uppers[i]),
+                "value": plain(bounds.estimates[i]),
+                "lower": plain(bounds.lowers[i]),
+                "upper": plain(bounds.uppers[i]),
             }
             | ({"mirrored": True} if place in again else {})
             for place, i in enumerate(shown)
@@ -371,7 +372,3 @@ def nothing_found(why: str) -> Finding:
         "contrasts": [],
         "why": why,
     }
-
-
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.records import plain
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import Contrasts
@@ -174,7 +175,7 @@ def _stated_values(plan: Plan, program: Program, selected: np.ndarray) -> list[d
                 "text": bound.text,
                 "sense": bound.sense,
                 "bound": float(bound.stated),
-                "train_value": value if math.isfinite(value) else None,
+                "train_value": plain(value),
             }
         )
     return out

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from fairbound.base.records import plain
 from fairbound.base.series import quartiles
 from fairbound.confidence.single import clopper_pearson
 from fairbound.studies.checked import imported
@@ -138,7 +139,7 @@ def _reached(values: Sequence[float | None]) -> dict[str, Any]:
 
 def _quartiles(values: Sequence[float | None]) -> dict[str, Any]:
     every = np.array([np.inf if v is None else v for v in values], dtype=float)
-    ends = {k: float(v[0]) if np.isfinite(v[0]) else None for k, v in quartiles(every[:, None]).items()}
+    ends = {k: plain(v[0]) for k, v in quartiles(every[:, None]).items()}
     n = int(np.isfinite(every).sum())
     return {"ours": ends["median"], "lower": ends["q25"], "upper": ends["q75"], "n": n}
 
