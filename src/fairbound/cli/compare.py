@@ -73,7 +73,7 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     with in_label(options.data, label, frame.index.to_numpy()):
         target, classes = binary_labels(frame[label], options.positive or next(iter(known), None))
     first, second = (
-        _scores(named, model, frame, classes, groups, options.data)
+        _scores(named, model, frame, classes, groups, options)
         for named, model in zip((options.first, options.second), models, strict=True)
     )
     names = (Path(options.first).as_posix(), Path(options.second).as_posix())
@@ -100,13 +100,19 @@ def compared(options: CompareOptions) -> dict[str, Any]:
 
 
 def _scores(
-    named: str, model: FairClassifier | None, frame: Any, classes: tuple[Any, Any], groups: Groups | None, data: str
+    named: str,
+    model: FairClassifier | None,
+    frame: Any,
+    classes: tuple[Any, Any],
+    groups: Groups | None,
+    options: CompareOptions,
 ) -> np.ndarray:
-    """Logits (n,) of a saved model or of a column of scores or labels. classes: the labels of the file; data: the file."""
+    """Logits (n,) of a saved model or of a column of scores or labels. classes: the labels of the file."""
     if model is not None:
         if len(model.classes_) > 2:
             raise OptionError(f"the model {named!r} has {len(model.classes_)} classes; compare takes models of two.")
-        with in_file(data, frame.index.to_numpy()):
+        with in_file(options.data, frame.index.to_numpy()):
             return model.decision_function(frame, groups)
     column = one_column(named, list(frame.columns), "A or B (no folder of this name)")
-    return as_logits(decided_or_scored(frame, column, classes))[0]
+    given = decided_or_scored(frame, column, classes)
+    return as_logits(given, None if np.isin(given, (0, 1)).all() else options.threshold)[0]

@@ -156,7 +156,8 @@ def _worse(stated: dict[str, Any], asked: dict[str, Any], folder: Path) -> list[
     first, second = (
         str(folder / str(n)) if (folder / str(n)).is_dir() else str(n) for n in (stated["baseline"], named)
     )
-    alike = {field.name: asked[field.name] for field in fields(JudgeOptions) if field.name in asked}
+    names = ("threshold", *(field.name for field in fields(JudgeOptions)))
+    alike = {name: asked[name] for name in names if name in asked}
     found = compared(CompareOptions(first=first, second=second, **alike))
     worse = []
     for d in found["differences"]:

@@ -142,7 +142,12 @@ class CompareOptions(JudgeOptions):
     run: ClassVar[str] = "compare:run_compare"
     first: Annotated[str, argument("Folder of a saved model, or a column of scores or decisions.")]
     second: Annotated[str, argument("The other one.")]
+    threshold: Threshold = None
     out: OutIfAny = None
+
+    def __post_init__(self) -> None:
+        if self.threshold is not None and Path(self.first).is_dir() and Path(self.second).is_dir():
+            raise OptionError("--threshold is of columns of scores; saved models decide by themselves.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -170,3 +170,31 @@ def test_the_commands_and_the_example_of_the_page_run(run, folder, tmp_path, mon
     said = capsys.readouterr().out
     assert "less than 2 %" in said and "library_name: fairbound" in said and "'difference'" in said
     assert (tmp_path / "out" / "impact.csv").is_file()
+
+
+def test_a_threshold_is_that_of_both_columns_and_of_a_baseline_and_not_of_decisions(run, tmp_path):
+    parity = "demographic_parity <= 0.02"
+    rng = np.random.default_rng(0)
+    n = 4000
+    sex, before = rng.choice(["f", "m"], n), rng.uniform(300, 850, n)
+    frame = pd.DataFrame(
+        {"sex": sex, "before": before, "now": before - 60 * (sex == "f"), "paid": rng.choice(["no", "yes"], n)}
+    )
+    frame["granted"] = np.where(before > 600, "yes", "no")
+    frame.to_csv(tmp_path / "held_out.csv", index=False)
+    args = ("--data", tmp_path / "held_out.csv", "--label", "paid", "--group", "sex", "--constraint", parity)
+    code, out, err = run("compare", "before", "now", *args, "--threshold", 600, "--json")
+    assert code == 0, err
+    by = {d["name"]: d for d in json.loads(out)["differences"]}
+    rates = [frame.assign(d=frame[c] > 600).groupby("sex").d.mean() for c in ("before", "now")]
+    gaps = [abs(r["f"] - r["m"]) for r in rates]
+    assert [by[parity]["first"], by[parity]["second"]] == pytest.approx(gaps, abs=1e-12)
+    code, out, err = run("compare", "granted", "before", *args, "--threshold", 600, "--json")
+    assert code == 0 and json.loads(out)["changed"] == 0, err
+    assert "threshold" in run("compare", "before", "now", *args)[2]
+    (tmp_path / "gate.toml").write_text(
+        f'data = "held_out.csv"\nlabel = "paid"\ngroup = "sex"\nscore = "now"\nbaseline = "before"\nthreshold = 600\n'
+        f'constraint = ["{parity}"]\naccept = ["met", "insufficient"]\n'
+    )
+    found = check(tmp_path / "gate.toml")
+    assert any("worse than the baseline's" in said and f"{gaps[0]:.4g}" in said for said in found.reasons)
