@@ -256,9 +256,9 @@ def said_labels(
     attributes: Sequence[str], labels: Sequence[Sequence[str]], *, crossed: bool = False
 ) -> tuple[tuple[str, ...], ...]:
     """The labels of every attribute as they stand in the names of groups: with the attribute, "sex: F", where two attributes share
-    the label, and everywhere where a label of `crossed` groups holds the sign that joins them."""
+    the label, and everywhere where a label of `crossed` groups is a number or holds the sign that joins them."""
     times = Counter(label for known in labels for label in known)
-    joined = crossed and len(labels) > 1 and any(AND in label for label in times)
+    joined = crossed and len(labels) > 1 and any(AND in label or _is_number(label) for label in times)
     return tuple(
         tuple(f"{attribute}: {label}" if joined or times[label] > 1 else label for label in known)
         for attribute, known in zip(attributes, labels, strict=True)

@@ -52,6 +52,21 @@ def test_only_the_labels_that_are_shared_are_said_with_their_attribute():
     assert list(groups) == ["race: unknown", "white", "F", "M", "sex: unknown"]
 
 
+def test_crossed_groups_of_which_a_label_is_a_number_say_their_attributes():
+    people = {"site": np.where(AFAM == "no", 3, 4), "single": SINGLE}
+    found = fb.audit(S, Y, people, "demographic_parity[crossed] <= 0.05")["constraints"][0]
+    assert set(found["groups"]) == {f"site: {a} & single: {b}" for a in (3, 4) for b in ("no", "yes")}
+    assert all(
+        n == rows_of(name, single=SINGLE, site=np.where(AFAM == "no", "3", "4")) for name, n in found["groups"].items()
+    )
+    assert list(fb.audit(S, Y, people, "demographic_parity <= 0.05")["constraints"][0]["groups"]) == [
+        "3",
+        "4",
+        "no",
+        "yes",
+    ]
+
+
 def test_labels_that_hold_an_ampersand_are_not_merged():
     people = {"one": np.where(AFAM == "no", "x & y", "x"), "two": np.where(SINGLE == "no", "z", "y & z")}
     found = fb.audit(S, Y, people, "demographic_parity[crossed] <= 0.05")
