@@ -246,6 +246,7 @@ MUTANTS = {
     "mean of fits: bounds missed": Mutant("estimators/mean_of_fits.py", "if excess <= ROUNDING:", "if True:", "unit/estimators/test_lottery.py"),
     "reduction: means of fits are not tried": Mutant("estimators/tried.py", "error <= lottery.error + SHORT", "error <= lottery.error + 1", "unit/estimators/test_lottery.py"),
     "reduction: thresholds counted once": Mutant("postprocessing/sweep.py", "np.cumsum(sums, axis=0)", "sums", "unit/estimators/test_lottery.py"),
+    "plug-in: new rows are decided by one fold": Mutant("estimators/plug_in.py", "return np.mean(worth, axis=0)", "return worth[0]", "unit/estimators/test_reduction.py"),
     "amounts: units mixed": Mutant("tables/amounts.py", "len(units - {None}) <= 1", "len(units - {None}) <= 9", "unit/tables/test_amounts.py"),
     "amounts: brackets are no minus": Mutant("tables/amounts.py", 'sign = "-" if bracketed or found["last"]', 'sign = "" if bracketed or found["last"]', "unit/tables/test_amounts.py"),
     "amounts: codes are numbers": Mutant("tables/amounts.py", 'if c.form and (c.unit or c.mark or c.cents)}', "if c.form}", "unit/tables/test_amounts.py"),

@@ -9,7 +9,9 @@ it is the best. Departs: thresholds of each fit are at most GRID quantiles of it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -22,7 +24,13 @@ GRID = 512
 MISSED = 100.0
 """Price of an excess over a bound, where no lottery meets them all."""
 NEGLIGIBLE = 1e-7
+SHORT = 0.01
+"""By so much more than the best lottery a rule may be wrong before another is looked for, and before that is said."""
 ROUNDS = 100
+FURTHER = 20
+PRICES = 8
+FACTORS = (0.5, 2.0)
+"""By what each of the PRICES greatest multipliers of the best lottery is changed, one at a time, for more fits near to it."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,15 @@ class Lottery:
     def meets(self) -> bool:
         """Whether it meets the bounds, in the mean of its draws."""
         return self.excess <= NEGLIGIBLE
+
+    @property
+    def penalty(self) -> float:
+        """A price of the largest excess at which a rule gains nothing by missing the bounds."""
+        return 2 * float(self.multipliers.sum()) + 0.1
+
+    def far_ahead(self, error: float | None) -> bool:
+        """Whether it is much more accurate than rules with this share of wrong decisions; None where no rule meets the bounds."""
+        return self.meets and (error is None or error > self.error + SHORT)
 
 
 class Pairs:
@@ -63,6 +80,24 @@ class Pairs:
         of = np.array(self._of[: len(shares)])
         np.add.at(found.shares, of[of >= 0], shares[of >= 0])
         return found
+
+    def near(self, fit: Callable[[np.ndarray], Any], lottery: Lottery) -> Lottery:
+        """The best lottery after more fits at its multipliers, and near to them. fit: makes one at prices (m,), and adds it."""
+        for _ in range(FURTHER):
+            before, known = lottery, len(self._curves)
+            fit(before.multipliers)
+            lottery = self.best()
+            if len(self._curves) == known or lottery.error > before.error - NEGLIGIBLE:
+                break
+        for prices in _around(lottery.multipliers):
+            fit(prices)
+        return self.best()
+
+    def nearest(self, lottery: Lottery, most: int) -> np.ndarray:
+        """Numbers of the fits that the lottery draws, and of those whose best threshold is best with a price on the excess over the bounds."""
+        curves, price = self._curves, lottery.penalty
+        best = [(self.sweep.errors(c) + price * np.maximum(self.sweep.largest(c), 0)).min() for c in curves]
+        return np.union1d(np.argsort(best, kind="stable")[:most], np.flatnonzero(lottery.shares > NEGLIGIBLE))
 
     def _grown(self, found: Lottery, value: float) -> bool:
         """Take the pair of each fit that lowers the priced error below the program's value most, if one does."""
@@ -99,3 +134,13 @@ class Pairs:
         return Lottery(float(found.fun) - MISSED * excess, excess, multipliers, np.zeros(len(self._curves))), found.x[
             :width
         ]
+
+
+def _around(multipliers: np.ndarray) -> list[np.ndarray]:
+    greatest = [i for i in np.argsort(-multipliers, kind="stable")[:PRICES] if multipliers[i] > NEGLIGIBLE]
+    out = []
+    for i, factor in [(i, factor) for i in greatest for factor in FACTORS]:
+        other = multipliers.copy()
+        other[i] *= factor
+        out.append(other)
+    return out

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from fairbound.estimators.lottery import GRID, NEGLIGIBLE, Lottery
-from fairbound.estimators.plug_in import ROUNDING
 from fairbound.postprocessing.scoring import scores_of
-from fairbound.postprocessing.sweep import Sweep
+from fairbound.postprocessing.sweep import ROUNDING, Sweep
 
 MOVES = (0.5, 0.25, 0.1, 0.05, 0.02)
 MOST = 200
@@ -61,7 +60,7 @@ def best_mean(sweep: Sweep, scores: Sequence[np.ndarray], lottery: Lottery) -> M
     """The most accurate mean found that meets the bounds on the rows of the scores, each (n,); None where none does.
 
     The search looks at GRID thresholds of each mean, and at all of its best ones at the end."""
-    search = _Search(sweep, np.stack(scores), 2 * float(lottery.multipliers.sum()) + 0.1)
+    search = _Search(sweep, np.stack(scores), lottery.penalty)
     single = np.eye(len(scores))
     starts = [single[k] for k in np.argsort([search.at(one) for one in single], kind="stable")[:SINGLE]]
     if lottery.shares.sum() > NEGLIGIBLE:

@@ -1,19 +1,20 @@
-"""Bounds around any classifier by probabilities: one fit to group and label at once, whose probabilities are then priced.
+"""Bounds around any classifier by probabilities: fits to group and label at once, whose mean probabilities are then priced.
 
 Prices y >= 0 of the bounds make a positive decision of a row of group a and label l worth gain[a, l]. What a row is worth in the mean,
 sum over a and l of P(a, l | x) gain[a, l], is the score: above 0 a positive decision lowers the priced error. Decisions need no group,
 and prices are looked for without another fit. They and the threshold are judged by probabilities of fits that had not seen the row,
-so that a model that knows its rows by heart is not taken at its word.
+so that a model that knows its rows by heart is not taken at its word. New rows are decided by the mean of these fits.
 
 Source: Menon, Williamson (2018), The cost of fairness in binary classification, section 4 (plug-in of estimated probabilities);
-Zeng, Dobriban, Cheng (2022), Bayes-optimal classifiers under group fairness. Departs: group and label are estimated jointly; any bounds that are
+Zeng, Dobriban, Cheng (2022), Bayes-optimal classifiers under group fairness; Parmanto, Munro, Doyle (1996), Reducing variance of committee
+prediction with resampling techniques (the mean of fits to all folds but one). Departs: group and label are estimated jointly; any bounds that are
 weighted sums of rates, any number of groups; prices by exponentiated gradient on cross-fitted rows, with the best of all thresholds.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,28 +23,31 @@ from sklearn.utils import _safe_indexing
 
 from fairbound.base.errors import DataError
 from fairbound.estimators.lottery import Lottery, Pairs
+from fairbound.estimators.mean_of_fits import best_mean
 from fairbound.postprocessing.scoring import fitted_to
-from fairbound.postprocessing.sweep import Sweep
+from fairbound.postprocessing.sweep import ROUNDING, Sweep
 
-ROUNDING = 1e-9
+MEANT = 20
+"""Priced scores of which means are tried."""
 
 
 @dataclass(frozen=True)
 class Priced:
-    """model: fitted to the atoms (2 * group + label) of rows, numbered by their place in `atoms`. gain: (2 C,) of an atom."""
+    """models: fitted to the atoms (2 * group + label) of rows, each numbered by their place in its `atoms`. gain: (2 C,) of an atom."""
 
-    model: Any
-    atoms: np.ndarray
+    models: tuple[Any, ...]
+    atoms: tuple[np.ndarray, ...]
     gain: np.ndarray
 
     def __getattr__(self, name: str) -> Any:
         if name in ("n_features_in_", "feature_names_in_"):
-            return getattr(self.model, name)
+            return getattr(self.models[0], name)
         raise AttributeError(name)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """(n,) what a positive decision is worth, in shares of a row."""
-        return probabilities(self.model, X) @ self.gain[self.atoms]
+        """(n,) what a positive decision is worth in the mean of the models, in shares of a row."""
+        worth = [probabilities(model, X) @ self.gain[of] for model, of in zip(self.models, self.atoms, strict=True)]
+        return np.mean(worth, axis=0)
 
 
 def probabilities(model: Any, X: Any) -> np.ndarray:
@@ -66,10 +70,12 @@ class PlugIn:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # it is missing in a fold then
             parts = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(sweep.atom, sweep.atom))
+        self._models: list[tuple[Any, np.ndarray]] = []
         for seen, judged in parts:
             model, atoms = self._fitted(seen)
+            self._models.append((model, atoms))
             self._chance[np.ix_(judged, atoms)] = probabilities(model, _safe_indexing(X, judged))
-        self._pairs = Pairs(sweep)
+        self._pairs, self._tried = Pairs(sweep), list[np.ndarray]()
         self._best: tuple[tuple[bool, float, float], tuple[np.ndarray, float, float]] | None = None
 
     def _fitted(self, rows: np.ndarray) -> tuple[Any, np.ndarray]:
@@ -82,23 +88,41 @@ class PlugIn:
         """(m,) the excess of every inequality under these prices, where a positive decision is worth more than 0."""
         scores = self._chance @ self._gain(prices)
         self._pairs.add(scores)
-        threshold, excess, error = self.sweep.best(scores, 0.0)
-        rank = (excess > ROUNDING, excess if excess > ROUNDING else error, error)
-        if self._best is None or rank < self._best[0]:
-            self._best = (rank, (prices.copy(), threshold, excess))
-            self.decided = scores > threshold
+        self._tried.append(prices.copy())
+        self._take(prices.copy(), scores, 0.0)
         return self.sweep.excess((scores > 0).astype(float))
 
     def mixed(self) -> Lottery:
-        """The best lottery over the priced scores."""
-        return self._pairs.best()
+        """The best lottery over the priced scores. Where none of these alone is near to it, more prices near to its multipliers are tried, and means of
+        prices."""
+        lottery = self._pairs.best()
+        assert self._best is not None
+        if not lottery.far_ahead(None if self._best[0][0] else self._best[0][2]):
+            return lottery
+        lottery = self._pairs.near(self.fit, lottery)
+        of = self._pairs.nearest(lottery, MEANT)
+        tried = [self._tried[k] for k in of]
+        scores = [self._chance @ self._gain(prices) for prices in tried]
+        found = best_mean(self.sweep, scores, replace(lottery, shares=lottery.shares[of]))
+        if found is not None:
+            prices = found.shares @ np.stack(tried)
+            self._take(prices, self._chance @ self._gain(prices), found.threshold)
+        return lottery
+
+    def _take(self, prices: np.ndarray, scores: np.ndarray, own: float) -> None:
+        """Keep what is better than all before: of what meets the bounds the fewest errors, else the smallest excess."""
+        threshold, excess, error = self.sweep.best(scores, own)
+        rank = (excess > ROUNDING, excess if excess > ROUNDING else error, error)
+        if self._best is None or rank < self._best[0]:
+            self._best = (rank, (prices, threshold, excess))
+            self.decided = scores > threshold
 
     def _gain(self, prices: np.ndarray) -> np.ndarray:
         return self.sweep.worth(prices) * self.rows
 
     def best(self) -> tuple[Any, float, float, np.ndarray]:
-        """The model, fitted to all rows, its threshold, largest excess, and the prices."""
+        """The models priced, the threshold, largest excess, and the prices."""
         assert self._best is not None
         prices, threshold, excess = self._best[1]
-        model, atoms = self._fitted(np.arange(self.rows))
-        return Priced(model, atoms, self._gain(prices)), threshold, excess, prices
+        models, atoms = zip(*self._models, strict=True)
+        return Priced(models, atoms, self._gain(prices)), threshold, excess, prices

@@ -26,15 +26,15 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.conventions import named_features, on_few_threads
 from fairbound.estimators.lottery import Lottery
-from fairbound.estimators.plug_in import ROUNDING, PlugIn
+from fairbound.estimators.plug_in import PlugIn
 from fairbound.estimators.trained import no_better_than_constant
 from fairbound.estimators.training_rows import checked_labels
-from fairbound.estimators.tried import SHORT, Tried
+from fairbound.estimators.tried import Tried
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.postprocessing.scoring import scores_of, weighted_part
-from fairbound.postprocessing.sweep import Sweep, sweep_of
+from fairbound.postprocessing.sweep import ROUNDING, Sweep, sweep_of
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.reading import read_weights, warn_of_order
@@ -54,7 +54,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         error, true and false positive rates, or ratios of them, as text or objects.
     rounds: fits in which prices move, at least 1; up to 7 more follow, and up to 36 where a lottery over the fits is more accurate by 0.01. step: of the exponentiated gradient.
     folds: 0 judges every fit by the rows that it was fitted to, which suits models that do not know their rows by heart. K >= 2 is for those that do, as
-        boosted trees: K + 1 fits to group and label at once, whose probabilities are priced (`fairbound.estimators.plug_in`); bounds and
+        boosted trees: K fits to group and label at once, whose mean probabilities are priced (`fairbound.estimators.plug_in`); bounds and
         threshold are judged on training rows by a fit that had not seen them. The classifier then needs `predict_proba`, for more than two classes.
     positive: the label that counts as positive; None for the greater one.
 
@@ -225,11 +225,11 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
 def _shortfall(accuracy: float | None, lottery: Lottery, where: str) -> str | None:
     """That a lottery over the fits would be more accurate by far. accuracy: of the decisions that meet the bounds, None where none do."""
-    if not lottery.meets or (accuracy is not None and accuracy >= 1 - lottery.error - SHORT):
+    if not lottery.far_ahead(None if accuracy is None else 1 - accuracy):
         return None
     here = "no single rule that meets the bounds was found" if accuracy is None else f"the accuracy is {accuracy:.3f}"
     return (
-        f"Deciding every row the same way each time costs much here: on {where} {here}; the best lottery over the same fits, which decides some "
+        f"Deciding every row the same way each time costs much here: {here} on {where}; the best lottery over the same fits, which decides some "
         f"rows by a draw, has {1 - lottery.error:.3f}. Take fb.FairClassifier, whose linear model or network is trained under the bound itself, loosen the "
         "bound, or, if one person may be decided in two ways, fairlearn's ExponentiatedGradient."
     )

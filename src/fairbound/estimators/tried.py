@@ -9,16 +9,8 @@ import numpy as np
 from fairbound.base.errors import OptionError
 from fairbound.estimators.lottery import Lottery, Pairs
 from fairbound.estimators.mean_of_fits import MeanOfFits, best_mean
-from fairbound.estimators.plug_in import ROUNDING
 from fairbound.postprocessing.scoring import fitted_to, scores_of
-from fairbound.postprocessing.sweep import Sweep
-
-SHORT = 0.01
-"""By so much more than a lottery a single fit may be wrong before means of fits are tried."""
-FURTHER = 20
-PRICES = 8
-FACTORS = (0.5, 2.0)
-"""By what each of the PRICES greatest multipliers of the best lottery is changed, one at a time, for more fits near to it."""
+from fairbound.postprocessing.sweep import ROUNDING, Sweep
 
 
 def own_threshold(model: Any) -> float:
@@ -73,20 +65,9 @@ class Tried:
     def mixed(self) -> Lottery:
         """The best lottery over the fits. Where none of these alone is near to it, more are fitted at its multipliers, and means of their scores tried."""
         lottery = self.pairs.best()
-        if self._best is None or not lottery.meets:
+        if self._best is None or not lottery.far_ahead(None if self._best[0][0] else self._best[0][2]):
             return lottery
-        missed, _, error = self._best[0]
-        if not missed and error <= lottery.error + SHORT:
-            return lottery
-        for _ in range(FURTHER):
-            before, known = lottery, self.fits
-            self.fit(before.multipliers)
-            lottery = self.pairs.best()
-            if self.fits == known or lottery.error > before.error - ROUNDING:
-                break
-        for prices in _around(lottery.multipliers):
-            self.fit(prices)
-        lottery = self.pairs.best()
+        lottery = self.pairs.near(self.fit, lottery)
         scores = [self._scores(model) for model in self.models]
         found = best_mean(self.sweep, scores, lottery)
         if found is not None:
@@ -101,13 +82,3 @@ class Tried:
         if self._best is None:
             raise OptionError("no model could be fitted: at every price all rows had the same label.")
         return self._best[1]
-
-
-def _around(multipliers: np.ndarray) -> list[np.ndarray]:
-    greatest = [i for i in np.argsort(-multipliers, kind="stable")[:PRICES] if multipliers[i] > ROUNDING]
-    out = []
-    for i, factor in [(i, factor) for i in greatest for factor in FACTORS]:
-        other = multipliers.copy()
-        other[i] *= factor
-        out.append(other)
-    return out

@@ -12,6 +12,7 @@ from fairbound.postprocessing.curves import Curve
 from fairbound.postprocessing.program import Program, program_of
 
 MOST = 1 << 22  # entries of (thresholds, inequalities) that are held at a time
+ROUNDING = 1e-9  # an excess over a bound that is none
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Sweep:
             along = np.cumsum(weight * some[:, step], axis=1)[:, last]
             excess = self.program.fixed[start : start + rows, None] + np.column_stack([np.zeros(len(some)), along])
             worst = np.maximum(worst, excess.max(0))
-        met = worst <= 1e-9
+        met = worst <= ROUNDING
         value = np.where(met, error, np.inf) if met.any() else worst
         at = int(np.argmin(value))
         mine = int(np.count_nonzero(last[: np.searchsorted(-s, -own, side="left")]))

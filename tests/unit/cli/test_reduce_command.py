@@ -108,4 +108,4 @@ def test_folds_judge_the_bound_by_rows_that_a_fit_had_not_seen(people, tmp_path,
         3,
     )
     whole = json.loads((tmp_path / "o" / "audit.json").read_text())
-    assert whole["model"]["algorithm"] == "plug-in" and whole["model"]["steps"] == 4
+    assert whole["model"]["algorithm"] == "plug-in" and whole["model"]["steps"] == 3

@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 from sklearn.linear_model import LogisticRegression
 
 import fairbound as fb
-from fairbound.estimators.lottery import Pairs
+from fairbound.estimators.lottery import Lottery, Pairs
 from fairbound.estimators.mean_of_fits import MeanOfFits, best_mean
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import constraints
@@ -107,6 +107,18 @@ def test_a_mean_of_fits_meets_the_bound_where_no_single_fit_does_well(seed):
     decided = found.shares @ np.stack(scores) > found.threshold
     assert fb.measure("equalized_odds", decided, y, group) <= 0.02 + 1e-9
     assert found.error == pytest.approx(np.mean(decided != y)) and (single[0] or found.error <= single[1])
+
+
+def test_a_mean_meets_the_bounds_whatever_the_price_of_their_excess():
+    X, y, group = small_groups(1)
+    rng = np.random.default_rng(1)
+    scores = [X @ rng.normal(size=4) for _ in range(6)]
+    sweep = sweep_under("equalized_odds <= 0.02", y, group)
+    cheap = Lottery(0.0, 0.0, np.zeros(len(sweep.bounds)), np.zeros(len(scores)))
+    found = best_mean(sweep, scores, cheap)
+    assert found is not None
+    decided = found.shares @ np.stack(scores) > found.threshold
+    assert fb.measure("equalized_odds", decided, y, group) <= 0.02 + 1e-9
 
 
 def test_reduction_mixes_fits_where_a_lottery_is_far_ahead_and_decides_the_same_each_time():
