@@ -98,5 +98,5 @@ def test_where_no_decay_meets_the_validation_rows_their_bounds_are_constraints_t
         return solution
 
     monkeypatch.setattr(shrunk_network, "also_on_validation", on_both)
-    shrunk(train, held.with_bounds(torch.full((held.m,), -1.0)), train.start((0,)), 0, "20 steps")
+    shrunk(train, held.with_bounds(torch.full((held.m,), -1.0)), train.start((0,)), 0, "2 steps")
     assert asked == [(Proximal, False)]
