@@ -1,1 +1,1 @@
-"""Fairness notions, their arithmetic, and exact metrics."""
+"""Fairness bounds: how they are stated, compiled for training, measured exactly and judged."""

@@ -28,15 +28,16 @@ from fairbound.rows.sparse import SparseRows
 from fairbound.rows.strata import Strata
 
 MANY_COLUMNS = 16
-"""Columns of cells, as of overlapping groups, from which on the map of all rows may be a matrix."""
+"""With so many columns of cells (overlapping groups, say) the map from all rows to constraints may be a matrix."""
 
 
 class Batch:
     """B rows ready for the four verbs.
 
-    features (..., B, d), as SparseRows where the table is sparse; targets (..., B); objective (..., B): weight of each row's loss in f; reduction: row values to
-    constraint values; seen (..., m) or None; cells (..., B, C); seed: for modules with dropout; rows (..., B): places
-    among the problem's sorted rows, None for all of them. kept: what statistics have computed of the rows, by their own keys.
+    features (..., B, d), as SparseRows where the table is sparse; targets (..., B); objective (..., B): weight of each
+    row's loss in f; reduction: row values to constraint values; seen (..., m): constraints all of whose cells have
+    rows, None for all; cells (..., B, C); seed: for modules with dropout; rows (..., B): places among the problem's
+    sorted rows, None for all of them. kept: what statistics have computed of the rows, by their own keys.
     """
 
     __slots__ = ("cells", "features", "kept", "key", "objective", "reduction", "rows", "seed", "seen", "targets")
@@ -67,9 +68,10 @@ class Batches:
     """Rows sorted by stratum, and the batches that the verbs of a FairProblem see.
 
     features (n_rows, ...), targets (n_rows,), cells (n_rows, C) and row_weight (n_rows,) or None are in sorted order.
-    own_means: whether the cell means of a batch of varying make-up (uniform, shuffled, or fewer rows than strata) are those
-    of its own rows, a constraint being masked where one of its cells has none; else each row counts by how many it stands
-    for, so that sums are unbiased and a cell without rows adds 0. Of a table in parts (shards) each row always counts so.
+    own_means: how cell means are formed in a batch of varying make-up (uniform, shuffled, or fewer rows than strata).
+    True: over its own rows; a constraint is masked where one of its cells has none. False: each row counts by how many
+    it stands for, so that sums are unbiased and a cell without rows adds 0. A table in parts (shards) always takes the
+    second way.
     """
 
     own_means = True
@@ -93,7 +95,7 @@ class Batches:
         self._totals: Tensor | None = None
 
     def _use(self, plan: Plan) -> None:
-        """Take the plan that `cells` are of, or another with the same columns, with no batch made yet."""
+        """Use this plan, whose columns are those of `cells`, and forget the batches made for another."""
         self.plan, self.m = plan, plan.m
         self.contrasts = Contrasts(plan, self.dtype, device=self.device)
         self.joint = None if plan.joint is None else Contrasts(plan.joint, self.dtype, device=self.device)

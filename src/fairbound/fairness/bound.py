@@ -1,4 +1,4 @@
-"""What a person states: a bound, which reads and writes itself as text, compiles itself for training, and is judged."""
+"""The base class of all bounds: text in and out, compiling for training, measuring exactly, judging held-out rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Bound(ABC):
 
     bound: in the units of the metric. name: as it is stated. sense: "at most" or "at least". example: a usual bound.
     needs: what it asks of the rows: "groups", "two classes" (a positive one), "scores" (decisions are not enough).
-    about: what it speaks of, a "group" or a "class"; measures: what of it, in words.
+    about: what it bounds, a "group" or a "class"; measures: which number of it, in words.
     free_thresholds: whether training moves thresholds beside the model, which takes more passes a round.
     judged_from: the least that its measure and verdict need: the "counts" of (groups, label, decision), `Scored.each`; sums of "losses" up
         to its `largest`; "areas", of pairs by who has the higher score; or all "rows".
@@ -90,8 +90,8 @@ class Bound(ABC):
         ]
 
     def row_functions(self) -> tuple[tuple[RowFunction, int | None], ...]:
-        """Where each group's means are compared with those of all rows, nothing more: the row functions averaged, and the
-        label of the rows that each is averaged over (None for all); else ()."""
+        """For bounds that only compare each group's means with those of all rows: the row functions averaged, each with
+        the label of the rows that it is averaged over (None for all). Empty for other bounds."""
         return ()
 
     def of_classes(self, classes: Any) -> Self:
@@ -99,13 +99,13 @@ class Bound(ABC):
         return self
 
     def class_rates(self, classes: Any) -> dict[str, tuple[int | None, int | None]]:
-        """The rates of classes that are compared on rows with these labels, by name: the number of the class that is predicted and
-        of the label among whose rows, None for the right class and for all rows; empty for other notions."""
+        """The rates of classes that are compared, by name, each as (predicted, label): the share of the rows of class
+        number `label` (None: of all) predicted as class number `predicted` (None: as the right one). Else empty."""
         return {}
 
     def score_curves(self) -> tuple[tuple[Any, int | None], ...]:
-        """What pictures a bound on percentile intervals of scores: a `partial_statistical_parity` over the same groups and
-        intervals, and the label of the rows that it speaks of, None for all; empty for other notions."""
+        """What to draw for a bound on percentile intervals of scores: a `partial_statistical_parity` over the same
+        groups and intervals, and the label of the rows that it speaks of, None for all; empty for other notions."""
         return ()
 
     # -- training -----------------------------------------------------------------------------------------------

@@ -188,8 +188,8 @@ class Builder:
     ) -> int:
         """State sum_t coefficient[t] q[index[:, t]] <= bound for each row of index (r, t).
 
-        name: of a row number; bound: the stated one by default. spare: what a method may keep a share of as margin, the
-        bound by default. Returns the number of the first contrast.
+        name: of a row number; bound: the stated one by default. spare: the slack, a share of which a method may keep as
+        margin; the bound by default. Returns the number of the first contrast.
         """
         rows, first = len(index), sum(map(len, self._index))
         bound = float(self.stated[self.number].bound) if bound is None else bound

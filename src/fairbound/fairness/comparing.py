@@ -151,7 +151,7 @@ def differences(
     """Both directions of every comparison of every value; `summed` joins the two values of a pair under one bound, and
     `averaged` compares the mean of all values of a group.
 
-    ratio: for values at least this share of those they are compared with, ratio * q_b - q_a <= 0.
+    ratio: each value must be at least this share of the one it is compared with: ratio * q_b - q_a <= 0.
     """
     a, b = compared.pairs(against)
     k, values = len(compared), len(tails)

@@ -18,7 +18,7 @@ from fairbound.fairness.fairret import Attributes, GroupPenalty, PenaltyOfScores
 
 
 class Correlation(GroupPenalty):
-    """Of a FairProblem's scores with the groups of `attributes`. Groups absent from a batch, and constant scores, add 0."""
+    """The penalty of a FairProblem, for the groups of `attributes`. Absent groups and constant scores add 0."""
 
     def __init__(self, problem: Any, attributes: Attributes = "each"):
         super().__init__(problem, lambda scores, groups, targets: scores.sum(), attributes)

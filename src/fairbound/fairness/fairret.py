@@ -101,7 +101,7 @@ class NormPenalty:
 
 
 def _of_rows(table: np.ndarray, y: Tensor) -> tuple[Tensor, Tensor]:
-    """(..., B) a and b of rows with labels y, which weigh a + b p in a sum where they are decided positive with probability p;
+    """(..., B) a and b: a row of label y that is decided positive with probability p adds a + b p to a sum.
     table: weights by label and decision."""
     first, slope = table[:, 0], table[:, 1] - table[:, 0]
     return tuple(v[0] + (v[1] - v[0]) * y for v in (first.tolist(), slope.tolist()))  # type: ignore[return-value]

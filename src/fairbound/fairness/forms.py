@@ -30,12 +30,12 @@ class Sharpened:
 
 
 class Statistic(Protocol):
-    """`size` numbers of a batch that are no means over cells. unbiased: whether those of a batch are unbiased.
+    """`size` numbers of a batch that are not means over cells. unbiased: whether they estimate those of all rows so.
 
-    One that also has `sharpened(factor)` is steeper where the metric jumps. One that has `in_parts()` is a difference of two that
-    are convex in a linear model's parameters: that statistic holds both, (..., 2 size). One that has `basis(memo)` gives all its
-    slopes at once: rows (R, B) of scores (B,), of the auxiliary variables (R, aux), and (size, R) how much of each row a
-    number takes.
+    Optional methods. `sharpened(factor)`: the same with a surrogate that is steeper where the metric jumps.
+    `in_parts()`, of a difference of two statistics that are convex in a linear model's parameters: one statistic that
+    holds both, (..., 2 size). `basis(memo)`, all slopes at once: rows (R, B) in the scores (B,) and (R, aux) in the
+    auxiliary variables, and (size, R), how much of each row a number takes.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""The verdict on a bound: what held-out rows say of every group, bounds for all comparisons at once, and plain data.
+"""The verdict on a bound between groups: confidence bounds for all its comparisons, from held-out rows.
 
 Groups have independent rows, so a rate of a group is a binomial share given its trials, and the value of a bound is the
 largest of m contrasts between groups (of a ratio, the smallest quotient). Lower and upper bounds hold for all of them
@@ -51,7 +51,7 @@ class Sets:
 
 
 def name_in(sets: Sequence[tuple[int, Callable[[int], str]]], i: int) -> str:
-    """The i-th name of all sets of attributes, one set after another, from the number of names of each and what gives them."""
+    """The i-th name, the names of all sets of attributes taken one after another. sets: how many names, and what names."""
     for size, name in sets:
         if i < size:
             return name(i)
@@ -161,13 +161,13 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
 
 
 def _order(bounds: GapBounds) -> np.ndarray:
-    """(m,) smallest where a contrast matters most, largest where nothing is known of it."""
+    """(m,) sort keys: smallest for the contrast that matters most, largest where nothing is known."""
     sign = 1.0 if bounds.sense == "at least" else -1.0
     return np.where(np.isnan(bounds.estimates), np.inf, sign * bounds.estimates)
 
 
 def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBounds, str, Callable[[], int | None]]:
-    """Bounds of the value, how they were made, and what gives the rows that would decide."""
+    """Bounds of the value, the name of the method, and a function that gives the number of rows that would decide."""
     contrasts = Contrasts(sets.index, sets.coefficient)
     trials = sets.joined("trials")
     shares, one = trials / max(rows.total, 1), sets.values[0][1]
@@ -271,7 +271,7 @@ def judge_shares(
 
 
 def unmeasured(names: Sequence[str], unit: str = "held-out row") -> str:
-    """What has no such row, the first six of the names."""
+    """The sentence that says what no row measures; the first six names are listed."""
     more = f" and {len(names) - 6} more" if len(names) > 6 else ""
     return f"No {unit} measures {', '.join(names[:6])}{more}."
 
@@ -316,7 +316,7 @@ def finding(
 
 def contrast_facts(bounds: GapBounds, name: Callable[[int], str]) -> Finding:
     """The numbers of the largest contrast (of ratios, the smallest), and of the contrasts that matter most; "mirrored" are those that
-    say the other way round what one before them says."""
+    repeat an earlier one in the other direction."""
     shown, all_of = np.argsort(_order(bounds), kind="stable")[:MOST_CONTRASTS], bounds.contrasts
     again = {} if all_of is None else mirrored(all_of.index[shown], all_of.coefficient[shown])
     return {
@@ -363,7 +363,7 @@ def stated_facts(bound: Any, rows: Scored) -> Finding:
 
 
 def nothing_found(why: str) -> Finding:
-    """What is found where nothing can be measured."""
+    """The finding where nothing can be measured. why: the reason, in a sentence."""
     return {
         **dict.fromkeys(("value", "lower", "upper", "rows_needed", "worst")),
         "verdict": "insufficient",

@@ -1,4 +1,4 @@
-"""The exact value of a bound, for anyone's scores, and as a scorer of scikit-learn."""
+"""`measure`, the exact value of a bound on the scores of any model, and `scorer`, the same for scikit-learn."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ def measure(
     stated: a bound, or its text with or without the number. scores: (n,) decisions, probabilities or real scores;
     threshold: where a positive decision begins; both as in `audit`. y: (n,) in {0, 1}, or two labels of which `positive` is the
     one that scores speak of; scores may be such labels too. sensitive_features: as in `audit`.
-    Of the rates of every class ("class_recall_parity") and of one ("recall of class b"): scores are the predicted labels (n,), or a
-    score (n, k) for each of the `classes`, and y the labels. Of predicted numbers ("residual_gap"): scores are the numbers, y the true ones.
+    For rates of every class ("class_recall_parity") or of one ("recall of class b"), scores are the predicted labels
+    (n,), or a score (n, k) for each of the `classes`, and y the labels. For predicted numbers ("residual_gap"), scores
+    are the numbers, y the true ones.
     Returns: NaN where the metric is undefined (no row predicted positive in a group, say).
     Raises: DataError (also for decisions where losses are measured), EmptyGroupError for a group without a row that the metric needs, OptionError for the text.
     """
@@ -82,8 +83,9 @@ def _refuse_positive(bound: Bound, positive: Any) -> None:
 def scorer(stated: str | Bound, *, positive: Any = None) -> Scorer:
     """A scorer for `cross_validate` and `GridSearchCV` that asks for `sensitive_features`: greater is fairer.
 
-    With metadata routing (`sklearn.set_config(enable_metadata_routing=True)`). positive: the label that counts as positive; None
-    for the last of the estimator's `classes_`, as its own `score` and decisions have it. The rates of every class and predicted numbers have none.
+    It needs metadata routing (`sklearn.set_config(enable_metadata_routing=True)`). positive: the label that counts as
+    positive; None for the last of the estimator's `classes_`, as in its own `score` and decisions. Leave it out for
+    rates of every class and for numbers.
     Raises: OptionError for the text, for a positive label that the bound does not speak of, and without metadata routing.
     """
     from sklearn import get_config

@@ -5,8 +5,9 @@ whose decision training replaces by one sigmoid of the score, all is a sum over 
 
     F = constants + G sigmoid(t s),    f = F_0 + own . loss(s),    g = F_1, ..., F_m        G: (1 + m, n), s = X w + b
 
-It gives what `Verbs` gives of the strata's sums, but for rounding, with a tenth of the operations: of small tables these are most of the cost.
-Sums over rows are float64, as a search along a line fails, and asks many times more, where a function's rounding hides its fall.
+The results are those of `Verbs`, up to rounding, with a tenth of its operations, which are most of the cost on small
+tables. Sums over rows are float64: rounding must not hide a small decrease from a line search, which would then fail or
+ask many times more.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Evaluation, Weights
 
 MOST_ROWS = 1 << 17
-"""Beyond them slices of rows are as quick, and need less memory."""
+"""With more rows, going slice by slice is as quick and needs less memory."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class OnePass:
 
     @classmethod
     def of(cls, problem: Any, batch: Batch) -> OnePass | None:
-        """Under the surrogates as they were stated; None where something else is asked for than the head of this module says."""
+        """Under the surrogates as they were stated; None for problems that the module's docstring does not cover."""
         model, plan, reduce = problem.model, problem.plan, batch.reduction
         X = batch.features
         if type(model) is not MLP or model.hidden or model.outputs > 1 or not isinstance(X, Tensor):

@@ -66,7 +66,7 @@ class Objective:
 
 
 class Names(Sequence[str]):
-    """m names that are made when they are asked for: half a million of them cost nothing.
+    """m names, each built only when it is read, so that half a million of them cost nothing.
 
     blocks: of each, how many names, and a function of the number within the block.
     """
@@ -109,7 +109,7 @@ class Plan:
 
     bounded: what was stated. index, coefficient: (m_c, t) of the m_c contrasts; bounds: (m_c,). ratios: (R, 2) quantities
     whose quotients are the last R quantities. combinations: of the constraints after the contrasts. notion_of: (m,) number
-    of the bound that each constraint belongs to. spare: (m,) what a method may keep a share of as margin.
+    of the bound that each constraint belongs to. spare: (m,) slack, a share of which a method may keep as margin.
     dropped: groups left out because the data have no row for them.
     """
 

@@ -22,9 +22,10 @@ class Pointwise:
     """name; value: (scores, targets (..., B)) -> (..., B); slope: the same arguments -> a tensor shaped like scores.
 
     lipschitz: the largest |slope|. per_class: scores are (..., B, c), one for each of c classes; else (..., B).
-    odd: whether value(-s) = 1 - value(s), as of a share of decisions. softmax: of the probability of a class by the softmax of the
-        scores times a sharpness, these two; the slopes of several such functions are made of one softmax.
-    A plan's column may average one as it is, trained and exact.
+    odd: whether value(-s) = 1 - value(s), as of a share of decisions.
+    softmax: (class, sharpness) where the value is the probability of a class by the softmax of the scores times the
+        sharpness, so that several such functions share one softmax; else None.
+    A plan's column may average one directly: it is then both the trained and the exact function.
     """
 
     name: str

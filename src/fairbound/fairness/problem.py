@@ -49,7 +49,7 @@ from fairbound.rows.strata import Strata
 CONVEX = (LOGISTIC, HINGE, SQUARED)
 CURVATURE_ROWS = 50_000
 MOST_CURVED = 2000
-"""Rows and parameters up to which second moments are taken."""
+"""Second moments of the features are taken over so many rows at most, and for so many parameters at most."""
 
 SHARPNESS = (1.0, 8.0)
 """Of the objective's surrogate, where it has one, to which scores are rescaled."""
@@ -221,14 +221,14 @@ class FairProblem(Verbs, BaseProblem):
 
     @property
     def plus(self) -> FairProblem | None:  # type: ignore[override]
-        """Of the split into differences of convex functions the part with the bounds; None where none is known. It promises to be
-        convex for a linear model and a convex loss; for others it is convex but for a term in |x|^2."""
+        """The first of two problems whose difference is this one; it has the bounds. None where no such split is known.
+        Both are convex for a linear model and a convex loss; for other models up to a term in |x|^2."""
         parts = self._in_parts()
         return None if parts is None else parts[0]
 
     @property
     def minus(self) -> FairProblem | None:  # type: ignore[override]
-        """What `plus` is to be lessened by."""
+        """The second of the two problems: this problem is `plus` less `minus`."""
         parts = self._in_parts()
         return None if parts is None else parts[1]
 
@@ -273,8 +273,8 @@ class FairProblem(Verbs, BaseProblem):
         return self._few  # type: ignore[no-any-return]
 
     def nearer(self, x: Tensor) -> Tensor | None:
-        """Of a linear model under one bound on distributions of scores, by `matching`; of one of few distinct rows under bounds on rates of
-        decisions, by `sweeping`; None for others."""
+        """x (n,) moved nearer to the bounds: by `matching` for a linear model under one bound on distributions of
+        scores, by `sweeping` for one of few distinct rows under bounds on rates of decisions; None for others."""
         if (few := self._few_rows()) is not None:
             return swept(self, few, x)
         only = self.plan.statistics[0] if len(self.plan.statistics) == 1 else None

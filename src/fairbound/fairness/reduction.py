@@ -89,7 +89,8 @@ class IndexedReduction:
 
 @dataclass
 class StratifiedReduction(IndexedReduction):
-    """The same of a whole table sorted by stratum: its rows are the S strata, and phi (…, P*S) holds the sums of theirs.
+    """The reduction of a whole table sorted by stratum. The S strata take the place of rows: phi (…, P*S) holds their
+    sums.
 
     Rows are taken a slice at a time, so that no more than a slice of the row functions' values is held at once.
     cells and shares: of the strata. sizes: (S,) rows of each. weights: (B,) of single rows, None where all are equal. dense:

@@ -1,5 +1,4 @@
-"""What a FairProblem is given, checked: rows in the order of their strata, their weights, and whether labels, loss and
-bounds fit the model."""
+"""Checks of what a FairProblem is given: rows (sorted by stratum), weights, and whether labels, loss and bounds fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Held-out rows with what a model says of them: all that the exact value of a bound and its verdict need."""
+"""Held-out rows with a model's predictions: all that the exact value of a bound and its verdict need."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Scored:
         return len(self.target)
 
     def take(self, rows: np.ndarray) -> Scored:
-        """The rows numbered `rows` (k,), which are no ranking's."""
+        """The rows numbered `rows` (k,). Not for the rows of a ranking."""
         columns = ("target", "predicted", "scores", "weight", "losses", "residuals", "each")
         own: dict[str, Any] = {name: getattr(self, name) for name in columns}
         own = {name: None if v is None else v[rows] for name, v in own.items()}

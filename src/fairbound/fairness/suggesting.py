@@ -38,7 +38,8 @@ def suggest_interval(
     step: float = STEP,
     sample_weight: Any = None,
 ) -> dict[str, Any]:
-    """A percentile interval of scores to bound, where none is given by the case: one that holds the rate of positive decisions.
+    """Suggest a percentile interval of scores to bound: of those that hold the rate of positive decisions, the most
+    unequal.
 
     scores: (n,) probabilities or real scores of a model trained without bounds, on rows that will not judge the final model.
     sensitive_features: as in `audit`; of several attributes each is looked at, and the largest disparity counts.

@@ -1,7 +1,8 @@
 """A linear model of few distinct rows, moved along lines on which every way to divide the rows is measured.
 
-Rates of few distinct rows jump, over which smooth training leaps, and the best ways to divide the rows lie apart. On a line x + t v
-the score of each row crosses 0 once, so that k distinct rows are divided in at most k + 1 ways, all of which are measured:
+The rates of few distinct rows jump, smooth training passes over the jumps, and the best ways to divide the rows lie far
+apart. On a line x + t v the score of each row crosses 0 once, so that k distinct rows are divided in at most k + 1
+ways, all of which are measured:
 
     for directions v, the axes first, then random ones, half of which leave the scores of a few rows as they are:
         of all t between two crossings take the one of the lowest objective: the mean loss is convex in t, the error rate constant
@@ -29,22 +30,25 @@ from fairbound.models.mlp import MLP
 from fairbound.rows.sparse import SparseRows
 
 DISTINCT, ROWS = 200, 100_000
-"""Distinct rows, and rows, up to which lines are gone through."""
+"""Most distinct rows, and most rows, for which lines are searched."""
 
 LINES, NEWTON, STEP = 300, 8, 4.0
-"""Lines, of which half begin at each of two points; steps to the lowest loss of a line, and the largest change of a score in one of them."""
+"""Lines, half of them from each of two points; Newton steps to the lowest loss on a line; the largest change of a score
+in one step."""
 
 SHARE = 0.97
-"""Of the error rate in the objective, where it has any: where it has little, no line leads from one way to divide the rows to a better one."""
+"""The error rate's share of the objective, where it has one: with a small share no line leads from one division of the
+rows to a better one."""
 
 LEAST = 0.01
-"""What all scores are multiplied by in the end at least, for the lowest loss."""
+"""The least factor by which all scores are scaled in the end, to lower the loss."""
 
 CLEARLY = 3.0
-"""Standard errors by which another point is to be more accurate than one that meets the bounds."""
+"""A point replaces one that meets the bounds only if it is more accurate by so many standard errors."""
 
 INSIDE, TOLD_APART = 0.1, 1e-4
-"""How far a point lies from the crossings beside it, over their distance, and the distance, in scores over the largest, from which on they are told apart."""
+"""How far a point keeps from the crossings beside it, as a share of their distance; and the distance of two crossings,
+in scores over the largest score, above which they count as two."""
 
 
 @dataclass(frozen=True, eq=False)

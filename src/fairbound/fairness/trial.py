@@ -1,4 +1,4 @@
-"""A module run on a few rows before it is trained: what cannot work is named in words, scores that are no logits among it."""
+"""Runs a module on a few rows before training, so that wrong shapes, or scores that are no logits, fail early."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The four verbs of a FairProblem on a batch: values, gradient, jvp and jacobian, each from one forward pass.
 
-The gradient of w0 f + w . g in the scores is made of slopes of rows (see `row_slopes`), and one backward pass of these is the
-gradient in x. What is more
-than contrasts of cell means goes through `quantities`, with auxiliary variables behind the model's parameters in x.
+The gradient of w0 f + w . g in the scores is made of slopes of rows (see `row_slopes`); one backward pass takes it to
+x. Plans with more than contrasts of cell means go through `quantities`; their auxiliary variables follow the model's
+parameters in x.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Training linear scores under bounds on areas: the exact program and its path along kappa, the min-max form over rows."""
+"""Linear scores under bounds on areas under ROC curves: an exact solver, and min-max forms that read single rows."""

@@ -1,7 +1,7 @@
-"""Exact linear scores along kappa, of which the true metric chooses one.
+"""Choosing kappa, the bound on the surrogate, so that an exact linear score meets the stated bound on the true areas.
 
-kappa bounds a surrogate, so what meets a stated bound on the areas themselves is found by trying: kappas on a grid from the
-one that does not bind down, then by halving between the best that meets the bound and the next larger one.
+Which kappa does so is found by trying: first a grid of kappas, downwards from one that does not bind, then halving
+between the best kappa that meets the bound and the next larger one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Tried(NamedTuple):
 
 
 class Path(NamedTuple):
-    """chosen: of those tried the one of largest area that meets the bound, else the one nearest to it. met: whether it does."""
+    """chosen: of those tried that meet the bound, the one of largest area; else the nearest to it. met: which of both."""
 
     chosen: Tried
     met: bool
@@ -35,7 +35,7 @@ class Path(NamedTuple):
 
 
 def along_kappa(program: LinearAUC, measure: Callable[[np.ndarray], tuple[float, float]], bound: float) -> Path:
-    """The path under value <= bound. measure: weights (d,) -> area and value, on the rows that are to judge."""
+    """Try kappas until value <= bound. measure: weights (d,) -> area and value, on the rows that judge."""
     free = program.solve(UNBOUNDED)
     tried = [Tried(free, *measure(free.weights))]
     if tried[0].value <= bound:

@@ -1,10 +1,10 @@
-"""The largest area under the ROC curve of a linear score under `auc_parity`, exactly, where both are the quadratic surrogate.
+"""An exact solver: the linear score of largest AUC under a bound `auc_parity`, both by quadratic surrogates.
 
     min over w of L[+, -]    subject to    L[G1', G1] + L[G2, G2'] - 1 <= kappa for every comparison, in both directions,
     L[a, b] = E c1 (w.x - w.x' - 1)^2 = c1 (w'(S_a + S_b) w + ((m_a - m_b).w - 1)^2)
 
-with m, S the means and covariances of the features in the sets a and b: one pass over the rows, then d variables. The bound is
-on the surrogate; measure the true one of the scores with `fb.measure`.
+with m, S the means and covariances of the features in the sets a and b: one pass over the rows, then d variables. kappa
+bounds the surrogate; measure the true difference of areas of the scores with `fb.measure`.
 
 Source: Yao, Lin, Yang (2023), (6) with the quadratic loss; the exact solution is this library's.
 """
@@ -43,9 +43,9 @@ class LinearScores:
 
 
 class LinearAUC:
-    """The program of one bound on rows of which only the moments are kept.
+    """The optimisation problem of one bound. Of the rows only moments are kept.
 
-    bound: an `auc_parity` over one set of attributes; its surrogate must be quadratic, its c1 is that of the objective too.
+    bound: an `auc_parity` over one set of attributes; its surrogate must be quadratic, and the objective uses its c1.
     quadratics: A (m, d, d), b (m, d) and c (m,) of the surrogates w'Aw + b'w + c of the m differences, with 1/2 itself where an
         area is compared with it (`solve` compares with the pairs of one set, whose area is 1/2).
     moments: of cells label * (G + 1) + group, with group G for rows whose group is not known, as `moments_of` gives them.
@@ -90,8 +90,9 @@ class LinearAUC:
         return cls(bound, occurring, moments)
 
     def solve(self, kappa: float, start: LinearScores | None = None) -> LinearScores:
-        """The optimum under the surrogate's bound kappa >= 0. start: of another kappa, from whose multipliers Newton's method
-        goes on. Raises: OptionError for kappa below 0; SubproblemError where no linear score meets it."""
+        """The optimum with surrogates of at most kappa >= 0. start: the solution for another kappa; Newton's method
+        begins at its multipliers. Raises: OptionError for kappa below 0; SubproblemError where no linear score meets
+        it."""
         if not kappa >= 0:
             raise OptionError(f"kappa must be at least 0, got {kappa}.")
         found: QuadraticSolution = self._program.solve(
@@ -112,7 +113,7 @@ def quadratic_set(bound: str | AUCParity, features: Any, y: Any, sensitive_featu
 
 
 def pair_sums(bound: str | AUCParity, occurring: Occurring, kappa: float) -> PairSums:
-    """What `RowSaddle` compares under the bound with the surrogate's kappa; cells as in `LinearAUC`."""
+    """The sums of pair losses that `RowSaddle` bounds by kappa for this bound; cells as in `LinearAUC`."""
     sets, sides = _sets_and_sides(_comparisons(bound, occurring))
     pairs = [(0, 0, 1)]
     for i, (first, second, third, fourth) in enumerate(sides.tolist(), start=1):
@@ -121,14 +122,14 @@ def pair_sums(bound: str | AUCParity, occurring: Occurring, kappa: float) -> Pai
 
 
 def cells_of(groups: Groups, target: np.ndarray, attributes: Sequence[int]) -> np.ndarray:
-    """(n,) label * (G + 1) + group, with group G where it is not known, of the G groups of `attributes` crossed."""
+    """(n,) the cell of each row, label * (G + 1) + group, of G crossed groups; group G where it is not known."""
     sizes = [len(groups.labels[a]) for a in attributes]
     codes, G = cross([groups.codes[:, a] for a in attributes], sizes), int(np.prod(sizes))
     return target * (G + 1) + np.where(codes < 0, G, codes)
 
 
 def attributes_of(bound: str | AUCParity, occurring: Occurring) -> tuple[int, ...]:
-    """Of which attributes the bound compares groups."""
+    """The attributes whose groups the bound compares."""
     return _comparisons(bound, occurring).compared.attributes
 
 
@@ -145,7 +146,7 @@ def _sets_and_sides(found: Comparisons) -> tuple[np.ndarray, np.ndarray]:
 def moments_of(
     bound: str | AUCParity, groups: Groups, target: np.ndarray, features: Any, sample_weight: Any = None
 ) -> Moments:
-    """The moments that `LinearAUC` takes, of some rows; those of all rows are merged from them."""
+    """The moments of some rows, as `LinearAUC` takes them. Moments of parts of a table can be merged."""
     compared = _comparisons(bound, Occurring.every(groups.attributes, groups.labels)).compared
     cells = cells_of(groups, target, compared.attributes)
     return Moments.of(features, cells, 2 * (int(np.prod(compared.sizes)) + 1), sample_weight)

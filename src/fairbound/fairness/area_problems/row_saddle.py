@@ -113,9 +113,10 @@ class RowSaddle:
         self._weight, self._t = 0.0, 0
 
     def feed(self, X: np.ndarray, cells: np.ndarray, known: bool = False) -> None:
-        """Rows X (B, d) of cells (B,) < K, in this order; then the call ends where it may. A row of a cell in no set is passed over.
+        """Rows X (B, d) of cells (B,) < K, in this order; then the call ends if it may. A row whose cell is in no set
+        is skipped.
 
-        known: whether `counts` hold the shares of the cells already, as where the rows are met again.
+        known: whether `counts` already hold the shares of the cells, as on a second pass over the rows.
         """
         rows = np.ascontiguousarray(X, dtype=np.float64)
         lengths = np.einsum("ij,ij->i", rows, rows).tolist()

@@ -4,7 +4,8 @@
 
 with F and G as in `pair_saddle`: F_0 is the objective 1 - AUC(+, -), F_i - 1 - kappa the bounds. One row drawn at random gives
 unbiased F, G and gradients, so batches need no pairs, nor rows of every group. a and b, two for every loss, lie behind the
-model's parameters in x; a constraint's value at x is that at its own a and b, and the least over them is the model's.
+model's parameters in x; a constraint's value at x is taken at the a and b in x; its least value over all a and b is the
+model's.
 
 Source: Yao, Lin, Yang (2023), (10) to (13), (18) to (22). Departs: c1 alpha^2 for alpha^2 (see `pair_saddle`).
 """
@@ -105,7 +106,7 @@ class PairSaddleProblem(BaseProblem):
         return self.problem.sample(seeds, name, k, size, kind)
 
     def _weights(self, batch: Batch) -> Tensor:
-        """(..., S, B) the share of every row in every set: its weight in the batch over that of the set among all rows."""
+        """(..., S, B) the share of every row in every set: its weight in the batch over the set's in all rows."""
         cells = batch.cells
         inside = self._inside[:, cells].any(-1).movedim(0, -2)
         return inside * batch.objective.unsqueeze(-2) / self._share.unsqueeze(-1)

@@ -1,4 +1,4 @@
-"""Which areas a bound on AUC(G, G') compares: sets of groups and labels, by the names of the literature.
+"""Which areas under ROC curves a bound compares: sets of groups and labels, under the names of the literature.
 
 A row is in a cell, label * G + group, of 2 G. Of k groups compared, there are 3 (k + 1) sets of cells: positives, negatives
 and all rows of each group, and of everyone whose group is known. A comparison is four sets, AUC(first, second) -

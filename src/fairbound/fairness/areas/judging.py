@@ -39,7 +39,7 @@ def measured_areas(bound: Any, rows: Scored) -> float:
 
 
 def largest_difference(wins: Wins, found: Comparisons) -> float:
-    """Of the areas compared, from the wins between their cells."""
+    """The largest difference of the areas compared, from the wins between their cells."""
     areas = wins.between(found.sets)
     first, second, third, fourth = found.sides.T
     return float((areas[first, second] - areas[third, fourth]).max())

@@ -4,15 +4,15 @@
 
 stands in for Pr(h < h'), so that AUC(G1, G1') - AUC(G2, G2') becomes L[G1', G1] + L[G2, G2'] - 1, with l one of
 
-    sigmoid    1 / (1 + exp(sharpness t)), from all pairs of the batch, in blocks of rows: bounded memory, time O(B^2); of
-               long batches from scores shared out among the points of a grid (of MOST_POINTS at most) by cubic
-               interpolation, by fast Fourier transforms: O(B)
+    sigmoid    1 / (1 + exp(sharpness t)), from all pairs of the batch, in blocks of rows: bounded memory, time O(B^2).
+               In long batches the scores are moved to a grid (of MOST_POINTS at most) by cubic interpolation, and
+               fast Fourier transforms sum over it: O(B)
     ramp       clip(1/2 - sharpness t, 0, 1), from the scores in order: memory O(B), time O(B log B)
     quadratic  c1 (t - 1)^2, from means and variances: O(B)
 
 Sigmoid and ramp have l(t) + l(-t) = 1, as the metric does: a row paired with itself counts 1/2, two sets that are one have
-L = 1/2 whatever the scores, and batches that hold rows of every cell in fixed numbers give unbiased values. Of the
-quadratic loss they do not: the variances of a batch are too small.
+L = 1/2 whatever the scores, and batches that hold rows of every cell in fixed numbers give unbiased values. The
+quadratic loss is biased: the variances of a batch are too small.
 
 Source: Yao, Lin, Yang (2023), (3) to (6); Vogel, Bellet, Clemencon (2021) for sums over sampled pairs.
 """
@@ -41,7 +41,7 @@ FAR = 40.0  # distance, times sharpness, from which a loss is 0 or 1 to double p
 
 
 class Loss(Protocol):
-    """A loss of pairs. unbiased: whether the table of a balanced batch is."""
+    """A loss of pairs. unbiased: whether the table of a balanced batch is unbiased."""
 
     @property
     def unbiased(self) -> bool: ...

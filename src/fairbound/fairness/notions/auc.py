@@ -56,8 +56,8 @@ class AUCParity(GroupBound):
     """Areas under ROC curves between sets of rows differ by at most `bound`.
 
     kind: which areas, see above. against: "pairwise" or "overall"; [bpsn_bnsp] looks at each group by itself either way.
-    surrogate: what training puts for "is ranked below": "sigmoid" or "ramp" of the difference of two scores times
-    `sharpness`, or "quadratic", c1 (difference - 1)^2.
+    surrogate: what training puts in place of "is ranked below": "sigmoid" or "ramp" of the difference of two scores
+    times `sharpness`, or "quadratic", c1 (difference - 1)^2.
     """
 
     kind: Literal["group", "inter", "intra", "positive", "negative", "bpsn", "bnsp", "bpsn_bnsp"]

@@ -1,4 +1,4 @@
-"""Options that several notions have, and what is checked of them."""
+"""Checks of the options that several notions share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_smoothing(bound: Any, *surrogates: str) -> None:
 
 
 def check_pairwise(bound: Any) -> None:
-    """Raises OptionError where a bound that compares every two groups is to compare otherwise."""
+    """Raises OptionError where a bound that can only compare every two groups says otherwise."""
     if bound.against != "pairwise":
         raise OptionError(f"{bound.name} compares groups pairwise, got {bound.against!r}.")
 
@@ -39,7 +39,7 @@ def check_aggregated(bound: Any) -> None:
 
 
 def check_largest(largest: float | None) -> None:
-    """Raises: OptionError for what is no largest loss."""
+    """Raises: OptionError where `largest` is given and is no positive number."""
     if largest is not None and not 0 < largest < math.inf:
         raise OptionError(f"largest must be a positive number, got {largest!r}; a loss above it counts as it.")
 

@@ -52,8 +52,8 @@ class ClassRateBound(GroupBound):
         check_smoothing(self, "sigmoid", "hinge", "clipped")
 
     def rates(self) -> list[tuple[int | None, int | None]]:
-        """For each value (predicted, label): the share predicted as the class of the number `predicted`, among the rows of the
-        class `label` (None for all rows). None for `predicted` is a share predicted as another class than their own."""
+        """(predicted, label) of each value: the share predicted as class number `predicted` (None: as another class
+        than their own) of the rows of class number `label` (None: of all rows)."""
         raise NotImplementedError
 
     def of_classes(self, classes: Any) -> Self:

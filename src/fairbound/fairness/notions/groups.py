@@ -34,7 +34,7 @@ ROWS = {None: "row", 1: "positive row (y = 1)", 0: "negative row (y = 0)"}
 
 @dataclass(frozen=True, kw_only=True)
 class GroupBound(Bound):
-    """A value of every group and of those it is compared with lie within the bound of each other.
+    """A bound on how far the value of a group may lie from the value that it is compared with.
 
     bound: in the metric's units, from 0 to `most`; of ratios, from 0 to 1.
     against: "pairwise" every two groups; "overall" each group and all rows whose group is known; "best" each group
@@ -98,7 +98,7 @@ class GroupBound(Bound):
 
     @property
     def within(self) -> str | None:
-        """An attribute inside whose groups alone the others are compared."""
+        """The attribute inside whose groups the other attributes are compared; None for none."""
         return None
 
     def over(self, attributes: str) -> Self:
@@ -245,7 +245,7 @@ class DecisionBound(GroupBound):
         return tuple(r.condition if r.is_mean else None for r in self.rates)
 
     def shares(self, rows: Scored, compared: Compared) -> list[tuple[np.ndarray, ...]]:
-        """What is behind each rate, as `share_values` has it."""
+        """The counts behind each rate, as `share_values` returns them."""
         group = compared.of_rows(rows.groups)
         return [rate_values(r, rows, group, len(compared)) for r in self.rates]
 

@@ -68,8 +68,8 @@ class GroupLoss(LossBound):
 class ExcessLoss(LossBound):
     """The mean loss of every group is at most `bound` above that of all rows whose group is known.
 
-    skip: the label of groups that are not bounded; None for none. So attributes that are subgroups, with rows outside labelled
-    "out", are bounded by skip=out, one constraint each, overlap as they may.
+    skip: the label of groups that are not bounded; None for none. With skip=out, every attribute may be one subgroup
+    whose other rows are labelled "out": one constraint each, also where subgroups overlap.
     """
 
     against: Literal["overall"] = "overall"  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""Bounds on the scores of a percentile interval of every group, the top being 0: fairness where it is contested.
+"""Bounds on the rows of each group whose scores lie in a percentile interval; percentile 0 is the highest score.
 
     partial_statistical_parity[0.05:0.3]   the scores of these rows have one distribution: the largest difference of the shares
                                            above a threshold, of any threshold
@@ -7,8 +7,9 @@
     partial_equal_opportunity[0.05:0.3]    shares of positive decisions, of the interval of the positive rows
     partial_equalized_odds[0.05:0.3]       the same of the positive and of the negative rows
 
-"0:0.1+0.9:1" is a union, "Female@0.1:0.4" gives one group intervals of its own, and without one all rows count: then these are
-statistical parity of scores (Kolmogorov-Smirnov), demographic parity, group AUC, equal opportunity and equalized odds.
+"0:0.1+0.9:1" is a union, "Female@0.1:0.4" gives one group intervals of its own. Without an interval all rows count, and
+these are statistical parity of scores (Kolmogorov-Smirnov), demographic parity, group AUC, equal opportunity and
+equalized odds.
 
 Source: He, Huang, Yao, Lin (2026), Definitions 4.2, 4.3, A.1 to A.3. Departs: see `percentiles` for tied scores; in an area ties
 count one half.
@@ -48,10 +49,10 @@ LEAST_POINTS, MOST_POINTS = 10, 40
 
 @dataclass(frozen=True, kw_only=True)
 class PartialBound(GroupBound):
-    """Something of the rows whose scores lie in a percentile interval of their group differs by at most `bound`.
+    """Groups differ by at most `bound` in their rows whose scores lie in a percentile interval of the group.
 
     interval: of every group; own: (group, interval) of groups with an interval of their own.
-    surrogate: what training puts for "above": "logistic" or "clip" of the distance times sharpness.
+    surrogate: what training puts in place of "above": "logistic" or "clip" of the distance times sharpness.
     """
 
     interval: Percentiles = EVERYTHING
@@ -127,7 +128,7 @@ class PartialStatisticalParity(PartialBound):
             raise OptionError(f"points must be a whole number of at least 1, got {self.points!r}.")
 
     def step_of(self, rows: int) -> float:
-        """Half a jump: so far is a curve that jumps from any that does not jump there."""
+        """Half a jump: the least distance of a curve that jumps from one that does not jump there."""
         return self.jump(rows) / 2
 
     def gap(self, a: np.ndarray, b: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""The notions by name, and from text to a bound."""
+"""The registry of notions by name, and `constraint`, which turns text into a bound."""
 
 from __future__ import annotations
 

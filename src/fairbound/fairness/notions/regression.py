@@ -63,7 +63,7 @@ class PredictionBound(GroupBound):
         raise NotImplementedError
 
     def settled(self, targets: np.ndarray) -> Self:
-        """The same bound with what it leaves to the labels (n,) that are trained on."""
+        """The same bound with what it takes from the training labels (n,) filled in."""
         return self
 
     def rescaled(self, shift: float, scale: float) -> Self:

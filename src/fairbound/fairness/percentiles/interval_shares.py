@@ -1,4 +1,4 @@
-"""Training on percentile intervals of scores: two statistics of a batch, each with convex functions it is the difference of.
+"""Training on percentile intervals of scores: two statistics of a batch, each also as a difference of convex functions.
 
 With q_k(theta) = mean over group k of s(h - theta), s a step that stands for "above", and T_k the share of a rank within the
 intervals of group k (see `percentiles`):
@@ -34,8 +34,9 @@ from fairbound.ranking.exceedance import exceedance
 
 @dataclass(frozen=True, eq=False)
 class RowShares(Sharpened):
-    """What both statistics are made of. offset: of the column whose cells are numbered by the sets; sets: (S, k) bool, one set
-    for each group; step: of training; intervals: of each group. whole: whether it is the statistic, not its two parts."""
+    """Shares above thresholds, of which both statistics are made. offset: of the column whose cells are numbered by the
+    sets; sets: (S, k) bool, one set for each group; step: of training; intervals: of each group. whole: whether it is
+    the statistic, not its two parts."""
 
     offset: int
     sets: np.ndarray

@@ -1,8 +1,8 @@
 """A linear model moved until the scores of all groups are distributed alike on their percentile intervals.
 
-Training ends beside a small bound on distributions: its smooth steps do not see single rows, of which such a bound allows a few.
-Here the curves T_k of the true metric are moved themselves. With r(t) the difference of the highest and the lowest curve at a
-threshold t, a step solves
+Training just misses a small bound on distributions: a few single rows decide such a bound, and smoothed steps do not
+see them. Here the curves T_k of the true metric are moved themselves. With r(t) the difference of the highest and the
+lowest curve at a threshold t, a step solves
 
     min_s  sum over thresholds of c(t) (r(t) + r'(t) s)^2 + lambda |s|^2,    c = (r / max r)^2 + 0.05
 
@@ -35,13 +35,13 @@ from fairbound.rows.sparse import SparseRows
 ROUNDS, THRESHOLDS, TRIES = 60, 400, 6
 
 ROUNDING = 1e-4
-"""Share of the bound that the largest difference stays below it."""
+"""The largest difference is to stay below the bound by this share of it."""
 
 NEXT_TO, LEAST_ROWS = 0.03, 20
 """Share of a group's rows in its interval that are taken as next to a threshold, and how many they are at least."""
 
 FEWER, FEWEST = 0.7, 0.2
-"""What their number is multiplied by where no step helps, and the share of it at which this ends."""
+"""Factor on the number of rows next to a threshold where no step helps, and the least share of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class Matched:
         return _Point(w, s, at, above, curves, curves.max(0) - curves.min(0))
 
     def _steps(self, now: _Point, near: float) -> Callable[[float], np.ndarray]:
-        """The step (n_w,) to be taken back, of lambda in units of the mean squared singular value of r'."""
+        """From lambda, in units of the mean squared singular value of r', the step (n_w,) to subtract."""
         n, middle = len(now.w), (now.curves.max(0) + now.curves.min(0)) / 2
         even = np.searchsorted(middle, (np.arange(THRESHOLDS) + 0.5) / THRESHOLDS)
         chosen = np.unique(np.append(np.minimum(even, len(middle) - 1), now.apart.argmax()))

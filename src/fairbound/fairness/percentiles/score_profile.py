@@ -1,4 +1,4 @@
-"""What a picture of percentiles shows: each group's score at every percentile, and how far the groups are apart there.
+"""Data for a figure over percentiles: each group's score at every percentile, and how far the groups are apart there.
 
 With F_k(theta) the share of group k above theta, the score of group k at percentile p (0 is the top) is the lowest one that at most
 the share p of the group lies above. The disparity at p is the largest |F_k(theta) - F_j(theta)| of two groups that are compared, at

@@ -1,4 +1,4 @@
-"""Smooth or clipped steps that stand for "above a threshold" in training, each with two convex functions it is the difference of.
+"""Smooth or clipped steps that stand for "above a threshold" in training, and their splits into convex functions.
 
     clip       min(max(x + 1/2, 0), 1) = max(x + 1/2, 0) - max(x - 1/2, 0)
     logistic   1 / (1 + exp(-x)) = [itself below 0, its tangent 1/2 + x/4 above] - [the tangent less itself above 0, 0 below]
@@ -29,7 +29,7 @@ class Step(Protocol):
     def sharpened(self, factor: float) -> Self: ...
 
     def threshold(self, share: float) -> float:
-        """Where the threshold is that a score of 0 lies above with `share`, in (0, 1)."""
+        """The threshold for which the step of a score of 0 is `share`, in (0, 1)."""
         ...
 
     def value(self, x: Tensor) -> Tensor: ...
