@@ -6,11 +6,12 @@ share of G' that scores below z, and Q(z) the share of G above it,
     AUC - theta ~ mean over G of (P - theta) + mean over G' of (Q - theta),
 
 a sum over rows, so that areas with rows in common have covariances too. The limits of a single area are Clopper-Pearson's with
-as many trials as give a share this variance. Few rows, or an area near 1, say little about it, so it is mixed with theta (1 -
-theta) / m, the largest that any two samples of at least m rows can have: the rows weigh as many as would be in the wrong order,
-m min(theta, 1 - theta), the largest variance PRIOR. Where no pair is in the wrong order that is all there is, and the limit
-level^(1/m) is exact: m disjoint pairs must all be in order. Limits of two areas are joined for their difference by MOVER with
-the areas' correlation.
+as many trials as give a share this variance. Few rows, or an area near 1, say little about the variance. So
+its estimate is mixed with the largest variance that any two samples of at least m rows can have, theta (1 - theta) / m.
+The estimate has the weight m min(theta, 1 - theta), the rows in the wrong order; the largest variance has the weight
+PRIOR. Where no pair is in the wrong order, the largest variance alone counts, and the limit level^(1/m) is exact: m
+disjoint pairs must all be in order. Limits of two areas are joined for their difference by MOVER with the areas'
+correlation.
 
 Sources: DeLong, DeLong, Clarke-Pearson (1988), Biometrics 44, 837-845; Birnbaum, Klose (1957), Ann. Math. Statist. 28, 933-945,
 for the largest variance; Zou (2007), Psychological Methods 12, 399-413, for MOVER with correlation. Departs: their limits are

@@ -4,15 +4,15 @@
 
 Clusters q (queries with their documents, say) are drawn independently; what is inside one is not. A ratio of sums is no mean, so
 that its bounds are asymptotic: the delete-one jackknife's variance of each value, with Student's t. Its degrees of freedom are
-(sum_q d_q^2)^2 / sum_q d_q^4 - 1, those of a sum of squares of which cluster q has a share that grows with d_q^2, as where a cluster is
-of one mind. Where clusters are few or lie askew t misses on one side. With z_q = sum_t c_t (u_qt - theta_t d_qt) / sum_q d_qt by how much
-cluster q moves the value, its quantile is to lie at
+(sum_q d_q^2)^2 / sum_q d_q^4 - 1, those of a sum of squares of which cluster q has a share that grows with d_q^2, as
+where all of a cluster behaves alike. Where clusters are few or skewed, t is too narrow on one side. With z_q = sum_t
+c_t (u_qt - theta_t d_qt) / sum_q d_qt, the amount by which cluster q moves the value, the quantile should be
 
     t - G (2 t^2 + 1) / 6 + B t^2 + C,    G = sum z^3 / (sum z^2)^(3/2)
 
-where B and C say how the measured variance goes with the value, through the denominators (`_lean`). A bound takes it where it is wider
-than t, and never a narrower one. Every ratio is taken with two clusters more, of mean size, one at the lowest and one
-at the highest value possible, so that a ratio that is the same in every cluster is not thought to be certain.
+where B and C say how the measured variance depends on the value, through the denominators (`_lean`). A bound uses this
+quantile only where it is wider than t. Every ratio is taken with two clusters more, of mean size, one at the lowest and
+one at the highest value possible, so that a ratio that is the same in every cluster is not thought to be certain.
 
 Source: Efron, Stein (1981), Annals of Statistics 9, 586-596, for the jackknife, which overestimates on the whole; Agresti, Caffo
     (2000), American Statistician 54, 280-288, for one success and one failure more in each sample; Kish (1965) for the
@@ -95,7 +95,7 @@ def ratio_of_sums_bounds(
 def _lean(
     residuals: np.ndarray, d: np.ndarray, total: np.ndarray, contrasts: Contrasts
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """G, B and C (m,) of the head of this module. residuals: (Q, K) u - theta d; d: (Q, K) with sums total (K,).
+    """G, B and C (m,) of the module's docstring. residuals: (Q, K) u - theta d; d: (Q, K) with sums total (K,).
 
     The measured variance moves with the value as theta_k moves with it, by beta_k, and z with theta_k, by d_k / sum d_k.
     """

@@ -181,7 +181,7 @@ def largest(
     singles: np.ndarray,
     lower: float | None = None,
 ) -> GapBounds:
-    """The bounds of the largest contrast from simultaneous ones (m,) of each.
+    """The bounds of the largest contrast, from simultaneous bounds (m,) of all contrasts.
 
     lower: its lower bound; the largest of lowers where None.
     singles: (m,) upper bounds, each of which alone holds with probability 1 - alpha. The largest of them holds for the largest

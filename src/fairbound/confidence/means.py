@@ -1,7 +1,8 @@
 """Confidence bounds for contrasts of means, and the rows that would decide a bound on them.
 
 "guaranteed": betting limits of the single means (``fairbound.confidence.betting``) at the level alpha / (number of cells,
-counted twice where a cell is used with both signs), united; for the largest contrast's upper bound, of the cells of one. They hold for values in a stated range, for every number of
+counted twice where a cell is used with both signs), combined; the upper bound of the largest contrast divides alpha by
+the cells of one contrast only. They hold for values in a stated range, for every number of
 rows and every distribution. "asymptotic": Welch's t, Bonferroni over contrasts, for values without a range. It breaks
 its promise for few, skewed values, so a contrast that uses a cell of fewer than ASYMPTOTIC_ROWS rows gets infinite bounds.
 Values that are rarely very large break it at any number of rows. docs/intervals.md has the measured errors.

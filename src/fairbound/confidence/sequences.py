@@ -1,9 +1,10 @@
 """Confidence bounds for contrasts of rates that may be looked at after every row: they hold at all times together.
 
 Each cell k has independent draws with rate p_k. A forecaster who has seen s successes in n rows gives the next one the
-probability (s + 1/2) / (n + 1). What he gave all rows so far, over what p gives them, is a martingale if p is the truth, so by
-Ville's inequality it ever reaches 1 / error with probability at most ``error``. The rates at which it has not are a convex set
-of all cells together, and the bounds of a contrast are its least and largest value on that set.
+probability (s + 1/2) / (n + 1). The probability that these forecasts give to all rows so far, over the one that p
+gives, is a martingale if p is the truth, so by Ville's inequality it ever reaches 1 / error with probability at most
+``error``. The rates at which it has not are a convex set of all cells together, and the bounds of a contrast are its
+least and largest value on that set.
 
 Forecasts of the first rows are poor and cost evidence for ever. So there are several forecasters, j = 0, 1, ...: the j-th
 watches until checkpoint j (0, 250, 2,000, 16,000, ... rows, whatever their cells) and is scored on later rows alone. The mean

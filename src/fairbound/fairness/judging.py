@@ -51,7 +51,7 @@ class Sets:
 
 
 def name_in(sets: Sequence[tuple[int, Callable[[int], str]]], i: int) -> str:
-    """The i-th name, the names of all sets of attributes taken one after another. sets: how many names, and what names."""
+    """The i-th of the names of all sets, taken one after another. sets: how many names each has, and their function."""
     for size, name in sets:
         if i < size:
             return name(i)

@@ -1,4 +1,4 @@
-"""The methods, one published algorithm a file, and `algorithm`, which finds one by name.
+"""The training methods, one published algorithm per file, and `algorithm`, which finds a method by its name.
 
 A method is a frozen dataclass of options with `init` and `step`; see `fairbound.methods.method`.
 """

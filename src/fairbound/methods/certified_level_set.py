@@ -56,7 +56,7 @@ from fairbound.problems.problem import Draws, Evaluation, Problem
 LEAST_ORACLE_ROWS, MOST_ORACLE_ROWS = 8, 32
 LEAST_SAMPLED_ROWS = 1 << 15
 LEAST_WEIGHT = 1e-3
-"""Kept for the objective, and for all constraints together, in y: no function is lost for good."""
+"""Least weight in y of the objective, and of all constraints together, so that none is lost for good."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class CertifiedLevelSet(Method[CertifiedState]):
     delta: the probability, in (0, 1), with which an outer iterate may be infeasible. certificate: "exact", a full pass;
         "sampled", only rows drawn (a problem with `ranges`; what they do not decide is not accepted); "both", first rows,
         up to half a pass, then the pass.
-    certify: what a certificate is of where training uses a surrogate: the "metric" itself, or the "surrogate", which is what
+    certify: what is certified where training uses a surrogate: the "metric" itself, or the "surrogate", which is what
         the oracle can lower and what is convex. Both are the same g in a convex problem stated as such.
     oracle_rows: rows of an oracle step, None for a thousandth of the data, at least 8 and at most 32: many small steps, as
         the noise is averaged out anyway; the run's batch size is not used. first_call: epochs of oracle steps before the first

@@ -11,13 +11,13 @@ from torch import Tensor
 from fairbound.problems.problem import Evaluation, Problem, Weights
 
 ITERATIONS = 12
-"""Of the power method: enough for a tenth of the largest eigenvalue where it is not isolated, and better where it is."""
+"""Steps of the power method: its error is then a tenth of the largest eigenvalue, and less where that is isolated."""
 
 STILL = 0.005
 """The power method ends where its estimate grew by less than this share of it."""
 
 SIGNS = 8
-"""Vectors of signs: the mean of as many squares is within a half of the sum, most often, however alike the gradients are."""
+"""Random sign vectors: the mean of so many squares is mostly within half of the sum, however alike the gradients."""
 
 MOVE = 1e-2
 """How far apart the two gradients of a difference quotient are taken."""
@@ -26,7 +26,7 @@ MOVE = 1e-2
 def gradient_lipschitz(problem: Problem, x: Tensor, batch: Any) -> Tensor:
     """(..., 1) an estimate of L_F, the largest eigenvalue in size of the Hessian of f, at x (..., n) on the batch.
 
-    Where f has a kink within MOVE of x it is the change of a subgradient over that distance, so large.
+    Where f has a kink within MOVE of x, the estimate is the change of a subgradient over that distance, which is large.
     """
     _, here = problem.gradient(x, batch, (1.0, None))
     v, size = _first(x), x.new_zeros(*x.shape[:-1], 1)

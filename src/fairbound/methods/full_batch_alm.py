@@ -41,7 +41,7 @@ RIDGE = 1e-4
 
 LBFGS = {"ftol": 1e-7, "gtol": 1e-6, "maxcor": 10}
 FAILED = 2
-"""What SciPy's L-BFGS calls a search along a line that found no end; it returns the point before that search."""
+"""The status of SciPy's L-BFGS after a line search that failed; it then returns the point before that search."""
 
 _FACTORS = WeakTensorKeyDictionary()
 
@@ -151,7 +151,7 @@ class FullBatchALM(Method[FullBatchALMState]):
         return y.clamp_max(self.multiplier_bound), g - surrogate
 
     def _round(self, k: int, problem: Problem, x: Tensor, draws: Draws, state: dict[str, Tensor]) -> dict[str, Any]:
-        """The lines at the head of this file, for one run, whose x (n,) moves in place: what has changed of its state."""
+        """One round (see the module's docstring) of one run, whose x (n,) moves in place: its changed fields."""
         everything = draws("full", 0, sampling="full")
         stage = self._stage(k)
         last = stage == len(self.sharpness) - 1

@@ -48,10 +48,10 @@ from fairbound.subproblems.multipliers import least_squares_multipliers
 
 HALVINGS = 10
 MOST_PRICED = 64
-"""Constraints of which the residual looks for multipliers, the largest first."""
+"""The residual looks for multipliers of so many constraints at most, the largest first."""
 
 IDLE = 3
-"""Models in a row after which a run ends whose iterate is still where it was."""
+"""A run ends after so many models in a row that did not move its iterate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,8 @@ class IDCA(Method[IDCAState]):
     residuals: whether the residual is computed, at one call of the Jacobian a step.
     descent: whether iterates are moved back until they meet the bounds and the objective does not rise. Without it, as for an inner
         method of random batches, a model gets `inner_steps` steps, the point that they end at is the next iterate, and the next model
-        begins at their multipliers, which few steps could not find anew. With it, a run ends whose iterate no longer moves.
+        begins at their multipliers, which few steps could not find anew. With it, a run ends when its iterate no longer
+        moves.
     """
 
     inner: Any = field(

@@ -27,7 +27,7 @@ from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Draws, Problem
 
 MOST_NAMED = 1024
-"""Constraints that are told apart by their number alone, where the problem does not describe them."""
+"""So many constraints at most are told apart by their number alone, where the problem does not describe them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,26 +46,27 @@ from fairbound.methods.primal import clipped, decayed
 from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
 INSIDE = 0.9
-"""Share of the largest step sizes that the theory allows, which it excludes."""
+"""Step sizes are this share of the theory's limits, which must not be reached themselves."""
 
 RISE = 0.1
-"""Of F: by how much more the Lagrangian may rise in a step on all rows before the step size is halved. Constants of a network grow."""
+"""The step size is halved where a step on all rows raises the Lagrangian by this share of |F|: a network's constants grow."""
 
 CONSTANT_ROWS, CONSTANT_ROWS_ON_BATCHES = 2048, 256
 """Rows of which the constants are estimated, all of them where there are no more. On batches the step size is mostly LONGEST_ON_BATCHES, and more
 rows would take longer than the run does (two seconds for small convolutions)."""
 
 ROOM = 2.0
-"""Of the largest |G_i| so far, what u may rise to: a slack that stops at |G_i| itself holds a multiplier below 0, which is no price."""
+"""u may rise to this multiple of the largest |G_i| so far: with less, u would hold multipliers below 0."""
 
 FEW = 64
 """Constraints up to which all gradients are taken at the start."""
 
 SHORT = 1e-3
-"""Price of long first multipliers: differences of three groups go round in a circle, whose multipliers could all be raised alike for nothing."""
+"""Weight of the length of the first multipliers: the differences of three groups in a circle add up to 0, so that their
+multipliers could all rise alike at no cost."""
 
 LIGHTEST, HEAVIEST = 0.01, 100.0
-"""Between what numbers few constraints are weighed."""
+"""Least and largest number by which constraints are weighed, where they are few."""
 
 LONGEST, LONGEST_ON_BATCHES = 3.0, 0.3
 """No step size is taken longer than this, where f and g look flat."""

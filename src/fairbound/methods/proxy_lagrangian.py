@@ -31,7 +31,7 @@ from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
 MOST = 300
 LEAST = 1e-30
-"""Of an entry of M: one that fell to 0 could not rise again."""
+"""Least entry of M: one that fell to 0 could not rise again."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,7 +35,7 @@ from fairbound.methods.ovsmd import Call, LightTails
 from fairbound.problems.problem import Draws, Problem
 
 CENTRE = 0.01
-"""Share of the centre in the y with which a call begins that goes on from the one before, so that entries near 0 can rise."""
+"""With restart="last", a call begins at the last y mixed with this share of the centre, so that a 0 can rise."""
 
 
 @dataclass(frozen=True, kw_only=True)

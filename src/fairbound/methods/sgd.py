@@ -29,7 +29,8 @@ class SGDState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class SGD(Method[SGDState]):
-    """step_size: of plain steps or of the named optimizer; optimizer: "sgd", "momentum", "adam", "adamw" or a factory.
+    """Options of SGD. step_size: of plain steps or of the named optimizer; optimizer: "sgd", "momentum", "adam",
+    "adamw" or a factory.
 
     The step size at step k is step_size / (1 + k / decay_steps)^decay.
     """

@@ -50,7 +50,8 @@ class SSLALMState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class SSLALM(Method[SSLALMState]):
-    """smoothing: mu; penalty: rho; step_size: tau; dual_step_size: eta; centre_step: beta; multiplier_bound: M_y.
+    """Options of SSL-ALM. smoothing: mu; penalty: rho; step_size: tau; dual_step_size: eta; centre_step: beta;
+    multiplier_bound: M_y.
 
     decay, decay_steps: at step k, tau and eta are divided by (1 + k / decay_steps)^decay.
     margin: share of each stated bound to stay below it by, in [0, 1), so that iterates settle inside and not around it.

@@ -1,1 +1,1 @@
-"""The Problem protocol and the sets that x may lie in."""
+"""The Problem protocol, its base class and wrappers, and the sets that x and the multipliers may lie in."""

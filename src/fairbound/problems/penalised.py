@@ -104,7 +104,7 @@ class Penalised(Wrapper):
         return made
 
     def _factor(self, weights: Weights) -> float | Tensor:
-        """By what the penalty's gradient counts in that of w0 f + w . g."""
+        """The weight of the penalty's gradient in the gradient of w0 f + w . g."""
         w0, w = weights
         factor = w0 * self.strength
         if w is None or not self.on_constraints:
@@ -113,7 +113,7 @@ class Penalised(Wrapper):
 
     @property
     def _stated(self) -> int:
-        """How many of the first entries of g are constraints: not what inner maximisations multiply."""
+        """How many entries of g, from the first on, are constraints; inner maximisations multiply the others."""
         return self.m - self.lifted
 
     def _added(self, e: Evaluation, value: Tensor) -> Evaluation:
@@ -126,7 +126,8 @@ class Penalised(Wrapper):
 
 
 class Distance:
-    """|x - centre|^2 / 2. centre: (n,), or (R, n) for a stack with a centre each; of fewer numbers than x has, of x's first so many alone."""
+    """|x - centre|^2 / 2. centre: (n,), or (R, n) for a stack with a centre each. A shorter centre than x
+    measures the first entries of x alone."""
 
     def __init__(self, centre: Tensor):
         self.centre = centre

@@ -1,4 +1,4 @@
-"""The only place where losses and methods meet: min f(x) subject to g_i(x) <= 0, seen through four verbs.
+"""The Problem protocol, where losses and methods meet: min f(x) subject to g_i(x) <= 0, seen through four verbs.
 
     values(x, batch)              f and g on a batch
     gradient(x, batch, weights)   the gradient of w0 f + sum_i w_i g_i in one forward and one backward pass

@@ -1,4 +1,4 @@
-"""This problem, but ...: a Wrapper is a Problem that delegates to the one inside it and changes one thing.
+"""Wrappers: a Wrapper is a Problem that delegates to the problem inside it and changes one thing.
 
     Counted(problem)                 counts oracle calls, rows, and constraints that batches lacked: the only place that counts
     Rebounded(problem, bounds)       other bounds, (m,) or (R, m)
@@ -28,7 +28,7 @@ from fairbound.problems.problem import Evaluation, Measured, Problem, Ranges, We
 
 
 class Wrapper(BaseProblem):
-    """A problem that is another one, `inner`, but for what a subclass changes."""
+    """A problem that behaves as another one, `inner`, except for what a subclass changes."""
 
     def __init__(self, inner: Problem):
         self.inner = inner
@@ -159,7 +159,7 @@ class Counted(Wrapper):
 
 
 def counted_with(problem: Problem, change: Callable[[Problem], Problem]) -> Problem:
-    """`change` of a problem, with what is asked of the result counted where the problem's own calls are."""
+    """`change(problem)`, whose oracle calls are counted together with those of `problem`."""
     if isinstance(problem, Counted):
         return Counted(change(problem.inner), problem.counts)
     return change(problem)
@@ -317,7 +317,7 @@ class Surrogates(Wrapper):
 
 
 class Watched(Wrapper):
-    """The problem, with more measured whenever it is: `evaluate` adds "watched", what `watch` says, to `extra`.
+    """The problem with further measurements: `evaluate` adds to `extra` what `watch` returns, as "watched".
 
     watch: x (..., n) and the inner problem's own measurement there -> name -> value. A method that moves the problem's
     bounds or adds to its objective does not change what is watched.

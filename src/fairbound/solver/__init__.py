@@ -1,1 +1,1 @@
-"""The one training loop: budget, best verified iterate, checkpoint."""
+"""The training loop of all methods: budget, best verified iterate, checkpoint, diagnosis."""

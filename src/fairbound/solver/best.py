@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 LATEST = 4
-"""Iterates that are kept to land between."""
+"""Latest iterates that are kept for `land`."""
 
 TOWARDS, BISECTIONS = 2, 7
-"""How many of them `land` moves towards, and how often it halves each distance."""
+"""How many of these `land` moves towards, and how often it halves each distance."""
 
 SEARCHES, POINTS, IN_ALL = 10, 150, 2000
 """Rounds of a search from one iterate, points of a round at most, and points after which no round begins."""
@@ -108,8 +108,9 @@ class Best:
         generator: torch.Generator,
         stopped: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """Try the points that the problem itself finds `nearer` to its bounds than the best iterate and the late ones that missed them, and
-        where none meets them, than random ones beside that which misses them least. False where it knows none.
+        """Let the problem move points `nearer` to its bounds, and take a result where it is better. The points are the
+        best iterate and the late ones that missed the bounds; while no result meets them, random points beside the one
+        that misses them least. False where the problem knows no such move.
 
         measure: x (n,) -> objective and violation. run: which one of a stack. stopped: asked before each whether to end.
         """
@@ -136,8 +137,8 @@ class Best:
         nearer: Callable[[Tensor], Tensor | None],
         run: int | None = None,
     ) -> None:
-        """Where iterates missed the bounds and only the start meets them, take what the problem finds from the start, if it is better: of
-        scores that are all one, the one of lowest objective. Arguments as of `approach`."""
+        """Where only the start meets the bounds, take the point that the problem finds from there, if it is better:
+        from equal scores of all rows, say, those of lowest objective. Arguments as of `approach`."""
         at = ... if run is None else run
         if self.met[at] <= 0 and self.violation[at] <= 0 and self._missed(at):
             self._nearer(at, self.x[at], nearer, measure, 0)

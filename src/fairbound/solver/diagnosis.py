@@ -1,4 +1,4 @@
-"""What is wrong with a run, as its records show and, where it is given, from its problem: the fault and the next move.
+"""Diagnosis of a run from its records and, where given, from its problem: what is wrong, and what to do next.
 
 Numbers are those of the second half of the records, by their count. The thresholds were set on runs with other seeds and data than
 those of benchmarks/doctor.py, which prints how often a built fault is named first and how often a healthy run is left alone.
@@ -34,7 +34,7 @@ FALLING = 0.1
 """Share of all that was gained that the last quarter may still gain; steady progress gains a quarter."""
 
 GRAVE = ("diverging", "vanished_gradient", "surrogate_far")
-"""Faults from which others follow that are then not named."""
+"""Faults that cause others, which are then not named."""
 
 WORSE = 1.5
 VANISHED = 0.02

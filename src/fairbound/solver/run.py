@@ -77,7 +77,7 @@ def _share(text: str) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What `solve` was asked for, checked; see there."""
+    """The options of `solve`, checked; its docstring explains them."""
 
     method: Method[Any]
     limit: Budget
@@ -171,9 +171,10 @@ class Run:
         return "interrupted" if interrupts.seen else "halted" if halted else "budget", seconds
 
     def _finish(self, stopped: Callable[[], bool]) -> None:
-        """Points between the iterates that are better than the best. Before them, of methods that search, those that the problem itself
-        finds nearer to its bounds, or where it knows none, and no iterate met the bounds, points near them, which are measured, from each
-        late iterate, on no more rows than training has looked at; then, of all methods, what it finds from a start that alone meets them."""
+        """Look for better points after the last step. For methods that search: those that the problem itself finds
+        nearer to its bounds; where it knows none and no iterate met the bounds, random points near each late iterate,
+        on no more rows than training has looked at. Then for all methods: what the problem finds from a start that
+        alone meets the bounds, and points between the iterates."""
         single, searches = self.state.x.dim() == 1, getattr(self.settings.method, "searches", False)
         points = self.counts.samples // self.problem.rows
         for r, seed in enumerate(self.settings.seeds):

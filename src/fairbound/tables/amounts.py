@@ -12,9 +12,9 @@ _UNIT = rf"{_MONEY}|%"
 _BLANKS = " \u00a0\u202f"
 _TIMES = {"k": 1e3, "K": 1e3, "m": 1e6, "M": 1e6, "mn": 1e6, "bn": 1e9, "B": 1e9}
 _WITHOUT_UNIT = ("k", "K", "M")
-"""Of `_TIMES`, what may follow a number that is not money: 5 m is a length."""
+"""Those of `_TIMES` that may also follow a number that is not money. Not m: 5 m is a length."""
 OTHER_MARK = {".": ",", ",": "."}
-"""Of the mark before decimals, the one that may then stand between thousands."""
+"""For each mark before decimals, the mark that may then stand between thousands."""
 
 
 def _pattern(decimal: str) -> re.Pattern[str]:
@@ -40,8 +40,9 @@ _LIKE_MONEY = re.compile(
 
 
 class _Cell(NamedTuple):
-    """number: what a text is, if it is an amount. unit, mark, times: as written, each None without one. form: "()" or "-" where these make it
-    negative. cents: whether two digits follow the mark before decimals; decimals: whether any do."""
+    """A text that is an amount. number: its value. unit, mark, times: as written, None where absent. form: "()" or "-"
+    where brackets or a last minus make it negative. cents: whether two digits follow the mark before decimals;
+    decimals: whether any do."""
 
     number: float
     unit: str | None
@@ -78,12 +79,13 @@ class _Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Amounts:
-    """What some texts are, read as numbers.
+    """The texts of a column, read as numbers.
 
     numbers: by text. marked: those of them with a unit (a sign of currency, or per cent), a mark between thousands, k or M, or a minus
-    written as brackets or at the end. other: the texts that are no numbers. doubtful: those that may be, such as 12- and 5k, where nothing in the others
-    settles it. alike: whether there is one unit, which some may lack unless it is per cent, and one mark between thousands.
-    settled: which of these ways to write numbers are settled, of "()", "-", "k".
+    written as brackets or at the end. other: the texts that are no numbers. doubtful: those that may be, such as 12-
+    and 5k, where no other text settles it. alike: whether there is one unit, which some may lack unless it is per cent,
+    and one mark between thousands. settled: which of the ways "()", "-" and "k" to write numbers are beyond doubt in
+    this column.
     """
 
     numbers: dict[str, float]
@@ -95,8 +97,8 @@ class Amounts:
 
     @classmethod
     def of(cls, texts: Iterable[str], decimal: str, settled: Iterable[str] = ()) -> Amounts:
-        """Read distinct texts; blanks at their ends do not count. decimal: the mark before decimals, "." or ",". settled: as of texts of the
-        same column that were read before."""
+        """Read distinct texts; blanks at their ends do not count. decimal: the mark before decimals, "." or ",".
+        settled: that of earlier texts of the same column."""
         cells, other = {}, []
         for text in texts:
             cell = _Cell.of(text, decimal)
@@ -197,7 +199,7 @@ def read_amounts(frame: Any, written: Written, decimal: str) -> list[str]:
 
 
 def _below_zero(found: Amounts, shown: str) -> str:
-    """How cells with a minus that is no sign before them were read, where the one that is `shown` has none."""
+    """How a cell in brackets, or with a minus at its end, was read; "" without one, or where it is `shown`."""
     cells = [cell for cell in found.marked if found.numbers[cell] <= 0 and ("(" in cell or cell.rstrip().endswith("-"))]
     return f", {cells[0]!r} as {found.numbers[cells[0]]:.15g}" if cells and cells[0] != shown else ""
 

@@ -31,7 +31,7 @@ ROWS, CELLS = 50_000, 1 << 21
 """Rows that the test looks at, and cells of their features without knots, at most."""
 
 FEWEST = 10
-"""Rows that it needs for each feature."""
+"""Rows that the test needs for each feature."""
 
 LEAST_LEFT = 1e-6
 """Share of the knots' spread that other columns must leave: a number that follows from a category needs no knots."""

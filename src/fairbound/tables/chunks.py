@@ -1,4 +1,5 @@
-"""Tables that are read in parts: Parquet and CSV files larger than memory, partitions of Dask or Spark, any iterable of frames.
+"""`Chunks`, tables that are read in parts: Parquet and CSV files larger than memory, partitions of Dask or Spark, any
+iterable of frames.
 
 The encoder reads such a table twice: what it learns are sums and counts that merge (Chan, Golub, LeVeque 1983, for variances),
 then it writes the features part by part into one float32 array, in memory or in a file of a folder that is given.
@@ -48,8 +49,8 @@ class Chunks:
         """A Parquet file (by its name, .parquet or .pq) or a CSV file, `rows` rows at a time; columns: these alone. encoding, decimal: of a
         CSV file, as in `read_table`.
 
-        Raises: OptionError for rows < 1 and as `read_table`; FileNotFoundError; ImportError without pyarrow or pandas. Damage is told when the
-            part is read.
+        Raises: OptionError for rows < 1 and as `read_table`; FileNotFoundError; ImportError without pyarrow or pandas.
+        A damaged part raises when it is read.
         """
         if rows < 1:
             raise OptionError(f"rows at a time must be at least 1, got {rows}.")

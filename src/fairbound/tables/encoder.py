@@ -251,8 +251,8 @@ class TableEncoder(BaseEstimator):
         return self._laid
 
     def _block(self, table: Any) -> Block | None:
-        """The columns of a table that are plain numbers in training's order, in one array; None of another table, or where that would be
-        a copy of much."""
+        """The columns of a table of plain numbers in training's order, as one array; None for other tables, and where
+        this would copy a large one."""
         if self.learnt is None or self._layout.at is None:
             return None
         values = number_array(table, self._inputs if self.named else None)

@@ -17,7 +17,7 @@ from fairbound.tables.numbers import NumberFeature, slices
 
 OTHER = "(other)"
 FORMAT, VERSION = "fairbound-table-encoder", 1
-"""Of what an encoder writes."""
+"""Name and version of the JSON that an encoder writes."""
 ROWS_AT_ONCE = 1 << 15  # so that what is made of codes stays in the cache
 
 

@@ -1,4 +1,4 @@
-"""CSV files: what is wrong with one is said at the door, by name and line."""
+"""Reading CSV and Parquet files; an error names the file and the line that is wrong."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
 
     Raises: FileNotFoundError or IsADirectoryError for a wrong path; DataError for an empty file, a header without rows,
     duplicate names in the header, rows longer or shorter than the header (with the line), a truncated or damaged gzip
-    file, or text in another encoding; OptionError for an encoding or a decimal mark that there is not, and of a Parquet file;
-    ImportError without pandas.
+    file, or text in another encoding; OptionError for an unknown encoding or decimal mark, and for either with a
+    Parquet file; ImportError without pandas.
     """
     with extra("data", "reading CSV files needs pandas"):
         import pandas as pd
@@ -91,7 +91,7 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
 
 
 def check_written(path: str | os.PathLike[str], encoding: str | None, decimal: str | None) -> None:
-    """Raises: OptionError where a file cannot be written so: an encoding or a decimal mark that there is not, or either of Parquet."""
+    """Raises: OptionError for an unknown encoding or decimal mark, and for either with a Parquet file."""
     if is_parquet(path) and (encoding or decimal):
         raise OptionError(
             f"{path} is a Parquet file, which has no encoding and no decimal mark to state; leave them out."
@@ -183,8 +183,8 @@ def csv_parts(
 def _take_amounts(
     path: Path, frame: Any, separator: str, decimal: str | None, settled: dict[str, frozenset[str]]
 ) -> str:
-    """Make numbers of the texts of the frame that are such, and say so; returns the mark before decimals. settled: by column what earlier parts of the
-    file have settled, to which this one adds."""
+    """Make numbers of the frame's text columns that hold amounts, with a warning; returns the mark before decimals.
+    settled: by column what earlier parts of the file have settled, to which this part adds."""
     written = written_amounts(frame, settled)
     decimal = decimal or ("." if separator == "," else decimal_mark(written))
     settled |= {name: found[decimal].settled for name, found in written.items()}

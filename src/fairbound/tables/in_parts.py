@@ -1,4 +1,4 @@
-"""What an encoder learns of a table in parts, and the features of one: close to those of the same table in one piece.
+"""Fits an encoder on a table in parts, and encodes one; the results are close to those of the table in one piece.
 
 Means and deviations agree to rounding (1e-12), categories exactly. A median, which stands in for missing numbers, is that of
 the features as float32, so it agrees to 1e-6 standard deviations.
@@ -34,7 +34,7 @@ def encode_chunks(encoder: TableEncoder, chunks: Chunks, shards: Shards = ALONE)
     shards: the processes that hold a table each, of all of which it learns. A median is then the mean of theirs, and the
     report is on the rows of this process.
 
-    Raises: DataError as the encoder does; rows are counted in their part, whose first row is said.
+    Raises: DataError as the encoder does; its message counts rows within their part, and says where that begins.
     """
     fresh = not encoder.fitted
     if fresh:

@@ -1,4 +1,4 @@
-"""What becomes of a column, decided on the training table; the rules are at the head of `fairbound.tables.encoder`."""
+"""Decides on the training table what becomes of each column; `fairbound.tables.encoder` states the rules."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Seen:
 
     @classmethod
     def of(cls, column: Column) -> Seen:
-        """What there is to know of one part."""
+        """The sums and counts of one part."""
         seen = cls(column.name, rows=len(column.values))
         if column.coded:
             values = column.values[column.values >= 0]

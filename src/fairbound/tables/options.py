@@ -57,20 +57,21 @@ class TableOptions:
 
     @property
     def most_knots(self) -> int:
-        """How many a number may have."""
+        """How many knots a number may have."""
         return MOST if isinstance(self.knots, str) else self.knots or 0
 
     def or_knots(self, knots: int | str) -> TableOptions:
-        """These, with `knots` where they state none."""
+        """These options, with `knots` where they state none."""
         return replace(self, knots=knots) if self.knots is None else self
 
 
 STRANGE = 0.5
 FEWEST = 20
-"""A column is strange where at least this share of the rows that should have a value of training, and this many, have none."""
+"""A column is strange where at least this share of the rows whose value training should know, and at least so many,
+have a value it did not know."""
 
 MANY = 0.2
-"""Share of the training rows from which on it is said that their values are too rare to have a feature each."""
+"""From this share of the training rows on, the report says that their values are too rare to have a feature each."""
 
 
 IN_WORDS, BY_NAME = 5, 20

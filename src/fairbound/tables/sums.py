@@ -24,7 +24,7 @@ from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, slices
 
 CELLS_AT_ONCE = 1 << 18  # of float64, so that what is read and written stays in the cache
 CELLS_COPIED = 1 << 18
-"""Of a frame whose numbers lie apart: up to so many are copied together, which is quicker than to look at every column."""
+"""A frame with at most so many cells is copied into one array, which is quicker than to look at every column."""
 _FAR = 64.0  # |mean| over sd: above it a weighted number's own rounding is 64 times its feature's or more
 
 
@@ -117,14 +117,14 @@ class NumberSums:
 
 
 class _Work:
-    """The weighted sums of a few rows after another, in one place of memory."""
+    """The weighted sums of slices of rows, one slice after another, in memory that is used again."""
 
     def __init__(self, columns: NumberSums, source: Block | Sequence[np.ndarray], weight: np.ndarray, rows: int):
         self.columns, self.weight = columns, weight
         sd, mean, _ = columns._scales
         far = np.abs(mean) > _FAR * sd
         slope, self.shift = weight[columns.at] / sd[:, None], np.where(far, mean, 0.0)
-        self.constant = (self.shift - mean) @ slope  # of far ones the mean is taken off before digits are lost
+        self.constant = (self.shift - mean) @ slope  # a mean far from 0 is subtracted first, so that no digits are lost
         self.block = block = source if isinstance(source, Block) else None
         self.apart: Sequence[np.ndarray] = () if isinstance(source, Block) else source
         self.places = np.arange(len(sd)) if block is None else block.at

@@ -27,7 +27,7 @@ class Tried(NamedTuple):
 
 
 class Path(NamedTuple):
-    """chosen: of those tried that meet the bound, the one of largest area; else the nearest to it. met: which of both."""
+    """chosen: the largest area among those tried that meet the bound, else the nearest to it. met: whether one does."""
 
     chosen: Tried
     met: bool
