@@ -1,1 +1,1 @@
-"""Audits of scores or predictions, as plain data."""
+"""Audits: verdicts on stated bounds from held-out scores or predictions, as plain data."""

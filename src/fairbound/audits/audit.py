@@ -1,4 +1,4 @@
-"""Held-out verdict on stated bounds: measured values, simultaneous one-sided confidence bounds, and plain data.
+"""`audit`, the verdict on stated bounds from held-out rows: values, simultaneous confidence bounds, as plain data.
 
 For every stated bound the true metric is measured on rows the model has not seen. The bound is *met* where even the
 upper confidence bound of the metric is within it, *violated* where even the lower one is above it, and else there is
@@ -38,7 +38,7 @@ from fairbound.rows.reading import check_rows, column_array, read_weights, warn_
 from fairbound.rows.scores import DECISIONS, as_logits, refuse_decisions
 
 FEW_ROWS = 10
-"""Of a group whose value decides a bound; fewer are a warning."""
+"""Rows of a group whose value decides a bound; fewer give a warning."""
 
 
 def audit(

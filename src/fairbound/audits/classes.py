@@ -15,7 +15,7 @@ from fairbound.fairness.scored import Scored
 from fairbound.fairness.values import share_of, share_values
 
 MOST_RATES = 12
-"""Of a group, beside its accuracy; with more classes the comparisons alone say them."""
+"""Most rates that are listed for a group beside its accuracy; with more, the comparisons alone show them."""
 
 
 def class_metrics(rows: Scored) -> dict[str, float | None]:

@@ -1,4 +1,4 @@
-"""Selection rates and impact ratios of every category and intersection, in the shape that bias audits of hiring tools have.
+"""Selection rates and impact ratios of every category and intersection, in the form of bias audits of hiring tools.
 
 The impact ratio of a category is its rate over that of the category with the highest rate. The rate is the share selected, or (scoring
 rate) the share whose score is above the median score of all rows. A category of less than 2 % of the rows is shown, and left out of

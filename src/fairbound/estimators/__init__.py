@@ -1,1 +1,1 @@
-"""The scikit-learn door and what it needs."""
+"""The scikit-learn estimators (classifier, regressor, ranker and others), and the parts that they are made of."""

@@ -28,7 +28,7 @@ from fairbound.solver.solve import Solution
 
 MOST_FEATURES = 1500
 SCALE = 4.0
-"""By how much the quadratic loss's scores, which aim at a distance of 1 between the classes, are stretched."""
+"""Factor on the scores of the quadratic loss, which aim at a distance of 1 between the classes."""
 
 MOST_STRETCH = 30  # powers of two
 

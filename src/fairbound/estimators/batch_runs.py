@@ -8,7 +8,7 @@
 Runs 1 and 3 under bounds on groups are made again with more of each bound kept as margin, where no iterate but the start met
 them: the largest of several noisy differences lies above the bound that each of them is held at.
 
-A run ends the sequence where it finds a model, is interrupted, or shows that its bounds are met by memory alone.
+A run ends the sequence where it finds a model, is interrupted, or meets its bounds only by learning rows by heart.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PATIENCE = 4.0
 
 
 def usual_budget(rows: int, batch_size: int) -> Budget:
-    """Of a run on so many rows where none was stated."""
+    """The budget of a run on so many rows, where none was stated."""
     return Budget(steps=max(LEAST_STEPS, math.ceil(EPOCHS * rows / batch_size)))
 
 
@@ -43,7 +43,8 @@ def on_batches(
     margins: Sequence[float],
     limit: Budget,
 ) -> Trained:
-    """The runs that the head of this module numbers; run: `solve` under the budget `limit`. Without `made.all_rows` the third is left out."""
+    """The runs that the module's docstring numbers; run: `solve` under the budget `limit`. Without `made.all_rows` the
+    third is left out."""
     problem, held = made.problem, made.held
     notes: list[str] = []
     cautions: list[str] = []

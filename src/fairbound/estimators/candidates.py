@@ -28,8 +28,8 @@ INSIDE_SMOOTH = (2.0, 3.0, 4.0)
 """The same for models held to smoothed decisions. They are mostly tested first, and one that fails keeps all others from being tested."""
 
 SMOOTH = FullBatchALM(sharpness=(1.0,), dual_values="surrogate")
-"""What trains them. A bound on the decisions of few rows is met by moving single rows over the threshold, which does nothing for
-new rows; probabilities of decisions cannot be moved so."""
+"""The method that trains models held to smoothed decisions. A bound on the decisions of few rows is met by moving
+single rows over the threshold, which does nothing for new rows; probabilities of decisions cannot be moved so."""
 
 LEFT = 0.1
 """The share of a stated bound that its tightest candidate keeps at least."""

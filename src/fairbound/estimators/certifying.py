@@ -53,11 +53,11 @@ ENOUGH = 60
 
 
 def fit_certified(classifier: Any, kind: Any, *given: Any) -> Any:
-    """`classifier`, or another estimator, fitted to the model that, of those that the rows to certify confirm, costs least on the others.
+    """`classifier`, or another estimator, fitted to the model of least cost that the rows to certify confirm.
 
-    kind: of its rows, a JudgedRows whose `of` reads what was `given` to fit.
-    Adds certify_rows_, the numbers of the rows that took no part in making the model, unconstrained_, the model of the same rows
-    without bounds, and fit_report_["certificate"].
+    The cost is that on the other rows. kind: the class of the rows, a JudgedRows whose `of` reads what was `given` to
+    fit. Adds certify_rows_, the numbers of the rows that took no part in making the model, unconstrained_, the model of
+    the same rows without bounds, and fit_report_["certificate"].
     Raises: OptionError where there is no bound, or one without a valid interval; DataError where a label, or a group that a bound
     compares, is too rare to be among the rows to train on; CertificateError where no model of these rows could be confirmed, or
     this one is not and on_insufficient is "raise". Warns: CertificateWarning where it is "warn"; as a fit without a certificate does of

@@ -1,4 +1,4 @@
-"""scikit-learn's habits: random states, columns named as sensitive features, class weights, coefficients, feature names."""
+"""Conventions of scikit-learn: random states, sensitive columns by name, class weights, coefficients, feature names."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def on_few_threads(fit: Any) -> Any:
 
 
 class TakesTables:
-    """What every estimator says of X to scikit-learn: missing values, sparse tables and text are taken. Before other mixins."""
+    """Tells scikit-learn that an estimator takes missing values, sparse tables and text. Stands before other mixins."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -70,7 +70,7 @@ class TakesTables:
 @dataclass(eq=False, repr=False)
 class TrainedEstimator(TakesTables):
     """The parameters of every estimator that trains a model itself; they are stored untouched. Under scikit-learn's metadata routing
-    `fit` asks for the sensitive features unasked."""
+    `fit` requests the sensitive features by default."""
 
     constraint: str | Bound | Sequence[str | Bound] | None = None
     _: KW_ONLY

@@ -42,7 +42,7 @@ def area_start(problem: FairProblem, held: FairProblem | None = None, groups: in
 
 
 def _shared(problem: FairProblem, held: FairProblem | None, groups: int) -> Start:
-    """Steps 1 and 2 of the head of this file."""
+    """Steps 1 and 2 of the module's docstring."""
     parts = [problem] if held is None else [problem, held]
     rows: list[Any] = [p.features.matrices[0] if isinstance(p.features, SparseRows) else p.features for p in parts]
     own = (rows[0].shape[1] - groups + 1) // groups

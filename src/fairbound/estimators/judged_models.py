@@ -11,9 +11,10 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.scored import Finding, Scored
 
 APART = 0.25
-"""The squared Mahalanobis distance of two groups' features that is reckoned with. Of d weights that make the means of a group of n
-rows and of the others equal, a share of about d / (d + n APART) of the difference comes back in new rows: so much of the direction
-between the means is noise. `benchmarks/unseen_tables.py --certify` shows what the order is worth on tables of some thousand rows."""
+"""The squared Mahalanobis distance between two groups' features that is assumed. Of d weights that make the means of a
+group of n rows and of the others equal, a share of about d / (d + n APART) of the difference comes back in new rows: so
+much of the direction between the means is noise. `benchmarks/unseen_tables.py --certify` shows what the order is worth
+on tables of some thousand rows."""
 
 
 class Judged(NamedTuple):
@@ -28,7 +29,7 @@ class Judged(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """On all bounds together."""
+        """The verdict on all bounds together."""
         verdicts = [found["verdict"] for found in self.findings]
         if "violated" in verdicts:
             return "violated"

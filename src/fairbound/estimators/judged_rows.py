@@ -1,7 +1,7 @@
 """Rows that models are trained on and judged by: with labels, with numbers, or documents of queries.
 
-What a certificate and a frontier of models do with rows differs by kind only here: which model is the better one, how rows are
-divided, and what a model says of them.
+Certificates and frontiers treat all kinds of rows alike. What differs by kind is here: which model is the better one,
+how rows are divided, and what a model predicts for them.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class JudgedRows:
         """Raises: CertificateError where these rows, which are to certify, are known to be too few to confirm a bound of any model."""
 
     def settled(self, stated: tuple[Bound, ...]) -> tuple[Bound, ...]:
-        """The bounds with what they leave to these rows."""
+        """The bounds, with what they take from these rows filled in."""
         return stated
 
     def train(self, model: Any, table: Any, x0: Any) -> None:
@@ -91,12 +91,12 @@ class JudgedRows:
 
 
 class GroupedRows(JudgedRows):
-    """What rows have in common whose unit of evidence is the row."""
+    """Rows that are drawn independently of each other, so that the unit of evidence is the row."""
 
     weight: np.ndarray | None
 
     def split(self, shares: Sequence[float], seed: int) -> list[np.ndarray]:
-        """Labels are not balanced: what the parts had in common would be a look at the rows to certify."""
+        """Labels are not balanced between the parts: that would be a look at the labels of the rows to certify."""
         return stratified_split(self.groups.codes, shares, seed)
 
 
@@ -142,7 +142,7 @@ class LabelledRows(GroupedRows):
             )
 
     def check_to_certify(self, stated: Sequence[Bound], alpha: float) -> None:
-        """No decisions differ less by group, or vary less, than one decision for all rows."""
+        """Tries one decision for all rows: no decisions differ less by group, or vary less."""
         labels = tuple(str(label_text(v)) for v in self.classes)
         for bound in stated:
             if bound.judged_from != "counts" or "scores" in bound.needs or bound.about != "group":

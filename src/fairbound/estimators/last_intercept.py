@@ -1,4 +1,4 @@
-"""What is done to the last intercept of a trained model: moved until bounds on classes are met, or off the scores that rounding decides.
+"""Moves the last intercept of a trained model until bounds on classes are met, or so that rounding decides no score.
 
 Adding t >= 0 to the score of a class gives its label to more rows and takes it from none. So the recall of that class rises with t and
 that of every other falls; where a bound on classes was missed, the least t that meets it is found by bisection, from the iterate that
@@ -16,7 +16,7 @@ from fairbound.estimators.trained import Trained
 from fairbound.models.mlp import MLP
 
 ROUNDING = 1e-5
-"""Of the largest score: what rounding of float32 sums may come to."""
+"""The rounding error of float32 sums, as a share of the largest score."""
 
 HALVINGS = 20
 """How often the stretch that holds the least move is halved; it begins with one that gives a class to all rows."""
@@ -25,8 +25,8 @@ MOVED = "No iterate met every bound, so the last intercept was moved as far as t
 
 
 def met_by_intercept(trained: Trained) -> Trained:
-    """`trained`; where no iterate met its bounds, all of them on single classes, the model whose last intercept was moved until they are
-    met, that of the lowest objective. Itself where no such move meets them."""
+    """`trained`; or where no iterate met its bounds, all on single classes, the model of lowest objective whose last
+    intercept was moved until they are met. If no such move meets them, `trained`."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
     if solution.found or solution.x.dim() > 1 or not problem.m or not problem.shards.alone:
         return trained
@@ -81,8 +81,8 @@ def _least_move(trained: Trained, start: Tensor, code: int, sign: float) -> Tens
 
 
 def best_constant(trained: Trained) -> Trained:
-    """`trained`; where no model met the bounds but the start did, the constant of the lowest objective that meets them, so that the
-    largest class is predicted and not the one that scores of 0 happen to mean."""
+    """`trained`; or where the start alone met the bounds, the constant of the lowest objective that meets them, so that
+    the largest class is predicted and not the one that scores of 0 happen to mean."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
     if solution.found or not bool(solution.feasible) or solution.x.dim() > 1:
         return trained
@@ -102,8 +102,9 @@ def best_constant(trained: Trained) -> Trained:
 
 
 def clear_of_rounding(trained: Trained) -> Trained:
-    """`trained`; where the score of a training row is so near 0 that sums in another order may change its sign, the last intercept moved to
-    the middle between the scores on either side of 0, so that predictions are the decisions that the bounds were measured on."""
+    """`trained`; where a training row's score is so near 0 that sums in another order may change its sign, with the
+    last intercept moved to the middle between the scores on either side of 0. So predictions are the decisions that the
+    bounds were measured on."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
     if not isinstance(model, MLP) or not model.bias or model.outputs > 1:
         return trained

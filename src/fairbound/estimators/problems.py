@@ -27,8 +27,8 @@ def builder(
     weights: np.ndarray | None,
     **options: Any,
 ) -> Callable[..., FairProblem]:
-    """What makes the problem of features and the rows that they are of, under a compiled plan (None to compile it on them);
-    in_place, options: as in FairProblem."""
+    """A function that builds the problem of some rows from their features, under a compiled plan (None: compile it on
+    these rows); in_place, options: as in FairProblem."""
 
     def build(features: Any, rows: Any = slice(None), plan: Any = None, in_place: bool = True) -> FairProblem:
         weight = None if weights is None else weights[rows]

@@ -1,4 +1,4 @@
-"""The scikit-learn door of rankings: a scorer of documents that meets stated bounds on exposure and on pairs between groups."""
+"""`FairRanker`, a scikit-learn estimator that scores documents under bounds on exposure and on pairs between groups."""
 
 from __future__ import annotations
 

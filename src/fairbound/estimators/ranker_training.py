@@ -45,7 +45,8 @@ def train_ranker(
     notes: list[str],
     x0: Any = None,
 ) -> TrainedRanker:
-    """build: row numbers (all without) -> the problem of these rows. queries: (n,) query of each row. x0: parameters to begin at. The others: as in FairRanker."""
+    """Train a ranker. build: row numbers (all without) -> the problem of these rows. queries: (n,) query of each row.
+    x0: parameters to begin at. The others: as in FairRanker."""
     choice = chosen_method(algorithm, model, queries)
     method = choice.method
     notes += [choice.why] if choice.why else []

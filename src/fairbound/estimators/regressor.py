@@ -1,4 +1,4 @@
-"""The scikit-learn door to predicted numbers: a regressor that meets stated bounds between groups."""
+"""`FairRegressor`, a scikit-learn estimator that predicts numbers under stated bounds between groups."""
 
 from __future__ import annotations
 

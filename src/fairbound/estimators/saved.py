@@ -269,7 +269,7 @@ FIELDS: dict[str, _Check] = {
     "features": _count,
     "fit": lambda v: isinstance(v, dict) and set(v) >= _FACTS and isinstance(v["model"], dict),
 }
-"""What a manifest must have, each with what it must be."""
+"""The fields that a manifest must have, each with what it must be."""
 
 OTHERS: dict[str, _Check] = {
     "feature_names": lambda v: v is None or _texts(v),
@@ -277,7 +277,7 @@ OTHERS: dict[str, _Check] = {
     "rule": lambda v: v is None or isinstance(v, dict),
     "parameters": lambda v: isinstance(v, dict),
 }
-"""What it may have."""
+"""The fields that a manifest may have."""
 
 
 def check_manifest(manifest: Mapping[str, Any], where: str, besides: Sequence[str] = ()) -> None:

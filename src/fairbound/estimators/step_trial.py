@@ -23,7 +23,7 @@ from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution
 
 FACTORS = (1.0, 4.0, 2.0)
-"""Of the method's own step size, in the order in which they are tried until one is better than the own."""
+"""Factors on the method's own step size, in the order in which they are tried until one is better than 1."""
 
 STEPS, SHARE = 100, 0.15
 """Steps with each size, and the largest share of a budget that they may take. Where that is less than half of them, the method's own is kept."""

@@ -26,8 +26,8 @@ from fairbound.rows.occurring import Occurring
 from fairbound.rows.reading import read_weights
 
 RIDGE, SMALLEST_SCALE = 0.1, 0.1
-"""Of the coordinates in which rows are stepped on: what is added to variances of features of unit scale, and the smallest standard
-deviation that is taken for one, so that rare values do not make long rows."""
+"""In the coordinates of solver="rows": what is added to variances of features of unit scale, and the smallest standard
+deviation that is used, so that rare values do not make long rows."""
 
 Key = tuple[int, tuple[str | None, ...]]
 Kept = tuple[np.ndarray, Key, float]
@@ -38,8 +38,8 @@ Kept = tuple[np.ndarray, Key, float]
 class StreamingAUC(BaseEstimator):
     """The weights w of scores w . x with the largest area under the ROC curve under one `auc_parity`, learnt by `partial_fit`.
 
-    constraint: one bound, "auc_parity[group] <= 0.02", whose value the stated bound on the true areas is. Training puts the
-        quadratic loss in their place.
+    constraint: one bound on the true areas, such as "auc_parity[group] <= 0.02". Training uses the quadratic
+        loss in place of the areas.
     solver: "exact" keeps means and covariances of the features by group and label, from which a solution takes
         milliseconds; it is the same whatever the order of the rows, to rounding. "rows" takes one step of stochastic
         mirror descent a row (`fairness/area_problems/row_saddle.py`), for rows in random order.

@@ -1,4 +1,4 @@
-"""A model whose intercept alone was moved until the bounds are met, where smooth training seldom finds the models that meet them.
+"""Moves the intercept of the model without bounds until they are met, where smooth training seldom finds such models.
 
 The rate of a group of one row is 0 or 1, so that under a bound of 0.05 the rates of all other groups are to lie within 0.05 of one of these. Training
 that begins between the two sees no slope that leads to either, and often ends at a constant. The model without bounds orders the rows already: its
@@ -35,8 +35,9 @@ SWEPT = "The model without bounds, its intercept moved until they are met, is be
 
 
 def swept_intercept(trained: Trained) -> Trained:
-    """`trained`; of a linear model of two classes, where no point but the start met the bounds or a group of at most FEW rows moves in steps above
-    one, the better of it and of the model without bounds with the best intercept that meets them."""
+    """`trained`, or the model without bounds with the best intercept that meets them, if that is better. It is tried
+    for a linear model of two classes where only the start met the bounds, or a group of at most FEW rows moves in steps
+    above a bound."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
     if not linear(model) or not model.bias or problem.loss is not LOGISTIC or isinstance(problem.features, SparseRows):
         return trained

@@ -39,7 +39,7 @@ class TrainedRanker(NamedTuple):
 
 
 ROUNDING = 1e-6
-"""Of a sum of float32 shares."""
+"""The rounding error of a sum of float32 shares."""
 
 
 def no_better_than_constant(accuracy: float, share: float, rows: int) -> bool:

@@ -36,10 +36,10 @@ from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution, solve
 
 AT_ONCE = Budget(steps=FullBatchALM().rounds)
-"""More than the rounds after which a method of all rows ends by itself."""
+"""More rounds than a method of all rows takes before it ends by itself."""
 
 FEW = Budget(steps=10)
-"""Rounds where a group has too few rows for its scores to meet a bound on distributions."""
+"""The budget where a group has too few rows for its scores to meet a bound on distributions."""
 
 
 def train(
@@ -55,7 +55,8 @@ def train(
     x0: Tensor | None = None,
     **options: Any,
 ) -> Trained:
-    """What the head of this module says; the last layer is solved on the rows held back too, unless their share was asked for.
+    """Train as the module's docstring says; the last layer is solved on the rows held back too, unless their share was
+    asked for.
 
     made: without `all_rows` if a share of rows to hold back was asked for. budget: as in FairClassifier. terms_of: of how many groups the features
     have terms. weight_decay: as in FairClassifier; decays: those that were chosen before on these features. x0: where the first run of each kind begins, the model's parameters or all. options: sampling, seed and progress of `solve`.
@@ -125,7 +126,7 @@ def _network_finished(
     seed: int,
     progress: bool,
 ) -> Trained:
-    """What follows random batches under "auto" where the model is a network; see the head of this module."""
+    """What follows random batches under "auto" where the model is a network; see the module's docstring."""
     if trained.held is not None and made.all_rows is not None:
         problem, held = made.all_rows(), None
     else:

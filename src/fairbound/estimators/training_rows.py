@@ -1,4 +1,4 @@
-"""What the estimators are given, made rows to train on or to score: labels as numbers, columns as features."""
+"""Turns what the estimators are given into rows to train on or to score: labels as numbers, columns as features."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def bends_by_default(estimator: Any, table: Any, labels: Any, shards: Shards = A
 
 
 def encoder_options(estimator: Any, table: Any, labels: Any, shards: Shards = ALONE) -> TableOptions:
-    """Those of an estimator's encoder, with knots="auto" where that is the default. Arguments as in `bends_by_default`."""
+    """The options of an estimator's encoder, with knots="auto" by default. Arguments as in `bends_by_default`."""
     stated = estimator.options or TableOptions()
     return stated.or_knots("auto") if bends_by_default(estimator, table, labels, shards) else stated
 

@@ -37,10 +37,10 @@ GRID = (256.0, 64.0, 16.0, 4.0, 1.0, 0.25)
 """Decays that are tried, times the rows."""
 
 USUAL = 1.0
-"""Of tables too large to try them, times the rows: that of scikit-learn's LogisticRegression."""
+"""The decay, times the rows, of tables too large to try GRID: that of scikit-learn's LogisticRegression."""
 
 MOST_WORK = 2e8
-"""Cells of a table times its rows or columns, the fewer of them, up to which they are tried."""
+"""GRID is tried up to this product of a table's cells with the smaller number of its rows and columns."""
 
 ITERATIONS, SETTLED = 50, 1e-8
 """Newton steps of a fit at most, and the fall of the mean loss expected of one at which it is the last."""

@@ -28,10 +28,10 @@ from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution, solve
 
 ROUNDS = 4
-"""At most so many."""
+"""Most rounds that are made."""
 
 MOST_ROWS = 2 * PART_ROWS
-"""With more rows none are made: each takes about ten passes."""
+"""With more rows no round is made: each takes about ten passes."""
 
 
 LAST = WithoutSearch(sharpness=FullBatchALM().sharpness[-1:])

@@ -30,7 +30,7 @@ from fairbound.fairness.scored import Finding, Scored
 from fairbound.monitoring.tally import Moment
 
 CLOSE = 1e-5
-"""A limit as near to the measured value as this was stopped by it: limits are looked for on their side of it."""
+"""A limit this near to the measured value was stopped there: each limit is searched for on its own side."""
 
 START = 100
 MOST_ROWS = 10**9

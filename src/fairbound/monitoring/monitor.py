@@ -34,7 +34,7 @@ from fairbound.rows.groups import doubtful_groups, label_text
 
 FORMAT = "fairbound.monitor/1"
 MOST_LOOKS = 400
-"""Looks that are kept for the picture; of more every second one is forgotten."""
+"""Most looks that are kept for the figure; beyond this every second one is dropped."""
 
 
 class Monitor:

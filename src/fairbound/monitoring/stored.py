@@ -1,4 +1,4 @@
-"""The file of a monitor: its state as JSON, with the checksum of it."""
+"""The file of a monitor: its state as JSON, with a checksum."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ Sums = dict[Key, tuple[float, ...]]
 
 
 class Moment(NamedTuple):
-    """Of combinations: how many rows (u,), and the sums of their losses (u, L)."""
+    """The counts at one moment: rows (u,) of each of u combinations, and the sums of their losses (u, L)."""
 
     each: np.ndarray
     losses: np.ndarray

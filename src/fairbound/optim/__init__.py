@@ -1,4 +1,4 @@
-"""The PyTorch door: bounds inside a training loop of your own."""
+"""Bounds inside a PyTorch training loop of your own."""
 
 from fairbound.optim.dual import Dual
 from fairbound.optim.state import DualReport

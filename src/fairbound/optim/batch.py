@@ -1,4 +1,4 @@
-"""A batch as a loop of one's own hands it over, made rows with one key each: which groups and which label it has."""
+"""Reads a batch of a training loop as rows with one key each, a number for the row's groups and label."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Keys:
 
     @property
     def kept_shape(self) -> tuple[int, ...]:
-        """Of what is kept of a row."""
+        """The shape of what is kept of a row."""
         return () if self.outputs == 1 else (self.outputs,)
 
     def kept(self, batch: Batch) -> Tensor:
@@ -85,7 +85,7 @@ class Keys:
         return kept, self.labels(keys).to(kept.dtype)
 
     def to(self, device: torch.device) -> None:
-        """Where keys are made."""
+        """Make keys on this device from now on."""
         self.strides, self.ends = self.strides.to(device), self.ends.to(device)
 
     def weights(self, function: int, by_cell: np.ndarray) -> np.ndarray:

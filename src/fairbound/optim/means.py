@@ -36,8 +36,9 @@ QUEUE_ROWS = 1 << 16
 def layout(
     steps: tuple[int, ...], sizes: tuple[int, ...], lengths: tuple[int, ...], rate: float, width: int, columns: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What the shape of joined rows alone decides, kept as it is mostly the same: for each row of each column (columns * N,) what it
-    still weighs, exp(-rate * rows of later steps), and its batch's number times `width`."""
+    """What depends on the shape of joined rows alone, kept because the shape seldom changes: for each row of each
+    column (columns * N,) what it still weighs, exp(-rate * rows of later steps), and its batch's number times
+    `width`."""
     ages, later, since, step = [], 0, 0, None
     for own, size in zip(reversed(steps), reversed(sizes), strict=True):
         if own != step:
@@ -203,7 +204,7 @@ class RunningMeans:
 
 
 def processes(together: bool) -> int:
-    """Those of the default group, where they work together and it is initialised; else 1."""
+    """How many processes work together: those of the default group where it is initialised, else 1."""
     joined = together and distributed.is_available() and distributed.is_initialized()
     return distributed.get_world_size() if joined else 1
 

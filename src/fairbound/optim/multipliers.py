@@ -1,4 +1,4 @@
-"""How the multipliers of a loop of one's own move: y <- [y + eta g]_+, w = [y + rho g]_+."""
+"""How the multipliers of a `Dual` move: y <- [y + eta g]_+, w = [y + rho g]_+."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Bounds on predicted numbers in a loop of one's own: numbers in standard units, in which multipliers have their usual size.
+"""Bounds on predicted numbers in a `Dual`: numbers in standard units, in which multipliers have their usual size.
 
 s' = (s - mean) / sd, y' = (y - mean) / sd, of the training targets; the loss in the loop is sd^2 times that of s' and y'.
 
-What is missed by more than 1 in these units moves multipliers as 1 does: a model that has learnt nothing yet may be far off.
+A bound that is missed by more than 1 in these units moves its multiplier as one missed by 1: a model that has learnt
+nothing yet may be far off.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from fairbound.rows.occurring import Occurring
 
 @dataclass(frozen=True)
 class Units:
-    """Where numbers begin and how far apart they are: mean and standard deviation of training targets."""
+    """The units of predicted numbers: mean and standard deviation of training targets."""
 
     mean: float = 0.0
     sd: float = 1.0

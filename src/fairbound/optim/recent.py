@@ -1,4 +1,4 @@
-"""Rows of the batches that most loops have, copied as they come and read together: one score per row on the CPU, one attribute."""
+"""A faster way for most batches (one score per row on the CPU, one attribute): rows are copied and read later."""
 
 from __future__ import annotations
 

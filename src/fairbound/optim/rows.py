@@ -1,4 +1,4 @@
-"""The rows that a loop of one's own trains on: which groups and labels there are."""
+"""Which groups and labels the training rows of a `Dual` have."""
 
 from __future__ import annotations
 

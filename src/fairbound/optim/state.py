@@ -1,4 +1,4 @@
-"""What a Dual says of itself, and the check of what it is asked to continue from."""
+"""The state of a `Dual` and its report, and the check of a state that it is to continue from."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The same count of pairs for rows of equal weight, several times faster: a score's last few bits give way to the row's cell,
-so that one sort of plain integers orders both, and several rows at a time are looked up in a table.
+"""The counts of `wins` for rows of equal weight, several times faster.
+
+A score's last few bits give way to the row's cell, so that one sort of plain integers orders both, and several rows at
+a time are looked up in a table.
 
 A score and its cell are one number, key = (score's bits, made to ascend with the score) with the low bits replaced.
 """

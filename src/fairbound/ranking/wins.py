@@ -89,7 +89,7 @@ def cell_wins(scores: Any, cells: Any, k: int, weight: Any = None) -> Wins:
 
 
 def _compared_wins(s: np.ndarray, c: np.ndarray, k: int, w: np.ndarray | None) -> Wins:
-    """The same of few rows, each against each."""
+    """The table of `cell_wins` for few rows, each compared with each."""
     member = (c[:, None] == np.arange(k)).astype(np.float64)
     if w is not None:
         member *= w[:, None]
@@ -108,7 +108,7 @@ def _halves(steps: int) -> np.ndarray:
 
 
 def _packed_wins(s: np.ndarray, c: np.ndarray, k: int) -> Wins | None:
-    """The same of rows of weight 1 by `packed`; None where it cannot tell scores apart."""
+    """The table of `cell_wins` for rows of weight 1 by `packed`; None where that cannot tell scores apart."""
     found = sorted_keys(s, c, k)
     if found is None:
         return None

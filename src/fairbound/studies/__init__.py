@@ -1,4 +1,4 @@
-"""Papers' experiments as data (TOML files) and a runner that writes records; nothing here draws.
+"""Published experiments as data (TOML files), and a runner that writes their records.
 
 `run_study("deep-benchmark", "OUT")` runs the benchmark of KLBM25 and `run_study("level-set", "OUT")` the figures of
 LNSY20; `fairbound.report.study_report` draws what was written. A study is a TOML file and at most one module of measures

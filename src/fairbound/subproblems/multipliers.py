@@ -25,7 +25,7 @@ from fairbound.base.errors import OptionError
 from fairbound.problems.problem import Problem
 
 MOST_ACTIVE = 64
-"""Constraints of which gradients are asked for, the largest first."""
+"""Most constraints whose gradients are asked for, the largest first."""
 
 ROUNDING = 1e-9
 """By how much a constraint without a stated bound may lie below 0 and still be active."""
@@ -52,8 +52,8 @@ class KKT(NamedTuple):
 
     stationarity: |grad f + sum_i y_i grad g_i|, of the functions that training differentiates. violation: the largest g_i > 0 of the metric, else 0. complementarity: the largest y_i |g_i|.
     multipliers: (m,) y >= 0, the price of each bound: how much f falls for each unit that it is loosened.
-    duality_gap: at most by so much does f(x) exceed the objective of any point no longer than x that meets the bounds; None where
-        the problem does not promise to be convex, so that no such proof is known.
+    duality_gap: the most by which f(x) can exceed the objective of a point no longer than x that meets the bounds;
+        None where the problem does not promise to be convex, so that no such proof is known.
     """
 
     stationarity: float
@@ -85,7 +85,7 @@ def kkt(problem: Problem, x: Tensor) -> KKT:
 
 
 def _duality_gap(problem: Problem, x: Tensor, batch: Any, y: Tensor) -> float:
-    """R |grad L(x)|_(1/H) - y . g(x), as at the head of this file; H is the identity where the problem knows no curvature."""
+    """R |grad L(x)|_(1/H) - y . g(x), as in the module's docstring; H is the identity without a curvature."""
     slope = problem.gradient(x, batch, (1.0, y if problem.m else None))[1]
     curvature = problem.curvature()
     point, slope = x.double().cpu(), slope.double().cpu()

@@ -25,7 +25,8 @@ from scipy.optimize import brentq, nnls
 from fairbound.base.errors import FairboundError
 
 TOLERANCE = 1e-10
-"""Of the violation, relative to the largest of |c|, kappa and |J g| / tau, and of the gap, relative to |g|^2 / tau + tau |d|^2."""
+"""Largest violation, relative to the largest of |c|, kappa and |J g| / tau, and largest gap, relative to |g|^2 / tau +
+tau |d|^2."""
 NEWTON_STEPS = 200
 RELAXED = 1e-14  # of the rows' scale, added to the bounds of the first guess: rounding must not make them contradict
 
