@@ -176,7 +176,7 @@ def test_without_a_bound_nothing_is_judged(run, csv, tmp_path):
 
 
 def test_published_splits_are_used_and_a_test_size_overrides_them(run, data_dir, tmp_path):
-    quick = ("--budget", "20 steps", "--no-baseline", "--json", "--data-dir", data_dir)
+    quick = ("--budget", "2 steps", "--no-baseline", "--json", "--data-dir", data_dir)
     bound = ("--constraint", "demographic_parity <= 0.02")
     _, text, _ = run("fit", "--data", "adult", *bound, *quick, "--out", tmp_path / "a")
     assert json.loads(text)["rows"] == 16281
