@@ -1,4 +1,4 @@
-"""The part of an audit that pictures bounds on percentile intervals: scores and disparity at every percentile."""
+"""The data of an audit's figures for bounds on percentile intervals: scores and disparity at every percentile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of an audit that pictures bounds on areas: ROC curves within groups, across groups, and of what the bound compares.
+"""The data of an audit's figures for bounds on areas: ROC curves within groups, across groups, and of what is compared.
 
 The curve of AUC(G, G') shows, for every threshold, the share of G above it over the share of G' above it; the area below it, with
 straight lines over ties, is AUC(G, G') with ties as one half.

@@ -8,7 +8,7 @@
 Runs 1 and 3 under bounds on groups are made again with more of each bound kept as margin, where no iterate but the start met
 them: the largest of several noisy differences lies above the bound that each of them is held at.
 
-A run ends the sequence where it finds a model, is interrupted, or meets its bounds only by learning rows by heart.
+A run ends the sequence where it finds a model, is interrupted, or meets its bounds only by overfitting its rows.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def _may_smooth(classifier: Any, stated: Sequence[Bound]) -> bool:
 
 
 def tightened(bound: Bound, by: float) -> Bound:
-    """The bound tightened, but never so far that less than LEFT of what it leaves free is left."""
+    """The bound tightened, keeping at least the share LEFT of what it leaves free."""
     if bound.sense == "at least":
         return bound.at(round(min(bound.stated + by, 1 - LEFT * (1 - bound.stated)), 5))
     return bound.at(round(max(bound.stated - by, LEFT * bound.stated), 5))

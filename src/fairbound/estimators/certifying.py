@@ -1,4 +1,4 @@
-"""`FairClassifier(certify=True)` and its like: a model whose bounds are confirmed by rows that took no part in making it.
+"""`certify=True` of the estimators: a model whose bounds are confirmed by rows that took no part in making it.
 
     divide the rows at random into three parts: train, choose, certify
     train without the bounds, then under the stated ones, then under tighter and tighter ones; where rates of decisions are

@@ -162,7 +162,7 @@ def worth_of_rows(more_rows: dict[str, float]) -> str:
 
 
 def _said(out: dict[str, Any], stated: Bound) -> str:
-    """Its findings in a few sentences."""
+    """The findings of `feasibility` in a few sentences."""
     small, cheap, bent = out["smallest"], out["cheapest"], out["knee"]
     rows = f"{out['rows']['held']:,}"
     ends = ["not known" if small[k] is None else f"{small[k]:.4f}" for k in ("value", "lower", "upper")]

@@ -1,4 +1,4 @@
-"""The facts of a finished fit as plain data, with warnings of what its rows cannot carry."""
+"""`fit_report_`: the facts of a finished fit as plain data, with warnings where its rows or features are too few."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def run_facts(
 
 
 def _left_open(problem: FairProblem, measured: Measured) -> list[str]:
-    """That an objective which looks at ranks alone leaves it to bounds on decisions where these begin."""
+    """A warning where the objective looks at ranks alone, so that only bounds say where positive begins."""
     on_decisions = [b.text for b in problem.plan.notions if b.judged_from == "counts" or b.about == "class"]
     if not on_decisions or not ranks(problem) or "accuracy" not in measured.extra:
         return []

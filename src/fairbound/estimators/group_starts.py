@@ -1,7 +1,8 @@
 """Where training under bounds on areas begins, with weights of each group or without.
 
-With group terms (`fairbound.tables.GroupTerms`) a linear score has as many weights for a small group as for a large one, and learns
-the small group's rows by heart. A score that all groups share, scaled and shifted for each, has two numbers for a group:
+With group terms (`fairbound.tables.GroupTerms`) a linear score has as many weights for a small group as for a large
+one, and overfits the small group. A score that all groups share, scaled and shifted for each, has two numbers for a
+group:
 
 1. the score of largest area without group terms and without bounds;
 2. of that score and its group terms the largest area under the bound, as any linear score is trained under it;

@@ -1,4 +1,4 @@
-"""What rows say of the models that a certificate or `feasibility` tries, and how they are put in order."""
+"""Judges the models that a certificate or `feasibility` tries, and puts them in order."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def excess(one: Judged, stated: Sequence[Bound]) -> float:
 
 
 def fall_back(model: Any, stated: Sequence[Bound], train: JudgedRows) -> float:
-    """The share, in [0, 1), of what its bounds took from a model like this one that new rows give back; see APART."""
+    """The share, in [0, 1), of what bounds reduced on the training rows that comes back on new rows; see APART."""
     d, n = model.x_.shape[-1], min(train.smallest(bound) for bound in stated)
     return d / (d + n * APART)
 

@@ -1,4 +1,4 @@
-"""Moves the last intercept of a trained model until bounds on classes are met, or so that rounding decides no score.
+"""Moves the last intercept of a trained model to meet bounds on classes, or so that no decision hangs on rounding.
 
 Adding t >= 0 to the score of a class gives its label to more rows and takes it from none. So the recall of that class rises with t and
 that of every other falls; where a bound on classes was missed, the least t that meets it is found by bisection, from the iterate that

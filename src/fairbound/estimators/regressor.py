@@ -114,7 +114,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         return self
 
     def _worse_than_mean(self, loss: float) -> str:
-        """That the mean of the labels would be nearer to them than the predictions, whose mean squared error on the training rows is `loss`."""
+        """The warning that the labels' mean would be nearer to them than the predictions, whose error is `loss`."""
         return (
             f"On the training rows the root mean squared error is {loss**0.5:.4g}; the mean of all labels, predicted for everyone, would have "
             f"{self.scale_:.4g}. The features can meet the bound only by predictions far from the labels: loosen it, or give other features."
@@ -133,7 +133,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
     def _in_label_units(
         self, X: Any, targets: np.ndarray, groups: Groups, weights: np.ndarray | None
     ) -> dict[str, Any]:
-        """What is measured of the predictions for the training rows, those held back for validation among them."""
+        """The measures of the predictions on the training rows, including those held back for validation."""
         predicted = self.predict(X)
         scored = replace(read_numbers(predicted, targets), groups=groups, weight=weights)
         values = [bound.measure(scored) for bound in self.constraints_]

@@ -29,7 +29,8 @@ STEPS, SHARE = 100, 0.15
 """Steps with each size, and the largest share of a budget that they may take. Where that is less than half of them, the method's own is kept."""
 
 MOST_PASSES = 50.0
-"""Where the run will see each row more often than this, the method's own step size is kept: longer steps would learn rows by heart."""
+"""Where the run will see each row more often than this, the method's own step size is kept: longer steps would
+overfit."""
 
 
 class Trial(NamedTuple):

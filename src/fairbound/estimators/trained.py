@@ -1,4 +1,4 @@
-"""What training gives, and which of two models is the better one."""
+"""`Trained`, the result of training, and the rule that says which of two results is the better one."""
 
 from __future__ import annotations
 

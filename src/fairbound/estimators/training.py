@@ -65,7 +65,7 @@ def train(
     decay = decay_of(problem, weight_decay, choice.at_once, decays)
     usual = usual_budget(problem.total_rows, batch_size * problem.shards.count)
     limit = usual if budget is None else Budget.of(budget)
-    # what is trained beside the model begins as ever
+    # auxiliary variables begin at their usual values
     if x0 is not None and x0.shape[-1] == problem.model.n < problem.n:
         x0 = torch.cat([x0, problem.start((options["seed"],))[problem.model.n :].to(x0)])
     patience = PATIENCE if budget is None else 1.0

@@ -1,5 +1,4 @@
-"""The rows held back from training to choose the model on: how many, which, and when they say that a bound is missed; and groups
-that have too few rows for a bound."""
+"""Validation rows: how many are held back, when they show that a bound is missed, which groups have too few rows."""
 
 from __future__ import annotations
 

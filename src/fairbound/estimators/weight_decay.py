@@ -1,4 +1,4 @@
-"""How much the squared weights of a linear model count beside its loss: what leave-one-out of the training rows asks for.
+"""Chooses the weight decay of a linear model by the leave-one-out loss of its training rows.
 
     minimise  mean loss + decay / 2 |w|^2        w: the weights, the intercept not among them
 

@@ -1,9 +1,10 @@
 """A whole network trained further on all rows at once, for as many rounds as rows kept apart show to be of use.
 
 Random batches under bounds leave a network above the loss that it could reach, and rounds of the augmented Lagrangian on all rows come
-nearer. They also learn few rows by heart. So they are first made on a part of the rows, and as many of them are then made on all rows
-as gave the lowest objective, with the price of what bounds are exceeded by, on the others: none where that only rose. The network
-has met these others on its batches, so that they speak for fewer rounds rather than for more.
+nearer. They also overfit where rows are few. So they are first made on a part of the rows, and as many of them are then
+made on all rows as gave the lowest objective, with the price of what bounds are exceeded by, on the others: none where
+that only rose. The network has met these others on its batches, so that they speak for fewer rounds rather than for
+more.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""What a bound may be computed from besides means over cells: statistics of a batch, auxiliary variables, and functions
-of the quantities q that are no contrasts.
+"""What bounds may use besides means over cells: statistics of a batch, auxiliary variables, other functions of both.
 
     q = [cell means | mean loss | statistics | auxiliary variables | ratios]        (Plan)
     F = (f, g_1, ..., g_m)                                                          row 0 is the objective
@@ -30,7 +29,7 @@ class Sharpened:
 
 
 class Statistic(Protocol):
-    """`size` numbers of a batch that are not means over cells. unbiased: whether they estimate those of all rows so.
+    """`size` numbers of a batch that are not means over cells. unbiased: whether those of a batch are.
 
     Optional methods. `sharpened(factor)`: the same with a surrogate that is steeper where the metric jumps.
     `in_parts()`, of a difference of two statistics that are convex in a linear model's parameters: one statistic that

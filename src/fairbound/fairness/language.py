@@ -1,5 +1,6 @@
-"""The language of bounds: `NAME[options] <= BOUND`. Every notion reads and writes its options by one table, so that the
-text of a bound and the reading of that text are inverse to each other."""
+"""The language of bounds, `NAME[options] <= BOUND`: reading a bound from its text, and writing the text of a bound.
+
+Both go by one table of options for each notion, so that they are inverse to each other."""
 
 from __future__ import annotations
 

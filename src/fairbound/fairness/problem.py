@@ -52,7 +52,7 @@ MOST_CURVED = 2000
 """Second moments of the features are taken over so many rows at most, and for so many parameters at most."""
 
 SHARPNESS = (1.0, 8.0)
-"""Of the objective's surrogate, where it has one, to which scores are rescaled."""
+"""Factors on the sharpness of the objective's surrogate, where it has one, for each of which scores are rescaled."""
 
 
 class FairProblem(Verbs, BaseProblem):

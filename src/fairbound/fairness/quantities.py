@@ -1,5 +1,6 @@
-"""Values and slopes of plans that are more than contrasts of cell means: with statistics of whole batches, auxiliary
-variables, combinations, or another objective than the mean loss."""
+"""Values and slopes of plans with more than contrasts of cell means.
+
+They have statistics of whole batches, auxiliary variables, combinations, or another objective than the mean loss."""
 
 from __future__ import annotations
 

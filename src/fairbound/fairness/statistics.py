@@ -241,7 +241,7 @@ def _weighted(table: Table, rate: Pointwise) -> Pointwise:
 def row_table(rate: Rate, of: str = "counted") -> Table:
     """The weights of a rate's numerator ("counted") or denominator ("among") as a row function takes them.
 
-    Of a mean given a label, the weights of that label are taken for both: no other row is in its cells.
+    For a mean over the rows of one label, both labels get the weights of that label: no other row is in its cells.
     """
     table = getattr(rate, of)
     if of == "counted" and rate.condition is not None and rate.is_mean:

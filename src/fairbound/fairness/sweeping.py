@@ -1,4 +1,4 @@
-"""A linear model of few distinct rows, moved along lines on which every way to divide the rows is measured.
+"""Searches along lines for a better linear model of few distinct rows, measuring every way to divide these rows.
 
 The rates of few distinct rows jump, smooth training passes over the jumps, and the best ways to divide the rows lie far
 apart. On a line x + t v the score of each row crosses 0 once, so that k distinct rows are divided in at most k + 1

@@ -144,7 +144,8 @@ def _at(rows: Scored, moment: Moment, losses: int | None) -> Scored:
 
 
 def _counts(bound: Any, sets: Sets, rows: Scored, unit: float) -> tuple[np.ndarray, np.ndarray]:
-    """(U,) successes and trials of the cells that a bound compares; of losses the sum in units of the largest, which is a success each."""
+    """(U,) successes and trials of the cells that a bound compares; for losses, successes are their sum over the
+    largest loss."""
     values = [bound.values(rows, compared) for compared, _ in sets.values]
     if rows.losses is not None and rows.weight is not None:
         trials = np.concatenate([np.ravel(v.totals) for v in values])

@@ -165,7 +165,7 @@ class Dual:
         return f"Dual({stated}{by}{many}, m={self.m}, steps={self._state['k']}, largest multiplier={self._state['multipliers'].max():.3g})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """How to build it again, with its state: what pickle and copy ask."""
+        """For pickle and copy: how to build it again, with its state."""
         return _built, (self._given, self.state_dict())
 
     @property
@@ -317,7 +317,7 @@ class Dual:
         self._weigh(memo)
 
     def _compare(self) -> None:
-        """The best of the estimates at the updates passed: many at once, as nothing but reports needs it."""
+        """Take the estimates of the updates passed into the best so far: many at once, as only reports need them."""
         self._state["smallest"] = best_of(self.plan, self._contrasts, self._state["smallest"], self._passed)
         self._passed = []
 

@@ -1,8 +1,9 @@
 """A network of largest area under bounds on areas, on all rows at once, with weights that are kept small.
 
-A few rounds on all rows learn the training rows by heart, small groups first, so that bounds met there are missed on new rows and cost area.
-So decay/2 |x|^2 is added to the objective, and of several decays validation rows choose one. Where no iterate meets a bound on these rows
-too, training goes on with their bounds as further constraints (`full_batch.also_on_validation`).
+A few rounds on all rows overfit the training rows, small groups first, so that bounds met there are missed on new rows
+and cost area. So decay/2 |x|^2 is added to the objective, and of several decays validation rows choose one. Where no
+iterate meets a bound on these rows too, training goes on with their bounds as further constraints
+(`full_batch.also_on_validation`).
 
 Source: Krogh, Hertz (1992), A simple weight decay can improve generalization.
 """

@@ -1,4 +1,4 @@
-"""What one cell of a table says: its canonical text, its number, its day."""
+"""Reads one cell of a table: its canonical text, its number, its day."""
 
 from __future__ import annotations
 

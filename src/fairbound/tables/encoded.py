@@ -1,4 +1,4 @@
-"""A table made features once, for several models."""
+"""`Encoded`: a table turned into features once, for several models."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ _Category = tuple[CategoryFeature, int, Column]
 
 
 class TableEncoder(BaseEstimator):
-    """Learns on one table how to turn tables into features; see the head of this module for the rules.
+    """Learns on one table how to turn tables into features; the module's docstring has the rules.
 
     ``fit`` and ``transform`` take a DataFrame of any library that narwhals reads (pandas, polars, pyarrow, ...), a 2-D numpy array or torch tensor, a list of rows
     (made-up names x0, x1, ...) or a scipy sparse matrix, which stays sparse. Frames are matched by name in any order;

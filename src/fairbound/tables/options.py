@@ -1,4 +1,4 @@
-"""How a table is read, and what happened to one on its way to features."""
+"""`TableOptions`, how a table is read, and `EncodeReport`, what happened to a table on its way to features."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 
 class Parts(NamedTuple):
-    """F: (..., m), G: (..., m, t), without their constants' bounds. means: (..., S) of the scores in each set."""
+    """F: (..., m), G: (..., m, t), bounds not subtracted. means: (..., S) of the scores in each set."""
 
     F: Tensor
     G: Tensor

@@ -182,7 +182,7 @@ class GroupBound(Bound):
         return differences(compared, against, self.tails, summed=self.summed, averaged=self.averaged, ratio=ratio)
 
     def _spare(self, occurring: Occurring) -> float | None:
-        """Of ratios, what lies between the bound and equality at the rate of positive labels."""
+        """For ratios, the slack between the bound and equality, at the rate of positive labels."""
         if self.compares != "ratios":
             return None
         return (1 - self.bound) * occurring.of_label(1) / max(occurring.rows, 1)

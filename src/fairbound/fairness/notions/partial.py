@@ -81,7 +81,7 @@ class PartialBound(GroupBound):
         return 0.0
 
     def jump(self, rows: int) -> float:
-        """The largest jump of the curve T of so many rows with scores of their own, on the interval where it is smallest."""
+        """The largest jump of the curve T of so many rows with different scores; the smallest of all intervals."""
         ranks = np.arange(rows + 1) / rows
         return min(float(np.diff(i.through(ranks)).max()) for i in (self.interval, *(own for _, own in self.own)))
 

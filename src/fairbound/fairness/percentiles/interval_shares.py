@@ -148,9 +148,10 @@ class GridParity(RowShares):
     variables, low and high being the ranks at which T_k = t_p and t_p + kappa. All are to be at most kappa.
 
     places: (P,) which of the auxiliary variables. levels: (P,) t. kappa: the stated bound.
-    The metric's: of the shares themselves, a threshold standing for every score whose rank is nearest to its own: a number is as
-    large as it would be at the worst of these scores, so that the largest is the largest distance of two curves at any threshold.
-    Where a threshold lies beside the middle of its ranks, the side that is slack there is so much smaller.
+    The metric takes the shares themselves. There a threshold stands for every score whose rank is nearest to its own,
+    and a number is taken at the worst of these scores, so that the largest number is the largest distance of two curves
+    at any threshold. Where a threshold lies off the middle of its ranks, the number of the slack side is smaller by as
+    much.
     """
 
     places: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))

@@ -119,7 +119,7 @@ def judge_ranking(bound: Any, rows: Scored, documents: Documents, alpha: float) 
 
 
 def judge_every_query(bound: Any, rows: Scored, documents: Documents) -> Finding:
-    """What was measured on these queries: one that breaks the bound breaks it for certain, and none says nothing of others."""
+    """What was measured on these queries: one that breaks the bound proves a violation; others still may."""
     base = stated_facts(bound, rows)
     try:
         made = bound.cells(documents)
@@ -150,7 +150,7 @@ def judge_every_query(bound: Any, rows: Scored, documents: Documents) -> Finding
 
 
 def _rows_needed(found: GapBounds, bound: float, rows: int) -> int | None:
-    """About how many documents would decide, of queries like these: limits draw near as the root of their number grows."""
+    """About how many documents of such queries would decide, as limits narrow with the root of their number."""
     met = found.value <= bound
     far, room = (
         (found.upper - found.value, bound - found.value) if met else (found.value - found.lower, found.value - bound)

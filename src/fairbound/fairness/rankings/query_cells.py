@@ -1,5 +1,6 @@
-"""A constraint for every query and every group of documents in it. MSLR-WEB10K has half a million of them; a batch of
-queries evaluates those of its own queries alone.
+"""A constraint for every query and every group of documents in it.
+
+MSLR-WEB10K has half a million of them; a batch of queries evaluates those of its own queries alone.
 
     g_{q,a} = (share of q's pairs with the better document in a that are in the wrong order)
               - (share of all of q's pairs that are) - bound
