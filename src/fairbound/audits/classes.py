@@ -71,7 +71,8 @@ def class_rates_of_groups(rows: Scored, bounds: Sequence[Any] = ()) -> list[dict
 
 
 def rate_record(successes: Any, trials: Any, among: str, confidence: float) -> dict[str, Any]:
-    """One rate of the audit's "groups" with its two-sided interval; `among`: what there was none of without trials."""
+    """One rate of the audit's "groups" with its two-sided interval; `among`: the row that is named where none is
+    counted."""
     n = round(float(trials))
     if trials <= 0:
         return {"value": None, "lower": None, "upper": None, "count": n, "why": f"no {among}"}

@@ -24,7 +24,7 @@ MOST_GROUPS = 6
 """Groups whose curves are kept, the largest first."""
 
 AMONG = {"group": None, "positive": 1, "negative": 0}
-"""Of bounds that compare rows of one group with rows of another, the label of these rows."""
+"""For bounds that compare rows of one group with rows of another: the label of these rows."""
 
 
 class _Pair(NamedTuple):

@@ -32,7 +32,7 @@ UNDER_BOUNDS = (
 """What to do about a model that is no better than a constant: without bounds, and under them."""
 DECAYED = "Weight decay: {:.3g} / 2 times the squared weights was added to what is minimised, so that weights fit new rows better."
 SURPRISING = 100
-"""From so many rows on a model without an error is a reason to look for a column that is made from the label."""
+"""With at least so many rows, a model without an error is a reason to look for a column made from the label."""
 
 
 def fit_report(

@@ -19,7 +19,7 @@ ROUNDING = 1e-5
 """The rounding error of float32 sums, as a share of the largest score."""
 
 HALVINGS = 20
-"""How often the stretch that holds the least move is halved; it begins with one that gives a class to all rows."""
+"""How often bisection halves the interval of the least move; at first the interval reaches to all rows in one class."""
 
 MOVED = "No iterate met every bound, so the last intercept was moved as far as they needed."
 

@@ -50,8 +50,8 @@ class StreamingAUC(BaseEstimator):
     groups: None, or the labels of the groups by attribute, {"sex": ["F", "M"]}.
     options: a RowOptions for "rows". random_state: seed of the sample.
 
-    After `partial_fit`: coef_ (d,), rows_ (rows so far), met_ (whether the bound holds on the sample; None with a kappa of one's
-    own), kappa_, path_ (what was tried: kappa, area, value).
+    After `partial_fit`: coef_ (d,), rows_ (rows so far), met_ (whether the bound holds on the sample; None where kappa
+    is given), kappa_, path_ (what was tried: kappa, area, value).
     """
 
     constraint: str | AUCParity

@@ -46,7 +46,8 @@ ITERATIONS, SETTLED = 50, 1e-8
 """Newton steps of a fit at most, and the fall of the mean loss expected of one at which it is the last."""
 
 SLOW = 0.1
-"""Where a step is expected to bring more than this share of what the step before was, second derivatives are taken anew."""
+"""Second derivatives are computed anew where a step promises more than this share of what the step before it
+promised."""
 
 
 class Decayed(Penalised):
@@ -96,7 +97,7 @@ def decay_of(
 
 
 def _of_rows(problem: FairProblem) -> bytes:
-    """The same for the same labels and weights, whatever the order that bounds give the rows."""
+    """A key of the labels and weights that does not depend on the order of the rows."""
     weight = torch.ones_like(problem.targets) if problem.row_weight is None else problem.row_weight
     made = torch.empty(2, problem.rows, dtype=problem.dtype)
     made[:, torch.as_tensor(problem.strata.order)] = torch.stack([problem.targets, weight]).cpu()

@@ -72,7 +72,7 @@ class FairProblem(Verbs, BaseProblem):
         it makes a sorted copy.
     shards: where the rows given are a part of the table and other processes hold the rest. Groups and classes have the same
         numbers in all of them, and functions, gradients and measures are those of the whole table. Bounds that are no sums over rows,
-        as those on areas under ROC curves, cannot be had then.
+        as those on areas under ROC curves, are refused then.
 
     Raises: DataError for rows that cannot be used; NonFiniteError, from the verbs, naming batch, group and constraint.
     """

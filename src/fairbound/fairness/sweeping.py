@@ -66,7 +66,7 @@ class FewRows:
 
     @classmethod
     def of(cls, problem: Any) -> FewRows | None:
-        """Those of a FairProblem; None where it has too many, or where lines say nothing of its bounds or its objective."""
+        """The distinct rows of a FairProblem; None where they are too many, or do not decide its bounds."""
         plan, model, rows = problem.plan, problem.model, problem.features
         if not isinstance(model, MLP) or model.hidden or model.outputs > 1 or isinstance(rows, SparseRows):
             return None

@@ -32,7 +32,7 @@ class Verbs(RowSlopes):
     """Losses and bounds of the rows of a batch, and their derivatives, for `model` and per-row `loss`."""
 
     def _at_once_with(self, x: Tensor, batch: Batch) -> OnePass | None:
-        """What takes all rows in one pass, for x (n,); None where nothing does."""
+        """The OnePass that takes all rows at once, for x (n,); None where it does not apply."""
         if batch is not self._full or x.dim() > 1:
             return None
         at = OnePass, self._factor

@@ -122,7 +122,7 @@ def judge_in_time(
 
 
 def contradicted(finding: Finding) -> str | None:
-    """What is said where the limits, which go by the order of the decisions, exclude the value of all decisions together."""
+    """A warning where the limits, which depend on the order of decisions, exclude the value of all."""
     value, lower, upper = (finding[name] for name in ("value", "lower", "upper"))
     if value is None or lower is None or upper is None:
         return None
@@ -263,7 +263,8 @@ def _of_class(
 
 
 def check_watched(bound: Any, threshold: float | None) -> None:
-    """Raises: OptionError for a bound that sums over rows or pairs do not tell, and why. threshold: of scores, None for decisions."""
+    """Raises: OptionError for a bound that cannot be judged from sums over rows or pairs, saying why. threshold: of
+    scores, None for decisions."""
     if bound.judged_from == "areas":
         if threshold is None:
             raise OptionError(

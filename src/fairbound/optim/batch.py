@@ -45,7 +45,7 @@ class Keys:
 
     With one attribute the key is code * classes + label, where a code of -1 (missing) counts from the end of the table, as
     in Python; with several they are joined to one code first. by_code: whether the code of one attribute says what a row weighs,
-    whatever its label: it is the place in tables of weights then, else the key is.
+    whatever its label: then the code is the place in tables of weights, else the key.
     """
 
     def __init__(self, plan: Plan, groups: Groups, classes: int, outputs: int):

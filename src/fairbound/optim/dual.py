@@ -46,7 +46,7 @@ from fairbound.optim.weighted import Watch, Weights, weighted_loss
 from fairbound.rows.groups import Groups, label_text
 
 FORMAT = 2
-MOST_STEPS = 64  # that an update waits for rows
+MOST_STEPS = 64  # most steps that an update waits for rows
 PASSED = 64  # updates whose estimates are looked at together
 
 PerRowLoss = str | Pointwise | Callable[[Tensor, Tensor], Tensor]

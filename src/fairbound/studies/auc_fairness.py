@@ -246,8 +246,9 @@ def findings(block: Block) -> list[dict[str, Any]]:
     """Of every other method: at how many of its points our frontier on test rows has no smaller area.
 
     The frontier goes straight between our points, of which training without a bound is the last: of two models, one drawn at random
-    has the mean area, and at most the mean difference. Constant scores (area 1/2) are everybody's. Scaling and shifting, which must know
-    the groups of the rows scored, is compared with our models that know them too. Means are over the splits that all methods have finished.
+    has the mean area, and at most the mean difference. Constant scores (area 1/2) belong to every frontier. Scaling and
+    shifting, which must know the groups of the rows scored, is compared with our models that know them too. Means are
+    over the splits that all methods have finished.
     """
     columns = [f"test {name}" for name in MEASURES]
     seeds = set.intersection(*(set(found[columns[0]]) for found in block.numbers.values()))

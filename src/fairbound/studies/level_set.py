@@ -191,7 +191,7 @@ def _gap(value: float) -> str:
 
 
 def _feasibility(block: Block) -> str:
-    """Of whose runs every outer iterate is feasible."""
+    """In how many runs of each method every outer iterate is feasible."""
     parts = []
     for method in block.numbers:
         by = {r["column"]: r for r in block.rows if r["row"] == method}

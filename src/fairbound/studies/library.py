@@ -56,8 +56,9 @@ def parse(table: Mapping[str, Any]) -> StudySpec:
 
 
 def _for_each(word: str, tables: Mapping[str, Any]) -> dict[str, Any]:
-    """The tables by key, with one for each number of `each` in place of a table that has it: "$" in its key (with _ for the point) and in its
-    texts is the number; a text of nothing else becomes the number itself. Raises: OptionError."""
+    """The tables by key. A table with a list `each` becomes one table for each number of the list: the number replaces
+    "$" in the key (with _ for the point) and in texts; a text that is "$" alone becomes the number itself. Raises:
+    OptionError."""
     out: dict[str, Any] = {}
     for key, table in tables.items():
         own, numbers = dict(table), table.get("each")

@@ -39,7 +39,7 @@ IMAGES, SIDE = "mnist-test", 28
 CONVOLUTIONS = "conv"
 TEST_SHARE = 0.2
 NEAR = (0.01, 0.02, 0.05)
-"""By how much of the lowest loss a method may be above it, for the profile; the first is asked of `auto`."""
+"""How far above the lowest loss a method may be for the profile, as shares of that loss; the first is for `auto`."""
 
 AUTO = "auto"
 BEFORE_LAST_LAYER = 0.75

@@ -75,7 +75,7 @@ MANY = 0.2
 
 
 IN_WORDS, BY_NAME = 5, 20
-"""Of so many columns that were dropped it is said why, and so many more are named."""
+"""For so many dropped columns the reason is given, and so many more are named."""
 
 
 def dropped_words(dropped: Mapping[str, str]) -> list[str]:

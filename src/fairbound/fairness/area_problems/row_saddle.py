@@ -67,9 +67,10 @@ class RowOptions:
 
 @dataclass
 class RowSaddle:
-    """A run. level: r. counts: (K,) rows of each cell so far. w: (d,), a, b, alpha: J, y: 1 + m numbers. total, weight: the sum of
-    w with the steps' weights, and of these, in this call; reach: of a, b and alpha now; sums, slopes: of F and G. t: rows of this call; outer: calls that
-    ended; output: (d,) the mean of w of the last of them."""
+    """A run. level: r. counts: (K,) rows of each cell so far. w: (d,), a, b, alpha: J, y: 1 + m numbers. In this
+    call, total is the sum of w times the steps' weights, weight the sum of these weights; reach: of a, b and alpha now;
+    sums, slopes: of F and G. t: rows of this call; outer: calls that ended; output: (d,) the mean of w of the last of
+    them."""
 
     asked: PairSums
     options: RowOptions

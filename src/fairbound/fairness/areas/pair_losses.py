@@ -101,7 +101,7 @@ class _Grid:
     """H equally spaced points over the scores (..., B); a row counts at the four around it, by cubic interpolation.
 
     Sums over the points are those over the rows of a loss that is cubic between points: its values and slopes, and l(t) + l(-t) = 1,
-    hold exactly. Where the points are further apart than the loss is wide, it is made as wide. All in float64.
+    hold exactly. Where the points are further apart than the loss is wide, the loss is widened. All in float64.
     """
 
     def __init__(self, s: Tensor, sharpness: float, low: Tensor, step: Tensor, points: int):

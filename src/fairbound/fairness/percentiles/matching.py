@@ -56,7 +56,7 @@ class Matched:
     scores: Callable[[np.ndarray], np.ndarray]
 
     def moved(self, w: np.ndarray, bound: float) -> np.ndarray:
-        """Weights (n_w,) near `w` whose largest difference is at most `bound`, or the smallest that was found."""
+        """Weights (n_w,) near `w` whose largest difference of curves is at most `bound`, else the smallest found."""
         now, near, damping = self._point(w), 1.0, 1e-2
         for _ in range(ROUNDS):
             if now.worst <= bound or near < FEWEST:
@@ -132,7 +132,7 @@ class _Point(NamedTuple):
 
 
 def matched(problem: Any, bounded: GridParity, x: Tensor) -> Tensor:
-    """x (n,) of a linear model moved towards what is `bounded`, or to it; what is trained beside the model stays."""
+    """x (n,) of a linear model moved until `bounded` is met, or as near as was found; auxiliary variables stay."""
     rows, n, batch = problem.features, problem.model.n, problem.full()
 
     def scores(w: np.ndarray) -> np.ndarray:
