@@ -44,7 +44,7 @@ def class_rows(rows: Scored, label: str) -> list[dict[str, Any]]:
 
 
 def class_rates_of_groups(rows: Scored, bounds: Sequence[Any] = ()) -> list[dict[str, Any]]:
-    """Of every group of every sensitive attribute accuracy, and the rates that the bounds compare where they are at most MOST_RATES."""
+    """The accuracy of every group of every attribute, and the rates that the bounds compare, if at most MOST_RATES."""
     rates: dict[str, tuple[int | None, int | None]] = {}
     for bound in bounds:
         rates |= bound.class_rates(rows.classes)

@@ -67,7 +67,7 @@ def claim_no_probability(found: dict[str, Any]) -> None:
 
 
 def _weightless(rows: Scored) -> list[str]:
-    """Of every group that has rows, none of them of positive weight, why nothing can be said of it."""
+    """A sentence for every group all of whose rows have the weight 0: nothing can be said of it."""
     if rows.weight is None:
         return []
     out, groups, some = [], rows.groups, rows.weight > 0

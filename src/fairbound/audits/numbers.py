@@ -52,7 +52,8 @@ def number_metrics(rows: Scored) -> dict[str, float | None]:
 
 
 def _group_means(rows: Scored, bounds: Sequence[PredictionBound]) -> list[dict[str, Any]]:
-    """Of every group of every attribute the mean residual, the mean squared error, and what the bounds compare, with their intervals."""
+    """For every group of every attribute, with intervals: mean residual, mean squared error, and what the bounds
+    compare."""
     assert rows.residuals is not None
     measured: dict[str, tuple[np.ndarray, tuple[float, float] | None]] = {
         "mean_residual": (rows.residuals, None),

@@ -50,7 +50,7 @@ class Areas:
     correlations: np.ndarray
 
     def correlation(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Of the areas a and b, arrays of one shape."""
+        """The correlation of the areas a and b, arrays of one shape."""
         key = np.minimum(a, b) * len(self.estimates) + np.maximum(a, b)
         if not len(self.together):
             return (a == b).astype(float)
@@ -105,7 +105,7 @@ class _Rows:
         return estimate, float((parts**2).sum()), min(sizes)
 
     def correlation(self, one: np.ndarray, two: np.ndarray) -> float:
-        """Of two areas, 0 where one of them does not vary."""
+        """The correlation of two areas, 0 where one of them does not vary."""
         first, second = (self._parts(int(a), int(b))[1] for a, b in (one, two))
         both = np.sqrt((first**2).sum() * (second**2).sum())
         return float(np.clip(first @ second / both, -1, 1)) if both > 0 else 0.0

@@ -86,7 +86,7 @@ class Contrasts:
 
     @classmethod
     def beside(cls, parts: Sequence[Contrasts]) -> Contrasts:
-        """Those of several sets of cells, which are numbered one set after another."""
+        """The contrasts of several sets of cells, which are numbered one set after another."""
         width = max(part.index.shape[1] for part in parts)
         before = np.cumsum([0, *(int(part.index.max()) + 1 for part in parts)])
         wide = lambda a: np.pad(a, ((0, 0), (0, width - a.shape[1])))  # noqa: E731

@@ -88,7 +88,7 @@ class Pairs:
         return np.clip(self.middle + self.lean * d / 2, np.abs(d) / 2, 1 - np.abs(d) / 2)[..., None]
 
     def take(self, which: np.ndarray) -> Pairs:
-        """Those of the mask (..., P), one after another."""
+        """The pairs of the mask (..., P), one after another."""
         made = object.__new__(Pairs)
         for name in ("estimate", "middle", "lean", "successes", "trials", "tilt"):
             setattr(made, name, getattr(self, name)[which])

@@ -22,10 +22,11 @@ INSIDE = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0)
 """Half-widths by which the bounds of further candidates lie inside the stated ones; the first to be tested is the last of these."""
 
 INSIDE_FEW = (1.0, 2.0, 3.0)
-"""The same for methods of random batches, each of whose runs takes its whole budget."""
+"""These half-widths for methods of random batches, each of whose runs takes its whole budget."""
 
 INSIDE_SMOOTH = (2.0, 3.0, 4.0)
-"""The same for models held to smoothed decisions. They are mostly tested first, and one that fails keeps all others from being tested."""
+"""These half-widths for models held to smoothed decisions. Such models are mostly tested first, and one that fails
+keeps all others from being tested."""
 
 SMOOTH = FullBatchALM(sharpness=(1.0,), dual_values="surrogate")
 """The method that trains models held to smoothed decisions. A bound on the decisions of few rows is met by moving

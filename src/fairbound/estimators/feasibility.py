@@ -154,7 +154,8 @@ def more_rows(scored: Scored, stated: Bound, alpha: float) -> dict[str, float]:
 
 
 def worth_of_rows(more_rows: dict[str, float]) -> str:
-    """Of which group more rows would help most, in a sentence; "" where those of none would. more_rows: as of `more_rows`."""
+    """A sentence that names the group of which more rows help most; "" if none helps. more_rows: as from
+    `more_rows`."""
     best = max(more_rows, key=lambda name: more_rows[name], default="")
     if not best or more_rows[best] < SHOWN:
         return ""

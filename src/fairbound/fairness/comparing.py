@@ -61,14 +61,14 @@ class Compared:
 
     @classmethod
     def of(cls, occurring: Occurring, attributes: tuple[int, ...], within: int = 0) -> Compared:
-        """Of all groups that occur."""
+        """The groups of these attributes that occur."""
         codes = np.flatnonzero(occurring.per_group(attributes))
         every = said_labels(occurring.attributes, occurring.labels, crossed=len(attributes) > 1)
         labels, said = (tuple(of[a] for a in attributes) for of in (occurring.labels, every))
         return cls(attributes, occurring.sizes(attributes), labels, said, codes, within)
 
     def keep(self, kept: np.ndarray) -> Compared:
-        """The same with the groups where kept (k,) is True."""
+        """These groups without those where kept (k,) is False."""
         return replace(self, codes=self.codes[kept])
 
     def __len__(self) -> int:
@@ -126,7 +126,7 @@ class ValueContrasts:
     name: Callable[[int], str]
 
     def take(self, rows: np.ndarray) -> ValueContrasts:
-        """Those numbered `rows` (k,)."""
+        """The contrasts numbered `rows` (k,)."""
         return ValueContrasts(self.index[rows], self.coefficient[rows], lambda i: self.name(int(rows[i])))
 
 

@@ -77,7 +77,7 @@ class Accuracy:
 
     @property
     def coefficients(self) -> tuple[float, float]:
-        """Of the mean loss and of the error rate."""
+        """The weights of the mean loss and of the error rate."""
         return 1 - self.share, self.share
 
     def compile_objective(self, builder: Builder) -> None:

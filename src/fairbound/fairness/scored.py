@@ -81,7 +81,7 @@ class Scored:
 
     @cached_property
     def occurring(self) -> Occurring:
-        """Of the rows of positive weight."""
+        """The groups and labels that occur among the rows of positive weight."""
         if self.weight is None:
             return Occurring.of(self.groups, self.target, self.each)
         some = np.flatnonzero(np.asarray(self.weight) > 0)

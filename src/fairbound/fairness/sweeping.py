@@ -66,7 +66,7 @@ class FewRows:
 
     @classmethod
     def of(cls, problem: Any) -> FewRows | None:
-        """The distinct rows of a FairProblem; None where they are too many, or do not decide its bounds."""
+        """The distinct rows of a FairProblem; None for other models, too many rows, or bounds that need more."""
         plan, model, rows = problem.plan, problem.model, problem.features
         if not isinstance(model, MLP) or model.hidden or model.outputs > 1 or isinstance(rows, SparseRows):
             return None
@@ -182,7 +182,7 @@ class FewRows:
     def _best(
         self, scores: np.ndarray, along: np.ndarray, t: np.ndarray, share: float, excess: Any
     ) -> tuple[float, float, float]:
-        """Of the points t of a line the least violation, the lowest objective with it, and the point."""
+        """The least violation over the points t of a line, the lowest objective with it, and its point."""
         at = scores + t[:, None] * along
         chosen = at > 0
         violation = excess(self.none + chosen @ self.each)

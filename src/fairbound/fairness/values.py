@@ -41,7 +41,7 @@ class Values:
     def of_shares(
         cls, made: Sequence[tuple[np.ndarray, ...]], transform: Callable[[Any], np.ndarray] | None = None
     ) -> Values:
-        """Of R shares, each as `share_values` has it."""
+        """The values of R shares, each as `share_values` returns it."""
         successes, trials, rows, totals = (np.stack(part) for part in zip(*made, strict=True))
         return cls(successes, trials, rows, totals, transform)
 

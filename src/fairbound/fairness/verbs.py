@@ -252,7 +252,7 @@ class Verbs(RowSlopes):
         return torch.cat([self.shards.sum(tape.vjp(slopes)), own], dim=-1)
 
     def _slopes(self, scores: Tensor, batch: Batch, w0: Any, w: Tensor | None, memo: Any) -> tuple[Tensor, Tensor]:
-        """Of a plan beyond means the gradient of w0 f + w . g in the scores, and in the auxiliary variables."""
+        """For a plan beyond means, the gradients of w0 f + w . g in the scores and in the auxiliary variables."""
         w = w if w is None or batch.seen is None else w * batch.seen
         made = quantities.vjp(self.plan, self.contrasts, batch, w0, w, memo)
         parts = [] if made.of_scores is None else [made.of_scores]

@@ -41,7 +41,7 @@ class SGDMaxPenalty(SGD):
         nonnegative(self, "strength")
 
     def weights(self, problem: Problem, x: Tensor) -> Callable[[Evaluation], Weights]:
-        """Those of a subgradient of f + strength * max(0, g)."""
+        """The weights of a subgradient of f + strength * max(0, g)."""
 
         def of(e: Evaluation) -> Weights:
             w = torch.zeros_like(e.g)

@@ -57,7 +57,7 @@ class GhostState(State):
 
 @dataclass(frozen=True)
 class Averages:
-    """Of a mini-batch, in float64. gradient: (n,) of f; c: (m,); jacobian: (m, n) of c."""
+    """The averages of a mini-batch, in float64. gradient: (n,) of f; c: (m,); jacobian: (m, n) of c."""
 
     gradient: np.ndarray
     c: np.ndarray

@@ -77,8 +77,9 @@ def roles_of(kind: str, everyone: bool) -> Roles:
 
 @dataclass
 class Pairing:
-    """Of each area of a comparison the wins and the pairs so far; of each role the scores that wait, oldest first. seen: rows that can
-    play a role. before: (wins, pairs) when each checkpoint was passed, None for one that is not known."""
+    """The wins and the pairs so far of each area of a comparison, and the scores that wait for each role, oldest first.
+    seen: rows that can play a role. before: (wins, pairs) when each checkpoint was passed, None for one that is not
+    known."""
 
     wins: list[float]
     pairs: list[int]
@@ -217,7 +218,8 @@ class AreaTally:
     def from_dict(
         cls, plain: dict[str, list[dict[str, Any]]], bounds: tuple[AUCParity, ...], checkpoints: int
     ) -> AreaTally:
-        """Of what `to_dict` gave after so many checkpoints. Raises: KeyError, TypeError, ValueError for other data."""
+        """The tally that `to_dict` wrote after so many checkpoints. Raises: KeyError, TypeError, ValueError for other
+        data."""
         made = cls(bounds)
         for bound in bounds:
             mine = made.pairings[bound.text] = {}

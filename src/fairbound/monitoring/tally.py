@@ -260,7 +260,8 @@ class Tally:
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any], empty: Tally) -> Tally:
-        """Of what `to_dict` gave; empty: one of the same options without rows. States of older versions have no losses and areas.
+        """The tally that `to_dict` wrote; empty: one of the same options without rows. States of older versions have no
+        losses and areas.
 
         Raises: KeyError, TypeError, ValueError, AttributeError, IndexError for other data.
         """

@@ -32,7 +32,8 @@ class Units:
 
     @classmethod
     def of(cls, targets: Any) -> Units:
-        """Of targets (n,); None leaves numbers as they are, Units are taken as they are. Raises: DataError for what are no finite numbers."""
+        """The units of targets (n,); None leaves numbers as they are, Units are taken as they are. Raises: DataError
+        for targets that are not finite."""
         if targets is None or isinstance(targets, Units):
             return targets or cls()
         try:

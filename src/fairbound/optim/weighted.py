@@ -62,7 +62,7 @@ class Watch:
         self.until, self.seen, self.k = until, False, 0
 
     def at(self, k: int) -> Watch | None:
-        """Itself where step k is watched."""
+        """This watch where step k is watched, else None."""
         if not self.seen and k >= self.until and k % WATCHED:
             return None
         self.k = k

@@ -179,6 +179,6 @@ class LiftedSimplex:
         return Support(found.value, self._lifted(found.y, alpha))
 
     def squared_diameter(self, size: int) -> float:
-        """Of members in R^size: K ln(1 + m), and what d adds at the corner with most inner maximisations."""
+        """For members in R^size: K ln(1 + m), and what d adds at the corner with most inner maximisations."""
         most = max(self.owners.count(i) for i in self.owners)
         return self.entropy_weight * math.log(size - len(self.owners)) + self.curvature * most * self.reach**2

@@ -39,7 +39,7 @@ class Evaluation(NamedTuple):
     subset: Tensor | None = None
 
     def of(self, numbers: Any) -> Any:
-        """Of a number for each of all constraints, (..., m), those of the constraints in g; one number for all stays as it is."""
+        """Out of `numbers` (..., m) of all constraints, those of the constraints in g; a single number stays as it is."""
         if self.subset is None or not isinstance(numbers, Tensor) or not numbers.dim():
             return numbers
         return numbers[self.subset]

@@ -45,7 +45,8 @@ def _runs(key: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def wins(
     scores: np.ndarray, relevance: np.ndarray, starts: np.ndarray, member: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of each document, the pairs in which it is the better one: won ones and all (n, G), by the set of the worse one.
+    """For each document, the pairs in which it is the better one: those won and all, (n, G) by the set of the worse
+    one.
 
     member: (n, G) bool or numbers, whether each document is in each of G sets (how often). Two documents are a pair by the highest
     bit in which the ranks of their relevances differ, so that every bit takes one sort: time O(n (G + log n) log levels).

@@ -29,7 +29,7 @@ class Documents:
 
     @classmethod
     def of(cls, qid: Any, relevance: Any, groups: Any = None) -> Documents:
-        """Of rows in any order. groups: anything Groups.of takes; None for no attribute.
+        """The documents of rows in any order. groups: anything Groups.of takes; None for no attribute.
 
         Raises: DataError where lengths differ, a query is missing, or a relevance is missing, infinite or negative.
         """
@@ -40,7 +40,8 @@ class Documents:
 
     @classmethod
     def joined(cls, parts: Sequence[Documents]) -> Documents:
-        """Of all parts, which have the same names of groups and no query in common: their rows, one part after another."""
+        """The documents of all parts, one part after another. Parts have the same names of groups, and no query in
+        common."""
         groups = Groups.joined([part.groups for part in parts])
         qid = np.concatenate([part.queries.labels[part.queries.of_rows] for part in parts])
         return cls.of(qid, np.concatenate([part.relevance for part in parts]), groups)

@@ -243,7 +243,7 @@ def numbers(run: Run, compare: None) -> dict[str, float | None]:
 
 
 def findings(block: Block) -> list[dict[str, Any]]:
-    """Of every other method: at how many of its points our frontier on test rows has no smaller area.
+    """For every other method, at how many of its points our frontier on test rows has no smaller area.
 
     The frontier goes straight between our points, of which training without a bound is the last: of two models, one drawn at random
     has the mean area, and at most the mean difference. Constant scores (area 1/2) belong to every frontier. Scaling and

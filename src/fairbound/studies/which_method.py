@@ -158,8 +158,8 @@ def _images(seed: int, data_dir: str | None, held: float) -> SplitRows:
 
 
 def numbers(run: Run, compare: None) -> dict[str, float | None]:
-    """Of the best iterate: whether it meets the bound and is not the start, its losses, its excess on test rows, and when it was
-    found; the processor seconds and steps of the whole run."""
+    """Numbers of the best iterate: whether it meets the bound and is not the start, its losses, its excess on test
+    rows, and when it was found; the processor seconds and steps of the whole run."""
     model, records = run.models["best"], run.records
     met = float(model["train excess"] <= 0 and model["moved"] > 0)
     at = [r["cpu"] for r in records if r["step"] >= model["step"]]

@@ -178,7 +178,7 @@ def as_category(column: Column) -> Column:
 
 
 def number_share(column: Column) -> tuple[int, float]:
-    """Of a column of texts: how many of its distinct texts are written as numbers, and their share of the known rows.
+    """How many distinct texts of a column of texts are written as numbers, and their share of the known rows.
 
     A number with a leading zero ("007", "02138") marks a code, not a quantity: then the answer is (0, 0.0).
     """

@@ -202,7 +202,8 @@ def _how_written(path: Path, encoding: str | None) -> tuple[bool, str]:
 
 
 def _encoding(first: bytes, encoding: str | None) -> str:
-    """Of a text that begins with the bytes `first`: what its byte order mark says, else `encoding`, else UTF-8."""
+    """The encoding of a text that begins with the bytes `first`: by its byte order mark, else `encoding`, else
+    UTF-8."""
     return next((name for mark, name in _BEGINS.items() if first.startswith(mark)), encoding or "utf-8")
 
 

@@ -72,7 +72,7 @@ _Place = tuple[NumberFeature, int, np.ndarray]
 
 @dataclass
 class Tally:
-    """Of one column: rows without a value, infinities among them, and the row of the first of these."""
+    """Counts of one column: rows without a value, infinities among them, and the row of the first infinity."""
 
     missing: int = 0
     infinite: int = 0

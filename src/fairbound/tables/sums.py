@@ -217,4 +217,4 @@ class Layout:
         place = {name: at for at, name in enumerate(inputs)}
         plain = len(numbers) == len(learnt) and all(feature.kind == "number" for feature, _ in numbers)
         self.at = np.array([place[feature.name] for feature, _ in numbers], dtype=np.intp) if plain else None
-        """Of a table of plain numbers alone: the places of the columns that were learnt."""
+        """The places of the columns that were learnt, for a table of plain numbers alone."""

@@ -193,8 +193,8 @@ class Ramp(Sharpened):
     unbiased = True
 
     def _sums(self, s: Tensor, W: Tensor) -> tuple[Tensor, ...]:
-        """Of every row: shares (..., S, B) of each set that lie below and within reach, and the scores of the latter; float64,
-        as they are differences of long sums. Last, the scores s."""
+        """For every row, shares (..., S, B) of each set that lie below and within reach, and the scores of the latter;
+        float64, as they are differences of long sums. Last, the scores s."""
         s, W = s.double(), W.double()
         ordered, order = s.sort(dim=-1)
         moved = W.gather(-1, order.unsqueeze(-2).expand_as(W))

@@ -93,7 +93,7 @@ class PartialBound(GroupBound):
         return tuple((curve, condition) for condition in self.conditions())
 
     def intervals_of(self, compared: Compared) -> tuple[Percentiles, ...]:
-        """Of each of k groups. Raises: OptionError for the name of no group."""
+        """The intervals of each of k groups. Raises: OptionError for the name of no group."""
         names, own = [compared.plain_name(g) for g in range(len(compared))], dict(self.own)
         known = {group for labels in compared.labels for group in labels} | set(names)
         if strange := [name for name in own if name not in known]:
@@ -228,12 +228,12 @@ class PartialRateBound(DecisionBound, PartialBound):
 
 
 def _above(compared: Compared, first: np.ndarray, second: np.ndarray, i: int) -> str:
-    """Of the i-th constraint: who is ranked above whom."""
+    """The name of the i-th constraint: who is ranked above whom."""
     return f"{compared.name(int(first[i]))} above {compared.name(int(second[i]))}"
 
 
 def _name(compared: Compared, levels: np.ndarray, i: int) -> str:
-    """Of the i-th constraint: group, level, and the side of it."""
+    """The name of the i-th constraint: group, level, and the side of the level."""
     below, place = divmod(i, len(compared) * len(levels))
     return (
         f"{compared.name(place // len(levels))} at {levels[place % len(levels)]:.3g}, {'below' if below else 'above'}"

@@ -64,7 +64,7 @@ class RowShares(Sharpened):
         return means, there.unsqueeze(-1), (away, W)
 
     def _vjp_of_means(self, dmeans: list[Tensor], memo: tuple) -> tuple[Tensor, Tensor]:
-        """Of dq (..., S, P) of each mean: the gradients in the scores (..., B) and in the thresholds (..., P)."""
+        """The gradients in the scores (..., B) and in the thresholds (..., P), from dq (..., S, P) of each mean."""
         away, W = memo
         used = None
         if away.dim() == 2:  # few thresholds matter, as for one constraint: slopes of no others are computed

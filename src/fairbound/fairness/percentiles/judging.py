@@ -27,8 +27,9 @@ METHOD = "Dvoretzky-Kiefer-Wolfowitz bands of every group's distribution of scor
 
 @dataclass(frozen=True)
 class Curves:
-    """Of k groups compared on one set of attributes. thresholds: (t,) the distinct scores, descending. above: (k, t + 2) shares
-    above every threshold, from above all scores to below all. rows: (k,) effective rows. intervals: of each group."""
+    """The curves of k groups, compared on one set of attributes. thresholds: (t,) the distinct scores, descending.
+    above: (k, t + 2) shares above every threshold, from above all scores to below all. rows: (k,) effective rows.
+    intervals: of each group."""
 
     compared: Compared
     thresholds: np.ndarray

@@ -86,7 +86,8 @@ class WindowParts(Sharpened):
         return zip(scores.reshape(-1, scores.shape[-1]), W, strict=True)
 
     def _weights(self, h: Tensor, W: Tensor) -> _Ends:
-        """Of each set's rows the weights of the tops and of the bottoms at the ends of its intervals, over their length."""
+        """The weights of each set's rows in the tops and the bottoms at the ends of its intervals, over their
+        length."""
         order = h.argsort(descending=True, stable=True)
         reached = W[:, order].double().cumsum(-1)
         before = reached - W[:, order].double()

@@ -44,7 +44,7 @@ class QueryCells:
     def of(
         cls, documents: Documents, groups: np.ndarray, k: int, said: Callable[[int], str], sharpness: float
     ) -> QueryCells:
-        """Of groups (n,) of the sorted documents, -1 for none, below k."""
+        """The cells for groups (n,) of the sorted documents, -1 for none, below k."""
         query = documents.queries.of_rows
         known = (groups >= 0) & (documents.lower > 0)
         found, place = np.unique(query[known] * k + groups[known], return_inverse=True)
@@ -62,11 +62,11 @@ class QueryCells:
 
     @property
     def dual_scale(self) -> float:
-        """As of a Problem: the cells of a query weigh together what one constraint does."""
+        """As in `Problem`: the cells of a query together weigh what one constraint does."""
         return len(self.documents.queries) / len(self)
 
     def name(self, i: int) -> str:
-        """Of the i-th cell."""
+        """The name of the i-th cell."""
         return f"query {self.documents.queries.labels[self.query[i]]}, {self.said(int(self.group[i]))}"
 
     def of_queries(self, numbers: np.ndarray) -> np.ndarray:

@@ -80,7 +80,7 @@ class PairShares:
 
     @classmethod
     def of(cls, documents: Documents, groups: np.ndarray, k: int, sharpness: float) -> PairShares:
-        """Of groups (n,) of the sorted documents."""
+        """The shares for groups (n,) of the sorted documents."""
         made = cls(documents, groups, k, sharpness, np.zeros(0))
         return cls(documents, groups, k, sharpness, made.denominators().sum(0))
 

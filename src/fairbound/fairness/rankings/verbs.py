@@ -42,7 +42,7 @@ class RankingVerbs:
     _linear: Tensor
 
     def values(self, x: Tensor, batch: Any, true: bool = False) -> Evaluation:
-        """As of a Problem."""
+        """As in `Problem`."""
         if x.dim() > 1:
             return stacked([self.values(xi, bi, true) for xi, bi in self._runs(x, batch)])
         with torch.no_grad():
@@ -53,7 +53,7 @@ class RankingVerbs:
     def gradient(
         self, x: Tensor, batch: Any, weights: Weights | Callable[[Evaluation], Weights]
     ) -> tuple[Evaluation | None, Tensor]:
-        """As of a Problem."""
+        """As in `Problem`."""
         if x.dim() > 1:
             return self._stacked_gradient(x, batch, weights)
         scores, tape = self.model.forward(x, batch.features)
@@ -81,7 +81,7 @@ class RankingVerbs:
         return evaluation, tape.vjp(slopes)
 
     def jvp(self, x: Tensor, batch: Any, dx: Tensor) -> Tensor:
-        """As of a Problem."""
+        """As in `Problem`."""
         if x.dim() > 1:
             return torch.stack([self.jvp(xi, bi, di) for (xi, bi), di in zip(self._runs(x, batch), dx, strict=True)])
         scores, tape = self.model.forward(x, batch.features)
@@ -99,7 +99,7 @@ class RankingVerbs:
             return torch.autograd.grad((slopes * change).sum(), v)[0]
 
     def jacobian(self, x: Tensor, batch: Any, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
-        """As of a Problem, by a backward pass for each row."""
+        """As in `Problem`, by a backward pass for each row."""
         if x.dim() > 1:
             made = [self.jacobian(xi, bi, which) for xi, bi in self._runs(x, batch)]
             return stacked([e for e, _ in made]), torch.stack([rows for _, rows in made])
