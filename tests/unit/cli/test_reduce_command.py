@@ -13,6 +13,7 @@ import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.cli.app import main
 from fairbound.cli.reduce import named_classifier
+from fairbound.estimators.lottery import Lottery
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("jinja2", reason="the page needs the extra 'report'")
@@ -109,3 +110,22 @@ def test_folds_judge_the_bound_by_rows_that_a_fit_had_not_seen(people, tmp_path,
     )
     whole = json.loads((tmp_path / "o" / "audit.json").read_text())
     assert whole["model"]["algorithm"] == "plug-in" and whole["model"]["steps"] == 3
+
+
+def test_what_is_lost_to_a_lottery_is_a_warning_of_the_page(people, tmp_path, monkeypatch):
+    monkeypatch.setattr(Lottery, "far_ahead", lambda lottery, error: True)
+    given = [
+        "fit",
+        "--data",
+        str(people),
+        "--label",
+        "hired",
+        "--group",
+        "sex",
+        "--out",
+        str(tmp_path / "o"),
+        "--quiet",
+    ]
+    assert main([*given, "--constraint", "demographic_parity <= 0.1", "--estimator", "sklearn.naive_bayes.GaussianNB"]) in (0, 1, 3)  # fmt: skip
+    said = json.loads((tmp_path / "o" / "audit.json").read_text())["warnings"]
+    assert any("the best lottery over the same fits" in line and "FairClassifier" in line for line in said)
