@@ -5,7 +5,7 @@ one, and overfits the small group. A score that all groups share, scaled and shi
 group:
 
 1. the score of largest area without group terms and without bounds;
-2. of that score and its group terms the largest area under the bound, as any linear score is trained under it;
+2. the largest area under the bound of that score with its group terms, trained as any linear score is;
 3. from there, or from the exact solution under the quadratic loss where that is better, all weights are free.
 
 Source: Kallus, Zhou (2019), The fairness of risk scores beyond classification, for scores scaled and shifted by group. Departs:

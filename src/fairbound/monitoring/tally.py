@@ -197,7 +197,7 @@ class Tally:
                 )
 
     def scored(self) -> tuple[Scored, Moment, list[Moment | None]]:
-        """The combinations as rows, each of which stands for as many as it has, and what they had now and at each checkpoint."""
+        """The combinations as rows, each of which stands for its count, and the counts now and at each checkpoint."""
         names = self.attributes or ()
         keys = list(self.counts)
         labels = tuple(tuple(sorted({key[a] for key in keys} - {None}, key=natural_order)) for a in range(len(names)))

@@ -45,7 +45,7 @@ class Units:
         return cls(float(y.mean()), float(y.std()) or 1.0)
 
     def settled(self, notions: Sequence[Any], targets: Any) -> tuple[tuple[Any, ...], np.ndarray | None]:
-        """The bounds with what they leave to the targets (n,), and one class for each of these."""
+        """The bounds, with what they take from the targets (n,) filled in, and one class for each target."""
         if targets is None or isinstance(targets, Units):
             return tuple(notions), None
         y = np.asarray(targets, dtype=np.float64).reshape(-1)

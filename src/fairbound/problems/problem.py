@@ -39,7 +39,7 @@ class Evaluation(NamedTuple):
     subset: Tensor | None = None
 
     def of(self, numbers: Any) -> Any:
-        """Out of `numbers` (..., m) of all constraints, those of the constraints in g; a single number stays as it is."""
+        """Out of `numbers` (..., m) of all constraints, those of the constraints in g; a single number stays."""
         if self.subset is None or not isinstance(numbers, Tensor) or not numbers.dim():
             return numbers
         return numbers[self.subset]

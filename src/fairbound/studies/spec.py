@@ -137,8 +137,8 @@ class QuickSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class TuningSpec:
-    """seeds: of every trial. budget: of those whose item states none. validation: share of the training rows that judges. loss,
-    value: the measures by which it judges; tolerance: of the value, taken as met."""
+    """seeds: of every trial. budget: of the trials of items that state none. validation: share of the training rows
+    that judges. loss, value: the measures by which it judges; tolerance: of the value, taken as met."""
 
     seeds: int = 1
     budget: str = "10s"

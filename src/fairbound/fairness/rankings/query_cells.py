@@ -28,7 +28,8 @@ class QueryCells:
     """C cells, those of a query one after another.
 
     of_document: (n,) the cell of each sorted document as the better one, -1 for none. starts: (Q + 1,) where the cells of each query
-    begin. pairs: (C,) of each cell; query, group: (C,) whose it is. said: the name of a group. sharpness: of the sigmoid.
+    begin. pairs: (C,) of each cell; query, group: (C,) of each cell. said: the name of a group. sharpness: of the
+    sigmoid.
     """
 
     documents: Documents
