@@ -19,7 +19,6 @@ from fairbound.data.generator import GaussianParity
 from fairbound.estimators import full_batch, training
 from fairbound.estimators.last_layer import last_layer
 from fairbound.fairness.objectives import Accuracy
-from fairbound.methods.full_batch_alm import minimised
 from fairbound.models.model import MLP
 from fairbound.problems.problem import Draws
 from twelve_rows import convex_fair
@@ -55,21 +54,35 @@ def test_the_first_multipliers_are_those_of_the_optimum():
     assert not method.init(problem, torch.zeros(problem.n, dtype=torch.float64), everything).multipliers.any()
 
 
-def test_where_a_search_along_a_line_fails_it_goes_on_from_the_lowest_point_seen():
-    """-t + 500 max(t - 0.01, 0) + t^2 / 2 in t = x_1 + x_2 bends at its lowest point, t = 0.01. What is looked at twice is where it goes on."""
-    seen = []
+def test_multipliers_make_the_point_of_a_round_stationary():
+    """Where a round is solved to its end, grad f + y . grad g^s is 0 with the multipliers that it hands on."""
+    X, y, group = one_hot(1000, 0)
+    features = fb.TableEncoder().fit_transform(X)
+    problem = fb.FairProblem(MLP(features.shape[1]), features, y, group, TIGHT, dtype=torch.float64)
+    method, draws = (
+        fb.FullBatchALM(sharpness=(3.0,), iterations=400, dual_values="shifted"),
+        Draws(problem, (0,), 1, "full"),
+    )
+    state = method.init(problem, problem.start((0,)), draws)
+    for _ in range(3):
+        state = method.step(state, problem, draws)
+        assert state.multipliers.any()
+        slope = problem.sharpened(3.0).gradient(state.x, problem.full(), (1.0, state.multipliers))[1]
+        assert slope.norm() < 2e-3
 
-    def of(x):
-        t = x.sum()
-        seen.append(float(t))
-        return float(-t + 500 * (t - 0.01).clamp_min(0) + t**2 / 2), (-1 + 500 * (t > 0.01) + t) * torch.ones(
-            2
-        ).double()
 
-    assert float(minimised(of, torch.zeros(2).double(), None, 30).sum()) == pytest.approx(0.01, abs=1e-6)
-    value = [-t + 500 * max(t - 0.01, 0) + t**2 / 2 for t in seen]
-    again = [i for i, t in enumerate(seen) if t in seen[:i]]
-    assert again and all(value[i] == min(value[:i]) for i in again)
+def test_rounds_outside_that_change_little_count_once_the_bounds_were_met():
+    X, y, group = one_hot(300, 1)
+    features = fb.TableEncoder().fit_transform(X)
+    problem = fb.FairProblem(MLP(features.shape[1]), features, y, group, TIGHT, dtype=torch.float64)
+    draws = Draws(problem, (0,), 1, "full")
+    for tolerance, lowest, idle in ((10.0, 1.0, 1), (10.0, float("inf"), 0), (1e-4, 1.0, 0)):
+        method = fb.FullBatchALM(sharpness=(3.0,), margin=0.0, tolerance=tolerance, dual_values="shifted")
+        state = method.init(problem, problem.start((0,)), draws)
+        state.lowest.fill_(lowest)
+        state = method.step(state, problem, draws)
+        assert problem.values(state.x, problem.full(), true=True).g.max() > 0
+        assert int(state.idle) == idle
 
 
 def test_surrogates_and_offsets_are_the_metric_after_every_round():

@@ -6,12 +6,14 @@ Threads that wait for each other cost more than small matrices do, and where cor
 from __future__ import annotations
 
 import contextlib
+import functools
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import torch
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 _LOCK = threading.Lock()
 _inside: list[Any] = []  # the limits of each block that is under way, of any thread of this process
@@ -28,7 +30,7 @@ def one_thread(when: bool = True) -> Iterator[None]:
     with _LOCK:
         if not _inside:
             _usual = torch.get_num_threads()
-        _inside.append(threadpool_limits(1))
+        _inside.append(_libraries(len(sys.modules)).limit(limits=1))
     torch.set_num_threads(1)
     try:
         yield
@@ -39,3 +41,9 @@ def one_thread(when: bool = True) -> Iterator[None]:
             if not _inside:
                 first.restore_original_limits()
         torch.set_num_threads(_usual)
+
+
+@functools.lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """Those of this process that take threads, looked for anew (some milliseconds) once `modules` were imported that may have brought more."""
+    return ThreadpoolController()

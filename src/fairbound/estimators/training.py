@@ -10,6 +10,7 @@ shaped may have lost what a last layer needs. The better of the two models is ta
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -103,6 +104,8 @@ def _at_once(
     """The model of a method that takes all rows at once. limit: None where no budget was stated. The others as of `train`."""
     problem, held, method = made.problem, made.held, choice.method
     assert isinstance(method, FullBatchALM)
+    if choice.automatic and not problem.plan.beyond_means:
+        method = replace(method, dual_values="shifted")
     rounds = limit or AT_ONCE
     notes = [] if limit else _beyond_few_rows(problem)
     if notes:

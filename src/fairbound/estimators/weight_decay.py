@@ -2,7 +2,7 @@
 
     minimise  mean loss + decay / 2 |w|^2        w: the weights, the intercept not among them
 
-Of n rows the decays GRID / n are tried: the model without bounds is fitted with each, and its loss at every row is measured
+Of n rows the decays GRID / n are tried, from 1 / n on the way on which the loss falls, until it rises: the model without bounds is fitted with each, and its loss at every row is measured
 as if that row had not been there. One fit gives all n of these, as without row i the scores change by nearly one Newton step:
 
     score_i without row i  =  score_i + h_i / (1 - h_i q_i) (p_i - y_i),        h = diag(A (A' Q A + n decay I)^-1 A'),  Q = diag(q),
@@ -21,7 +21,6 @@ from typing import Literal, TypeGuard
 
 import numpy as np
 import torch
-from scipy.special import expit
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
@@ -32,6 +31,7 @@ from fairbound.models.model import Model
 from fairbound.problems.penalised import Distance, Penalised
 from fairbound.problems.problem import Measured
 from fairbound.rows.sparse import SparseRows
+from fairbound.tables.logistic import fitted, probabilities, ridged, second, total
 
 GRID = (256.0, 64.0, 16.0, 4.0, 1.0, 0.25)
 """Decays that are tried, times the rows."""
@@ -41,13 +41,6 @@ USUAL = 1.0
 
 MOST_WORK = 2e8
 """GRID is tried up to this product of a table's cells with the smaller number of its rows and columns."""
-
-ITERATIONS, SETTLED = 50, 1e-8
-"""Newton steps of a fit at most, and the fall of the mean loss expected of one at which it is the last."""
-
-SLOW = 0.1
-"""Second derivatives are computed anew where a step promises more than this share of what the step before it
-promised."""
 
 
 class Decayed(Penalised):
@@ -119,42 +112,22 @@ def auto_decay(problem: FairProblem) -> float:
     mass = np.ones(rows) if problem.row_weight is None else problem.row_weight.cpu().double().numpy()
     mass = mass / mass.mean()
     y, x = problem.targets.cpu().double().numpy(), np.zeros(A.shape[1])
-    least, best, Q = np.inf, USUAL, None
-    for many in GRID:
+    Q: np.ndarray | None = None
+
+    def loss_with(many: float) -> float:
+        nonlocal x, Q
         penalty = np.where(np.arange(A.shape[1]) < dense.shape[1], many, 0.0)
         x = fitted(A, y, mass, penalty, x, Q)
         loss, Q = leave_one_out(A, y, mass, penalty, x)
-        if loss < least:
-            least, best = loss, many
-    return best / rows
+        return loss
 
-
-def fitted(
-    A: np.ndarray, y: np.ndarray, mass: np.ndarray, penalty: np.ndarray, x: np.ndarray, Q: np.ndarray | None = None
-) -> np.ndarray:
-    """(p,) the lowest sum of the logistic losses of rows A (n, p) with labels y (n,), times their mass (n,), and of penalty / 2 x^2, by
-    damped Newton steps from x. Q: A' Q A (p, p) nearby, which serves while steps shorten fast."""
-    scores, before = A @ x, np.inf
-    now = _total(scores, y, mass) + penalty @ x**2 / 2
-    for _ in range(ITERATIONS):
-        p = expit(scores)
-        slope = A.T @ (mass * (p - y)) + penalty * x
-        step = np.linalg.solve(_with(penalty, _second(A, mass, p) if Q is None else Q), slope)
-        expected = slope @ step / 2
-        if Q is not None and expected > SLOW * before:
-            Q = None
-            continue
-        share, along = 1.0, A @ step
-        while True:
-            moved = x - share * step
-            after = _total(scores - share * along, y, mass) + penalty @ moved**2 / 2
-            if after <= now or share < 1e-6:
+    best, least = USUAL, loss_with(USUAL)
+    for way in ([many for many in GRID if many < USUAL], [many for many in reversed(GRID) if many > USUAL]):
+        for many in way if best == USUAL else ():
+            if (loss := loss_with(many)) >= least:
                 break
-            share /= 2
-        x, scores, now, before = moved, scores - share * along, after, expected
-        if expected < SETTLED * len(y):
-            break
-    return x
+            best, least = many, loss
+    return best / rows
 
 
 def leave_one_out(
@@ -163,25 +136,9 @@ def leave_one_out(
     """The mean logistic loss of every row at the x that the other rows would give, nearly, and A' Q A (p, p); arguments as of `fitted`, whose
     x it is."""
     scores = A @ x
-    p = expit(scores)
-    Q = _second(A, mass, p)
-    turned = A @ np.linalg.inv(np.linalg.cholesky(_with(penalty, Q))).T
+    p = probabilities(scores)
+    Q = second(A, mass, p)
+    turned = A @ np.linalg.inv(np.linalg.cholesky(ridged(penalty, Q))).T
     h = mass * np.einsum("np,np->n", turned, turned)
     without = scores + h * (p - y) / np.maximum(1 - h * p * (1 - p), 1e-6)
-    return _total(without, y, mass) / mass.sum(), Q
-
-
-def _second(A: np.ndarray, mass: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """(p, p) A' Q A at the probabilities p (n,)."""
-    root = A * np.sqrt(mass * p * (1 - p))[:, None]
-    return root.T @ root
-
-
-def _total(scores: np.ndarray, y: np.ndarray, mass: np.ndarray) -> float:
-    """The sum of the rows' losses, times their mass."""
-    return float(mass @ (np.logaddexp(0, scores) - y * scores))
-
-
-def _with(penalty: np.ndarray, Q: np.ndarray) -> np.ndarray:
-    """Q and the penalty on its diagonal, with a little that keeps an inverse."""
-    return Q + np.diag(penalty + 1e-9 * Q.trace())
+    return total(without, y, mass) / mass.sum(), Q

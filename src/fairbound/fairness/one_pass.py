@@ -3,7 +3,9 @@
 For a linear model with one score, where f is a weighted mean of losses and every other row function is a weight by label and decision
 whose decision training replaces by one sigmoid of the score, all is a sum over rows of that sigmoid:
 
-    F = constants + G sigmoid(t s),    f = F_0 + own . loss(s),    g = F_1, ..., F_m        G: (1 + m, n), s = X w + b
+    q = q_0 + C sigmoid(t s),    F = A q - bounds,    f = F_0 + own . loss(s),    g = F_1, ..., F_m        s = X w + b
+
+q (K,) are the means of the rates' cells, C (K, n) what each row adds to them, A (1 + m, K) the contrasts, the objective's before them.
 
 The results are those of `Verbs`, up to rounding, with a tenth of its operations, which are most of the cost on small
 tables. Sums over rows are float64: rounding must not hide a small decrease from a line search, which would then fail or
@@ -32,15 +34,17 @@ MOST_ROWS = 1 << 17
 
 @dataclass(frozen=True)
 class OnePass:
-    """All rows of a problem: features (n, d), targets (n,). of_sigmoid: G (1 + m, n); constants: (1 + m,); of_loss: own (n,), these
-    three float64; steepness: t."""
+    """All rows of a problem: features (n, d), targets (n,). none: q_0 (K,); each: C (K, n); contrasts: A (1 + m, K); bounds: (1 + m,);
+    of_loss: own (n,), these five float64; steepness: t. last: the point looked at last, its scores, and its true q once it was asked for."""
 
     features: Tensor
     targets: Tensor
     loss: Pointwise
     bias: bool
-    of_sigmoid: Tensor
-    constants: Tensor
+    none: Tensor
+    each: Tensor
+    contrasts: Tensor
+    bounds: Tensor
     of_loss: Tensor
     steepness: float
     last: list[Tensor] = field(default_factory=list)
@@ -57,24 +61,34 @@ class OnePass:
             return None
         rates = [f for f in plan.functions if f != LOSS]
         sigmoids = all(isinstance(f, RowFunction) and f.surrogate == "sigmoid" and f.table for f in rates)
-        if batch.size > MOST_ROWS or plan.m >= model.features or not sigmoids or len({f.sharpness for f in rates}) != 1:
+        if (
+            batch.size > MOST_ROWS
+            or plan.n_cells > model.features
+            or not sigmoids
+            or len({f.sharpness for f in rates}) != 1
+        ):
             return None
-        joint = problem.joint is not None
-        shares = reduce.vjp(torch.eye(1 + plan.m, dtype=problem.dtype)[:, 0 if joint else 1 :])
-        y, G = batch.targets, torch.zeros(1 + plan.m, batch.size, dtype=torch.float64)
-        constants, of_loss = torch.zeros(1 + plan.m, dtype=torch.float64), batch.objective.to(torch.float64, copy=True)
-        constants[0 if joint else 1 :] -= problem._reduced.bounds
+        joint, y = int(problem.joint is not None), batch.targets
+        A = torch.zeros(1 + plan.m, plan.n_cells, dtype=torch.float64)
+        A[1 - joint :] = problem._reduced.matrix
+        bounds = torch.zeros(1 + plan.m, dtype=torch.float64)
+        bounds[1 - joint :] = problem._reduced.bounds
+        C, of_loss = torch.zeros(plan.n_cells, batch.size, dtype=torch.float64), batch.objective.double()
+        none = torch.zeros(plan.n_cells, dtype=torch.float64)
+        shares = reduce.spread(torch.eye(plan.n_cells, dtype=problem.dtype))
         for rows, weights in reduce.weights_of_rows(shares):
             for function, weight in zip(plan.functions, weights, strict=True):
                 if function == LOSS:
-                    if not joint or weight[1:].any():
+                    own = A @ weight.double()
+                    if not joint or own[1:].any():
                         return None
-                    of_loss[rows] = weight[0].double()
+                    of_loss = of_loss.clone()
+                    of_loss[rows] = own[0]
                     continue
                 (no_0, yes_0), (no_1, yes_1) = function.table
-                constants += (weight * (no_0 + (no_1 - no_0) * y[rows])).sum(1, dtype=torch.float64)
-                G[:, rows] += weight * (yes_0 - no_0 + (yes_1 - no_1 - yes_0 + no_0) * y[rows])
-        return cls(X, y, problem.loss, model.bias, G, constants, of_loss, rates[0].sharpness)
+                none += (weight * (no_0 + (no_1 - no_0) * y[rows])).sum(1, dtype=torch.float64)
+                C[:, rows] += weight * (yes_0 - no_0 + (yes_1 - no_1 - yes_0 + no_0) * y[rows])
+        return cls(X, y, problem.loss, model.bias, none, C, A, bounds, of_loss, rates[0].sharpness)
 
     def steeper(self, factor: float) -> OnePass:
         """Under surrogates `factor` times as steep."""
@@ -82,19 +96,21 @@ class OnePass:
 
     def values(self, x: Tensor, true: bool = False) -> Evaluation:
         """f and g at x (n,); with `true` of decisions."""
-        return self._values(self.scores(x), true)[0]
+        scores = self.scores(x)
+        rates = self.true_rates(x) if true else self._rates(torch.sigmoid(self.steepness * scores).double())
+        return self.of_rates(rates, self.loss.value(scores, self.targets))
 
     def gradient(self, x: Tensor, weights: Callable[[Evaluation], Weights]) -> tuple[Evaluation, Tensor]:
         """f and g at x (n,), and the gradient (n,) of w0 f + w . g with the weights (w0, w) of these."""
         scores = self.scores(x)
-        evaluation, p = self._values(scores)
+        p = torch.sigmoid(self.steepness * scores).double()
+        evaluation = self.of_rates(self._rates(p), self.loss.value(scores, self.targets))
         w0, w = weights(evaluation)
-        each = torch.zeros_like(self.constants)
-        each[0] = w0
+        of_rates = self.contrasts[0] * w0
         if w is not None:
-            each[1:] = w
-        slopes = (each @ self.of_sigmoid).mul_(torch.addcmul(p, p, p, value=-1)).mul_(self.steepness)
-        slopes += each[0] * self.of_loss * self.loss.slope(scores, self.targets)
+            of_rates += w.double() @ self.contrasts[1:]
+        slopes = ((self.steepness * of_rates) @ self.each).mul_(torch.addcmul(p, p, p, value=-1))
+        slopes += w0 * self.of_loss * self.loss.slope(scores, self.targets)
         slopes = slopes.to(x.dtype)
         gradient = slopes @ self.features
         return evaluation, torch.cat([gradient, slopes.sum().unsqueeze(0)]) if self.bias else gradient
@@ -106,9 +122,17 @@ class OnePass:
             self.last[:] = [x.clone(), s]
         return self.last[1]
 
-    def _values(self, scores: Tensor, true: bool = False) -> tuple[Evaluation, Tensor]:
-        """f, a float64, and g of the rows' scores, and the sigmoids, or the decisions, (n,)."""
-        p = (scores > 0).double() if true else torch.sigmoid(self.steepness * scores).double()
-        F = self.constants + self.of_sigmoid @ p
-        f = F[0] + self.of_loss @ self.loss.value(scores, self.targets).double()
-        return Evaluation(f, F[1:].to(scores.dtype)), p
+    def true_rates(self, x: Tensor) -> Tensor:
+        """(K,) q of decisions at x (n,), a float64."""
+        scores = self.scores(x)
+        if len(self.last) < 3:
+            self.last.append(self._rates((scores > 0).double()))
+        return self.last[2]
+
+    def of_rates(self, rates: Tensor, loss: Tensor) -> Evaluation:
+        """f, a float64, and g of q (K,) and the rows' losses (n,)."""
+        F = torch.addmv(self.bounds, self.contrasts, rates, beta=-1)
+        return Evaluation(F[0] + self.of_loss @ loss.double(), F[1:].to(loss.dtype))
+
+    def _rates(self, p: Tensor) -> Tensor:
+        return torch.addmv(self.none, self.each, p)

@@ -326,12 +326,14 @@ class FairProblem(Verbs, BaseProblem):
         scores = self.all_scores(x) if whole is None else whole.scores(x)
         loss = self.loss.value(scores, self._per_run(scores, self.targets))
         f = self.shards.sum((batch.objective * loss).sum(-1))
-        del loss
         extra = self._accuracy(scores, batch.objective) | ({"loss": f} if self.refined else {})
-        if batch.reduction is None and not self.plan.beyond_means:
+        q = f.new_zeros(*f.shape, 0)
+        if whole is not None:
+            q = whole.true_rates(x).to(loss.dtype)
+            f, g = whole.of_rates(whole.true_rates(x), loss)[:2]
+        elif batch.reduction is None and not self.plan.beyond_means:
             g = f.new_zeros(*f.shape, 0)
         else:
-            q = f.new_zeros(*f.shape, 0)
             if self._true:
                 q = batch.reduction.means(self._phi(self._true, scores, batch))  # type: ignore[union-attr]
             if self.plan.beyond_means:
@@ -342,8 +344,8 @@ class FairProblem(Verbs, BaseProblem):
                 f, g = F[..., 0], F[..., 1:]
             else:
                 g, _ = self.contrasts.values(q)
-            if self.m:
-                extra["stated"] = self._stated(q, g)
+        if self.m:
+            extra["stated"] = self._stated(q, g)
         check_finite(f, lambda: "the loss over all rows is not finite at this point; lower the step size.")
         return Measured(f, g, extra)
 

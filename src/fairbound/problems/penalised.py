@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from fairbound.base.errors import OptionError
 from fairbound.problems.problem import Evaluation, Problem, Ranges, Weights
@@ -64,16 +63,17 @@ class Penalised(Wrapper):
                 return evaluation, gradient
             return evaluation, gradient + factor * self.penalty.gradient(x, batch)[1]
         value, slope = self.penalty.gradient(x, batch)
+        added: Evaluation | None = None
         chosen: Weights = (0.0, None)
 
         def seen(e: Evaluation) -> Weights:
-            nonlocal chosen
-            chosen = weights(self._added(e, value))
+            nonlocal added, chosen
+            added = self._added(e, value)
+            chosen = weights(added)
             return chosen
 
-        evaluation, gradient = self.inner.gradient(x, batch, seen)
-        assert evaluation is not None
-        return self._added(evaluation, value), gradient + self._factor(chosen) * slope
+        gradient = self.inner.gradient(x, batch, seen)[1]
+        return added, gradient + self._factor(chosen) * slope
 
     def jvp(self, x: Tensor, batch: Any, dx: Tensor) -> Tensor:
         along = self.inner.jvp(x, batch, dx).clone()
@@ -138,8 +138,9 @@ class Distance:
 
     def gradient(self, x: Tensor, batch: Any) -> tuple[Tensor, Tensor]:
         """(...,) half the squared distance, and (..., n) x - centre, 0 where there is none."""
-        away = self._away(x)
-        return away.square().sum(-1) / 2, functional.pad(away, (0, x.shape[-1] - away.shape[-1]))
+        away, slope = self._away(x), torch.zeros_like(x)
+        slope[..., : away.shape[-1]] = away
+        return away.square().sum(-1) / 2, slope
 
     def _away(self, x: Tensor) -> Tensor:
         return x[..., : self.centre.shape[-1]] - self.centre

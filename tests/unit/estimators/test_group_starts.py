@@ -91,7 +91,7 @@ def test_bounds_that_validation_rows_miss_become_constraints(seed):
 
 
 def test_a_classifier_says_that_validation_rows_were_constraints():
-    X, y, code = rows(400, 3)
+    X, y, code = rows(400, 8)
     model = fb.FairClassifier("auc_parity[inter] <= 0.02", objective="auc", validation=0.3, random_state=1)
     report = model.fit(X, y, sensitive_features=code).fit_report_
     assert "constraints of training" in report["message"] and report["feasible"]

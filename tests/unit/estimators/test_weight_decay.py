@@ -11,9 +11,10 @@ from sklearn.linear_model import LogisticRegression
 import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.cli.app import main
-from fairbound.estimators.weight_decay import GRID, USUAL, Decayed, auto_decay, fitted, leave_one_out
+from fairbound.estimators.weight_decay import GRID, USUAL, Decayed, auto_decay, leave_one_out
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
+from fairbound.tables.logistic import fitted
 from fairbound.testing import check_gradient
 
 

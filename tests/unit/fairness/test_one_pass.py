@@ -73,8 +73,13 @@ def test_gradients_are_those_of_differences():
 def test_a_point_that_moved_in_place_has_scores_of_its_own():
     problem, x = made(BOUNDS[0]), torch.zeros(15, dtype=torch.float64)
     first = problem.values(x, problem.full()).f
-    x += 0.1
+    x[0] += 0.1
     assert problem.values(x, problem.full()).f != first
+    before = problem.values(x, problem.full(), true=True)
+    x[-1] += 0.3
+    after = problem.values(x, problem.full(), true=True)
+    assert not torch.equal(after.g, before.g)
+    torch.testing.assert_close(after.g, made(BOUNDS[0]).evaluate(x).g)
 
 
 def test_the_objective_keeps_more_digits_than_the_rows():
