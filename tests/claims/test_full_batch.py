@@ -190,7 +190,7 @@ def test_a_run_that_begins_at_a_solution_knows_its_price(seed):
     def problem(bound):
         return fb.FairProblem(MLP(features.shape[1]), features, y, group, f"demographic_parity <= {bound}")
 
-    method = fb.FullBatchALM(tolerance=1e-6, patience=4)
+    method = fb.FullBatchALM(tolerance=1e-6, patience=4, dual_values="shifted")
     tight, loose = (fb.solve(problem(bound), method, budget="60 steps") for bound in (0.05, 0.06))
     at = problem(0.05)
     state = fb.FullBatchALM(sharpness=(8.0,)).init(at, tight.x, Draws(at, (0,), 1, "full"))
