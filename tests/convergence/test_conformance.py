@@ -50,9 +50,9 @@ from fairbound.testing import (
     check_stacked,
     check_subgradient,
     conformance,
-    convex_fair,
     run,
 )
+from twelve_rows import convex_fair
 
 STEPS = 3000
 VIOLATION = 0.01
