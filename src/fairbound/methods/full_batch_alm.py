@@ -4,10 +4,12 @@
         x <- argmin f(x) + sum_i [y_i + rho (g^s_i(x) + c_i + a_i)]_+^2 / (2 rho)        by L-BFGS, from the x before
         y <- [y + rho (g(x) + a)]_+,   c <- g(x) - g^s(x),   a_i <- 2 a_i where g_i(x) > 0
 
-g is the stated metric, of decisions. With "shifted" multipliers y <- [y + rho (g^s(x) + c + a)]_+ with the c of the round: the metric moves
-y through the next c alone, so that what surrogates of rates were wrong by does not count twice, and x does not go to and fro. Where x no longer moves, g^s + c = g: the bound is met by the metric itself, with
+g is the stated metric, of decisions. Where x no longer moves, g^s + c = g: the bound is met by the metric itself, with
 equality where it costs something, while only g^s is differentiated. A smooth surrogate may bend another way than the
 metric, so that the offsets chase it for ever; s rises from 1, where the problem is nearly convex, until both agree.
+
+"Shifted" multipliers are y <- [y + rho (g^s(x) + c + a)]_+ with the c of the round. The metric then moves y through the
+next c alone, so that the error of a surrogate of rates does not count twice, which would send x to and fro.
 
 It is for problems whose rows fit in memory and whose models are small: nothing is random, and some 15 rounds of 2 to 10
 passes each do, as L-BFGS begins each of one sharpness with the curvature that it learnt in the one before.
@@ -46,7 +48,7 @@ _FACTORS = WeakTensorKeyDictionary()
 @dataclass(frozen=True, kw_only=True)
 class FullBatchALMState(State):
     """offset, margin: c and a (..., m). lowest: (...,) the lowest objective of a round of the last sharpness that met every
-    bound. idle: (...,) int64, rounds since it fell that met them, or that changed nothing. pairs: (..., 2, PAIRS, n) float64, what
+    bound. idle: (...,) int64, rounds since it fell that met them, or that changed nothing. pairs: (..., 2, PAIRS, n), what
     L-BFGS knows of the curvature."""
 
     offset: Tensor
@@ -70,12 +72,12 @@ class FullBatchALM(Method[FullBatchALMState]):
     margin: a at first, as a share of each bound in [0, 1); it is doubled where a round of the last sharpness ends outside,
         up to half of the bound, or this share of it where that is more.
     patience, tolerance: the run ends where, in `patience` rounds of the last sharpness that met every bound, the objective
-        fell by less than tolerance times its size. With shifted
-        multipliers, once one has met them, a round counts too in which what it minimised fell by less.
+        fell by less than tolerance times its size. With shifted multipliers, once a round has met every bound, one counts
+        too in which the augmented Lagrangian fell by less.
     rounds: the run ends after so many in any case. unmet: it ends after so many where none of the last sharpness met every bound.
-    dual_values: "true" for multipliers and offsets of the stated metric; "shifted" for multipliers of the surrogates with their offsets,
-        as FairClassifier's "auto" takes under bounds that are contrasts of rates; "surrogate" solves the problem that training
-        differentiates, at the last sharpness, without offsets.
+    dual_values: "true" for multipliers and offsets of the stated metric; "shifted" for multipliers of the surrogates with
+        their offsets, as FairClassifier's "auto" takes under bounds that are contrasts of rates; "surrogate" solves the
+        problem that training differentiates, at the last sharpness, without offsets.
     """
 
     sharpness: tuple[float, ...] = (1.0, 3.0, 8.0)
@@ -123,7 +125,7 @@ class FullBatchALM(Method[FullBatchALMState]):
             margin=self.margin * (no_multipliers(problem, x) + problem.bounds),
             lowest=x.new_full(lead, torch.inf),
             idle=torch.zeros(lead, dtype=torch.int64),
-            pairs=torch.from_numpy(no_pairs(problem.n)).repeat(*lead, 1, 1, 1),
+            pairs=torch.from_numpy(no_pairs(problem.n)).to(x).repeat(*lead, 1, 1, 1),
         )
 
     def step(self, state: FullBatchALMState, problem: Problem, draws: Draws) -> FullBatchALMState:
@@ -230,8 +232,8 @@ def _factored(curvature: Tensor) -> tuple[np.ndarray, np.ndarray]:
 def minimised(
     value_and_slope: Any, x: Tensor, curvature: Tensor | None, iterations: int, pairs: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """A point of lower value than x (n,), by L-BFGS in the coordinates z = L' x, where L L' is the curvature (n, n); and what `descended`
-    hands on, of which `pairs` are known."""
+    """A point of lower value than x (n,), by L-BFGS in the coordinates z = L' x, where L L' is the curvature (n, n); and the
+    pairs that `descended` hands on to the next round. pairs: those of the round before."""
     factor, back = (None, None) if curvature is None else _factored(curvature)
     start = x.double().cpu().numpy()
 
@@ -243,5 +245,5 @@ def minimised(
         s = slope.double().cpu().numpy()
         return value, s if back is None else back @ s
 
-    z, learnt = descended(of, start if factor is None else factor.T @ start, pairs.numpy(), iterations)
-    return point(z), torch.from_numpy(learnt)
+    z, learnt = descended(of, start if factor is None else factor.T @ start, pairs.double().cpu().numpy(), iterations)
+    return point(z), torch.from_numpy(learnt).to(pairs)

@@ -1,11 +1,12 @@
-"""L-BFGS that begins with the curvature which it learnt of the function before, where one function after another is minimised.
+"""L-BFGS for one function after another: it begins each with the curvature that it learnt of the one before.
 
-    d = -H slope        H: the inverse curvature that the latest moves s and turns t of the slope give (two loops), from s.t / t.t
-    along d the first step that falls enough and after which the slope is less steep (the weak conditions of Wolfe), by halving between
-    steps that are too long and too short
+    d = -H slope        H: the inverse curvature from the latest moves s and turns t of the slope (two loops), from s.t / t.t
+    along d the first step that falls enough and after which the slope is less steep (the weak conditions of Wolfe), by
+    halving between steps that are too long and too short
 
-Source: Nocedal and Wright (2006), algorithms 7.4 and 7.5; Lewis and Overton (2013), Nonsmooth optimization via quasi-Newton methods,
-    for the search along a line. Departs: a step that is too long goes to the lowest point of a parabola, between a tenth and half of it.
+Source: Nocedal and Wright (2006), algorithms 7.4 and 7.5; Lewis and Overton (2013), Nonsmooth optimization via
+    quasi-Newton methods, for the search along a line.
+Departs: a step that is too long goes to the lowest point of a parabola, between a tenth and half of it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ TRIES = 20
 """Points along a line at most."""
 
 SETTLED = 1e-7
-"""The fall of one iteration, or what is expected of it, over the size of the value where that is above 1, from which on the value counts as lowest."""
+"""The value counts as lowest where an iteration falls, or promises to fall, by at most this share of its size (of 1, if that is more)."""
 
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -40,11 +41,11 @@ def no_pairs(n: int) -> np.ndarray:
 
 
 def descended(function: Function, z: np.ndarray, pairs: np.ndarray, iterations: int) -> tuple[np.ndarray, np.ndarray]:
-    """A point of lower value than z (n,), and the pairs (2, PAIRS, n) of moves and turns, the latest last, of which `pairs` were known.
+    """A point of lower value than z (n,), and the pairs (2, PAIRS, n) of moves and turns that are known there, the latest last.
 
-    function: z -> value and slope. Where a search along a line finds no step to take, as where the function bends, it goes on from the lowest
-    point seen, or where that is the one it began at, as if nothing were known of the curvature."""
-    kept = [(s, t, 1 / (s @ t)) for s, t in zip(*pairs, strict=True) if s.any()]
+    function: z -> value and slope. pairs: those known before. Where a search along a line finds no step to take, as at a
+    kink, it goes on from the lowest point seen; where that is the one it began at, as if no curvature were known."""
+    kept = [(s, t, 1 / (s @ t)) for s, t in zip(*pairs, strict=True) if s @ t > 0]
     value, slope = function(z)
     for _ in range(iterations):
         d = _direction(slope, kept)
@@ -86,7 +87,7 @@ def _direction(slope: np.ndarray, kept: list[tuple[np.ndarray, np.ndarray, float
 def _along(
     function: Function, z: np.ndarray, value: float, slope: np.ndarray, d: np.ndarray
 ) -> tuple[float, float, np.ndarray]:
-    """The step t along d, and value and slope at z + t d: one that fits the conditions, or else the lowest seen, of which 0 is one."""
+    """The step t along d, and value and slope at z + t d: one that fits the conditions, or else the lowest seen, 0 included."""
     lowest, down = (0.0, value, slope), slope @ d
     low, high, t = 0.0, np.inf, 1.0
     for _ in range(TRIES):
