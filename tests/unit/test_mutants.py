@@ -76,7 +76,7 @@ MUTANTS = {
     "better start: of a run that met the bounds": Mutant("solver/best.py", "if self.met[at] <= 0 and self.violation[at] <= 0 and self._missed(at)", "if self.violation[at] <= 0 and self._missed(at)", "unit/solver/test_landing.py"),
     "full_batch: what the surrogates were wrong by counts twice": Mutant("methods/full_batch_alm.py", 'trained.g + offset if self.dual_values == "shifted" else e.g', 'e.g', "claims/test_full_batch.py"),
     "full_batch: rounds outside that change nothing go on": Mutant("methods/full_batch_alm.py", 'int(state["idle"]) + (still and', 'int(state["idle"]) + (False and', "claims/test_full_batch.py"),
-    "descent: what was learnt is forgotten": Mutant("subproblems/descent.py", 'zip(*pairs, strict=True) if s.any()]', 'zip(*pairs, strict=True) if False]', "unit/subproblems/test_descent.py"),
+    "descent: what was learnt is forgotten": Mutant("subproblems/descent.py", 'zip(*pairs, strict=True) if s @ t > 0]', 'zip(*pairs, strict=True) if False]', "unit/subproblems/test_descent.py"),
     "descent: the second loop the wrong way": Mutant("subproblems/descent.py", '(share - r * (t @ d))', '(share + r * (t @ d))', "unit/subproblems/test_descent.py"),
     "descent: slopes left as steep": Mutant("subproblems/descent.py", 'there @ d < SLOPE * down', 'False', "unit/subproblems/test_descent.py"),
     "descent: any fall will do": Mutant("subproblems/descent.py", '(FALL - 1) * t * down', '-t * down', "unit/subproblems/test_descent.py"),
