@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from fairbound.estimators.trained import Trained
+from fairbound.estimators.trained import Trained, meeting
 from fairbound.models.mlp import MLP
 
 ROUNDING = 1e-5
@@ -41,16 +41,7 @@ def met_by_intercept(trained: Trained) -> Trained:
                     best, lowest = x, f
     if best is None:
         return trained
-    where = "the training rows" if trained.held is None else "the training and the validation rows"
-    after = replace(
-        solution,
-        x=best,
-        feasible=torch.ones_like(solution.feasible),
-        violation=torch.zeros_like(solution.violation),
-        best_step=torch.full_like(solution.best_step, max(solution.steps, 1)),
-        message=f"every bound is met on {where}. {MOVED}",
-    )
-    return trained._replace(solution=after, notes=[*trained.notes, MOVED])
+    return trained._replace(solution=meeting(trained, best, MOVED), notes=[*trained.notes, MOVED])
 
 
 def _least_move(trained: Trained, start: Tensor, code: int, sign: float) -> Tensor | None:

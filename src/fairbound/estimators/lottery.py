@@ -1,10 +1,12 @@
-"""The most accurate lottery over fitted models under bounds, each with any threshold: what a rule that draws could reach on the same rows.
+"""The most accurate lottery over fitted models under bounds, each with any threshold: what draws could reach on these rows.
 
-Every pair of a fit and a threshold selects weights s of the groups and labels, and a lottery their mean. The best one is a linear program in
-the shares of the pairs. It begins with few pairs; its multipliers price every other, and pairs that lower the priced error are added until none does.
+Every pair of a fit and a threshold selects some weight of each group and label, and a lottery over pairs the mean of that. The
+best lottery is a linear program in the shares of the pairs. It begins with few pairs. Its multipliers price every other pair,
+and those that lower the priced error are added until none does.
 
-Source: Dantzig, Wolfe (1960), Decomposition principle for linear programs; of the lotteries of Agarwal, Beygelzimer, Dudik, Langford, Wallach (2018)
-it is the best. Departs: thresholds of each fit are at most GRID quantiles of its scores.
+Source: Dantzig, Wolfe (1960), Decomposition principle for linear programs. It is the best of the lotteries of Agarwal,
+    Beygelzimer, Dudik, Langford, Wallach (2018), A reductions approach to fair classification.
+Departs: thresholds of each fit are at most GRID quantiles of its scores.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ MISSED = 100.0
 """Price of an excess over a bound, where no lottery meets them all."""
 NEGLIGIBLE = 1e-7
 SHORT = 0.01
-"""By so much more than the best lottery a rule may be wrong before another is looked for, and before that is said."""
+"""Where a rule is wrong on this share of rows more than the best lottery, another is looked for, and the loss is said."""
 ROUNDS = 100
 FURTHER = 20
 PRICES = 8
@@ -35,8 +37,8 @@ FACTORS = (0.5, 2.0)
 
 @dataclass(frozen=True)
 class Lottery:
-    """error: share of wrong decisions in the mean. excess: over the bounds. multipliers: (m,) >= 0. shares: (fits,) of each fit, that of constants left
-    out."""
+    """error: share of wrong decisions in the mean. excess: over the bounds. multipliers: (m,) >= 0. shares: (fits,) of each
+    fit, without that of constants."""
 
     error: float
     excess: float
@@ -94,7 +96,7 @@ class Pairs:
         return self.best()
 
     def nearest(self, lottery: Lottery, most: int) -> np.ndarray:
-        """Numbers of the fits that the lottery draws, and of those whose best threshold is best with a price on the excess over the bounds."""
+        """Numbers of the fits that the lottery draws, and of the `most` fits of lowest error with excesses priced."""
         curves, price = self._curves, lottery.penalty
         best = [(self.sweep.errors(c) + price * np.maximum(self.sweep.largest(c), 0)).min() for c in curves]
         return np.union1d(np.argsort(best, kind="stable")[:most], np.flatnonzero(lottery.shares > NEGLIGIBLE))

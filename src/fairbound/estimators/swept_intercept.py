@@ -1,21 +1,20 @@
 """Moves the intercept of the model without bounds until they are met, where smooth training seldom finds such models.
 
-The rate of a group of one row is 0 or 1, so that under a bound of 0.05 the rates of all other groups are to lie within 0.05 of one of these. Training
-that begins between the two sees no slope that leads to either, and often ends at a constant. The model without bounds orders the rows already: its
-intercept is moved to STEPS ranks of the scores, and the best of these models that meets the bounds is taken where it is better than what training found.
-So that the few rows stand in nobody's way, two more models are tried in which all of them count as negative, or as positive.
+The rate of a group of one row is 0 or 1. So under a bound of 0.05 the rates of all other groups are to lie within 0.05 of
+one of these. Training that begins between the two sees no slope that leads to either, and often ends at a constant. The
+model without bounds orders the rows already: its intercept is moved to STEPS ranks of the scores, and the best of these
+models that meets the bounds is taken where it is better than what training found. Two more models are tried, in which all
+rows of such groups count as negative, or as positive.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fairbound.estimators.auc_training import ranks
-from fairbound.estimators.trained import Trained, better
+from fairbound.estimators.trained import Trained, better, meeting
 from fairbound.estimators.validation import coarse_groups
 from fairbound.estimators.weight_decay import MOST_WORK, USUAL, fitted, linear
 from fairbound.fairness.pointwise import LOGISTIC
@@ -53,21 +52,13 @@ def swept_intercept(trained: Trained) -> Trained:
     _, x = min((_best_intercept(problem, trained.held, order) for order in orders), key=lambda found: found[0])
     if x is None:
         return trained
-    where = "the training rows" if trained.held is None else "the training and the validation rows"
-    swept = replace(
-        solution,
-        x=x,
-        feasible=torch.ones_like(solution.feasible),
-        violation=torch.zeros_like(solution.violation),
-        best_step=torch.full_like(solution.best_step, max(solution.steps, 1)),
-        message=f"every bound is met on {where}. {SWEPT}",
-    )
-    return better(trained, trained._replace(solution=swept, optimality={}), "auto" if problem.refined else "no", SWEPT)
+    swept = trained._replace(solution=meeting(trained, x, SWEPT), optimality={})
+    return better(trained, swept, "auto" if problem.refined else "no", SWEPT)
 
 
 def _without_bounds(problem: FairProblem, decay: float, alone: np.ndarray, label: int | None) -> Tensor:
-    """(n,) the lowest loss on the problem's rows, or on as many of them as MOST_WORK allows, with this decay, or the usual one for 0. label: what the
-    rows `alone` (rows,) count as, with ALONE of the weight of all; None for their own."""
+    """(n,) the parameters of lowest loss on the problem's rows, or on as many as MOST_WORK allows. decay: 0 for the usual one.
+    label: what the rows `alone` (rows,) count as, with the share ALONE of all weight; None for their own."""
     features, every = problem.features, max(1, round(problem.rows * problem.n**2 / MOST_WORK))
     assert not isinstance(features, SparseRows)
     kept = np.flatnonzero(alone | (np.arange(problem.rows) % every == 0))
@@ -82,8 +73,8 @@ def _without_bounds(problem: FairProblem, decay: float, alone: np.ndarray, label
 
 
 def _best_intercept(problem: FairProblem, held: FairProblem | None, x: Tensor) -> tuple[float, Tensor | None]:
-    """x (n,) with the intercept that meets the bounds, on the rows `held` too, at the highest accuracy, or the lowest objective where accuracy
-    is not asked for, after what is minimised; infinity and None where none of STEPS meets them."""
+    """What is minimised, and x (n,) with the intercept at which it is lowest of those that meet the bounds, on the rows `held`
+    too: minus the accuracy, or the objective where accuracy is not asked for. Infinity and None where none of STEPS does."""
     scores, best, least = problem.all_scores(x).sort().values, None, np.inf
     places = np.unique(np.linspace(0, len(scores) - 1, STEPS + 1).astype(int))
     for rank in places[places > 0]:

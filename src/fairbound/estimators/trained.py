@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import torch
+from torch import Tensor
+
 from fairbound.estimators.choosing import Refined
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.ranking_problem import RankingProblem
@@ -36,6 +39,20 @@ class TrainedRanker(NamedTuple):
     method: Method[Any]
     budget: Budget
     notes: list[str]
+
+
+def meeting(trained: Trained, x: Tensor, said: str) -> Solution:
+    """The solution with x (n,) in place of its own. x meets every bound on the rows that `trained` is judged on."""
+    solution = trained.solution
+    where = "the training rows" if trained.held is None else "the training and the validation rows"
+    return replace(
+        solution,
+        x=x,
+        feasible=torch.ones_like(solution.feasible),
+        violation=torch.zeros_like(solution.violation),
+        best_step=torch.full_like(solution.best_step, max(solution.steps, 1)),
+        message=f"every bound is met on {where}. {said}",
+    )
 
 
 ROUNDING = 1e-6
