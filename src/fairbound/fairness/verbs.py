@@ -69,8 +69,16 @@ class Verbs(RowSlopes):
     ) -> tuple[Evaluation | None, Tensor]:
         """The gradient (..., n) of w0 f + w . g, and the evaluation where `weights` is a function of it."""
         if callable(weights) and (whole := self._at_once_with(x, batch)) is not None:
-            found, gradient = whole.gradient(x, weights)
-            check_finite(gradient, lambda: self._explain(self.model.scores(x, batch.features), batch))
+
+            def explained() -> str:
+                return self._explain(self.model.scores(x, batch.features), batch)
+
+            def checked(e: Evaluation) -> Weights:
+                check_finite(e.f, explained)
+                return weights(e)
+
+            found, gradient = whole.gradient(x, checked)
+            check_finite(gradient, explained)
             return found, gradient
         theta, z = self.split(x)
         with noise(self.model, batch.seed):
