@@ -12,7 +12,8 @@ metric, so that the offsets chase it for ever; s rises from 1, where the problem
 next c alone, so that the error of a surrogate of rates does not count twice, which would send x to and fro.
 
 It is for problems whose rows fit in memory and whose models are small: nothing is random, and some 15 rounds of 2 to 10
-passes each do, as L-BFGS begins each of one sharpness with the curvature that it learnt in the one before.
+passes each do. With "shifted" multipliers L-BFGS begins each round of one sharpness with the curvature that it learnt in
+the one before; others move too far between rounds, and lead it astray at the kinks of bounds with thresholds.
 
 Source: Nocedal and Wright (2006), chapter 17 (augmented Lagrangian) and chapter 7 (L-BFGS); Cotter et al. (2019), Two-player
     games for efficient non-convex constrained optimization, for multipliers driven by the true constraints.
@@ -164,7 +165,9 @@ class FullBatchALM(Method[FullBatchALMState]):
         offset, known = state["offset"], state["pairs"]
         if k and self._stage(k - 1) != stage:
             e, trained = self._both(problem, sharp, x, everything)
-            offset, known = e.g - trained.g, torch.zeros_like(known)
+            offset = e.g - trained.g
+        if self._stage(k - 1) != stage or self.dual_values != "shifted":
+            known = torch.zeros_like(known)
 
         seen: list[float] = []
 

@@ -94,7 +94,10 @@ def test_steps_fall_enough_and_leave_a_slope_less_steep(steepness):
 
 
 def test_a_first_step_that_hardly_falls_is_shortened_and_one_that_is_short_lengthened():
-    for steepness, z in ((4.0, np.array([0.50001])), (1e-4, np.array([3.0]))):  # the first steps lead to -0.49999 and 2.9988
+    for steepness, z in (
+        (4.0, np.array([0.50001])),
+        (1e-4, np.array([3.0])),
+    ):  # the first steps lead to -0.49999 and 2.9988
         of = lambda z, steepness=steepness: (steepness / 2 * float(z @ z), steepness * z)  # noqa: E731
         after, _ = descended(of, z, no_pairs(1), 1)
         assert of(after)[0] <= of(z)[0] + FALL * (of(z)[1] @ (after - z))
