@@ -86,19 +86,19 @@ def test_rounds_outside_that_change_little_count_once_the_bounds_were_met():
         assert int(state.idle) == idle
 
 
-@pytest.mark.parametrize("dual_values", ["true", "surrogate", "shifted"])
-def test_curvature_is_kept_from_round_to_round_under_shifted_multipliers_alone(dual_values):
-    """Elsewhere a round is the same whatever the round before knew, and so it is everywhere where surrogates sharpen."""
+@pytest.mark.parametrize("keep", [True, False])
+def test_curvature_is_kept_from_round_to_round_where_it_is_asked_for(keep):
+    """Otherwise a round is the same whatever the round before knew, and so it always is where surrogates sharpen."""
     X, y, group = one_hot(300, 1)
     features = fb.TableEncoder().fit_transform(X)
     problem = fb.FairProblem(MLP(features.shape[1]), features, y, group, TIGHT, dtype=torch.float64)
-    method, draws = fb.FullBatchALM(dual_values=dual_values, iterations=2), Draws(problem, (0,), 1, "full")
+    method, draws = fb.FullBatchALM(keep_curvature=keep, iterations=2), Draws(problem, (0,), 1, "full")
     state = method.init(problem, problem.start((0,)), draws)
     for k in range(3):
         assert state.pairs.any() == (k > 0)
         without = replace(state, x=state.x.clone(), pairs=torch.zeros_like(state.pairs))
         after, state = method.step(without, problem, draws), method.step(state, problem, draws)
-        assert torch.equal(after.x, state.x) == (dual_values != "shifted" or k != 1)
+        assert torch.equal(after.x, state.x) == (not keep or k != 1)
 
 
 def test_surrogates_and_offsets_are_the_metric_after_every_round():

@@ -75,7 +75,7 @@ MUTANTS = {
     "linear: a gradient of the first rows": Mutant("models/mlp.py", "first, last = (int(some[0]), int(some[-1]) + 1)", "first, last = (0, int(some[-1]))", "unit/models/test_mlp.py"),
     "better start: of a run that met the bounds": Mutant("solver/best.py", "if self.met[at] <= 0 and self.violation[at] <= 0 and self._missed(at)", "if self.violation[at] <= 0 and self._missed(at)", "unit/solver/test_landing.py"),
     "full_batch: what the surrogates were wrong by counts twice": Mutant("methods/full_batch_alm.py", 'trained.g + offset if self.dual_values == "shifted" else e.g', 'e.g', "claims/test_full_batch.py"),
-    "full_batch: curvature of the round before is kept": Mutant("methods/full_batch_alm.py", 'or self.dual_values != "shifted":', "or False:", "claims/test_full_batch.py"),
+    "full_batch: curvature of the round before is kept": Mutant("methods/full_batch_alm.py", "or not self.keep_curvature:", "or False:", "claims/test_full_batch.py"),
     "full_batch: rounds outside that change nothing go on": Mutant("methods/full_batch_alm.py", 'int(state["idle"]) + (still and', 'int(state["idle"]) + (False and', "claims/test_full_batch.py"),
     "descent: what was learnt is forgotten": Mutant("subproblems/descent.py", 'zip(*pairs, strict=True) if s @ t > 0]', 'zip(*pairs, strict=True) if False]', "unit/subproblems/test_descent.py"),
     "descent: the second loop the wrong way": Mutant("subproblems/descent.py", '(share - r * (t @ d))', '(share + r * (t @ d))', "unit/subproblems/test_descent.py"),

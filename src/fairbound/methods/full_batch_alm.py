@@ -12,8 +12,7 @@ metric, so that the offsets chase it for ever; s rises from 1, where the problem
 next c alone, so that the error of a surrogate of rates does not count twice, which would send x to and fro.
 
 It is for problems whose rows fit in memory and whose models are small: nothing is random, and some 15 rounds of 2 to 10
-passes each do. With "shifted" multipliers L-BFGS begins each round of one sharpness with the curvature that it learnt in
-the one before; others move too far between rounds, and lead it astray at the kinks of bounds with thresholds.
+passes each do, as L-BFGS begins each round of one sharpness with the curvature that it learnt in the one before.
 
 Source: Nocedal and Wright (2006), chapter 17 (augmented Lagrangian) and chapter 7 (L-BFGS); Cotter et al. (2019), Two-player
     games for efficient non-convex constrained optimization, for multipliers driven by the true constraints.
@@ -68,6 +67,8 @@ class FullBatchALM(Method[FullBatchALMState]):
     iterations: L-BFGS iterations of a round at most; the preset "thresholds", for bounds that train thresholds beside the model,
         has five times as many.
     penalty: rho, times the problem's `dual_scale`. multiplier_bound: y stays in [0, multiplier_bound].
+    keep_curvature: whether L-BFGS begins a round with the curvature that it learnt in the one before, of the same sharpness;
+        False in the preset "thresholds", as at the kinks of bounds with thresholds it would lead astray.
     relaxation: share of the way, in (0, 1], that c goes to g(x) - g^s(x) in rounds of the last sharpness. Below 1 where each round
         would overshoot the one before, as where c is that of the worst of many scores; 0.5 in the preset "thresholds".
     margin: a at first, as a share of each bound in [0, 1); it is doubled where a round of the last sharpness ends outside,
@@ -86,6 +87,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     iterations: int = 8
     penalty: float = 10.0
     multiplier_bound: float = 1000.0
+    keep_curvature: bool = True
     relaxation: float = 1.0
     margin: float = 0.005
     patience: int = 2
@@ -95,7 +97,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     dual_values: Literal["true", "shifted", "surrogate"] = "true"
 
     name: ClassVar[str] = "full_batch_alm"
-    presets: ClassVar[dict[str, dict]] = {"thresholds": {"iterations": 40, "relaxation": 0.5}}
+    presets: ClassVar[dict[str, dict]] = {"thresholds": {"iterations": 40, "relaxation": 0.5, "keep_curvature": False}}
     needs: ClassVar[frozenset[str]] = frozenset({"space"})
     record_every: ClassVar[int] = 1
     searches: ClassVar[bool] = True
@@ -166,7 +168,7 @@ class FullBatchALM(Method[FullBatchALMState]):
         if k and self._stage(k - 1) != stage:
             e, trained = self._both(problem, sharp, x, everything)
             offset = e.g - trained.g
-        if self._stage(k - 1) != stage or self.dual_values != "shifted":
+        if self._stage(k - 1) != stage or not self.keep_curvature:
             known = torch.zeros_like(known)
 
         seen: list[float] = []
