@@ -31,17 +31,23 @@ ROWS = 10_000_000
 
 
 @dataclass(frozen=True)
-class MeanOfFits:
-    """models: fitted to the labels `classes`, with scores as `scores_of` has them. shares: of each, with sum 1."""
+class SeveralModels:
+    """models: fitted to tables of the same columns, whose number and names are those of the first one."""
 
     models: tuple[Any, ...]
-    shares: tuple[float, ...]
-    classes: np.ndarray
 
     def __getattr__(self, name: str) -> Any:
         if name in ("n_features_in_", "feature_names_in_"):
             return getattr(self.models[0], name)
         raise AttributeError(name)
+
+
+@dataclass(frozen=True)
+class MeanOfFits(SeveralModels):
+    """models: fitted to the labels `classes`, with scores as `scores_of` has them. shares: of each, with sum 1."""
+
+    shares: tuple[float, ...]
+    classes: np.ndarray
 
     def decision_function(self, X: Any) -> np.ndarray:
         """(n,) the mean of the models' scores."""

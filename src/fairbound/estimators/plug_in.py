@@ -23,7 +23,7 @@ from sklearn.utils import _safe_indexing
 
 from fairbound.base.errors import DataError
 from fairbound.estimators.lottery import Lottery, Pairs
-from fairbound.estimators.mean_of_fits import best_mean
+from fairbound.estimators.mean_of_fits import SeveralModels, best_mean
 from fairbound.postprocessing.scoring import fitted_to
 from fairbound.postprocessing.sweep import ROUNDING, Sweep
 
@@ -32,17 +32,11 @@ MEANT = 20
 
 
 @dataclass(frozen=True)
-class Priced:
+class Priced(SeveralModels):
     """models: fitted to the atoms (2 * group + label) of rows, each numbered by their place in its `atoms`. gain: (2 C,) of an atom."""
 
-    models: tuple[Any, ...]
     atoms: tuple[np.ndarray, ...]
     gain: np.ndarray
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("n_features_in_", "feature_names_in_"):
-            return getattr(self.models[0], name)
-        raise AttributeError(name)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """(n,) what a positive decision is worth in the mean of the models, in shares of a row."""
