@@ -236,6 +236,7 @@ MUTANTS = {
     "smd: the bound of one batch": Mutant("methods/smd.py", "ovsmd.upper_bound(call.mean, level", "ovsmd.upper_bound(0 * call.mean, level", "claims/test_row_saddle.py"),
     "areas of sums: everyone's negatives are everyone": Mutant("fairness/areas/compared.py", '"bnsp": (own, negatives + everyone, other, negatives + everyone)', '"bnsp": (own, both + everyone, other, both + everyone)', "claims/test_auc_parity.py"),
     "areas of sums: bpsn turned": Mutant("fairness/areas/compared.py", '"bpsn_bnsp": (everyone, negatives + own, own, negatives + everyone)', '"bpsn_bnsp": (everyone, negatives + own, everyone, negatives + everyone)', "claims/test_auc_parity.py"),
+    "left out: groups of every bound": Mutant("fairness/judging.py", 'if not missing or bound.empty != "drop":', "if not missing:", "unit/audits/test_audit.py"),
     "roc: thresholds from below": Mutant("audits/roc.py", "np.unique(s[inside[0] | inside[1]])[::-1]", "np.unique(s[inside[0] | inside[1]])[::1]", "unit/report/test_roc.py"),
     "roc: ties as losses": Mutant("audits/roc.py", "(up[1:] + up[:-1]) / 2", "up[:-1]", "unit/report/test_roc.py"),
     "roc: rows without their weights": Mutant("audits/roc.py", "weights=weight[part]", "weights=1.0 * part[part]", "unit/report/test_roc.py"),

@@ -31,6 +31,12 @@ def direction(findings: Iterable[Mapping[str, Any]]) -> str:
     return " As the value is within the bound, they would confirm it."
 
 
+def left_out(findings: Iterable[Mapping[str, Any]]) -> str:
+    """A sentence on the groups that bounds with empty=drop leave out for want of rows; "" where there are none."""
+    names = dict.fromkeys(name for found in findings for name in found.get("left_out", ()))
+    return f" Left out (empty=drop), for want of rows that it needs: {', '.join(names)}." if names else ""
+
+
 def worst_verdict(verdicts: Iterable[str]) -> str | None:
     """The verdict on all stated bounds together; None where none was stated."""
     return min(verdicts, key=WORST_FIRST.index, default=None)

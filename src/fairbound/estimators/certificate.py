@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fairbound.base.verdicts import about, direction
+from fairbound.base.verdicts import about, direction, left_out
 from fairbound.estimators.judged_models import Judged, half_width
 from fairbound.estimators.judged_rows import JudgedRows
 from fairbound.estimators.validation import CONFIRM
@@ -34,6 +34,7 @@ def certificate_of(
     facts = [
         {name: found[name] for name in ("text", "sense", "bound", "value", "verdict", "rows_needed", "method", "why")}
         | {"upper": _limit(found)}
+        | ({"left_out": found["left_out"]} if "left_out" in found else {})
         for found in taken.findings
     ]
     uppers = [fact["upper"] for fact in facts]
@@ -58,7 +59,7 @@ def certificate_of(
             "values": [found["value"] for found in free.findings],
         },
         "constraints": facts,
-        "said": _said(verdict, facts, confidence, sizes, enough, rows_needed) + _next_move(taken),
+        "said": _said(verdict, facts, confidence, sizes, enough, rows_needed) + left_out(facts) + _next_move(taken),
     }
 
 

@@ -7,7 +7,7 @@ together with probability 1 - alpha each: see `fairbound.confidence`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,7 +61,7 @@ def name_in(sets: Sequence[tuple[int, Callable[[int], str]]], i: int) -> str:
 
 def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
     """What a bound compares on the rows, and the groups, or values of them, that no row measures. Raises: EmptyGroupError."""
-    values, found, index, coefficient, missing = [], [], [], [], absent_groups(bound, rows)
+    values, found, index, coefficient, missing = [], [], [], [], []
     offset = 0
     for compared, dropped in bound.compared(rows.occurring, "drop" if bound.empty == "drop" else "partly"):
         missing += dropped
@@ -81,7 +81,7 @@ def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
     width = max(i.shape[1] for i in index)
     pad = lambda a: np.pad(a, ((0, 0), (0, width - a.shape[1])))  # noqa: E731
     sets = Sets(values, np.concatenate([pad(i) for i in index]), np.concatenate([pad(c) for c in coefficient]), found)
-    return sets, sorted(set(missing))
+    return sets, without_rows(bound, rows, missing)
 
 
 def _without_overall(made: ValueContrasts, totals: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -99,7 +99,12 @@ def _without_overall(made: ValueContrasts, totals: np.ndarray, k: int) -> tuple[
     return np.where(np.concatenate(c, 1) != 0, np.concatenate(at, 1), 0), np.concatenate(c, 1)
 
 
-def absent_groups(bound: Any, rows: Scored) -> list[str]:
+def without_rows(bound: Any, rows: Scored, dropped: Iterable[str]) -> list[str]:
+    """What no row measures: what was `dropped` of the groups compared, and declared groups without a row here."""
+    return sorted({*_absent_groups(bound, rows), *dropped})
+
+
+def _absent_groups(bound: Any, rows: Scored) -> list[str]:
     """Declared groups of the attributes that the bound compares one by one, without a row of positive weight here."""
     occurring = rows.occurring
     if bound.within is not None or bound.attributes == "crossed":
@@ -292,9 +297,10 @@ def finding(
     """The verdict that bounds of all contrasts give.
 
     name: of the i-th contrast. groups: how many rows measure each. needed: how many would decide. missing: what no row measures,
-    without which no bound is met. why: what else may keep the rows from deciding.
+    without which no bound is met that does not leave it out. why: what else may keep the rows from deciding.
     """
     verdict = found.verdict(float(bound.bound))
+    missing, more = split_missing(bound, missing)
     if missing:
         verdict = "violated" if verdict == "violated" else "insufficient"
         why = unmeasured(missing, f"held-out {unit}")
@@ -311,7 +317,18 @@ def finding(
             "groups": groups,
             "why": why if missing or verdict == "insufficient" else None,
         }
+        | more
     )
+
+
+def split_missing(bound: Any, missing: Sequence[str]) -> tuple[list[str], Finding]:
+    """Of what no row measures, what keeps the bound from being met, and the groups that it leaves out (`empty=drop`), for the finding.
+
+    Groups and labels alone decide which are left out, never the model, so the limits of the others hold.
+    """
+    if not missing or bound.empty != "drop":
+        return list(missing), {}
+    return [], {"left_out": list(missing)}
 
 
 def contrast_facts(bounds: GapBounds, name: Callable[[int], str]) -> Finding:

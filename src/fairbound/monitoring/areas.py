@@ -15,7 +15,14 @@ from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.contrasts import Contrasts, largest
 from fairbound.confidence.sequences import CountsInTime
 from fairbound.fairness.areas.judging import rows_compared
-from fairbound.fairness.judging import contrast_facts, nothing_found, stated_facts
+from fairbound.fairness.judging import (
+    contrast_facts,
+    nothing_found,
+    split_missing,
+    stated_facts,
+    unmeasured,
+    without_rows,
+)
 from fairbound.fairness.notions.auc import AUCParity
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.monitoring.judging import START, Shares, limits_in_time, rows_needed
@@ -65,19 +72,25 @@ def judge_areas_in_time(
     lower, upper, singles = limits_in_time(counts, contrasts, None, error, alpha)
     found = largest(contrasts, contrasts.of(wins) - half, lower - half, upper - half, singles - half)
     verdict = found.verdict(float(bound.bound))
+    missing, more = split_missing(bound, without_rows(bound, rows, (name for _, dropped in made for name in dropped)))
+    if missing and verdict == "met":
+        verdict = "insufficient"
     undecided = needed and verdict == "insufficient"
+    why = None if counts.trials.all() else "Some groups that are compared have no pair of rows yet."
+    why = unmeasured(missing, "decision") if missing else why
     return (
         base
         | contrast_facts(found, lambda i: names[i])
         | {
             "verdict": verdict,
             "rows_needed": rows_needed(counts, rows.total, contrasts, bound.bound + half, error, alpha)
-            if undecided
+            if undecided and not missing
             else None,
             "method": METHOD,
             "groups": rows_compared(rows, made, bound.conditions()),
-            "why": None if counts.trials.all() else "Some groups that are compared have no pair of rows yet.",
+            "why": why,
         }
+        | more
     )
 
 

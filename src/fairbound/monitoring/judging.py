@@ -25,7 +25,15 @@ from fairbound.confidence.rates import Transform
 from fairbound.confidence.sequences import CountsInTime, anytime_bounds, anytime_ratio_bounds, checkpoint_rows
 from fairbound.confidence.tilted import difference_bounds, difference_lower, exceeds
 from fairbound.fairness.builder import class_number
-from fairbound.fairness.judging import Sets, compared_sets, contrast_facts, nothing_found, stated_facts, unmeasured
+from fairbound.fairness.judging import (
+    Sets,
+    compared_sets,
+    contrast_facts,
+    nothing_found,
+    split_missing,
+    stated_facts,
+    unmeasured,
+)
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.monitoring.tally import Moment
 
@@ -101,6 +109,7 @@ def judge_in_time(
     error = alpha * shares.of(_names(sets, names))
     found = _bounds(bound, counts, sets, error, alpha, unit)
     verdict = found.verdict(float(bound.bound))
+    missing, more = split_missing(bound, missing)
     if missing and verdict == "met":
         verdict = "insufficient"
     contrasts = Contrasts(sets.index, sets.coefficient)
@@ -118,6 +127,7 @@ def judge_in_time(
             "groups": {name: int(n) for name, n in zip(names, sets.joined("totals"), strict=True)},
             "why": unmeasured(missing, "decision") if missing else None,
         }
+        | more
     )
 
 

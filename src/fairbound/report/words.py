@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from fairbound.base.verdicts import about, direction
+from fairbound.base.verdicts import about, direction, left_out
 
 UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 VERDICTS = {
@@ -170,7 +170,7 @@ def explain(constraint: dict[str, Any], rows: int, unit: str = "held-out rows") 
             text += " No number of rows was found that would decide it."
     if why:
         text += f" {why[0].upper()}{why[1:].rstrip('.')}."
-    return text
+    return text + left_out([constraint])
 
 
 def attained(constraint: dict[str, Any], audit: dict[str, Any]) -> str:

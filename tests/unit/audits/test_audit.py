@@ -166,8 +166,37 @@ def test_a_group_without_positives_is_still_compared_among_negatives(stated):
     decision[:300] = rng.random(300) < 0.2
     alike = fb.audit(decision, y, group, stated)["constraints"][0]
     assert alike["verdict"] == "insufficient" and alike["upper"] == 1.0
-    left_out = fb.audit(decision, y, group, "equalized_odds[empty=drop] <= 0.1")["constraints"][0]
-    assert not any("c" in name.split(" | ")[0] for name in left_out["groups"])
+
+
+def test_groups_that_a_bound_leaves_out_are_named_and_do_not_keep_it_from_being_met():
+    rng = np.random.default_rng(0)
+    group, y = rng.choice(["a", "b"], 4000), rng.integers(0, 2, 4000)
+    group[:300], y[:300] = "c", 0
+    decision = rng.integers(0, 2, 4000)
+    rest = fb.audit(decision[300:], y[300:], group[300:], "equalized_odds <= 0.2")["constraints"][0]
+    for labels in (["a", "b", "c"], ["a", "b", "c", "d"]):  # nobody is in d
+        known = Groups.of(labels).encode(group)[0]
+        assert fb.audit(decision, y, known, "equalized_odds <= 0.2")["verdict"] == "insufficient"
+        made = fb.audit(decision, y, known, "equalized_odds[empty=drop] <= 0.2")
+        found = made["constraints"][0]
+        assert found["left_out"] == labels[2:] and found["why"] is None
+        for key in ("value", "lower", "upper", "groups", "verdict"):
+            assert found[key] == rest[key]
+        assert found["verdict"] == "met"
+        assert f"Left out (empty=drop), for want of rows that it needs: {', '.join(labels[2:])}." in fb.report.table(
+            made
+        )
+
+
+@pytest.mark.parametrize("stated", ["auc_parity[intra{}] <= 0.2", "partial_equal_opportunity[0.2:0.8{}] <= 0.5"])
+def test_groups_left_out_of_ranks_are_named(stated):
+    rng = np.random.default_rng(0)
+    group, y, scores = rng.choice(["a", "b"], 4000), rng.integers(0, 2, 4000), rng.normal(size=4000)
+    group[:300], y[:300] = "c", 0
+    known = Groups.of(["a", "b", "c", "d"]).encode(group)[0]
+    assert fb.audit(scores, y, known, stated.format(""), threshold=0)["verdict"] == "insufficient"
+    found = fb.audit(scores, y, known, stated.format(",empty=drop"), threshold=0)["constraints"][0]
+    assert (found["verdict"], found["left_out"][-1]) == ("met", "d")
 
 
 @pytest.mark.parametrize("missing", [None, float("nan")])

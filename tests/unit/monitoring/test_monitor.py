@@ -302,3 +302,18 @@ def test_a_bound_is_not_met_while_a_group_cannot_be_measured(stated, lacks):
     found = monitor.look()["constraints"][0]
     assert found["verdict"] == "insufficient" and found["why"] == f"No decision measures {lacks}."
     assert found["rows_needed"] is None
+
+
+@pytest.mark.parametrize("stated", ["equalized_odds[{}] <= 0.3", "auc_parity[intra{}] <= 0.4"])
+def test_a_group_that_a_bound_leaves_out_is_named_and_does_not_keep_it_from_being_met(stated):
+    rng = np.random.default_rng(0)
+    sex, y = rng.choice(["a", "b"], 8000), rng.integers(0, 2, 8000)
+    sex[:300], y[:300] = "c", 0
+    d = (rng.random(8000) < np.where(y == 1, 0.8, 0.2)).astype(float)
+    found = {}
+    for empty in ("raise", "drop"):
+        text = stated.format(("," if "intra" in stated else "") + f"empty={empty}")
+        monitor = fb.Monitor(text, threshold=0.5).update(y, d, {"sex": sex})
+        found[empty] = monitor.look()["constraints"][0]
+    assert found["raise"]["verdict"] == "insufficient" and "c" in found["raise"]["why"]
+    assert (found["drop"]["verdict"], found["drop"]["left_out"]) == ("met", ["c"])

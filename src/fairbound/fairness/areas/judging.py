@@ -13,7 +13,7 @@ from fairbound.confidence.contrasts import Contrasts, joined
 from fairbound.fairness.areas.compared import Comparisons
 from fairbound.fairness.builder import CONDITION
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.judging import WEIGHTED, absent_groups, finding, name_in, nothing_found, stated_facts
+from fairbound.fairness.judging import WEIGHTED, finding, name_in, nothing_found, stated_facts, without_rows
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.ranking.wins import Wins, cell_wins
 from fairbound.rows.groups import cross
@@ -51,7 +51,7 @@ def judge_areas(bound: Any, rows: Scored, alpha: float) -> Finding:
         made = bound.differences(rows.occurring, "drop")
     except EmptyGroupError as error:
         return stated_facts(bound, rows) | nothing_found(str(error))
-    missing = sorted({*absent_groups(bound, rows), *(name for _, dropped in made for name in dropped)})
+    missing = without_rows(bound, rows, (name for _, dropped in made for name in dropped))
     parts = [_areas(rows, found) for found, _ in made]
     level = alpha / sum(len(found) for found, _ in made)
     found = joined([area_bounds(areas, contrasts, level * len(contrasts), alpha) for areas, contrasts in parts])

@@ -17,7 +17,7 @@ from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.bands import band_widths
 from fairbound.confidence.contrasts import MOST_ROWS, GapBounds
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.judging import WEIGHTED, absent_groups, finding, name_in, nothing_found, stated_facts
+from fairbound.fairness.judging import WEIGHTED, finding, name_in, nothing_found, stated_facts, without_rows
 from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.ranking.exceedance import exceedance
@@ -87,13 +87,12 @@ def judge_curves(bound: Any, rows: Scored, alpha: float) -> Finding:
         made, dropped = curves_of(bound, rows, "drop")
     except EmptyGroupError as error:
         return stated_facts(bound, rows) | nothing_found(str(error))
-    missing = sorted({*absent_groups(bound, rows), *dropped})
     found = _bounds(bound, made, alpha, 1.0)
     name = partial(name_in, [(len(c.pairs()[0]), c.name) for c in made])
     method = METHOD if rows.weight is None else METHOD.replace("guaranteed", "asymptotic") + WEIGHTED
     groups = {c.compared.name(g): int(n) for c in made for g, n in enumerate(c.count)}
     needed = partial(_rows_needed, bound, made, len(rows), alpha)
-    return finding(bound, rows, found, name, groups, method, needed, missing=missing)
+    return finding(bound, rows, found, name, groups, method, needed, missing=without_rows(bound, rows, dropped))
 
 
 def _gaps(bound: Any, curves: Curves, width: Any) -> np.ndarray:

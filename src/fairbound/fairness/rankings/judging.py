@@ -16,7 +16,7 @@ from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.clusters import CLUSTERS, ratio_of_sums_bounds
 from fairbound.confidence.contrasts import Contrasts, GapBounds, joined
 from fairbound.confidence.means import mean_bounds
-from fairbound.fairness.judging import absent_groups, finding, nothing_found, stated_facts
+from fairbound.fairness.judging import finding, nothing_found, stated_facts, without_rows
 from fairbound.fairness.rankings.statistics import RankingStatistic
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.ranking.documents import Documents
@@ -94,7 +94,6 @@ def judge_ranking(bound: Any, rows: Scored, documents: Documents, alpha: float) 
     except EmptyGroupError as error:
         return stated_facts(bound, rows) | nothing_found(str(error))
     assert rows.scores is not None
-    missing = sorted({*absent_groups(bound, rows), *(name for one in made for name in one.dropped)})
     total = sum(len(one.names) for one in made)
     found = joined([one.bounds(rows.scores, alpha * len(one.names) / total, alpha) for one in made])
     names = [name for one in made for name in one.names]
@@ -112,7 +111,7 @@ def judge_ranking(bound: Any, rows: Scored, documents: Documents, alpha: float) 
         groups,
         MEANS if made[0].is_mean else RATIOS,
         lambda: _rows_needed(found, float(bound.bound), len(rows)),
-        missing=missing,
+        missing=without_rows(bound, rows, (name for one in made for name in one.dropped)),
         unit="query",
         why=None if np.isfinite(found.upper) else few,
     ) | {"unit": "queries"}
