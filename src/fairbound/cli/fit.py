@@ -16,7 +16,7 @@ from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
 from fairbound.cli.fitted import interrupted, written_fit
 from fairbound.cli.options import FitOptions, TrainOptions
-from fairbound.cli.outcome import LOG, Outcome, say
+from fairbound.cli.outcome import LOG, Outcome
 from fairbound.cli.rows import (
     InputRows,
     Parts,
@@ -64,8 +64,6 @@ def _fit(options: FitOptions, bounds: list, shards: Shards) -> Outcome:
     compares = grouped or options.group_terms or not of_classes_only(bounds)
     rows = read_rows(options, needs_groups=compares, two_classes=grouped or of_two_classes(bounds))
     classifier_bounds(of_options(options, bounds, rows))
-    for said in rows.numbering:
-        say(said)
     split = held_out(options, rows)
     parts = None if split is None else encoded(options, rows, split, shards)
 
@@ -201,4 +199,4 @@ def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier) -
         out.append(f"Training was interrupted after {facts['steps']:,} steps; the best model so far is judged.")
     if facts["dropped_groups"]:
         out.append(f"Groups left out of the bounds for want of rows: {', '.join(facts['dropped_groups'])}.")
-    return out + rows.numbering + group_warnings(rows.groups, split.train)
+    return out + group_warnings(rows.groups, split.train)

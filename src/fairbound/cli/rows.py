@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,15 +82,6 @@ class InputRows:
         groups, weight = self.groups_of(rows), self.weight_of(rows)
         known = {"y": self.target[rows], "sensitive_features": groups, "sample_weight": weight}
         return known if self.qid is None else known | {"qid": np.asarray(self.qid)[rows]}
-
-    @cached_property
-    def numbering(self) -> list[str]:
-        """What is said of the features that seem to number the rows."""
-        if not (found := row_numbers(self.X)):
-            return []
-        return [
-            f"Among the features, these columns seem to number the rows: {', '.join(found)}. --drop leaves them out."
-        ]
 
     def in_lines_of(self, rows: np.ndarray | None = None) -> AbstractContextManager[None]:
         """Errors of data raised within name the file and its lines; rows: (k,) those that the error numbers, None for all."""
@@ -324,12 +315,3 @@ def group_warnings(groups: Groups, train: np.ndarray) -> list[str]:
                 "leave their values empty in the file to take them out of the bound."
             )
     return out
-
-
-def row_numbers(X: Any) -> list[str]:
-    """The columns of a frame that seem to number its rows: whole numbers, no two alike, that leave out fewer than half of those
-    between the least and the greatest. None of a table of fewer than 100 rows, or of another kind."""
-    if not hasattr(X, "columns") or len(X) < 100:
-        return []
-    whole = [name for name in X.columns if getattr(X[name].dtype, "kind", "") in "iu"]
-    return [str(c) for c in whole if int(X[c].max()) - int(X[c].min()) < 2 * len(X) and X[c].is_unique]

@@ -34,7 +34,7 @@ from fairbound.rows.reading import frame_of
 from fairbound.solver.budget import Budget
 from fairbound.tables import Encoded, TableEncoder, TableOptions
 from fairbound.tables.numbers import NumberFeature
-from fairbound.tables.options import dropped_words
+from fairbound.tables.options import dropped_words, identifier_words
 
 LARGEST_SEED = 2**31 - 1
 
@@ -186,6 +186,7 @@ def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
     facts: a `fit_report_`.
     """
     said = dropped_words((facts["encoding"] or {}).get("dropped", {}))
+    said += identifier_words((facts["encoding"] or {}).get("identifiers", ()))
     if facts["dropped_groups"]:
         said.append(f"groups left out of the bounds for want of rows: {', '.join(facts['dropped_groups'])}.")
     said += facts["remarks"]

@@ -48,7 +48,7 @@ def fit_report(
     small = [*(said for _, said in coarse_groups(problem)), *doubtful_groups(groups.names)]
     thin = thin_groups(problem) if bool(solution.feasible) else []
     missing = _missing_groups(groups, problem.shards)
-    dropped = [] if encoding is None else encoding.dropped_lines()
+    dropped = [] if encoding is None else encoding.column_lines()
     remarks = [said for bound in problem.plan.notions for said in bound.remarks(groups.attributes)]
     remarks += _left_open(problem, measured)
     rare = [] if encoding is None else encoding.rare_lines()

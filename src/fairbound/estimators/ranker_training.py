@@ -135,5 +135,5 @@ def report(trained: TrainedRanker, seed: int, encoding: EncodeReport | None) -> 
         "optimality": optimality(problem, trained.method, x, len(problem.documents)),
         "dropped_groups": problem.dropped,
         "notes": trained.notes,
-        "warnings": [] if encoding is None else encoding.dropped_lines(),
+        "warnings": [] if encoding is None else encoding.column_lines(),
     }

@@ -45,6 +45,7 @@ from fairbound.tables.features import (
     load_feature,
     read_state,
 )
+from fairbound.tables.identifiers import is_identifier
 from fairbound.tables.learning import check_options, finite, infinite_error, learn_settled, settle, some_names
 from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, learn_numbers
 from fairbound.tables.options import EncodeReport, TableOptions
@@ -82,6 +83,7 @@ class TableEncoder(BaseEstimator):
         self.scale: np.ndarray | None = None  # sparse tables: (d,) divisor of each column
         self._inputs: tuple[str, ...] = ()  # all training columns in order, dropped ones too
         self.named = False  # whether the training table had column names
+        self.identifiers: tuple[str, ...] = ()  # features that look like identifiers in the training table; not saved
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.fitted
@@ -174,6 +176,7 @@ class TableEncoder(BaseEstimator):
             if reason is not None:
                 dropped[column.name] = reason
         self.adopt(learnt, dropped, read.names, read.named, read.rows)
+        self.identifiers = tuple(c.name for c in numbers if c.name not in dropped and is_identifier(c.name, c.values))
         if self.options.knots == "auto":
             self._keep_useful_knots(read, y)
         self.last_report = EncodeReport(
@@ -306,6 +309,7 @@ class TableEncoder(BaseEstimator):
             dropped=dict(self.dropped),
             ignored=() if positional else tuple(name for name in read.names if name not in known),
             positional=positional and (self.named or read.named),
+            identifiers=self.identifiers,
         )
         return self.last_report
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -87,6 +87,15 @@ def dropped_words(dropped: Mapping[str, str]) -> list[str]:
     return said
 
 
+def identifier_words(names: Sequence[str]) -> list[str]:
+    """What is said of features that look like identifiers."""
+    more = f" and {len(names) - BY_NAME} more" if len(names) > BY_NAME else ""
+    return [
+        f"These columns look like identifiers of rows or persons, and are features: {', '.join(names[:BY_NAME])}{more}. Leave them out of "
+        "X if they are, since they say nothing of new people."
+    ] if names else []  # fmt: skip
+
+
 @dataclass(frozen=True)
 class EncodeReport:
     """What happened to one table on its way to features; plain data."""
@@ -99,15 +108,16 @@ class EncodeReport:
     infinite: dict[str, int] = field(default_factory=dict)  # column -> infinities counted as missing
     dropped: dict[str, str] = field(default_factory=dict)  # column -> why it was dropped in training
     ignored: tuple[str, ...] = ()  # columns of this table that training did not have
+    identifiers: tuple[str, ...] = ()  # features that look like identifiers in training
     positional: bool = False  # columns were matched by place because one of the two tables has no names
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain JSON data."""
-        return {**asdict(self), "ignored": list(self.ignored)}
+        return {**asdict(self), "ignored": list(self.ignored), "identifiers": list(self.identifiers)}
 
-    def dropped_lines(self) -> list[str]:
-        """As `dropped_words` of its columns."""
-        return dropped_words(self.dropped)
+    def column_lines(self) -> list[str]:
+        """What is said of columns that were dropped, and of features that look like identifiers."""
+        return dropped_words(self.dropped) + identifier_words(self.identifiers)
 
     def rare_lines(self) -> list[str]:
         """A sentence for each column of which many training rows share one feature."""

@@ -17,7 +17,6 @@ import pytest
 
 import fairbound as fb
 from fairbound.cli import app as cli
-from fairbound.cli.rows import row_numbers
 from fairbound.report import schema
 from fairbound.tables import Encoded
 from fairbound.tables import encoder as encoder_module
@@ -645,12 +644,16 @@ def test_the_installed_command_returns_the_exit_code():
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_columns_that_number_the_rows_are_named():
-    n = 200
-    mixed = np.random.default_rng(0).permutation(n)
-    frame = pd.DataFrame({"case": mixed + 5000, "age": np.arange(n) // 2, "pay": 2 * np.arange(n) ** 2, "x": mixed / 2})
-    assert row_numbers(frame) == ["case"]
-    assert row_numbers(frame.iloc[:99]) == [] and row_numbers(frame.to_numpy()) == []
+def test_features_that_look_like_identifiers_are_named_with_the_option_that_leaves_them_out(run, csv, tmp_path):
+    frame = pd.read_csv(csv)
+    frame["case"] = np.cumsum(np.random.default_rng(0).integers(1, 5, len(frame))) + 1000
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    said = "These columns look like identifiers of rows or persons, and are features: case. Leave them out with --drop"
+    fit(run, tmp_path / "t.csv", tmp_path / "o", *PARITY)
+    audit = json.loads((tmp_path / "o" / "audit.json").read_text())
+    assert sum(warning.startswith(said) for warning in audit["warnings"]) == 1
+    fit(run, tmp_path / "t.csv", tmp_path / "d", *PARITY, "--drop", "case")
+    assert "look like identifiers" not in (tmp_path / "d" / "audit.json").read_text()
 
 
 def test_wrong_use_points_at_the_help_of_its_command(run):

@@ -621,7 +621,7 @@ def test_texts_are_coded_without_an_object_for_each_and_weighed_in_parts():
 
 def test_of_many_columns_that_were_dropped_the_first_are_said_and_the_others_named():
     frame = pd.DataFrame({"x": [1.0, 2.0], **{f"same{i}": [i, i] for i in range(30)}})
-    said = TableEncoder().fit(frame).last_report.dropped_lines()
+    said = TableEncoder().fit(frame).last_report.column_lines()
     assert said[:5] == [f"Column 'same{i}' was dropped: constant ({i})." for i in range(5)] and len(said) == 6
     assert said[5].startswith("Further columns were dropped, 25 in all: same5, same6, ") and said[5].endswith(
         "same24 and 5 more."
