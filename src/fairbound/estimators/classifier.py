@@ -199,7 +199,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         )  # fmt: skip
         trained = met_by_intercept(trained)
         trained = swept_intercept(trained) if choice.automatic else trained
-        trained = clear_of_rounding(best_constant(trained))
+        trained = clear_of_rounding(best_constant(trained, choice.automatic))
         learnt = Learnt(
             model,
             trained.solution.x[: model.n],

@@ -7,12 +7,15 @@ missed least and from the last one, for every class and with either sign.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from fairbound.estimators.full_batch import gained
 from fairbound.estimators.trained import Trained, meeting
+from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 
 ROUNDING = 1e-5
@@ -20,6 +23,11 @@ ROUNDING = 1e-5
 
 HALVINGS = 20
 """How often bisection halves the interval of the least move; at first the interval reaches to all rows in one class."""
+
+NEAR_ODDS = 0.9
+"""How far the scores of a model that decides all rows alike reach from the log odds to 0, at most."""
+
+ALIKE = "A model that decides all rows alike is better than what training found under the bounds, and is taken."
 
 MOVED = "No iterate met every bound, so the last intercept was moved as far as they needed."
 
@@ -71,25 +79,28 @@ def _least_move(trained: Trained, start: Tensor, code: int, sign: float) -> Tens
     return moved(high) if bool((excess(high) <= 0).all()) else None
 
 
-def best_constant(trained: Trained) -> Trained:
-    """`trained`; or where the start alone met the bounds, the constant of the lowest objective that meets them, so that
-    the largest class is predicted and not the one that scores of 0 happen to mean."""
+def best_constant(trained: Trained, automatic: bool) -> Trained:
+    """`trained`, or the best model that meets the bounds and decides all rows alike: where the start alone met the bounds, or,
+    if `automatic`, where it is better than what training found: more accurate, by more than chance may give, or of a lower
+    objective where accuracy is not asked for."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
-    if solution.found or not bool(solution.feasible) or solution.x.dim() > 1:
+    if not bool(solution.feasible) or solution.x.dim() > 1 or not isinstance(model, MLP) or not model.bias:
         return trained
-    if not isinstance(model, MLP) or not model.bias:
+    if solution.found and not automatic:
         return trained
-    weight = torch.ones_like(problem.targets) if problem.row_weight is None else problem.row_weight
-    best, lowest = solution.x, float(problem.evaluate(solution.x).f)
-    for scores in _constants(problem.targets, weight, model.outputs):
+    by_accuracy = solution.found and problem.refined
+    best, least = solution.x, 0.0 if by_accuracy else float(problem.evaluate(solution.x).f)
+    for last in _alike(problem, solution.x):
         x = solution.x.clone()
-        last = model.layers.split(problem.split(x)[0])[-2:]
-        last[0].zero_()
-        last[1].copy_(scores)
-        measured = [p.evaluate(x) for p in (problem, trained.held) if p is not None]
-        if all(float(m.violation) <= 0 for m in measured) and float(measured[0].f) < lowest:
-            best, lowest = x, float(measured[0].f)
-    return trained._replace(solution=replace(solution, x=best))
+        for parameter, value in zip(model.layers.split(problem.split(x)[0])[-2:], last, strict=True):
+            parameter.copy_(value)
+        measured = [part.evaluate(x) for part in (problem, trained.held) if part is not None]
+        aim = -gained(problem, solution.x, x) if by_accuracy else float(measured[0].f)
+        if all(float(one.violation) <= 0 for one in measured) and aim < least:
+            best, least = x, aim
+    if best is solution.x or not solution.found:
+        return trained._replace(solution=replace(solution, x=best))
+    return trained._replace(solution=meeting(trained, best, ALIKE), notes=[*trained.notes, ALIKE], optimality={})
 
 
 def clear_of_rounding(trained: Trained) -> Trained:
@@ -111,16 +122,25 @@ def clear_of_rounding(trained: Trained) -> Trained:
     return trained._replace(solution=replace(solution, x=x)) if same else trained
 
 
-def _constants(targets: Tensor, weight: Tensor, outputs: int) -> list[Tensor]:
-    """Scores (outputs,) that every row may be given: those of the classes' shares, then each class for certain. One output says how much
-    rather the positive class."""
-    classes = max(outputs, 2)
-    share = (
-        torch.zeros(classes, dtype=weight.dtype, device=weight.device).index_add(0, targets.long(), weight)
-        / weight.sum()
-    )
-    scores = share.clamp_min(torch.finfo(share.dtype).tiny).log()
+def _alike(problem: FairProblem, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Last layers, weights and intercepts, that decide all rows alike. Of one output, first that of x (n,), shrunk about the log
+    odds of the positive label until every score has their sign, so that the rows keep their order. Then those of which every
+    row has the same scores: of the classes' shares, and each class for certain."""
+    targets, outputs = problem.targets, problem.model.outputs
+    weight = torch.ones_like(targets) if problem.row_weight is None else problem.row_weight
+    mass = problem.shards.sum(weight.new_zeros(max(outputs, 2)).index_add(0, targets.long(), weight))
+    scores = (mass / mass.sum()).clamp_min(torch.finfo(mass.dtype).tiny).log()
+    assert isinstance(problem.model, MLP)
+    weights, intercept = problem.model.layers.split(problem.split(x)[0])[-2:]
+    none = torch.zeros_like(weights)
     if outputs > 1:
-        return [scores, *torch.eye(classes, dtype=share.dtype, device=share.device)]
-    shared = scores[1] - scores[0] if bool((share > 0).all()) else torch.zeros_like(scores[0])
-    return [score.reshape(1) for score in (shared, torch.ones_like(shared), -torch.ones_like(shared))]
+        yield from ((none, one) for one in (scores, *torch.eye(outputs, dtype=mass.dtype, device=mass.device)))
+        return
+    odds = (scores[1] - scores[0]).reshape(1) if bool((mass > 0).all()) else torch.zeros_like(intercept)
+    own = problem.all_scores(x)
+    mean = problem.shards.sum(torch.stack([own.sum(), torch.ones_like(own).sum()]))
+    mean = mean[0] / mean[1]
+    if (farthest := max(problem.shards.gather(float((own - mean).abs().max())))) > 0:
+        share = (NEAR_ODDS * odds.abs() / farthest).clamp_max(1.0)
+        yield share * weights, odds + share * (intercept - mean)
+    yield from ((none, one) for one in (odds, torch.ones_like(odds), -torch.ones_like(odds)))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.metrics import log_loss
 
 import fairbound as fb
 from fairbound.estimators import classifier
+from fairbound.estimators.trained import Trained, meeting
 from fairbound.estimators.validation import coarse_groups
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
@@ -117,3 +119,47 @@ def test_a_model_of_a_named_method_stays_that_method_s():
     X, y, group = alone_at(0.9, 0)
     fair = fb.FairClassifier("demographic_parity <= 0.05", algorithm="full_batch_alm", random_state=0)
     assert "its intercept moved" not in fair.fit(X, y, sensitive_features=group).fit_report_["message"]
+
+
+def fitted_with_intercept(monkeypatch, move: float, **options) -> tuple[fb.FairClassifier, np.ndarray, np.ndarray]:
+    """A fit of 400 rows, 40 of them positive, and its table, where what training found had its intercept moved at the end."""
+    rng = np.random.default_rng(0)
+    X, y, group = rng.normal(size=(400, 3)), (np.arange(400) % 10 == 0).astype(int), np.arange(400) // 10 % 2
+
+    def moved(trained: Trained) -> Trained:
+        x = trained.solution.x.clone()
+        x[-1] += move
+        return trained._replace(solution=meeting(trained, x, ""))
+
+    monkeypatch.setattr(classifier, "met_by_intercept", moved)
+    fair = fb.FairClassifier("demographic_parity <= 0.3", weight_decay=0.0, random_state=0, **options)
+    return fair.fit(X, y, sensitive_features=group), X, y
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_model_far_less_accurate_than_one_that_decides_all_rows_alike_becomes_such_a_one_in_the_same_order(
+    monkeypatch,
+):
+    fair, X, y = fitted_with_intercept(monkeypatch, 2.2, options=fb.TableOptions(knots=0))
+    lowest = fitted_with_intercept(monkeypatch, 0.0, options=fb.TableOptions(knots=0))[0]
+    assert fair.score(X, y) == 0.9 and "decides all rows alike" in fair.fit_report_["message"]
+    assert "decides all rows alike" in " ".join(fair.fit_report_["notes"])
+    scores, odds = fair.decision_function(X), np.log(40 / 360)
+    assert scores.mean() == pytest.approx(odds, abs=1e-5) and scores.std() > 0
+    assert np.corrcoef(scores, X @ lowest.coef_[0])[0, 1] == pytest.approx(1, abs=1e-5)
+    assert np.abs(scores - odds).max() <= 0.9 * -odds + 1e-5
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_of_the_lowest_loss_a_worse_model_becomes_the_share_of_positive_rows(monkeypatch):
+    fair, X, y = fitted_with_intercept(monkeypatch, 8.0, objective="loss")
+    lowest = fitted_with_intercept(monkeypatch, 0.0, objective="loss")[0]
+    assert log_loss(y, fair.predict_proba(X)[:, 1]) <= log_loss(y, np.full(400, 0.1)) + 1e-6
+    assert "decides all rows alike" not in lowest.fit_report_["message"]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("move", "options"), [(1.5, {}), (8.0, {"algorithm": "full_batch_alm"})])
+def test_a_little_less_accuracy_or_a_method_by_name_leaves_the_model(move, options, monkeypatch):
+    fair, X, y = fitted_with_intercept(monkeypatch, move, **options)
+    assert "decides all rows alike" not in fair.fit_report_["message"] and fair.score(X, y) < 0.9

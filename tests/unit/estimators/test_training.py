@@ -72,7 +72,7 @@ def test_little_work_takes_one_thread_and_then_they_are_as_before(monkeypatch, m
     build = problems.part_of
     monkeypatch.setattr(problems, "part_of", lambda *a: seen.append(torch.get_num_threads()) or build(*a))
     start = classifier.best_constant
-    monkeypatch.setattr(classifier, "best_constant", lambda t: seen.append(torch.get_num_threads()) or start(t))
+    monkeypatch.setattr(classifier, "best_constant", lambda *t: seen.append(torch.get_num_threads()) or start(*t))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(rows, 2))
     torch.set_num_threads(2)
