@@ -16,7 +16,7 @@ from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
 from fairbound.cli.fitted import interrupted, written_fit
 from fairbound.cli.options import FitOptions, TrainOptions
-from fairbound.cli.outcome import LOG, Outcome
+from fairbound.cli.outcome import LOG, Outcome, say
 from fairbound.cli.rows import (
     InputRows,
     Parts,
@@ -66,6 +66,8 @@ def _fit(options: FitOptions, bounds: list, shards: Shards) -> Outcome:
     classifier_bounds(of_options(options, bounds, rows))
     split = held_out(options, rows)
     parts = None if split is None else encoded(options, rows, split, shards)
+    for said in parts.identifiers if parts else ():
+        say(said)
 
     def fitted(_: np.ndarray, stated: list, certify: float) -> FairClassifier:
         return train(options, stated, parts, shards) if parts else train_certified(options, stated, rows, certify)

@@ -44,6 +44,8 @@ def fit_reduction(options: FitOptions) -> Outcome:
     rows = read_rows(options)
     parts = encoded_parts(rows, split_rows(rows, options.test_size, options.seed), table_options(options.knots))
     train, test = parts.split.train, parts.split.test
+    for said in parts.identifiers:
+        say(said)
     under = " and ".join(b.text for b in bounds) or "no bound"
     say(
         f"{rows.name}: {type(estimator).__name__} on {len(train):,} rows under {under}; {len(test):,} rows are held out."
@@ -121,7 +123,7 @@ def _judged(
         **data_facts(rows.name, rows.label, parts.split.words, rows.checksum, len(train), rows.classes),
         model={"kind": type(fair.estimator).__name__, "description": f"{options.estimator} under fairbound.Reduction",
                "algorithm": "plug-in" if options.folds else "reduction", "seed": options.seed, "seconds": seconds, "steps": facts["fits"]},
-        warnings=[*([] if facts["feasible"] else [facts["message"]]), *filter(None, [facts["shortfall"]]), *group_warnings(rows.groups, train)],
+        warnings=[*([] if facts["feasible"] else [facts["message"]]), *filter(None, [facts["shortfall"]]), *parts.identifiers, *group_warnings(rows.groups, train)],
         notes=[*rows.notes, NOT_SAVED],
     )  # fmt: skip
     add_own_model(found, facts)

@@ -17,6 +17,7 @@ from fairbound import data
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.names import did_you_mean
 from fairbound.base.seeds import seed_for
+from fairbound.cli.advice import for_commands
 from fairbound.cli.columns import (
     file_checksum,
     file_columns,
@@ -37,6 +38,7 @@ from fairbound.rows.queries import split_by_query
 from fairbound.rows.reading import take_rows
 from fairbound.rows.split import stratified_split
 from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions, read_table
+from fairbound.tables.options import identifier_words
 
 TEST_SHARE = 0.25
 FEW_ROWS = 5
@@ -283,6 +285,11 @@ class Parts:
     split: Split
     train: Encoded
     held: Encoded
+
+    @property
+    def identifiers(self) -> list[str]:
+        """What is said of features that look like identifiers."""
+        return [for_commands(said) for said in identifier_words(self.train.report.identifiers)]
 
 
 def table_options(knots: str | None) -> TableOptions | None:

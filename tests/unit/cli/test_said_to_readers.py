@@ -43,7 +43,7 @@ def test_what_is_said_and_when(people, tmp_path, capsys):
     said = capsys.readouterr()
     before = said.err[: said.err.index("training on")]
     assert "1 of 300 labels are missing; these rows are left out" in before
-    assert "these columns seem to number the rows: case. --drop leaves them out." in before
+    assert "look like identifiers of rows or persons, and are features: case. Leave them out with --drop if" in before
     assert (
         "On the training rows, which the verdict is not about, the value of 'demographic_parity <= 0.1' is" in said.out
     )
