@@ -19,6 +19,10 @@ from fairbound.rows.labels import as_decisions
 from fairbound.tables import Chunks, read_table
 from fairbound.tables.chunks import ROWS
 from fairbound.tables.files import is_parquet, line_of
+from fairbound.tables.identifiers import FEWEST, names_identifier
+
+MOST_ROWS = 50
+"""An identifier of persons has at most so many rows for each on average; others name places or kinds."""
 
 
 def in_lines(error: Exception, source: str, rows: np.ndarray | None = None) -> str:
@@ -147,6 +151,30 @@ def file_checksum(path: str) -> str:
 def groups_in(frame: Any, attributes: Sequence[str]) -> Groups | None:
     """The groups of columns of a table, None where none are named."""
     return Groups.of(frame[list(attributes)]) if attributes else None
+
+
+def units_of(frame: Any, column: str) -> np.ndarray:
+    """(n,) who each row is of, as numbers; a row without a value is by itself."""
+    codes = frame[column].factorize()[0]
+    return np.where(codes < 0, len(frame) + np.arange(len(frame)), codes)
+
+
+def repeated_identifiers(frame: Any, split_by: str | None) -> tuple[str, ...]:
+    """What a reader must know where the rows of a file are not all of different persons, by the names of the columns."""
+    out = []
+    for name in frame.columns if split_by is None else [split_by]:
+        rows, different = int(frame[name].notna().sum()), frame[name].nunique()
+        if split_by is not None and different < rows:
+            out.append(
+                f"Rows that share a value of {name} are on one side of the split, but the limits count them as independent: where they are "
+                "alike, the limits are too narrow. One row of each is on the safe side."
+            )
+        elif names_identifier(str(name)) and FEWEST <= different < rows <= MOST_ROWS * different:
+            out.append(
+                f"Column {name} has {different:,} values on {rows:,} rows. If each is one person, rows of one stand on both sides of the "
+                f"split, and the model looks better on the rows held out than on new people. --split-by {name} holds out whole persons."
+            )
+    return tuple(out)
 
 
 def weights_of(frame: Any, column: str | None, source: str) -> np.ndarray | None:

@@ -83,6 +83,10 @@ BudgetText = Annotated[
 TestSize = Annotated[
     float | None, option("--test-size", help="Share of rows held out; the published split or 0.25 by default.")
 ]
+SplitBy = Annotated[
+    str | None,
+    option("--split-by", help="Column of who a row is of, such as patient_id; all rows of one are held out, or none."),
+]
 BatchSize = Annotated[int, option("--batch-size", help="Rows per training step.", min=1)]
 KeepSensitive = Annotated[
     bool, option("--keep-sensitive/--drop-sensitive", help="Whether the sensitive columns are features too.")
@@ -201,6 +205,7 @@ class HeldOutOptions:
     """Which rows judge the model: a share held out, or those that `--certify` keeps apart."""
 
     test_size: TestSize = None
+    split_by: SplitBy = None
     certify: Certify = False
     on_insufficient: OnInsufficient = "warn"
 
@@ -209,6 +214,10 @@ class HeldOutOptions:
         check_share(self.test_size)
         if self.certify and self.test_size is not None:
             raise OptionError("--certify decides itself how many rows are held out; leave --test-size out.")
+        if self.certify and self.split_by is not None:
+            raise OptionError(
+                "--certify takes every row for independent of the others, so keep one row of each person, or leave --split-by out."
+            )
 
 
 def check_share(share: float | None) -> None:
@@ -290,6 +299,7 @@ class FrontierOptions(TrainOptions):
     )
     seeds: Annotated[int, option("--seeds", help="Models per bound, with seeds SEED, SEED+1, ...", min=1)] = 3
     test_size: TestSize = None
+    split_by: SplitBy = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

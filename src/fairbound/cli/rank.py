@@ -38,6 +38,7 @@ NOT_FOR_RANKINGS = (
     "group_terms",
     "chunk_rows",
     "weights",
+    "split_by",
 )
 
 

@@ -123,7 +123,7 @@ def _judged(
         **data_facts(rows.name, rows.label, parts.split.words, rows.checksum, len(train), rows.classes),
         model={"kind": type(fair.estimator).__name__, "description": f"{options.estimator} under fairbound.Reduction",
                "algorithm": "plug-in" if options.folds else "reduction", "seed": options.seed, "seconds": seconds, "steps": facts["fits"]},
-        warnings=[*([] if facts["feasible"] else [facts["message"]]), *filter(None, [facts["shortfall"]]), *parts.identifiers, *group_warnings(rows.groups, train)],
+        warnings=[*([] if facts["feasible"] else [facts["message"]]), *filter(None, [facts["shortfall"]]), *parts.identifiers, *rows.cautions, *group_warnings(rows.groups, train)],
         notes=[*rows.notes, NOT_SAVED],
     )  # fmt: skip
     add_own_model(found, facts)

@@ -28,15 +28,18 @@ from fairbound.cli.columns import (
     listed,
     narrow_columns,
     one_column,
+    repeated_identifiers,
+    units_of,
     weights_of,
 )
 from fairbound.cli.options import FileOptions, RowOptions
+from fairbound.cli.outcome import say
 from fairbound.data.registry import is_own
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.labels import class_labels, positive_last
 from fairbound.rows.queries import split_by_query
 from fairbound.rows.reading import take_rows
-from fairbound.rows.split import stratified_split
+from fairbound.rows.split import split_whole, stratified_split
 from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions, read_table
 from fairbound.tables.options import identifier_words
 
@@ -50,7 +53,8 @@ class InputRows:
 
     classes: the labels of the class numbers; of two, the positive one is last; () where target holds numbers. published: row numbers of the publisher's "train" and
     "test", or empty. weight: (n,) >= 0, or None. path: of the file; a named set has none. numbers: (n,) of the rows in the file, None
-    where they are all of it. qid: (n,) the query of each row, or None.
+    where they are all of it. qid: (n,) the query of each row, or None. units: (n,) the person of each row, by the column split_by, or
+    None. cautions: what a reader must know of persons with several rows.
     """
 
     name: str
@@ -67,6 +71,9 @@ class InputRows:
     path: str = ""
     numbers: np.ndarray | None = None
     qid: Any = None
+    split_by: str | None = None
+    units: np.ndarray | None = None
+    cautions: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.target)
@@ -125,6 +132,8 @@ def read_rows(asked: RowOptions, needs_groups: bool = True, two_classes: bool = 
         return rows_of_file(asked, needs_groups, read, chunk_rows=asked.chunk_rows)
     if asked.chunk_rows is not None:
         raise OptionError("--chunk-rows is for files; a named data set is read whole.")
+    if getattr(asked, "split_by", None) is not None:
+        raise OptionError("--split-by names a column of a file; a named data set has none of persons.")
     if asked.encoding or asked.decimal:
         raise OptionError("--encoding and --decimal are for files; a named data set is read as it is written.")
     return _from_name(asked, needs_groups, two_classes)
@@ -154,16 +163,20 @@ def rows_of_file(
     dropped = listed(asked.drop, columns, "--drop")
     queries = [] if query is None else [one_column(query, columns, "--qid")]
     weigh = [] if asked.weights is None else [one_column(asked.weights, columns, "--weights")]
-    if label in attributes or label in dropped:
-        raise OptionError(f"column {label!r} is the label and cannot be a group or be dropped too.")
+    split_by = getattr(asked, "split_by", None)
+    by = [] if split_by is None else [one_column(split_by, columns, "--split-by")]
+    if label in [*attributes, *dropped, *by]:
+        raise OptionError(
+            f"column {label!r} is the label and cannot be a group, be dropped or say who a row is of too."
+        )
     if frame is None:
-        frame = narrow_columns(asked, [label, *attributes, *weigh], chunk_rows)
+        frame = narrow_columns(asked, list(dict.fromkeys([label, *attributes, *weigh, *by])), chunk_rows)
     rows = len(frame)
     frame, unlabelled = labelled_rows(frame, label, asked.drop_missing_labels, path)
     numbers = frame.index.to_numpy() if len(frame) < rows else None
     with in_label(path, label, numbers):
         target, classes = read(frame[label])
-    away = {label, *dropped, *weigh, *queries, *(() if asked.keep_sensitive else attributes)}
+    away = {label, *dropped, *weigh, *queries, *by, *(() if asked.keep_sensitive else attributes)}
     features = [column for column in columns if column not in away]
     if not features:
         raise OptionError(f"{path}: no column is left to learn from after the label, groups and dropped columns.")
@@ -173,6 +186,11 @@ def rows_of_file(
     weight = weights_of(frame, asked.weights, path)
     if weight is not None:
         notes.append(f"Every row counts with its weight, column {asked.weights}.")
+    if by and split_by not in attributes:
+        notes.append(f"Rows of one {split_by} are on one side of the split; it is not among the features.")
+    cautions = repeated_identifiers(frame.drop(columns=[label, *queries]), split_by)
+    for said in cautions:
+        say(said)
     checksum = file_checksum(path)
     groups = groups_in(frame, attributes) or no_groups(len(frame))
     y = np.array(frame[label].tolist(), dtype=object if classes and isinstance(classes[0], str) else None)
@@ -184,7 +202,7 @@ def rows_of_file(
         X = X if numbers is None else X.take(numbers)
     return InputRows(
         Path(path).name, X, y, target, classes, groups, label, checksum, {}, tuple(notes), weight, path, numbers,
-        frame[query] if queries else None,
+        frame[query] if queries else None, split_by, units_of(frame, by[0]) if by else None, cautions,
     )  # fmt: skip
 
 
@@ -270,8 +288,12 @@ def split_rows(rows: InputRows, share: float | None, seed: int) -> Split:
     else:
         by = ["label"] * bool(rows.classes) + ["group"] * bool(rows.groups.attributes)
         strata = np.column_stack([*([rows.target] if rows.classes else []), rows.groups.codes])
-        train, test = stratified_split(strata, [share], chance)
         words = f"held out, stratified by {' and '.join(by)}"
+        if rows.units is None:
+            train, test = stratified_split(strata, [share], chance)
+        else:
+            train, test = split_whole(rows.units, strata, [share], chance)
+            words = f"of the values of {rows.split_by} {words} of their first rows"
     if not len(test) or (rows.classes and len(np.unique(rows.target[train])) < 2):
         raise OptionError(f"{len(rows)} rows are too few to hold out {share:g} of them for the verdict.")
     return Split(train, test, f"{100 * share:g} % {words}, seed {seed}")

@@ -91,7 +91,7 @@ def judged(
         **data_facts(rows.name, rows.label, split.words, rows.checksum, len(split.train), rows.classes),
         model={"kind": options.model, "description": about, **training_facts(done.model)},
         trajectory=getattr(done.model, "trajectory_", None),
-        warnings=warnings,
+        warnings=[*warnings, *rows.cautions],
         notes=[*rows.notes, *facts["notes"], *notes],
     )
     add_own_model(found, facts)

@@ -18,7 +18,7 @@ import torch
 from fairbound.base.errors import DataError
 from fairbound.rows.reading import column_values, factorised, is_missing, plain_array
 from fairbound.rows.sampling import block_length, draw_rows
-from fairbound.rows.split import stratified_split
+from fairbound.rows.split import split_whole
 from fairbound.rows.strata import Strata
 
 
@@ -144,9 +144,5 @@ def split_by_query(qid: Any, shares: Sequence[float], seed: int) -> list[np.ndar
 
     qid: as in `Queries.of`. shares: of the queries, rounded up. Returns: sorted row numbers, 1 + len(shares) arrays.
     """
-    codes, labels = query_codes(qid)
-    parts = stratified_split(np.zeros((len(labels), 0), dtype=np.int64), shares, seed)
-    part = np.empty(len(labels), dtype=np.int64)
-    for number, queries in enumerate(parts):
-        part[queries] = number
-    return [np.flatnonzero(part[codes] == number) for number in range(len(parts))]
+    codes, _ = query_codes(qid)
+    return split_whole(codes, np.zeros((len(codes), 0), dtype=np.int64), shares, seed)

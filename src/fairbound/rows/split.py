@@ -37,6 +37,18 @@ def stratified_split(strata: np.ndarray, shares: Sequence[float], seed: int) -> 
     return [np.sort(left), *parts]
 
 
+def split_whole(units: np.ndarray, strata: np.ndarray, shares: Sequence[float], seed: int) -> list[np.ndarray]:
+    """As `stratified_split`, with all rows of a unit, such as one person, in one part.
+
+    units: (n,) integers. strata: (n, C); a unit is in that of its first row. shares: of the units.
+    """
+    _, first, unit = np.unique(units, return_index=True, return_inverse=True)
+    part = np.empty(len(first), dtype=np.int64)
+    for number, chosen in enumerate(stratified_split(strata[first], shares, seed)):
+        part[chosen] = number
+    return [np.flatnonzero(part[unit] == number) for number in range(1 + len(shares))]
+
+
 def _first_rows(stratum: np.ndarray, size: int) -> np.ndarray:
     """Mask of `size` rows: the first ones of each stratum, as many as its share by the largest remainders."""
     number, counts = ranked(stratum)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairbound.base.errors import OptionError
-from fairbound.rows.split import stratified_split
+from fairbound.rows.split import split_whole, stratified_split
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -60,3 +60,18 @@ def test_the_seed_decides_and_no_strata_are_one():
     for wrong in ([-0.1], [0.5, 0.5], [1.0]):
         with pytest.raises(OptionError, match="shares"):
             stratified_split(none, wrong, 0)
+
+
+def test_units_stay_whole_and_each_is_in_the_stratum_of_its_first_row():
+    rng = np.random.default_rng(0)
+    units = rng.permutation(np.repeat(np.arange(300) * 7, rng.integers(1, 6, 300)))
+    first = np.unique(units, return_index=True)[1]
+    strata = np.zeros((len(units), 1), dtype=np.int64)
+    strata[first, 0] = np.arange(300) % 3
+    train, test = split_whole(units, strata, [0.25], 0)
+    assert np.array_equal(np.sort(np.concatenate([train, test])), np.arange(len(units)))
+    assert not set(units[train]) & set(units[test])
+    held = np.isin(np.unique(units), units[test])
+    assert [int(held[np.arange(300) % 3 == s].sum()) for s in range(3)] == [25, 25, 25]
+    alone = split_whole(np.arange(300), strata[first], [0.25], 0)
+    assert all(map(np.array_equal, alone, stratified_split(strata[first], [0.25], 0)))
