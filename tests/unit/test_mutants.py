@@ -256,6 +256,8 @@ MUTANTS = {
     "lottery: bounds are not priced": Mutant("estimators/lottery.py", "multipliers = np.maximum(-found.ineqlin.marginals, 0.0)", "multipliers = np.maximum(found.ineqlin.marginals, 0.0)", "unit/estimators/test_lottery.py"),
     "mean of fits: bounds missed": Mutant("estimators/mean_of_fits.py", "if excess <= ROUNDING:", "if True:", "unit/estimators/test_lottery.py"),
     "reduction: means of fits are not tried": Mutant("estimators/lottery.py", "error > self.error + SHORT", "error > self.error + 1", "unit/estimators/test_lottery.py"),
+    "reduction: largest excess of the bound's other side": Mutant("postprocessing/spans.py", "- self.b * some.min(0)", "- self.b * some.max(0)", "unit/postprocessing/test_spans.py"),
+    "reduction: pairs that are missing": Mutant("postprocessing/spans.py", "(pairs == size * (size - 1))", "(pairs > 0)", "unit/postprocessing/test_spans.py"),
     "reduction: thresholds counted once": Mutant("postprocessing/sweep.py", "np.cumsum(sums, axis=0)", "sums", "unit/estimators/test_lottery.py"),
     "plug-in: new rows are decided by one fold": Mutant("estimators/plug_in.py", "return np.mean(worth, axis=0)", "return worth[0]", "unit/estimators/test_reduction.py"),
     "amounts: units mixed": Mutant("tables/amounts.py", "len(units - {None}) <= 1", "len(units - {None}) <= 9", "unit/tables/test_amounts.py"),

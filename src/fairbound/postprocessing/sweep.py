@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy import sparse
 
 from fairbound.fairness.plan import Plan
 from fairbound.postprocessing.curves import Curve
 from fairbound.postprocessing.program import Program, program_of
+from fairbound.postprocessing.spans import Span, spans_of
 
-MOST = 1 << 22  # entries of (thresholds, inequalities) that are held at a time
+MOST = 1 << 22  # entries of (thresholds, atoms) that are held at a time
 ROUNDING = 1e-9  # an excess over a bound that is none
 
 
@@ -53,9 +55,22 @@ class Sweep:
         """(k,) the share of wrong decisions of what is selected of every atom (k, 2 C)."""
         return self.program.fixed_cost + selected @ self._cost
 
+    @cached_property
+    def _compared(self) -> tuple[list[Span], sparse.csr_array, np.ndarray]:
+        """Bounds between every two of some cells, and the other inequalities, A q <= bounds."""
+        spans, other = spans_of(self.program.contrasts, self.bounds)
+        return spans, self.program.contrasts[other], self.bounds[other]
+
     def largest(self, selected: np.ndarray) -> np.ndarray:
-        """(k,) the largest excess over a bound of what is selected of every atom (k, 2 C)."""
-        return (self.program.matrix @ selected.T + self.program.fixed[:, None]).max(0)
+        """(k,) the largest excess over a bound of what is selected of every atom (k, 2 C), where there is one."""
+        spans, contrasts, bounds = self._compared
+        means = self.program.base[:, None] + self.program.slope @ selected.T
+        found = [span.largest(means) for span in spans]
+        return np.max([*found, *([(contrasts @ means - bounds[:, None]).max(0)] if len(bounds) else [])], axis=0)
+
+    def _judged(self, selected: np.ndarray) -> np.ndarray:
+        """(2, k) errors and largest excesses."""
+        return np.stack([self.errors(selected), self.largest(selected)])
 
     def selected(self, scores: np.ndarray, most: int) -> np.ndarray:
         """(k, 2 C) what thresholds select of every atom, the first of them nothing and the last all; k is at most `most` + 1, of distinct scores at equal
@@ -77,16 +92,15 @@ class Sweep:
         middle = 0.5 * s[:-1] + 0.5 * s[1:]
         middle = np.where(middle < s[:-1], middle, s[1:])
         thresholds = np.concatenate([[np.inf], np.append(middle, -np.inf)[last]])
-        step, weight = self.atom[order], self.weight[order]
-        matrix, m = self.program.matrix, len(self.bounds)
-        error = self.program.fixed_cost + np.concatenate([[0.0], np.cumsum(weight * self._cost[step])[last]])
-        worst = np.full(len(error), -np.inf)
-        rows = max(1, MOST // max(len(step) + 1, 1))
-        for start in range(0, m, rows):
-            some = matrix[start : start + rows].toarray()
-            along = np.cumsum(weight * some[:, step], axis=1)[:, last]
-            excess = self.program.fixed[start : start + rows, None] + np.column_stack([np.zeros(len(some)), along])
-            worst = np.maximum(worst, excess.max(0))
+        width = len(self._cost)
+        taken, parts = np.zeros((1, width)), [self._judged(np.zeros((1, width)))]
+        rows = max(1, MOST // width)
+        for some in (slice(start, start + rows) for start in range(0, len(s), rows)):
+            one = np.zeros((len(s[some]), width))
+            one[np.arange(len(one)), self.atom[order[some]]] = self.weight[order[some]]
+            taken = taken[-1] + np.cumsum(one, axis=0)
+            parts.append(self._judged(taken[last[some]]))
+        error, worst = np.concatenate(parts, axis=1)
         met = worst <= ROUNDING
         value = np.where(met, error, np.inf) if met.any() else worst
         at = int(np.argmin(value))
