@@ -32,8 +32,8 @@ def amount(name: str, value: Any) -> float | str:
 
 
 def positive(options: Any, *names: str) -> None:
-    """Raises OptionError naming the first of these fields of the dataclass ``options`` that is not a finite number > 0, or no whole
-    number where the field is an int; None passes, as an option that was left out."""
+    """Raises OptionError naming the first of these fields of the dataclass ``options`` that is not a finite number > 0,
+    or no whole number where the field is an int; None passes, as an option that was left out."""
     _check(options, names, lambda value: value > 0, "must be positive")
 
 

@@ -43,7 +43,8 @@ class CertificateWarning(UserWarning):
 
 
 class DataWarning(UserWarning):
-    """Columns or groups were left out, a group is too small for what is stated of it, or a column is not read as it may be meant."""
+    """Columns or groups were left out, a group is too small for what is stated of it,
+    or a column is not read as it may be meant."""
 
 
 @contextmanager

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def extra(name: str, what: str) -> Iterator[None]:
-    """Imports within that fail say what needs which package, and the extra `name` that brings it. Raises: ImportError."""
+    """Imports within that fail say what needs which package, and the extra `name` that brings it.
+    Raises: ImportError."""
     try:
         yield
     except ImportError as error:

@@ -24,7 +24,8 @@ def did_you_mean(
 ) -> str:
     """`before` and "did you mean 'x'?", with the names of `known` like `name`; `otherwise` where there is none.
 
-    before: of a new sentence where it ends in a full stop. most: names. alike: from 0 to 1. shown: how a name is shown, if not as it is.
+    before: of a new sentence where it ends in a full stop. most: names. alike: from 0 to 1. shown: how a name is shown,
+    if not as it is.
     """
     names = list(known)
     same = [one for one in names if unspelled(one) == unspelled(name)]

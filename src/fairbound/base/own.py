@@ -9,7 +9,8 @@ from fairbound.base.errors import OptionError
 
 
 def own_module(name: str) -> ModuleType:
-    """The module of this dotted name. Raises: OptionError where there is none; what the module itself raises is passed on."""
+    """The module of this dotted name. Raises: OptionError where there is none;
+    what the module itself raises is passed on."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

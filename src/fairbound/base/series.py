@@ -25,7 +25,8 @@ def held(at: Floats, values: Floats, grid: np.ndarray) -> np.ndarray:
 
 
 def band(curves: np.ndarray) -> dict[str, np.ndarray]:
-    """mean, q25, median and q75 (t,) over the known runs at every grid point. curves: (runs, t), NaN where not known."""
+    """mean, q25, median and q75 (t,) over the known runs at every grid point. curves: (runs, t),
+    NaN where not known."""
     known = ~np.isnan(curves).all(axis=0)
     out = {name: np.full(curves.shape[1], np.nan) for name in ("mean", *QUARTILES)}
     if known.any():
@@ -36,7 +37,8 @@ def band(curves: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def quartiles(values: np.ndarray) -> dict[str, np.ndarray]:
-    """q25, median and q75 over runs (linear between order statistics), where a run may be infinite. values: (runs, t)."""
+    """q25, median and q75 over runs (linear between order statistics), where a run may be infinite.
+    values: (runs, t)."""
     ordered, last = np.sort(values, axis=0), len(values) - 1
     out = {}
     for name, q in QUARTILES.items():

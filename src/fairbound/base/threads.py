@@ -22,7 +22,8 @@ _usual = 0  # torch's threads before the first of them
 
 @contextlib.contextmanager
 def one_thread(when: bool = True) -> Iterator[None]:
-    """Torch, BLAS and OpenMP on one thread inside the block, if `when`; after the last of several blocks at once as before the first."""
+    """Torch, BLAS and OpenMP on one thread inside the block, if `when`;
+    after the last of several blocks at once as before the first."""
     global _usual
     if not when:
         yield
@@ -45,5 +46,6 @@ def one_thread(when: bool = True) -> Iterator[None]:
 
 @functools.lru_cache(maxsize=1)
 def _libraries(modules: int) -> ThreadpoolController:
-    """Those of this process that take threads, looked for anew (some milliseconds) once `modules` were imported that may have brought more."""
+    """Those of this process that take threads, looked for anew (some milliseconds) once `modules`
+    were imported that may have brought more."""
     return ThreadpoolController()

@@ -11,7 +11,8 @@ WORST_FIRST = ("violated", "insufficient", "met")
 
 
 def about(rows: int) -> str:
-    """An estimated number of rows to three significant digits, rounded up: ``3458373`` as ``3,460,000``; above 10^9 just that."""
+    """An estimated number of rows to three significant digits, rounded up: ``3458373`` as ``3,460,000``;
+    above 10^9 just that."""
     if rows > 10**9:
         return "a billion or more"
     step = 10 ** max(len(str(rows)) - 3, 0)

@@ -27,9 +27,10 @@ def _inventory(costs: tuple[int, int, int], data_dir: Folder, **options: Any) ->
 def _whole(source: str, data_dir: Folder, **options: Any) -> LinearTerms:
     """All rows of a data set as it is loaded.
 
-    connect-4 has 67,557 positions of two classes: not lost (the objective) and lost; connect-4-head 2,345 of three: loss (the
-    objective), draw, win. Of mnist-test grey values are divided by 255: the paper took the 60,000 training images of LIBSVM's
-    `mnist`, which are integers up to 255, and does not say whether it scaled them; its radius and step size fit scaled ones.
+    connect-4 has 67,557 positions of two classes: not lost (the objective) and lost; connect-4-head 2,345 of three:
+    loss (the objective), draw, win. Of mnist-test grey values are divided by 255: the paper took the 60,000 training
+    images of LIBSVM's `mnist`, which are integers up to 255, and does not say whether it scaled them; its radius and
+    step size fit scaled ones.
     """
     data = load(source, data_dir)
     return neyman_pearson(data.X, data.y, **options)

@@ -48,7 +48,8 @@ class ExactOptimum:
     """What is known of an optimum: lower <= f* <= upper.
 
     f: upper, the objective of a feasible point. x0_f: objective at the problem's start. max_g: largest constraint value
-    at the feasible point (<= 0). rows, m: size of the data and number of constraints. checksum: of the problem's numbers.
+    at the feasible point (<= 0). rows, m: size of the data and number of constraints. checksum: of the problem's
+    numbers.
     solver: what found it. seconds: it took.
     """
 
@@ -138,7 +139,8 @@ def check(problem: Any, known: ExactOptimum) -> None:
 
 
 def solve_exactly(problem: Any) -> ExactOptimum:
-    """Solve from scratch and certify. problem: an `Inventory`, or `LinearTerms` with piecewise linear losses and a radius.
+    """Solve from scratch and certify. problem: an `Inventory`, or `LinearTerms` with piecewise linear losses and a
+    radius.
 
     Raises: OptionError for another problem; ImportError without Clarabel where it is needed; DataError if no feasible
         point was found.

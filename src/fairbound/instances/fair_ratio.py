@@ -10,10 +10,10 @@ Source: Lin, Nadarajah, Soheili, Yang (2020), section 6.4, formulation (15) and 
 Departs: the text prints phi(-b z), which would reward errors (phi falls); and sigma(z) = 1 - sigma(-z) is what its
     reformulation uses, not the same of phi.
 
-What feasible means. A row is called positive with probability sigma(z) = min(1, (z + 1/2)_+). As sigma(z) <= (z + 1/2)_+
-and 1 - sigma(z) = sigma(-z) <= (1/2 - z)_+, a feasible x satisfies mean_M sigma <= mean_F sigma / kappa and
-mean_F sigma <= mean_M sigma / kappa: each group's expected share of positives is at least kappa times the other's. The
-converse fails: scores beyond 1/2 in absolute value cost more in the convex form than in the ratio.
+What feasible means. A row is called positive with probability sigma(z) = min(1, (z + 1/2)_+). As
+sigma(z) <= (z + 1/2)_+ and 1 - sigma(z) = sigma(-z) <= (1/2 - z)_+, a feasible x satisfies mean_M sigma <= mean_F
+sigma / kappa and mean_F sigma <= mean_M sigma / kappa: each group's expected share of positives is at least kappa times
+the other's. The converse fails: scores beyond 1/2 in absolute value cost more in the convex form than in the ratio.
 """
 
 from __future__ import annotations

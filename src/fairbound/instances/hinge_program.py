@@ -5,9 +5,9 @@ Because y p u_+ >= v u for every v in [0, y p],
 
     F_0 + sum_i y_i F_i  >=  sum_r v_r (o_r + s_r . x) - y . r       for y >= 0, 0 <= v_r <= y_{i(r)} p_r  (y_0 = 1),
 
-a linear function of x, whose least value over the balls is sum_r v_r o_r - y . r - radius sum_c |sum_r v_r s_r|_c. So any y
-and v, clipped to these ranges, give a lower bound on the optimum: no solver need be trusted, only this sum (up to the
-rounding of double precision, about 1e-15 of its terms).
+a linear function of x, whose least value over the balls is sum_r v_r o_r - y . r - radius sum_c |sum_r v_r s_r|_c. So
+any y and v, clipped to these ranges, give a lower bound on the optimum: no solver need be trusted, only this sum (up to
+the rounding of double precision, about 1e-15 of its terms).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ OFFSETS = {"hinge": 1.0, "ramp": 0.5, "ramp_down": 0.5, "margin_hinge": 1.0}
 class Hinges:
     """weight * sum over rows (offset + score)_+, a part of F_function.
 
-    rows: (B, d) array or CSR matrix. sign: (B,) with score = sign * w . row; or own: (B,) class of the row, with a hinge
-    of score (w_l - w_own) . row for each of the other classes l.
+    rows: (B, d) array or CSR matrix. sign: (B,) with score = sign * w . row; or own: (B,) class of the row, with a
+    hinge of score (w_l - w_own) . row for each of the other classes l.
     """
 
     function: int
@@ -45,8 +45,8 @@ class Hinges:
 
 @dataclass(frozen=True)
 class Duals:
-    """y: (m,) of the constraints; v: for each part of the program (B, C), of the hinge of a row against class l in column
-    l, and 0 in its own; (B, 1) where a row has one hinge."""
+    """y: (m,) of the constraints; v: for each part of the program (B, C), of the hinge of a row against class l in
+    column l, and 0 in its own; (B, 1) where a row has one hinge."""
 
     y: np.ndarray
     v: Sequence[np.ndarray]

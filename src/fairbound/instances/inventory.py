@@ -1,12 +1,13 @@
 """Perishable-inventory control as an approximate linear program with thousands of sampled constraints.
 
-Source: Lin, Nadarajah, Soheili, Yang (2020), section 6.2; the decision process is that of Lin, Nadarajah, Soheili (2019).
+Source: Lin, Nadarajah, Soheili, Yang (2020), section 6.2; the decision process is that of Lin, Nadarajah, Soheili
+(2019).
 Departs: the program is a maximisation and is negated here; "V = max" in the text is a minimum of costs; the text does
 not say how states and actions are sampled, here uniformly over their domain.
 
-A state is s = (z0, z1, q1): stock with 0 and 1 periods of life left, and the order under way; an action a is a new order.
-With demand G, (z0, z1, q1) becomes (max(z1 - (G - z0)_+, l_s), q1, a). x = (tau, theta) weighs an intercept and 18 basis
-functions of the state, and the program is
+A state is s = (z0, z1, q1): stock with 0 and 1 periods of life left, and the order under way; an action a is a new
+order. With demand G, (z0, z1, q1) becomes (max(z1 - (G - z0)_+, l_s), q1, a). x = (tau, theta) weighs an intercept and
+18 basis functions of the state, and the program is
 
     min  -(tau + sum_b theta_b phi_b(s0))   over |x| <= 5 in every entry
     s.t. (1 - gamma) tau + sum_b theta_b (phi_b(s_i) - gamma E phi_b(s_i')) - c(s_i, a_i) <= 0,   i = 1..m.
@@ -17,11 +18,11 @@ D(t) = mean (t - G)_+ at eleven thresholds per constraint. With T = z0 + z1 and 
     (y - c)_+ = (T - min(c, z1) - G)_+ - (z0 - G)_+,    z0' = l_s + (y - l_s)_+,    (G - t)_+ = G - t + (t - G)_+,
     (z0' - c)_+ = (y - max(c, l_s))_+ + (l_s - c)_+,    (c - z0')_+ = c - z0' + (z0' - c)_+,
 
-and therefore g(x) = K x + k - (c_b + c_l) mean G + D(thresholds) (W x + w), where K, k and the thresholds are fixed and the
-columns of D have the same factors (W x + w) in every constraint. The expectation is the same sum with the closed form
-of E (t - G)_+ for a truncated normal. The thresholds are sorted once: a batch of sorted draws cuts them into runs on
-which D is linear. Sampling constraints by their weight would save little: a dual step needs every value, and the gradient
-beside them is two small products.
+and therefore g(x) = K x + k - (c_b + c_l) mean G + D(thresholds) (W x + w), where K, k and the thresholds are fixed and
+the columns of D have the same factors (W x + w) in every constraint. The expectation is the same sum with the closed
+form of E (t - G)_+ for a truncated normal. The thresholds are sorted once: a batch of sorted draws cuts them into runs
+on which D is linear. Sampling constraints by their weight would save little: a dual step needs every value, and the
+gradient beside them is two small products.
 """
 
 from __future__ import annotations
@@ -100,8 +101,8 @@ def basis(z0: np.ndarray, z1: np.ndarray, q1: np.ndarray) -> np.ndarray:
 
         (z0 - nu)_+, (z0 + z1 - 2 nu)_+, (z0 + z1 + q1 - 3 nu)_+, (2 nu - z0 - z1 - q1)_+, (nu - z1 - q1)_+.
 
-    E G is the median, as the demand is symmetric, so that columns 3..7 and 13..17 coincide: kept as the text lists them,
-    they let the weight of such a function range over twice the box.
+    E G is the median, as the demand is symmetric, so that columns 3..7 and 13..17 coincide: kept as the text lists
+    them, they let the weight of such a function range over twice the box.
     """
     columns = [z0, z1, q1]
     for level in LEVEL_OF_BASIS:
@@ -113,7 +114,8 @@ def basis(z0: np.ndarray, z1: np.ndarray, q1: np.ndarray) -> np.ndarray:
 
 
 class DemandBatch(NamedTuple):
-    """D: (..., m, 11) mean (t - G)_+ at the thresholds; mean: (...,) demand; size: draws it counts as; key: its name."""
+    """D: (..., m, 11) mean (t - G)_+ at the thresholds; mean: (...,) demand; size: draws it counts as;
+    key: its name."""
 
     D: Tensor
     mean: Tensor
@@ -125,15 +127,15 @@ class Inventory(BaseProblem):
     """The program above as a problem: n = 19, m sampled (state, action) pairs, objective exact.
 
     costs: (c_h, c_d, c_b) >= 0 per unit held, disposed of, backlogged. constraints: m >= 1. seed: of the sampled pairs.
-    box: bound on every entry of x, 5 in the source. With 5 the box alone decides the optimum: over it the objective is at
-    least -5 (1 + sum_b phi_b(s0)) = -166.705 whatever the costs, some feasible points attain this, and every multiplier
-    is 0, though constraints are in the way (x = 5 sign(phi(s0)) violates some). From a box of 10 on they bind at the
-    optimum, a dozen of them at 100, and its value depends on the costs.
+    box: bound on every entry of x, 5 in the source. With 5 the box alone decides the optimum: over it the objective is
+    at least -5 (1 + sum_b phi_b(s0)) = -166.705 whatever the costs, some feasible points attain this, and every
+    multiplier is 0, though constraints are in the way (x = 5 sign(phi(s0)) violates some). From a box of 10 on they
+    bind at the optimum, a dozen of them at 100, and its value depends on the costs.
 
     A batch of `size` demand draws serves all constraints. Kinds: "uniform" and "shuffled" draw independently, as the
-    source does; "balanced" draws once from each of `size` equally likely intervals of the demand, which is unbiased too and
-    far less noisy; "full" is the expectation in closed form. Where a stack of R runs is sampled, each has its own draws.
-    `rows` is 1, as there are no data: a budget in epochs counts draws.
+    source does; "balanced" draws once from each of `size` equally likely intervals of the demand, which is unbiased too
+    and far less noisy; "full" is the expectation in closed form. Where a stack of R runs is sampled, each has its own
+    draws. `rows` is 1, as there are no data: a budget in epochs counts draws.
 
     states: (m, 3), actions: (m,), the sampled pairs. x = 0 is strictly feasible: there g_i = -c(s_i, a_i).
     """

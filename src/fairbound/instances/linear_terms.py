@@ -2,11 +2,11 @@
 
     F_i(x) = sum over terms t of function i of  c_t * mean over the rows a of block b_t of loss_t(W a, label of a)  -  r_i
 
-with F_0 = f (r_0 = 0) and F_i = g_i, W (C, d) the flat x row by row: one vector of d entries for each class, C = 1 for one
-score per row. With coefficients >= 0 every F_i is convex. Rows are dense or CSR; CSR rows are never made dense.
+with F_0 = f (r_0 = 0) and F_i = g_i, W (C, d) the flat x row by row: one vector of d entries for each class, C = 1 for
+one score per row. With coefficients >= 0 every F_i is convex. Rows are dense or CSR; CSR rows are never made dense.
 
-The blocks are cells of a plan of bounds, one for each loss, and F_0 .. F_m are contrasts of their means: batches and verbs
-are those of every problem with bounds (`fairness.verbs`).
+The blocks are cells of a plan of bounds, one for each loss, and F_0 .. F_m are contrasts of their means: batches and
+verbs are those of every problem with bounds (`fairness.verbs`).
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class LinearTerms(Verbs, BaseProblem):
     `sampling.balanced_layout` does: a smaller block takes part whole. *uniform* and *shuffled* batches take rows of all
     blocks alike, and a block they lack adds 0.
 
-    blocks are kept by name and size in `blocks`; x of shape (n,) is `x.view(C, d)`. losses: the distinct losses, each with
-    the coefficients (1 + m, K) of its block means in F_0 .. F_m.
+    blocks are kept by name and size in `blocks`; x of shape (n,) is `x.view(C, d)`. losses: the distinct losses, each
+    with the coefficients (1 + m, K) of its block means in F_0 .. F_m.
     Raises: DataError for rows or labels that cannot be used; OptionError for terms, bounds or a radius that do not fit.
     """
 

@@ -43,9 +43,9 @@ MARGIN_LOGISTIC = _margin_loss(
 LOSSES = {p.name: p for p in (HINGE, LOGISTIC, RAMP, RAMP_DOWN, MARGIN_HINGE, MARGIN_LOGISTIC)}
 """By name, all convex and monotone in every score. With s a row's score and y its label, 0 or 1:
 
-hinge (1 - (2y - 1) s)_+; logistic log(1 + exp(-(2y - 1) s)); ramp (s + 1/2)_+; ramp_down (1/2 - s)_+. With s a score for
-every class and y the row's class: margin_hinge sum_{l != y} (1 - (s_y - s_l))_+, margin_logistic the same of log(1 + exp(-z)).
-A slope at a kink is that of the flat side.
+hinge (1 - (2y - 1) s)_+; logistic log(1 + exp(-(2y - 1) s)); ramp (s + 1/2)_+; ramp_down (1/2 - s)_+. With s a score
+for every class and y the row's class: margin_hinge sum_{l != y} (1 - (s_y - s_l))_+, margin_logistic the same of
+log(1 + exp(-z)). A slope at a kink is that of the flat side.
 """
 
 

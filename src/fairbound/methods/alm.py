@@ -30,8 +30,8 @@ from fairbound.problems.problem import Draws, Problem
 
 @dataclass(frozen=True, kw_only=True)
 class ALMState(State):
-    """x: (..., n) iterate, moved in place; multipliers, w: y and weights (..., m); a constraint whose groups the rows of a dual
-    update lack keeps both. optimizer: what moves x, None for plain steps."""
+    """x: (..., n) iterate, moved in place; multipliers, w: y and weights (..., m); a constraint whose groups the rows
+    of a dual update lack keeps both. optimizer: what moves x, None for plain steps."""
 
     w: Tensor
     optimizer: torch.optim.Optimizer | None

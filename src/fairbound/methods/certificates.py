@@ -12,12 +12,12 @@ sampled   rounds j = 0, 1, ... of n_j = FIRST_BATCHES 2^j independent balanced b
           than its width, or when the next round would pass the row limit.
 
 Call number k = 0, 1, ... of a run gets delta_k = delta / 2^(k+1), and sum_k delta_k = delta: with probability at least
-1 - delta no certificate of the run is ever wrong. Points and their number may depend on all that happened before, as the
-batches of a certificate are independent of it.
+1 - delta no certificate of the run is ever wrong. Points and their number may depend on all that happened before, as
+the batches of a certificate are independent of it.
 
-Mixing. Let g be convex, U_a, U_b upper bounds at a and b. Then g(l a + (1 - l) b) <= l U_a + (1 - l) U_b, so that with U_a <
-0 every l >= max over i with U_b,i > 0 of U_b,i / (U_b,i - U_a,i) gives a feasible point, at no further cost in rows and in
-probability.
+Mixing. Let g be convex, U_a, U_b upper bounds at a and b. Then g(l a + (1 - l) b) <= l U_a + (1 - l) U_b, so that with
+U_a < 0 every l >= max over i with U_b,i > 0 of U_b,i / (U_b,i - U_a,i) gives a feasible point, at no further cost in
+rows and in probability.
 
 Source: Maurer, Pontil (2009), Theorem 4, for the inequality; Lin, Nadarajah, Soheili, Yang (2020), Lemma 2, for what it
     replaces: the oracle's own error bound, whose constants are not known.
@@ -43,8 +43,8 @@ LEAST_LEVEL = 1e-300
 
 
 class Bounds(NamedTuple):
-    """f: (...,) objective, exact or estimated; upper: (..., m) upper bounds on g; decided: (...,) whether the certificate
-    said feasible or infeasible rather than giving up."""
+    """f: (...,) objective, exact or estimated; upper: (..., m) upper bounds on g; decided: (...,) whether the
+    certificate said feasible or infeasible rather than giving up."""
 
     f: Tensor
     upper: Tensor
@@ -52,7 +52,8 @@ class Bounds(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """share: (...,) of the anchor; f: (...,) and upper: (..., m) bounds at the mixture; inf where no mixture is feasible."""
+    """share: (...,) of the anchor; f: (...,) and upper: (..., m) bounds at the mixture;
+    inf where no mixture is feasible."""
 
     share: Tensor
     f: Tensor
@@ -87,8 +88,8 @@ def exact(problem: Problem, x: Tensor, draws: Draws, call: int, true: bool = Tru
 
 
 class Spread(NamedTuple):
-    """low, high: (..., 1 + m), between which a balanced batch can show F_0 .. F_m, bounds r_i not subtracted; blocks: how
-    many groups of rows are averaged apart, so that a batch of as many rows has one from each."""
+    """low, high: (..., 1 + m), between which a balanced batch can show F_0 .. F_m, bounds r_i not subtracted; blocks:
+    how many groups of rows are averaged apart, so that a batch of as many rows has one from each."""
 
     low: Tensor
     high: Tensor
@@ -135,7 +136,8 @@ def sampled(
     most_rows: int,
     true: bool = True,
 ) -> Bounds:
-    """Bounds at x (..., n) that hold at once with probability at least 1 - delta, from at most `most_rows` rows of each run.
+    """Bounds at x (..., n) that hold at once with probability at least 1 - delta, from at most `most_rows` rows of each
+    run.
 
     size: rows of a batch, raised to one from every block. delta: of this call, see `call_level`.
     """
@@ -168,7 +170,8 @@ def sampled(
 
 
 def upper_bounds(g: np.ndarray, low: np.ndarray, high: np.ndarray, delta: float) -> np.ndarray:
-    """(..., m) upper bounds on m means at once, with probability at least 1 - delta, from n >= 2 independent g (n, ..., m).
+    """(..., m) upper bounds on m means at once, with probability at least 1 - delta, from n >= 2 independent g (n, ...,
+    m).
 
     low, high: (..., m) with the length of the interval that each lies in; its place does not matter.
     """
@@ -182,7 +185,8 @@ def upper_bounds(g: np.ndarray, low: np.ndarray, high: np.ndarray, delta: float)
 
 
 def mixed(f: Tensor, upper: Tensor, anchor_f: Tensor, anchor_upper: Tensor, slack: Tensor | float) -> Mixture:
-    """The least share of an anchor that makes a point with bounds f (...,), upper (..., m) feasible by `slack` >= 0, (...,).
+    """The least share of an anchor that makes a point with bounds f (...,), upper (..., m) feasible by `slack` >= 0,
+    (...,).
 
     anchor_upper: every entry at most -slack, or inf where there is no anchor. Holds where f and g are convex.
     """

@@ -13,17 +13,18 @@ an outer iterate is certified, or a mixture of two points whose bounds were, and
 with that probability. With certificate="exact" they cannot fail, and the probability is 1 (up to rounding). Feasibility
 never rests on U_f; what is said of the level and the gap below is said of exact certificates.
 
-Level. P(r, x) = max(f(x) - r, max_i g_i(x)), H(r) = min_x P(r, x). A certified U >= P(r, x) with U < 0 gives a feasible x
-with f(x) <= r + U, so f* <= r + U: the level may move by all of U, where SFLS moves it by U / (2 theta), and stays above
-f*. The same in terms of H, which is convex, non-increasing and has slope at least -1: -(r - f*) <= H(r) <= U. We move it
-further still, to U_f <= r + U; r - f* is then an upper bound on the gap of the outer iterate.
+Level. P(r, x) = max(f(x) - r, max_i g_i(x)), H(r) = min_x P(r, x). A certified U >= P(r, x) with U < 0 gives a feasible
+x with f(x) <= r + U, so f* <= r + U: the level may move by all of U, where SFLS moves it by U / (2 theta), and stays
+above f*. The same in terms of H, which is convex, non-increasing and has slope at least -1: -(r - f*) <= H(r) <= U. We
+move it further still, to U_f <= r + U; r - f* is then an upper bound on the gap of the outer iterate.
 
-Gap. With exact certificates and convex functions, a candidate c with f(c) <= f* + e and g_i(c) <= e, and a certified point
-a with all g_i(a) <= -s, give a mixture with share l <= e / (e + s) of a, and so r - f* <= e + (e / s) (f(a) - f*): the outer
-iterates converge with any oracle that does, in the usual sense of nearly optimal and nearly feasible.
+Gap. With exact certificates and convex functions, a candidate c with f(c) <= f* + e and g_i(c) <= e, and a certified
+point a with all g_i(a) <= -s, give a mixture with share l <= e / (e + s) of a, and so r - f* <= e + (e / s)
+(f(a) - f*): the outer iterates converge with any oracle that does, in the usual sense of nearly optimal and nearly
+feasible.
 
-Oracle. Where r follows f(x), a fixed point has f(x) = r, g_i(x) <= -tau with equality where y_i > 0, and minimises y_0 f +
-sum_i y_i g_i: it solves the level-set problem at the level where H = -tau, without knowing that level. tau is some
+Oracle. Where r follows f(x), a fixed point has f(x) = r, g_i(x) <= -tau with equality where y_i > 0, and minimises y_0
+f + sum_i y_i g_i: it solves the level-set problem at the level where H = -tau, without knowing that level. tau is some
 standard errors of the mean of g_i at the time of the next certificate, so that it goes to 0 with the noise.
 x moves by the distance reached from the start over the root of the summed squared gradients, y multiplicatively by
 `dual_step` over the root of the summed squared spreads of its payoffs: no step depends on the scale of f, g or x.
@@ -31,10 +32,11 @@ x moves by the distance reached from the start over the root of the summed squar
 Source: Lin, Nadarajah, Soheili, Yang (2020), Algorithms 1 and 3, and section 5.2, for the scheme; Ivgi, Hinder, Carmon
     (2023), "DoG is SGD's best friend", for the step of x; Shamir, Zhang (2013) for the weights of the mean.
 Departs: all of the above; in particular calls are warm-started and end at set times, a call may end without an outer
-    iterate, and the bounds (12) decide nothing. No rate is claimed: that of the source belongs to its steps and constants,
-    and the steps here are known to converge for minimisation, not for saddle points.
-    Convexity is used for mixing alone, and only on a problem that says `convex = True`; elsewhere a rejected candidate is
-    dropped, and the guarantee is the same. Constraints that no batch can show (`Evaluation.seen`) are never certified.
+    iterate, and the bounds (12) decide nothing. No rate is claimed: that of the source belongs to its steps and
+    constants, and the steps here are known to converge for minimisation, not for saddle points.
+    Convexity is used for mixing alone, and only on a problem that says `convex = True`; elsewhere a rejected candidate
+    is dropped, and the guarantee is the same. Constraints that no batch can show (`Evaluation.seen`) are never
+    certified.
 """
 
 from __future__ import annotations
@@ -61,12 +63,14 @@ LEAST_WEIGHT = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class CertifiedState(State):
-    """x: (..., n) the oracle's iterate; y: (..., 1 + m), objective first; multipliers: (..., m) y_i / y_0; average: (..., n) the next candidate; output: (..., n)
-    the last outer iterate, before there is one the start; outer: (...,) how many there were; level: (...,) r, the bound
-    U_f of the outer iterate, inf before there is one; upper: (...,) the last estimate of P(r, average).
+    """x: (..., n) the oracle's iterate; y: (..., 1 + m), objective first; multipliers: (..., m) y_i / y_0; average:
+    (..., n) the next candidate; output: (..., n) the last outer iterate, before there is one the start; outer: (...,)
+    how many there were; level: (...,) r, the bound U_f of the outer iterate, inf before there is one; upper: (...,) the
+    last estimate of P(r, average).
 
     calls: how many have ended; due: the step at which the next ends. origin: (..., n) the start; reach: (...,) largest
-    distance from it; square, dual_square: (...,) sums of the steps' denominators; caution: (...,) tau in standard errors;
+    distance from it; square, dual_square: (...,) sums of the steps' denominators; caution: (...,) tau in standard
+    errors;
     mean, variance: (..., 1 + m) of f and g over the steps.
     output_bounds, anchor_bounds: (..., 1 + m) bounds on f and g at the output and at the anchor (..., n), a certified
     point with room to spare; inf where there is none.
@@ -107,16 +111,16 @@ class CertifiedLevelSet(Method[CertifiedState]):
     """Options of the certified level-set method.
 
     delta: the probability, in (0, 1), with which an outer iterate may be infeasible. certificate: "exact", a full pass;
-        "sampled", only rows drawn (a problem with `ranges`; what they do not decide is not accepted); "both", first rows,
-        up to half a pass, then the pass.
+        "sampled", only rows drawn (a problem with `ranges`; what they do not decide is not accepted); "both", first
+        rows, up to half a pass, then the pass.
     certify: what is certified where training uses a surrogate: the "metric" itself, or the "surrogate", which is what
         the oracle can lower and what is convex. Both are the same g in a convex problem stated as such.
-    oracle_rows: rows of an oracle step, None for a thousandth of the data, at least 8 and at most 32: many small steps, as
-        the noise is averaged out anyway; the run's batch size is not used. first_call: epochs of oracle steps before the first
-        certificate; growth: the next comes after that many epochs again, or after `growth` times the steps so far if more
-        (and sooner where a pass costs fewer rows than a step, as it does with a closed expectation).
-    margin, most_margin: least and largest tau in standard errors. It is 1 until a point is certified; halved after a call
-        with a new outer iterate, doubled (to 1/2 at least) after one without.
+    oracle_rows: rows of an oracle step, None for a thousandth of the data, at least 8 and at most 32: many small steps,
+        as the noise is averaged out anyway; the run's batch size is not used. first_call: epochs of oracle steps before
+        the first certificate; growth: the next comes after that many epochs again, or after `growth` times the steps so
+        far if more (and sooner where a pass costs fewer rows than a step, as it does with a closed expectation).
+    margin, most_margin: least and largest tau in standard errors. It is 1 until a point is certified; halved after a
+        call with a new outer iterate, doubled (to 1/2 at least) after one without.
     first_move: length of the first step of x, as a share of the domain's radius, in an unbounded domain as it is.
     dual_step: of y, relative.
     start_weight: y_0 at the start, in (0, 1). averaging: p, step t of the run weighs about t^p in the mean.

@@ -1,4 +1,5 @@
-"""ConEx: constraint extrapolation, a primal-dual method whose multipliers step along linearised, extrapolated constraints.
+"""ConEx: constraint extrapolation, a primal-dual method whose multipliers step along linearised, extrapolated
+constraints.
 
 With l_t = g(x_{t-1}) + g'(x_{t-1}) (x_t - x_{t-1}), the constraints at x_t as seen from the point before, step t is
 
@@ -10,15 +11,16 @@ The output is the mean of x_1, x_2, ..., weighted gamma_t. Where f is strongly c
 
     eta_t = 1 / step_size + a t / 2,   1 / tau_t = dual_step (t + 1),   theta_t = (t + t0 + 1) / (t + t0 + 2) = gamma_{t-1} / gamma_t
 
-with t0 = 2 / (a step_size) - 1, so that eta_t = a (t + t0 + 1) / 2; with modulus 0 all are constant, theta_t = gamma_t = 1.
+with t0 = 2 / (a step_size) - 1, so that eta_t = a (t + t0 + 1) / 2; with modulus 0 all are constant,
+theta_t = gamma_t = 1.
 
-Source: Boob, Deng, Lan (2022), Stochastic first-order methods for convex and nonconvex functional constrained optimization,
-    Algorithm 1, and the step sizes of its theorem for strongly convex problems: t0 = 4 (L_0 + B L_g) / a + 2 there, theta_t, eta_t and
-    gamma_t as above, 1 / tau_t = a (t + 1) / (32 M^2). These agree with a published implementation of IPP-ConEx by others; the text
-    of the theorem itself was not at hand.
-Departs: f and g are the smooth parts alone (nothing is kept exact in the proximal step); the step sizes are stated by their
-    first values, in place of the Lipschitz constants; y has an upper bound, since its steps grow with t where no point is feasible; one batch serves gradient, values and linearisation of a step, where the
-    source draws two.
+Source: Boob, Deng, Lan (2022), Stochastic first-order methods for convex and nonconvex functional constrained
+    optimization, Algorithm 1, and the step sizes of its theorem for strongly convex problems: t0 = 4 (L_0 + B
+    L_g) / a + 2 there, theta_t, eta_t and gamma_t as above, 1 / tau_t = a (t + 1) / (32 M^2). These agree with a
+    published implementation of IPP-ConEx by others; the text of the theorem itself was not at hand.
+Departs: f and g are the smooth parts alone (nothing is kept exact in the proximal step); the step sizes are stated by
+    their first values, in place of the Lipschitz constants; y has an upper bound, since its steps grow with t where no
+    point is feasible; one batch serves gradient, values and linearisation of a step, where the source draws two.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
 @dataclass(frozen=True, kw_only=True)
 class ConExState(State):
-    """x: (..., n) x_t; multipliers: y_t (..., m). linear, before: (..., m) l_t and l_{t-1}. mean: (..., n) the output so far, x
-    itself where the last iterate is asked for."""
+    """x: (..., n) x_t; multipliers: y_t (..., m). linear, before: (..., m) l_t and l_{t-1}. mean: (..., n) the output
+    so far, x itself where the last iterate is asked for."""
 
     linear: Tensor
     before: Tensor
@@ -52,8 +54,10 @@ class ConExState(State):
 class ConEx(Method[ConExState]):
     """Options of ConEx.
 
-    step_size: 1 / eta_0; theory has at most half of one over the smoothness of f + y . g. modulus: a >= 0, of strong convexity.
-    dual_step: 1 / tau_0; theory has a / (32 M^2) for constraints of slope M. multiplier_bound: y stays in [0, multiplier_bound].
+    step_size: 1 / eta_0; theory has at most half of one over the smoothness of f + y . g. modulus: a >= 0, of strong
+    convexity.
+    dual_step: 1 / tau_0; theory has a / (32 M^2) for constraints of slope M. multiplier_bound: y stays in [0,
+    multiplier_bound].
     average: whether the mean is the output, else the last iterate.
     """
 

@@ -59,8 +59,8 @@ def constraint_slope(problem: Problem, x: Tensor, batch: Any, scale: Tensor | fl
 
 
 def squared_norm(problem: Problem, x: Tensor, batch: Any, scale: Tensor | float = 1.0) -> Tensor:
-    """(..., 1) an estimate of the sum of the squared gradients of all g_i, each times its `scale`: the mean over SIGNS vectors of
-    random signs w of |sum_i w_i grad g_i|^2."""
+    """(..., 1) an estimate of the sum of the squared gradients of all g_i, each times its `scale`: the mean over SIGNS
+    vectors of random signs w of |sum_i w_i grad g_i|^2."""
     generator, total = torch.Generator().manual_seed(0), x.new_zeros(*x.shape[:-1], 1)
     for _ in range(SIGNS):
         signs = 2.0 * torch.randint(0, 2, (problem.m,), generator=generator).to(x) - 1
@@ -74,6 +74,7 @@ def _weighted(scale: Tensor | float, along: Tensor, e: Evaluation) -> Weights:
 
 
 def _first(x: Tensor) -> Tensor:
-    """A direction (..., n) of norm 1 that no structure of the problem is likely to be orthogonal to, the same for all runs."""
+    """A direction (..., n) of norm 1 that no structure of the problem is likely to be orthogonal to,
+    the same for all runs."""
     v = torch.randn(x.shape[-1], generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(x)
     return (v / v.norm()).expand_as(x).clone()

@@ -1,4 +1,5 @@
-"""Deterministic feasible level sets (DFLS): subgradient descent on the worst of objective and constraints, level by level.
+"""Deterministic feasible level sets (DFLS): subgradient descent on the worst of objective and constraints, level by
+level.
 
 With P(r, x) = max {f(x) - r, g_1(x), ..., g_m(x)} and H(r) = min_x P(r, x), a point with P(r, x) < 0 is feasible and
 has f(x) < r. Every outer iteration k descends on P(r_k, .) with full gradients and lowers the level by what it reached:
@@ -8,14 +9,14 @@ has f(x) < r. Every outer iteration k descends on P(r_k, .) with full gradients 
 
 H is convex and non-increasing with slope at least -1 and H(f*) = 0 (Lemma 1), so r_{k+1} stays above f*.
 
-Source: Lin, Nadarajah, Soheili, Yang (2020), section 6.1, after Lin, Nadarajah and Soheili, "A level-set method for convex
-    optimization with a feasible solution path" (SIAM Journal on Optimization, 2018).
+Source: Lin, Nadarajah, Soheili, Yang (2020), section 6.1, after Lin, Nadarajah and Soheili, "A level-set method for
+    convex optimization with a feasible solution path" (SIAM Journal on Optimization, 2018).
 Departs: the source does not say when a call ends. The subgradient method is at most
     (|x_0 - x*|^2 + sum gamma_t^2 |s_t|^2) / (2 sum gamma_t) above H(r), and that bound with the diameter of the domain
-    for |x_0 - x*| stays useless for thousands of passes. Here the distance |x_0 - x_t| covered so far takes its place, and
-    a call ends once this error is at most `relative_error` times |P(r, x_k)|, where P is negative. The level is lowered
-    by |H| / 2 up to a factor as the theory asks, calls grow longer near f* by themselves, and x_k is feasible and
-    r_{k+1} above f* whatever the error. The next call starts from x_k, with t = 0.
+    for |x_0 - x*| stays useless for thousands of passes. Here the distance |x_0 - x_t| covered so far takes its place,
+    and a call ends once this error is at most `relative_error` times |P(r, x_k)|, where P is negative. The level is
+    lowered by |H| / 2 up to a factor as the theory asks, calls grow longer near f* by themselves, and x_k is feasible
+    and r_{k+1} above f* whatever the error. The next call starts from x_k, with t = 0.
     Without `level` (the source's r_0) r is infinite at first, so that the method descends on the worst constraint
     alone, and the first strictly feasible point found, the start where it is one, gives r_0 = f(x).
 """
@@ -35,8 +36,9 @@ from fairbound.problems.problem import Draws, Evaluation, Problem, largest
 
 @dataclass(frozen=True, kw_only=True)
 class DFLSState(State):
-    """x: (..., n) latest iterate of the call, t: (...,) its number there; origin: (..., n) where the call began; weight,
-    spread: (...,) sums of gamma_t and of gamma_t^2 |s_t|^2. best: (..., n) the call's point with the least P; upper:
+    """x: (..., n) latest iterate of the call, t: (...,) its number there; origin: (..., n) where the call began;
+    weight, spread: (...,) sums of gamma_t and of gamma_t^2 |s_t|^2. best: (..., n) the call's point with the least P;
+    upper:
     (...,) that P, an upper bound of H(level), infinite before the first. output: (..., n) the last outer iterate, the
     start until there is one; outer: (...,) how many there are; level: (...,) r. multipliers: (..., m) one for the
     constraint whose subgradient the last step took, else zero: all zero where it was the objective's."""
@@ -121,8 +123,8 @@ class DFLS(Method[DFLSState]):
         )
 
     def _judged(self, state: DFLSState, e: Evaluation) -> tuple[DFLSState, Tensor]:
-        """The state after a look at x, where the call may end, and (...,) True where x is to go back to the point of the call
-        that ended."""
+        """The state after a look at x, where the call may end, and (...,) True where x is to go back to the point of
+        the call that ended."""
         x, worst, free = state.x, largest(e.g), state.level == torch.inf
         here = torch.maximum(e.f - state.level, worst) < state.upper
         best = torch.where(here.unsqueeze(-1), x, state.best)

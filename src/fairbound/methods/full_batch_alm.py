@@ -14,11 +14,11 @@ next c alone, so that the error of a surrogate of rates does not count twice, wh
 It is for problems whose rows fit in memory and whose models are small: nothing is random, and some 15 rounds of 2 to 10
 passes each do, as L-BFGS begins each round of one sharpness with the curvature that it learnt in the one before.
 
-Source: Nocedal and Wright (2006), chapter 17 (augmented Lagrangian) and chapter 7 (L-BFGS); Cotter et al. (2019), Two-player
-    games for efficient non-convex constrained optimization, for multipliers driven by the true constraints.
-Departs: surrogates are shifted by c to the metric's value; they sharpen between rounds; a_i >= 0 keeps x inside a bound that
-    rates of few rows jump over; the first y are the least-squares multipliers at the start, so that a run may begin at the
-    solution of another bound.
+Source: Nocedal and Wright (2006), chapter 17 (augmented Lagrangian) and chapter 7 (L-BFGS); Cotter et al. (2019),
+    Two-player games for efficient non-convex constrained optimization, for multipliers driven by the true constraints.
+Departs: surrogates are shifted by c to the metric's value; they sharpen between rounds; a_i >= 0 keeps x inside a bound
+    that rates of few rows jump over; the first y are the least-squares multipliers at the start, so that a run may
+    begin at the solution of another bound.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _FACTORS = WeakTensorKeyDictionary()
 
 @dataclass(frozen=True, kw_only=True)
 class FullBatchALMState(State):
-    """offset, margin: c and a (..., m). lowest: (...,) the lowest objective of a round of the last sharpness that met every
-    bound. idle: (...,) int64, rounds since it fell that met them, or that changed nothing. pairs: (..., 2, PAIRS, n), what
-    L-BFGS knows of the curvature."""
+    """offset, margin: c and a (..., m). lowest: (...,) the lowest objective of a round of the last sharpness that met
+    every bound. idle: (...,) int64, rounds since it fell that met them, or that changed nothing. pairs: (..., 2, PAIRS,
+    n), what L-BFGS knows of the curvature."""
 
     offset: Tensor
     margin: Tensor
@@ -62,24 +62,26 @@ class FullBatchALMState(State):
 class FullBatchALM(Method[FullBatchALMState]):
     """Options of the augmented Lagrangian on all rows.
 
-    sharpness: factors on the surrogates' own sharpness, from the first rounds to the last. rounds_each: rounds at each of them
-        but the last, which holds until the run ends.
-    iterations: L-BFGS iterations of a round at most; the preset "thresholds", for bounds that train thresholds beside the model,
-        has five times as many.
+    sharpness: factors on the surrogates' own sharpness, from the first rounds to the last. rounds_each: rounds at each
+        of them but the last, which holds until the run ends.
+    iterations: L-BFGS iterations of a round at most; the preset "thresholds", for bounds that train thresholds beside
+        the model, has five times as many.
     penalty: rho, times the problem's `dual_scale`. multiplier_bound: y stays in [0, multiplier_bound].
-    keep_curvature: whether L-BFGS begins a round with the curvature that it learnt in the one before, of the same sharpness;
-        False in the preset "thresholds", as at the kinks of bounds with thresholds it would lead astray.
-    relaxation: share of the way, in (0, 1], that c goes to g(x) - g^s(x) in rounds of the last sharpness. Below 1 where each round
-        would overshoot the one before, as where c is that of the worst of many scores; 0.5 in the preset "thresholds".
-    margin: a at first, as a share of each bound in [0, 1); it is doubled where a round of the last sharpness ends outside,
-        up to half of the bound, or this share of it where that is more.
-    patience, tolerance: the run ends where, in `patience` rounds of the last sharpness that met every bound, the objective
-        fell by less than tolerance times its size. With shifted multipliers, once a round has met every bound, one counts
-        too in which the augmented Lagrangian fell by less.
-    rounds: the run ends after so many in any case. unmet: it ends after so many where none of the last sharpness met every bound.
-    dual_values: "true" for multipliers and offsets of the stated metric; "shifted" for multipliers of the surrogates with
-        their offsets, as FairClassifier's "auto" takes under bounds that are contrasts of rates; "surrogate" solves the
-        problem that training differentiates, at the last sharpness, without offsets.
+    keep_curvature: whether L-BFGS begins a round with the curvature that it learnt in the one before, of the same
+        sharpness; False in the preset "thresholds", as at the kinks of bounds with thresholds it would lead astray.
+    relaxation: share of the way, in (0, 1], that c goes to g(x) - g^s(x) in rounds of the last sharpness. Below 1 where
+        each round would overshoot the one before, as where c is that of the worst of many scores; 0.5 in the preset
+        "thresholds".
+    margin: a at first, as a share of each bound in [0, 1); it is doubled where a round of the last sharpness ends
+        outside, up to half of the bound, or this share of it where that is more.
+    patience, tolerance: the run ends where, in `patience` rounds of the last sharpness that met every bound, the
+        objective fell by less than tolerance times its size. With shifted multipliers, once a round has met every
+        bound, one counts too in which the augmented Lagrangian fell by less.
+    rounds: the run ends after so many in any case. unmet: it ends after so many where none of the last sharpness met
+        every bound.
+    dual_values: "true" for multipliers and offsets of the stated metric; "shifted" for multipliers of the surrogates
+        with their offsets, as FairClassifier's "auto" takes under bounds that are contrasts of rates; "surrogate"
+        solves the problem that training differentiates, at the last sharpness, without offsets.
     """
 
     sharpness: tuple[float, ...] = (1.0, 3.0, 8.0)
@@ -149,7 +151,8 @@ class FullBatchALM(Method[FullBatchALMState]):
         return min(k // self.rounds_each, len(self.sharpness) - 1)
 
     def _first(self, problem: Problem, x: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """The least-squares multipliers (m,) at x, of the bounds that it does not meet with room, and the offsets (m,)."""
+        """The least-squares multipliers (m,) at x, of the bounds that it does not meet with room,
+        and the offsets (m,)."""
         everything = draws("full", 0, sampling="full")
         sharp = problem.sharpened(self.sharpness[0])
         e, trained = self._both(problem, sharp, x, everything)
@@ -226,7 +229,8 @@ def _runs(problem: Problem, x: Tensor, draws: Draws) -> list[tuple[Problem, Tens
 
 
 def _factored(curvature: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """(n, n) L and its inverse, where L L' is the curvature and a little of the identity. Kept as long as the curvature is."""
+    """(n, n) L and its inverse, where L L' is the curvature and a little of the identity.
+    Kept as long as the curvature is."""
     if curvature not in _FACTORS:
         ridge = RIDGE * curvature.diagonal().mean().clamp_min(RIDGE) * torch.eye(len(curvature), dtype=torch.float64)
         factor = np.linalg.cholesky((curvature.double().cpu() + ridge).numpy())
@@ -237,8 +241,8 @@ def _factored(curvature: Tensor) -> tuple[np.ndarray, np.ndarray]:
 def minimised(
     value_and_slope: Any, x: Tensor, curvature: Tensor | None, iterations: int, pairs: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """A point of lower value than x (n,), by L-BFGS in the coordinates z = L' x, where L L' is the curvature (n, n); and the
-    pairs that `descended` hands on to the next round. pairs: those of the round before."""
+    """A point of lower value than x (n,), by L-BFGS in the coordinates z = L' x, where L L' is the curvature (n, n);
+    and the pairs that `descended` hands on to the next round. pairs: those of the round before."""
     factor, back = (None, None) if curvature is None else _factored(curvature)
     start = x.double().cpu().numpy()
 

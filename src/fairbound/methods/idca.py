@@ -8,22 +8,24 @@ Every function is F = F+ - F-, both convex. From w_k, which meets the bounds,
 
 with bounds that are tighter by `room` in the model, so that its nearly feasible solution is feasible.
 
-The model lies above F and touches it at w_k, so that its feasible points are feasible and its decrease is one of F. Another method,
-`inner`, solves it; by default an augmented Lagrangian with L-BFGS inside, in the metric of the curvature, which takes far fewer
-passes than subgradient steps.
+The model lies above F and touches it at w_k, so that its feasible points are feasible and its decrease is one of F.
+Another method, `inner`, solves it; by default an augmented Lagrangian with L-BFGS inside, in the metric of the
+curvature, which takes far fewer passes than subgradient steps.
 
-`residual` says how nearly w_k is a KKT point: the largest of |v - w_k|, of the norm of F_0+'(v) - s_0 + sum_i y_i (F_i+'(v) - s_i) with the
-best y >= 0, of the excess of F_i(w_k) and of y_i |F_i(w_k)|.
+`residual` says how nearly w_k is a KKT point: the largest of |v - w_k|, of the norm of F_0+'(v) - s_0 + sum_i y_i
+(F_i+'(v) - s_i) with the best y >= 0, of the excess of F_i(w_k) and of y_i |F_i(w_k)|.
 
-Source: He, Huang, Yao, Lin (2026), Algorithm 1, (31) to (33), Definition 6.2; G.9 for networks, whose model is solved by the
-    stochastic method of Yu, Neely, Wei (2017).
-Departs: iterates are moved back until they meet the bounds and the objective does not rise, where the source lets them lie eps_k outside. The default inner method is not the
-    source's. The preset "paper" has neither: it takes what 200 steps of its `ssg` end at. Its eps is the source's 1e-3, which bounds of (15) in the units of the metric
-    make 2 / |I| times as large, for intervals of 0.25 to 0.3. With `proximal` > 0 the objective has
-    proximal/2 |v - w_k|^2 added, and so have the constraints where the parts are not convex: this is what becomes of the quadratic
-    term that the source adds to both parts of every function. The preset "stochastic" is for networks and G.9: of many short models; the source
-    does not say how long its are. Its steps are short because slopes of constraints on an interval are 2 / |I| times those of shares, and are divided
-    by one more than the multipliers' sum (`normalised` of `ynw`), without which those of 200 constraints at once were too long.
+Source: He, Huang, Yao, Lin (2026), Algorithm 1, (31) to (33), Definition 6.2; G.9 for networks, whose model is solved
+    by the stochastic method of Yu, Neely, Wei (2017).
+Departs: iterates are moved back until they meet the bounds and the objective does not rise, where the source lets them
+    lie eps_k outside. The default inner method is not the source's. The preset "paper" has neither: it takes what 200
+    steps of its `ssg` end at. Its eps is the source's 1e-3, which bounds of (15) in the units of the metric make
+    2 / |I| times as large, for intervals of 0.25 to 0.3. With `proximal` > 0 the objective has proximal/2 |v - w_k|^2
+    added, and so have the constraints where the parts are not convex: this is what becomes of the quadratic term that
+    the source adds to both parts of every function. The preset "stochastic" is for networks and G.9: of many short
+    models; the source does not say how long its are. Its steps are short because slopes of constraints on an interval
+    are 2 / |I| times those of shares, and are divided by one more than the multipliers' sum (`normalised` of `ynw`),
+    without which those of 200 constraints at once were too long.
 """
 
 from __future__ import annotations
@@ -56,8 +58,8 @@ IDLE = 3
 
 @dataclass(frozen=True, kw_only=True)
 class IDCAState(State):
-    """x: (..., n) w_k. residual: (...,) of Definition 6.2, infinite at first, NaN where it is not asked for. moved: (...,) share
-    of the way to v that the last iterate went. idle: (...,) int64, models since it last moved at all."""
+    """x: (..., n) w_k. residual: (...,) of Definition 6.2, infinite at first, NaN where it is not asked for. moved:
+    (...,) share of the way to v that the last iterate went. idle: (...,) int64, models since it last moved at all."""
 
     residual: Tensor
     moved: Tensor
@@ -73,14 +75,15 @@ class IDCAState(State):
 class IDCA(Method[IDCAState]):
     """Options of the algorithm. One step is one convex model, solved.
 
-    inner: the method that solves the models; inner_steps: its steps on each of them, most_steps where the bounds are not met then.
+    inner: the method that solves the models; inner_steps: its steps on each of them, most_steps where the bounds are
+        not met then.
     room: in the units of g.
     proximal: weight of the proximal term; needed (> 0) where the parts are not convex, as of networks.
     residuals: whether the residual is computed, at one call of the Jacobian a step.
-    descent: whether iterates are moved back until they meet the bounds and the objective does not rise. Without it, as for an inner
-        method of random batches, a model gets `inner_steps` steps, the point that they end at is the next iterate, and the next model
-        begins at their multipliers, which few steps could not find anew. With it, a run ends when its iterate no longer
-        moves.
+    descent: whether iterates are moved back until they meet the bounds and the objective does not rise. Without it, as
+        for an inner method of random batches, a model gets `inner_steps` steps, the point that they end at is the next
+        iterate, and the next model begins at their multipliers, which few steps could not find anew. With it, a run
+        ends when its iterate no longer moves.
     """
 
     inner: Any = field(
@@ -178,8 +181,8 @@ class IDCA(Method[IDCAState]):
         return Proximal(model, centre.clone(), self.proximal, on_constraints=not model.convex)
 
     def _feasible_share(self, problem: Problem, w: Tensor, v: Tensor, batch: Any) -> Tensor:
-        """(...,) how far towards v (..., n) the bounds are met and f is no higher than at w: 1, or what bisection finds; where w
-        itself misses a bound, 1 if v misses it by less."""
+        """(...,) how far towards v (..., n) the bounds are met and f is no higher than at w: 1, or what bisection
+        finds; where w itself misses a bound, 1 if v misses it by less."""
         here, there = problem.values(w, batch), problem.values(v, batch)
         before, after = largest(here.g), largest(there.g)
         outside = before > 0

@@ -36,8 +36,9 @@ S = TypeVar("S", bound="State")
 class State:
     """Where a run stands: tensors, plain numbers, torch optimisers, and states of inner methods. It is the checkpoint.
 
-    x: (..., n) the latest iterate, moved in place. k: steps done. multipliers: (..., m) of the constraints g; zero where the
-    method has none. outer: (...,) int64, the outer iterates so far, for a method that returns these; None for others.
+    x: (..., n) the latest iterate, moved in place. k: steps done. multipliers: (..., m) of the constraints g; zero
+    where the method has none. outer: (...,) int64, the outer iterates so far, for a method that returns these; None for
+    others.
     halted: (...,) bool, whether the method has ended the run by itself; False for one that never does.
     """
 
@@ -49,11 +50,13 @@ class State:
 
     @property
     def point(self) -> Tensor:
-        """(..., n) what the method would return now: x, unless it returns something else (an average, an outer iterate)."""
+        """(..., n) what the method would return now: x, unless it returns something else (an average,
+        an outer iterate)."""
         return self.x
 
     def next(self: S, **changes: Any) -> S:
-        """The state after one more step: k + 1, and `changes` of other fields. Nothing is checked, since it runs every step."""
+        """The state after one more step: k + 1, and `changes` of other fields. Nothing is checked,
+        since it runs every step."""
         after = object.__new__(type(self))
         after.__dict__.update(self.__dict__, k=self.k + 1, **changes)
         return after
@@ -71,16 +74,18 @@ def no_multipliers(problem: Problem, x: Tensor) -> Tensor:
 
 @runtime_checkable
 class Method(Protocol[S]):
-    """A published algorithm with its options, on states of class S. Subclass it as a frozen dataclass, which checks its options at construction.
+    """A published algorithm with its options, on states of class S. Subclass it as a frozen dataclass, which checks its
+    options at construction.
 
-    name: a short word. presets: name -> options, as in "sfls:inventory". needs: what it takes for granted of a problem, of the
-    words in NEEDS; `solve` refuses a problem that lacks one before it trains.
+    name: a short word. presets: name -> options, as in "sfls:inventory". needs: what it takes for granted of a problem,
+    of the words in NEEDS; `solve` refuses a problem that lacks one before it trains.
 
-    What a method may say besides: `record_every`, the steps between records at first, where `solve` is not told (50 without it);
-    `searches` = True, that points near its late iterates are to be tried where none of them met the bounds;
-    `partial` = True, that it works on evaluations of some constraints (`Evaluation.subset`), by `Evaluation.of` and `put`;
-    `keeps_room` = True, that its option `margin` is the share of each bound to stay below it by;
-    `lifts` = True, that it steps by the dual set alone, and so takes problems with inner maximisations (`Problem.lifted`).
+    What a method may say besides: `record_every`, the steps between records at first, where `solve` is not told (50
+    without it); `searches` = True, that points near its late iterates are to be tried where none of them met the
+    bounds; `partial` = True, that it works on evaluations of some constraints (`Evaluation.subset`), by `Evaluation.of`
+    and `put`; `keeps_room` = True, that its option `margin` is the share of each bound to stay below it by;
+    `lifts` = True, that it steps by the dual set alone, and so takes problems with inner maximisations
+    (`Problem.lifted`).
     """
 
     name: ClassVar[str]
@@ -92,7 +97,8 @@ class Method(Protocol[S]):
         ...
 
     def step(self, state: S, problem: Problem, draws: Draws) -> S:
-        """The next state. Batches come from `draws`; reductions are over the last axis; nothing is kept outside the state."""
+        """The next state. Batches come from `draws`; reductions are over the last axis;
+        nothing is kept outside the state."""
         ...
 
 

@@ -1,11 +1,13 @@
-"""Multiplier model: a network maps the description of each constraint to its multiplier, so that many share few parameters.
+"""Multiplier model: a network maps the description of each constraint to its multiplier, so that many share few
+parameters.
 
     lambda_i = softplus(h(d_i; w) + shift)          d_i the description of constraint i, h a small ReLU network
     x <- Proj_X(x - step_size (grad f + sum_i lambda_i grad g_i)),   w <- w + dual_step grad_w sum_i lambda_i(w) g_i / m
 
 Both steps use the same multipliers; the second is Adam's by default.
 
-Source: Narasimhan, Cotter, Zhou, Wang, Guo (2020), Approximate heavily-constrained learning with Lagrange multiplier models.
+Source: Narasimhan, Cotter, Zhou, Wang, Guo (2020), Approximate heavily-constrained learning with Lagrange multiplier
+models.
 Departs: all constraints enter every step, where the source samples some; descriptions are those of the problem
     (`FairProblem.descriptions`), or given; `shift` makes multipliers small at first.
 """
@@ -40,7 +42,8 @@ class NetworkState:
 
 @dataclass(frozen=True, kw_only=True)
 class MultiplierModelState(State):
-    """x: (..., n); multipliers: (..., m) lambda. optimizer: what moves x, None for plain steps. network: the multipliers'."""
+    """x: (..., n); multipliers: (..., m) lambda. optimizer: what moves x, None for plain steps.
+    network: the multipliers'."""
 
     optimizer: torch.optim.Optimizer | None
     network: NetworkState
@@ -53,8 +56,8 @@ class MultiplierModel(Method[MultiplierModelState]):
     hidden: widths of the network's layers. shift: added to its outputs. step_size, optimizer: of x, as in SGD; decay,
         decay_steps: its step is divided by (1 + k / decay_steps)^decay. dual_step, dual_optimizer: of the network.
     descriptions: (m, p) a row for each constraint, as nested tuples; None for the problem's own.
-    dual_values: "true" raises multipliers by the stated metric, "surrogate" by what training differentiates. margin: share of each
-        stated bound to stay below it by, in [0, 1). clip: largest norm of a gradient in x.
+    dual_values: "true" raises multipliers by the stated metric, "surrogate" by what training differentiates. margin:
+        share of each stated bound to stay below it by, in [0, 1). clip: largest norm of a gradient in x.
     """
 
     hidden: tuple[int, ...] = (64, 64, 64)

@@ -8,19 +8,22 @@
         averages with weights gamma_t = c / sqrt(t + 1) of x_t, of G_y, and of the affine piece Phi + <G_x, x - x_t>
         x_{t+1} = prox_x(2 D_x^2 gamma_t G_x),   y_{t+1} = prox_y(-2 D_y^2 gamma_t G_y)
 
-phi is linear in y, so Phi(x_t, y_t) + <G_y, y - y_t> = <G_y, y>: the online upper bound (12) is the support of Y at the averaged
-G_y, its largest entry for the simplex. The online lower bound (13) is the minimum over X of the averaged affine piece.
+phi is linear in y, so Phi(x_t, y_t) + <G_y, y - y_t> = <G_y, y>: the online upper bound (12) is the support of Y at the
+averaged G_y, its largest entry for the simplex. The online lower bound (13) is the minimum over X of the averaged
+affine piece.
 
-Confidence. With Student margins that hold for all entries of the averaged G_y at once, the support at the exact averages is at
-most the largest within the margins, which Y knows (`DualSet.highest`).
+Confidence. With Student margins that hold for all entries of the averaged G_y at once, the support at the exact
+averages is at most the largest within the margins, which Y knows (`DualSet.highest`).
 
-A dual set may charge its members a cost d: then H(r) = min max phi - d, and d stands in the mirror step in y, in the support and in
-the affine pieces (Yao, Lin, Yang (2023), Algorithm 2).
+A dual set may charge its members a cost d: then H(r) = min max phi - d, and d stands in the mirror step in y, in the
+support and in the affine pieces (Yao, Lin, Yang (2023), Algorithm 2).
 
-Source: Lin, Nadarajah, Soheili, Yang (2020), Algorithms 2 and 3, equations (9), (10), (12), (13), Proposition 1, Theorem 2.
-Departs: Y is `problem.dual_set`, the simplex unless the problem has another. (13) has G_x, where the paper prints G_y. A
-    constraint whose groups a batch lacks enters no average of G_y and moves its own dual variable by its average so far; in
-    G_x and in the piece of (13) it counts as 0, so that (13) is to be read only where every batch saw every constraint.
+Source: Lin, Nadarajah, Soheili, Yang (2020), Algorithms 2 and 3, equations (9), (10), (12), (13), Proposition 1,
+Theorem 2.
+Departs: Y is `problem.dual_set`, the simplex unless the problem has another. (13) has G_x, where the paper prints G_y.
+    A constraint whose groups a batch lacks enters no average of G_y and moves its own dual variable by its average so
+    far; in G_x and in the piece of (13) it counts as 0, so that (13) is to be read only where every batch saw every
+    constraint.
 """
 
 from __future__ import annotations
@@ -45,8 +48,9 @@ class Call:
     """One call of the oracle, under way. Entry 0 of an (m + 1) belongs to the objective.
 
     x: (..., n) x_t; y: (..., m + 1) y_t; t: (...,) int64 iterations of this call.
-    average: (..., n) of x; weight: (...,) sum of gamma. mean, spread, weights, squares: (..., m + 1) average of G_y, weighted
-    sum of its squared deviations, and the sums of gamma and of gamma^2, over the iterations that saw the constraint.
+    average: (..., n) of x; weight: (...,) sum of gamma. mean, spread, weights, squares: (..., m + 1) average of G_y,
+    weighted sum of its squared deviations, and the sums of gamma and of gamma^2, over the iterations that saw the
+    constraint.
     offset: (...,), slope: (..., n) the averaged affine piece offset + <slope, x>.
     """
 
@@ -99,8 +103,8 @@ def check_scaling(scaling: str) -> None:
 
 
 def rates(problem: Problem, scaling: str, diameter: float | None = None) -> tuple[float, float]:
-    """(2 D_x^2, 2 D_y^2), by which gamma is multiplied in x and in y, with scaling "diameters"; (1, 2 D_y^2) with "dual", (1, 1) with
-    "none".
+    """(2 D_x^2, 2 D_y^2), by which gamma is multiplied in x and in y, with scaling "diameters"; (1, 2 D_y^2) with
+    "dual", (1, 1) with "none".
 
     diameter: D_x to use instead of the domain's. An unbounded domain without one has the rate 1 in x.
     """
@@ -191,9 +195,9 @@ def margin(call: Call, delta: Tensor) -> Tensor:
     """(..., m + 1) what to add to `mean` so that it exceeds the average of the exact values at x_0, ..., x_t.
 
     One-sided Student bounds that hold for all m + 1 entries and all iterations of the call together with probability
-    1 - delta (...,) as far as averages are normal: entry and look t share delta / ((m + 1) t (t + 1)). The degrees of freedom are
-    (sum gamma)^2 / sum gamma^2 - 1; spread also holds the drift of the values along the call, which widens the bound.
-    +inf below two effective iterations, as for a constraint not seen.
+    1 - delta (...,) as far as averages are normal: entry and look t share delta / ((m + 1) t (t + 1)). The degrees of
+    freedom are (sum gamma)^2 / sum gamma^2 - 1; spread also holds the drift of the values along the call, which widens
+    the bound. +inf below two effective iterations, as for a constraint not seen.
     """
     looks = (call.t * (call.t + 1)).clamp_min(1) * call.mean.shape[-1]
     level = (delta.double() / looks).clamp(1e-300, 0.5).unsqueeze(-1)
@@ -208,7 +212,8 @@ def margin(call: Call, delta: Tensor) -> Tensor:
 
 
 def student_quantile(level: Tensor, freedom: Tensor) -> Tensor:
-    """What Student's variable with `freedom` degrees exceeds with probability `level` in (0, 1/2]; both float64, broadcast."""
+    """What Student's variable with `freedom` degrees exceeds with probability `level` in (0, 1/2];
+    both float64, broadcast."""
     quantile = stdtrit(freedom.cpu().numpy(), level.cpu().numpy())
     return -torch.as_tensor(quantile, dtype=torch.float64, device=freedom.device)
 
@@ -250,7 +255,8 @@ def _seen(e: Evaluation, F: Tensor) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class LightTails:
-    """Light-tail constants of Assumption 2, (6) to (8): M_x of |G_x|_*, M_y of |G_y|_inf, Q of |Phi - phi|; M_x, M_y > 0."""
+    """Light-tail constants of Assumption 2, (6) to (8): M_x of |G_x|_*, M_y of |G_y|_inf, Q of |Phi - phi|;
+    M_x, M_y > 0."""
 
     M_x: float
     M_y: float

@@ -13,18 +13,20 @@ mu moves by at most delta_k / 2 a step and lambda stays within rho |G + u| of it
 
 Source: "A modified proximal-perturbed Lagrangian for non-convex non-smooth representatives of fairness constraints",
     Algorithm 1 and equations (6) to (13).
-Departs: lines 6 and 7 of a step stand at the head of the next, where G(theta) is at hand, so that a step is one pass; the
-    iterates are the same, and the first lambda follows (12). Of very many constraints, those that a batch lacks keep theirs. (9), which has no closed form, is solved by `inner_steps`
-    projected subgradient steps of lengths 2 eta / (j + 2), those of a (1/eta)-strongly convex function; the first is
-    theta_k - eta (grad F + lambda . dG). u_max is ROOM times the largest |G_i| so far, as the paper gives no B_G. The start, which the paper leaves
-    open: mu is the shortest multipliers y >= 0 of about the smallest |grad F + y . dG|, where steps are the theory's, the model is judged on all rows and
-    constraints are few, else 0; u is 0 where mu > 0, else [-G]_+.
-    On batches, G comes from rows of its own and eta decays. By default alpha, 1/beta, tau and the steps of mu are scaled
-    so that steep constraints move as flat ones do. On all rows few constraints are weighed, all by one number, so that M_G^2 is `balance` times L_F:
-    the method run on sqrt(share) G in place of G, so that multipliers do not take the longer the flatter G is. Where more constraints
-    pull alike, as hundreds of overlapping groups do, rho is shared among them (divided by m M_G^2 / (2 sum_i |grad g_i|^2), which is 1 for g
-    and -g). eta is halved where a step on all rows raises F + lambda . G by more than RISE; G is of the stated metric; a share of each
-    bound is kept as margin, and gradients are clipped. The presets "paper" and "paper-network" have the paper's numbers (Table 2) and none of these.
+Departs: lines 6 and 7 of a step stand at the head of the next, where G(theta) is at hand, so that a step is one pass;
+    the iterates are the same, and the first lambda follows (12). Of very many constraints, those that a batch lacks
+    keep theirs. (9), which has no closed form, is solved by `inner_steps` projected subgradient steps of lengths 2
+    eta / (j + 2), those of a (1/eta)-strongly convex function; the first is theta_k - eta (grad F + lambda . dG). u_max
+    is ROOM times the largest |G_i| so far, as the paper gives no B_G. The start, which the paper leaves open: mu is the
+    shortest multipliers y >= 0 of about the smallest |grad F + y . dG|, where steps are the theory's, the model is
+    judged on all rows and constraints are few, else 0; u is 0 where mu > 0, else [-G]_+. On batches, G comes from rows
+    of its own and eta decays. By default alpha, 1/beta, tau and the steps of mu are scaled so that steep constraints
+    move as flat ones do. On all rows few constraints are weighed, all by one number, so that M_G^2 is `balance` times
+    L_F: the method run on sqrt(share) G in place of G, so that multipliers do not take the longer the flatter G is.
+    Where more constraints pull alike, as hundreds of overlapping groups do, rho is shared among them (divided by m
+    M_G^2 / (2 sum_i |grad g_i|^2), which is 1 for g and -g). eta is halved where a step on all rows raises F + lambda .
+    G by more than RISE; G is of the stated metric; a share of each bound is kept as margin, and gradients are clipped.
+    The presets "paper" and "paper-network" have the paper's numbers (Table 2) and none of these.
 """
 
 from __future__ import annotations
@@ -49,11 +51,12 @@ INSIDE = 0.9
 """Step sizes are this share of the theory's limits, which must not be reached themselves."""
 
 RISE = 0.1
-"""The step size is halved where a step on all rows raises the Lagrangian by this share of |F|: a network's constants grow."""
+"""The step size is halved where a step on all rows raises the Lagrangian by this
+share of |F|: a network's constants grow."""
 
 CONSTANT_ROWS, CONSTANT_ROWS_ON_BATCHES = 2048, 256
-"""Rows of which the constants are estimated, all of them where there are no more. On batches the step size is mostly LONGEST_ON_BATCHES, and more
-rows would take longer than the run does (two seconds for small convolutions)."""
+"""Rows of which the constants are estimated, all of them where there are no more. On batches the step size is mostly
+LONGEST_ON_BATCHES, and more rows would take longer than the run does (two seconds for small convolutions)."""
 
 ROOM = 2.0
 """u may rise to this multiple of the largest |G_i| so far: with less, u would hold multipliers below 0."""
@@ -89,9 +92,10 @@ PAPER: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class PLADAState(State):
-    """x: (..., n) theta. multipliers: lambda (..., m), of the step before. mu, u, z: (..., m). eta: (..., 1) step size of
-    theta before it decays. reach: (..., m) the largest |G_i| seen; u is at most ROOM times it. merit: (..., 1) F + lambda . G of the step
-    before. share: (..., 1) what rho is multiplied by, so that constraints are as steep as the objective is curved, or are many."""
+    """x: (..., n) theta. multipliers: lambda (..., m), of the step before. mu, u, z: (..., m). eta: (..., 1) step size
+    of theta before it decays. reach: (..., m) the largest |G_i| seen; u is at most ROOM times it. merit: (..., 1)
+    F + lambda . G of the step before. share: (..., 1) what rho is multiplied by, so that constraints are as steep as
+    the objective is curved, or are many."""
 
     mu: Tensor
     u: Tensor
@@ -114,18 +118,21 @@ class PLADAState(State):
 class PLADA(Method[PLADAState]):
     """Options of PLADA.
 
-    alpha > 0, beta > 0: the penalty on z and the proximal term between lambda and mu; rho = alpha / (1 + alpha beta). The
-        paper has alpha > 1 and beta < 1.
-    step_size: eta; None for the largest that the theory allows, 1 / (L_F + 3 rho M_G^2) and at most LONGEST, with both constants estimated at the
-        start, of at most CONSTANT_ROWS rows (on batches CONSTANT_ROWS_ON_BATCHES). slack_step: tau; None for the largest that the theory allows, 1 / (3 rho).
+    alpha > 0, beta > 0: the penalty on z and the proximal term between lambda and mu; rho = alpha / (1 + alpha beta).
+        The paper has alpha > 1 and beta < 1.
+    step_size: eta; None for the largest that the theory allows, 1 / (L_F + 3 rho M_G^2) and at most LONGEST, with both
+        constants estimated at the start, of at most CONSTANT_ROWS rows (on batches CONSTANT_ROWS_ON_BATCHES).
+        slack_step: tau; None for the largest that the theory allows, 1 / (3 rho).
     dual_step: gamma_0 in (0, 1]. kappa: of delta_k = kappa / (k + 1); a larger one keeps gamma_0 for longer.
     inner_steps: subgradient steps on the proximal problem of theta.
     dual_values: "true" takes G of the stated metric, "surrogate" of what training differentiates.
     margin: share of each stated bound to stay below it by, in [0, 1).
-    balance: what M_G^2 / L_F becomes by weighing the constraints, on all rows, for at most FEW of them and no `step_size`; None leaves
-        them as they are, and the first mu at 0.
-    scaled: whether rho is multiplied, and tau divided, by `Problem.dual_scale`: 1 for rates by a sigmoid, 1/4 for losses.
-    clip: largest norm of a step's direction, inf for none. decay, decay_steps: on batches, eta is divided by (1 + k / decay_steps)^decay.
+    balance: what M_G^2 / L_F becomes by weighing the constraints, on all rows, for at most FEW of them and no
+        `step_size`; None leaves them as they are, and the first mu at 0.
+    scaled: whether rho is multiplied, and tau divided, by `Problem.dual_scale`: 1 for rates by a sigmoid, 1/4 for
+        losses.
+    clip: largest norm of a step's direction, inf for none. decay, decay_steps: on batches, eta is divided by
+        (1 + k / decay_steps)^decay.
     constraint_rows: rows of each G on batches; None for eight batches, at most 1,024.
     """
 
@@ -210,8 +217,8 @@ class PLADA(Method[PLADAState]):
         return state.next(**moved)
 
     def beginning(self, problem: Problem, x: Tensor, draws: Draws) -> dict[str, Tensor]:
-        """eta (..., 1), as it was given or the largest that the theory allows by constants estimated at x (..., n), the share of rho that
-        leaves room for it, and the first mu where it is not 0."""
+        """eta (..., 1), as it was given or the largest that the theory allows by constants estimated at x (..., n), the
+        share of rho that leaves room for it, and the first mu where it is not 0."""
         one = x.new_ones((*x.shape[:-1], 1))
         if self.step_size is not None:
             return {"eta": self.step_size * one}
@@ -236,8 +243,8 @@ class PLADA(Method[PLADAState]):
         return {"eta": eta, "share": part, **first}
 
     def _dual(self, state: PLADAState, problem: Problem, e: Evaluation, full: bool) -> dict[str, Tensor]:
-        """(12), (13), (10) and (11) from G at theta_k: the fields of the state that they change. On all rows eta is halved where
-        F + lambda . G has risen, which (24) excludes for the eta of the theory."""
+        """(12), (13), (10) and (11) from G at theta_k: the fields of the state that they change. On all rows eta is
+        halved where F + lambda . G has risen, which (24) excludes for the eta of the theory."""
         before = {name: e.of(getattr(state, name)) for name in ("multipliers", "mu", "u", "z", "reach")}
         scale, mu, rho = e.of(self._scale(problem)) * state.share, before["mu"], self.rho
         G = e.g + self.margin * e.of(problem.bounds)
@@ -287,8 +294,8 @@ class PLADA(Method[PLADAState]):
 
 
 def _stationary(slopes: Tensor) -> Tensor:
-    """(..., m) the y >= 0 of the smallest |grad f + sum_i y_i grad g_i|^2 + (SHORT s |y|)^2, from the gradients (..., 1 + m, n) of f and
-    all g; s: the largest singular value of those of g."""
+    """(..., m) the y >= 0 of the smallest |grad f + sum_i y_i grad g_i|^2 + (SHORT s |y|)^2, from the gradients (...,
+    1 + m, n) of f and all g; s: the largest singular value of those of g."""
     rows = slopes.double().cpu().numpy().reshape(-1, *slopes.shape[-2:])
     zero, y = np.zeros(slopes.shape[-2] - 1), []
     for one in rows:

@@ -40,7 +40,8 @@ def make_optimizer(optimizer: str | OptimizerFactory, x: Tensor, step_size: floa
 def move(
     x: Tensor, gradient: Tensor, optimizer: torch.optim.Optimizer | None, step_size: float, factor: float = 1.0
 ) -> None:
-    """x <- x - factor * step_size * gradient in place, or one step of `optimizer` with its learning rate times `factor`."""
+    """x <- x - factor * step_size * gradient in place, or one step of `optimizer`
+    with its learning rate times `factor`."""
     if optimizer is None:
         x.sub_(gradient, alpha=step_size * factor)
         return

@@ -2,11 +2,14 @@
 
     x+ <- Proj_X(x - eta_k grad f(x)),   eta_k halved until f(x+) <= f(x) + <grad f(x), x+ - x> + |x+ - x|^2 / (2 eta_k)
 
-Bounds g are not looked at: state them as the domain, such as the quadratic surrogates of `auc_parity` in `QuadraticSet`.
+Bounds g are not looked at: state them as the domain, such as the quadratic surrogates of `auc_parity` in
+`QuadraticSet`.
 
-Source: He, Huang, Yao, Lin (2026), (108) to (110); Beck (2017), First-Order Methods in Optimization, section 10.3, for the step.
-Departs: the source does not state eta_k; here it is found by halving, and tried twice as large at the next step. The run ends where
-    f fell by less than `tolerance` in each of ten steps, which the source makes sure of by 500 to 1,000 steps.
+Source: He, Huang, Yao, Lin (2026), (108) to (110); Beck (2017), First-Order Methods in Optimization, section 10.3, for
+the step.
+Departs: the source does not state eta_k; here it is found by halving, and tried twice as large at the next step. The
+    run ends where f fell by less than `tolerance` in each of ten steps, which the source makes sure of by 500 to 1,000
+    steps.
 """
 
 from __future__ import annotations
@@ -27,7 +30,8 @@ HALVINGS = 40
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectedGradientState(State):
-    """x: (..., n) in the domain. length: (...,) eta of the last step; idle: (...,) steps in a row of hardly any decrease."""
+    """x: (..., n) in the domain. length: (...,) eta of the last step;
+    idle: (...,) steps in a row of hardly any decrease."""
 
     length: Tensor
     idle: Tensor

@@ -2,17 +2,20 @@
 
     centre c_0 = x_0;   c_{s+1} ~ argmin_X f(x) + rho/2 |x - c_s|^2   subject to   g_i(x) + rho/2 |x - c_s|^2 <= 0
 
-by `inner_steps` steps of the inner method from c_s. Where f and g_i are rho'-weakly convex with rho' < rho (a loss of linear
-scores is convex, a difference of means of sigmoids weakly so), every such problem is strongly convex.
+by `inner_steps` steps of the inner method from c_s. Where f and g_i are rho'-weakly convex with rho' < rho (a loss of
+linear scores is convex, a difference of means of sigmoids weakly so), every such problem is strongly convex.
 
-IPP-SSG ("proximal_point:ssg") has the switching subgradient method inside, IPP-ConEx ("proximal_point:conex") constraint
-extrapolation, both with the step sizes and the weighted means of strongly convex problems. IQRC ("proximal_point:iqrc") has
-the stochastic feasible level-set method, for networks under `PairSaddleProblem` too, with the rho of its source.
+IPP-SSG ("proximal_point:ssg") has the switching subgradient method inside, IPP-ConEx ("proximal_point:conex")
+constraint extrapolation, both with the step sizes and the weighted means of strongly convex problems. IQRC
+("proximal_point:iqrc") has the stochastic feasible level-set method, for networks under `PairSaddleProblem` too, with
+the rho of its source.
 
-Source: Ma, Lin, Yang (2020) and Yao, Lin, Yang (2023), Algorithm 3 (IQRC); Boob, Deng, Lan (2022), section 3 (IPP-ConEx); Huang and Lin (2023), appendix (IPP-SSG, after Ma, Lin, Yang 2020).
-Departs: every centre gets equally many steps. Multipliers of the inner method go on from a centre to the next, where the sources
-    begin at zero (those of SFLS are members of its dual set and begin at its centre). What is returned on the way is the inner
-    method's point, not the centre before it, nor one drawn at random. The proximal term enters an inner step by its slope.
+Source: Ma, Lin, Yang (2020) and Yao, Lin, Yang (2023), Algorithm 3 (IQRC); Boob, Deng, Lan (2022), section 3
+(IPP-ConEx); Huang and Lin (2023), appendix (IPP-SSG, after Ma, Lin, Yang 2020).
+Departs: every centre gets equally many steps. Multipliers of the inner method go on from a centre to the next, where
+    the sources begin at zero (those of SFLS are members of its dual set and begin at its centre). What is returned on
+    the way is the inner method's point, not the centre before it, nor one drawn at random. The proximal term enters an
+    inner step by its slope.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ from fairbound.problems.problem import Draws, Problem
 
 @dataclass(frozen=True, kw_only=True)
 class ProximalPointState(State):
-    """inner: the state of the method held, whose x is this x. centre: (..., n) c_s. centres: how many there have been."""
+    """inner: the state of the method held, whose x is this x. centre: (..., n) c_s.
+    centres: how many there have been."""
 
     inner: State
     centre: Tensor
@@ -49,8 +53,8 @@ class ProximalPointState(State):
 class ProximalPoint(Method[ProximalPointState]):
     """Options of the inexact proximal point method.
 
-    inner: a method, its name or a table {name = ..., options}. rho: > 0, the strength of the proximal terms. inner_steps: for
-        each centre. on_constraints: whether the constraints have the proximal term too.
+    inner: a method, its name or a table {name = ..., options}. rho: > 0, the strength of the proximal terms.
+        inner_steps: for each centre. on_constraints: whether the constraints have the proximal term too.
     """
 
     inner: Any = field(default_factory=lambda: ConEx(modulus=0.1, average=True))

@@ -1,4 +1,5 @@
-"""Proxy-Lagrangian: the model descends a Lagrangian of surrogates, the multipliers ascend one of the constraints themselves.
+"""Proxy-Lagrangian: the model descends a Lagrangian of surrogates, the multipliers ascend one of the constraints
+themselves.
 
     M_1 has all entries 1 / (1 + m)
     for t = 1, 2, ...:
@@ -7,13 +8,13 @@
         M~ = M_t * exp(eta_lambda D lambda'),   D = (0, g_1, ..., g_m)(x_t)                the metric itself, on the same batch
         M_{t+1} = M~ with every column scaled to sum 1
 
-The matrix makes the multiplier player's regret a swap regret, without which the two players, who play different games, need not
-end near a feasible point.
+The matrix makes the multiplier player's regret a swap regret, without which the two players, who play different games,
+need not end near a feasible point.
 
-Source: Cotter et al. (2019), Optimization with non-differentiable constraints, JMLR 20 (172), Algorithm 2; Yao, Lin, Yang (2023),
-    E.2, for AUC.
-Departs: `solve` returns the best iterate that meets the true bounds, where the source has a stochastic mixture of iterates.
-    Entries of M stay above 1e-30, so that single precision does not lose them.
+Source: Cotter et al. (2019), Optimization with non-differentiable constraints, JMLR 20 (172), Algorithm 2; Yao, Lin,
+    Yang (2023), E.2, for AUC.
+Departs: `solve` returns the best iterate that meets the true bounds, where the source has a stochastic mixture of
+    iterates. Entries of M stay above 1e-30, so that single precision does not lose them.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class ProxyLagrangianState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class ProxyLagrangian(Method[ProxyLagrangianState]):
-    """Options of the proxy-Lagrangian method. step_size: eta_x. dual_step_size: eta_lambda, times the problem's `dual_scale`."""
+    """Options of the proxy-Lagrangian method. step_size: eta_x. dual_step_size: eta_lambda,
+    times the problem's `dual_scale`."""
 
     step_size: float = 0.1
     dual_step_size: float = 0.1
@@ -54,7 +56,8 @@ class ProxyLagrangian(Method[ProxyLagrangianState]):
         positive(self, "step_size", "dual_step_size")
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> ProxyLagrangianState:
-        """At x (..., n), all multipliers alike. Raises: OptionError for more than MOST constraints: M has (1 + m)^2 entries."""
+        """At x (..., n), all multipliers alike. Raises: OptionError for more than MOST
+        constraints: M has (1 + m)^2 entries."""
         if problem.m > MOST:
             raise OptionError(
                 f"proxy_lagrangian keeps a square matrix and takes up to {MOST} constraints, got {problem.m}."
@@ -86,7 +89,8 @@ class ProxyLagrangian(Method[ProxyLagrangianState]):
 
 
 def stationary(matrix: Tensor) -> Tensor:
-    """(..., k) the shares lambda with M lambda = lambda and sum 1, of a positive M (..., k, k) whose columns sum to 1."""
+    """(..., k) the shares lambda with M lambda = lambda and sum 1, of a positive M (..., k,
+    k) whose columns sum to 1."""
     size = matrix.shape[-1]
     system = matrix.double() - torch.eye(size, dtype=torch.float64, device=matrix.device)
     system[..., -1, :] = 1.0  # one of the equations follows from the others

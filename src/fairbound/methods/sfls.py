@@ -13,10 +13,10 @@ Departs: delta_k is delta / 2^(k+1), since delta / 2^k sums to 2 delta.
     delta_k over all entries and iterations of the call) is negative. The level moves by U = the online bound itself.
     With oracle "smd" the same test proposes the end; U is then exact on all rows, and where it is not negative the call
     goes on.
-    Without an r_0 the first call has level +inf: it minimises max_i g_i alone until all are negative with confidence, as
-    section 5.2 suggests. Its point is outer iterate 0, and r_0 the upper confidence bound of f there.
-    The presets (section 6) take gamma as it is: section 6.1 names omega_x and omega_y without the factors 1 / (2 D^2), and
-    with them its step sizes give on a9a no outer iterate in 50 data passes (docs/level_sets.md).
+    Without an r_0 the first call has level +inf: it minimises max_i g_i alone until all are negative with confidence,
+    as section 5.2 suggests. Its point is outer iterate 0, and r_0 the upper confidence bound of f there.
+    The presets (section 6) take gamma as it is: section 6.1 names omega_x and omega_y without the factors 1 / (2 D^2),
+    and with them its step sizes give on a9a no outer iterate in 50 data passes (docs/level_sets.md).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class SFLSState(State):
 
     multipliers: (..., m) y_i / y_0 of the call, by which y_0 (f - r) + sum y_i g_i is a Lagrangian; 0 where y_0 is 0.
     output: (..., n) the last outer iterate, the start until there is one; outer: (...,) int64 their number.
-    level: (...,) r, +inf while a feasible point is sought. upper, lower: (...,) the online bounds (12), now, and (13), at the
-    end of the last call; infinite before. halted: (...,) whether the run has ended; it then stays as it is.
+    level: (...,) r, +inf while a feasible point is sought. upper, lower: (...,) the online bounds (12), now, and (13),
+    at the end of the last call; infinite before. halted: (...,) whether the run has ended; it then stays as it is.
     """
 
     call: Call
@@ -72,24 +72,26 @@ class SFLS(Method[SFLSState]):
     """Options of the stochastic feasible level-set method.
 
     oracle: "ovsmd" bounds by its own iterates; "smd" evaluates all rows at the end of each call.
-    stopping: "practical" (section 5.2), or "theory": the fixed number of iterations T (ovsmd) or W (smd) for oracle_error
-        (eps_A) and `light_tails`, which needs a bounded domain or a `diameter`, and a `level`. It is astronomically large on real
-        problems, and proved for step_size=None and scaling="diameters".
+    stopping: "practical" (section 5.2), or "theory": the fixed number of iterations T (ovsmd) or W (smd) for
+        oracle_error (eps_A) and `light_tails`, which needs a bounded domain or a `diameter`, and a `level`. It is
+        astronomically large on real problems, and proved for step_size=None and scaling="diameters".
     theta: > 1; the level moves by U / (2 theta). level: r_0 > f*; None finds a strictly feasible point and r_0 first.
     step_size: c of gamma_t = c / sqrt(t + 1); None for 1 / M with stopping="theory".
-    scaling: "diameters" multiplies gamma by 2 D_x^2 and 2 D_y^2 as Algorithm 3 does; "dual" the steps of y alone; "none"
-        takes it as it is.
+    scaling: "diameters" multiplies gamma by 2 D_x^2 and 2 D_y^2 as Algorithm 3 does; "dual" the steps of y alone;
+        "none" takes it as it is.
     diameter: D_x in place of the domain's own; without one an unbounded domain has 2 D_x^2 = 1.
-    restart: where a call begins: "centre", argmin omega_z as in the source; "last", where the one before ended, in x and in y.
+    restart: where a call begins: "centre", argmin omega_z as in the source; "last", where the one before ended, in x
+        and in y.
     delta: probability that some outer iterate is infeasible, in (0, 1), as far as averages of batches are normal: a few
-        batches without one of the rare rows that break a constraint look surely feasible; larger batches and `min_steps`
-        make that less likely.
-    optimality_tolerance: eps_opt; 0 never halts. It bounds the gap (Theorem 1) under "theory" alone: a practical call ends
-        as soon as U is surely negative, however far below 0 H(r) is, so that U >= -eps_opt says nothing about the gap.
+        batches without one of the rare rows that break a constraint look surely feasible; larger batches and
+        `min_steps` make that less likely.
+    optimality_tolerance: eps_opt; 0 never halts. It bounds the gap (Theorem 1) under "theory" alone: a practical call
+        ends as soon as U is surely negative, however far below 0 H(r) is, so that U >= -eps_opt says nothing about the
+        gap.
     min_steps: iterations of a call before its bound is judged.
-    margin: what "practical" adds to the online bound before it is judged: "student" margins (see Departs), or "none", the
-        paper's own rule as far as it is stated: a call ends as soon as the bound itself is negative. delta is then unused,
-        and no probability of feasible outer iterates is claimed.
+    margin: what "practical" adds to the online bound before it is judged: "student" margins (see Departs), or "none",
+        the paper's own rule as far as it is stated: a call ends as soon as the bound itself is negative. delta is then
+        unused, and no probability of feasible outer iterates is claimed.
     """
 
     oracle: Literal["ovsmd", "smd"] = "ovsmd"
@@ -237,7 +239,8 @@ class SFLS(Method[SFLSState]):
         )
 
     def _restarted(self, call: Call, problem: Problem, ended: Tensor) -> Call:
-        """Line 2 of Algorithm 3 for the runs whose call has ended; the average stays to be looked at until its first iterate."""
+        """Line 2 of Algorithm 3 for the runs whose call has ended;
+        the average stays to be looked at until its first iterate."""
         if self.restart == "centre":
             begun = ovsmd.fresh(problem, problem.domain.prox_centre(call.x))
         else:

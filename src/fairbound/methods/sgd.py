@@ -22,7 +22,8 @@ from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
 @dataclass(frozen=True, kw_only=True)
 class SGDState(State):
-    """x: (..., n) iterate, moved in place; multipliers: zero; optimizer: the torch optimiser that moves x, None for plain steps."""
+    """x: (..., n) iterate, moved in place; multipliers: zero; optimizer: the torch optimiser that moves x,
+    None for plain steps."""
 
     optimizer: torch.optim.Optimizer | None
 

@@ -1,9 +1,10 @@
-"""Stochastic gradient descent on the objective plus the correlation of scores and groups: a baseline that ignores every bound.
+"""Stochastic gradient descent on the objective plus the correlation of scores and groups: a baseline that ignores every
+bound.
 
     x <- Proj_X(x - tau_k grad (f + strength * |corr(scores, group)|)(x)),   both on one batch
 
-Source: Beutel et al. (2019), Fairness in recommendation ranking through pairwise comparisons; Yao, Lin, Yang (2023), E.2
-("correlation-penalty").
+Source: Beutel et al. (2019), Fairness in recommendation ranking through pairwise comparisons; Yao, Lin, Yang (2023),
+E.2 ("correlation-penalty").
 Departs: see `fairness/correlation.py`.
 """
 

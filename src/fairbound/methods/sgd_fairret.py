@@ -63,7 +63,8 @@ class SGDFairret(SGD):
             raise OptionError(f"attributes must be 'each', 'crossed' or a tuple of names, got {self.attributes!r}.")
 
     def penalised(self, problem: Problem) -> Penalised:
-        """The problem with the configured penalty in its objective. Raises: OptionError where it has no rows in groups."""
+        """The problem with the configured penalty in its objective.
+        Raises: OptionError where it has no rows in groups."""
         penalty = GroupPenalty(problem, penalty_of(self.statistic, self.norm, self.penalty), self.attributes)
         return Penalised(problem, penalty, self.strength)
 

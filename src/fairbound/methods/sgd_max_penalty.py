@@ -1,10 +1,11 @@
-"""Subgradient descent on the objective plus the largest violated bound: the regularised baseline, which promises no bound.
+"""Subgradient descent on the objective plus the largest violated bound: the regularised baseline, which promises no
+bound.
 
     x <- Proj_X(x - tau_k grad (f + strength * max(0, g_1, ..., g_m))(x)),   both on one batch
 
-Under a bound of 0, max_i g_i is the disparity itself: of `partial_statistical_parity[...] <= 0` twice the largest distance of a
-group's share above a threshold from its level, over the length of the interval; of `partial_demographic_parity[...] <= 0` the largest
-difference of two groups' shares.
+Under a bound of 0, max_i g_i is the disparity itself: of `partial_statistical_parity[...] <= 0` twice the largest
+distance of a group's share above a threshold from its level, over the length of the interval; of
+`partial_demographic_parity[...] <= 0` the largest difference of two groups' shares.
 
 Source: He, Huang, Yao, Lin (2026), (114), (119) and G.4.2, with sampling="full". Departs: none.
 """
@@ -27,8 +28,8 @@ from fairbound.problems.problem import Evaluation, Problem, Weights
 class SGDMaxPenalty(SGD):
     """Options of SGD with the largest violation as a penalty.
 
-    strength: >= 0, the source's lambda; 0 is SGD. step_size, optimizer, decay, decay_steps: as in SGD; the source picks the step
-        size among 5e-4, 1e-3, 2e-3, 5e-3 on validation rows, and takes the last iterate.
+    strength: >= 0, the source's lambda; 0 is SGD. step_size, optimizer, decay, decay_steps: as in SGD; the source picks
+        the step size among 5e-4, 1e-3, 2e-3, 5e-3 on validation rows, and takes the last iterate.
     """
 
     step_size: float = 5e-3

@@ -11,8 +11,8 @@ Y, its divergence V_y, its cost d and the closed forms of step and maximum are t
 `LiftedSimplex` for constraints with inner maximisations.
 
 Source: Yao, Lin, Yang (2023), Algorithm 2 with Lemmas 3 and 4; Lin, Nadarajah, Soheili, Yang (2020), Algorithm 3.
-Departs: x_t are averaged with the weights of U, so that U bounds the value of the output by Jensen's inequality, where the
-    source takes their plain mean. u and v in Lemma 4 carry the weights tau_t, which its print leaves out.
+Departs: x_t are averaged with the weights of U, so that U bounds the value of the output by Jensen's inequality, where
+    the source takes their plain mean. u and v in Lemma 4 carry the weights tau_t, which its print leaves out.
 """
 
 from __future__ import annotations
@@ -52,9 +52,11 @@ class SMDState(State):
 class SMD(Method[SMDState]):
     """Options of stochastic mirror descent at a level.
 
-    level: r; H(r) <= 0 where a point with f <= r meets every constraint. None leaves f out: H is then the smallest possible
-        max_i g_i, as in the first call of `SFLS` without a level. step_size: c of eta_t = tau_t = c / sqrt(t + 1).
-    scaling: "diameters" multiplies the steps by 2 D_x^2 and 2 D_y^2, "none" takes them as they are, "dual" those of y alone.
+    level: r; H(r) <= 0 where a point with f <= r meets every constraint. None leaves f out: H is then the smallest
+        possible max_i g_i, as in the first call of `SFLS` without a level. step_size: c of
+        eta_t = tau_t = c / sqrt(t + 1).
+    scaling: "diameters" multiplies the steps by 2 D_x^2 and 2 D_y^2, "none" takes them as they are, "dual" those of y
+        alone.
     """
 
     level: float | None = None

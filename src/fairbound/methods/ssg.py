@@ -3,8 +3,8 @@
     v <- Proj(v - (eps / |s_f|^2) s_f)               where max_i g_i(v) <= eps
     v <- Proj(v - (max_i g_i(v) / |s_g|^2) s_g)      else, s_g a subgradient of the largest g_i
 
-Source: He, Huang, Yao, Lin (2026), Algorithm 2, on convex problems, and Algorithm 3, directly on others, where nothing is known
-    of the result; Nesterov (2018), (3.2.24). Departs: none.
+Source: He, Huang, Yao, Lin (2026), Algorithm 2, on convex problems, and Algorithm 3, directly on others, where nothing
+    is known of the result; Nesterov (2018), (3.2.24). Departs: none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from fairbound.problems.problem import Draws, Evaluation, Problem, Weights, larg
 
 @dataclass(frozen=True, kw_only=True)
 class SSGState(State):
-    """x: (..., n) the iterate. output: (..., n) the one of lowest f among those with g <= eps, the start until there is one;
+    """x: (..., n) the iterate. output: (..., n) the one of lowest f among those with g <= eps, the start until there is
+    one;
     lowest: (...,) that f. multipliers: (..., m) one at the constraint that the last step was taken on, else zero."""
 
     output: Tensor

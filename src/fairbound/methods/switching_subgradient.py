@@ -1,9 +1,10 @@
 """Stochastic switching subgradient (SSw): step on the objective while the constraints hold, else on the worst of them.
 
-Source: Kliachkin et al. (2025), section 3.4, Algorithm 3; Huang and Lin (2023), whose single-loop method (SSG) this is on
-    all rows: rules "constant" and "diminishing" with tolerance_power = 1/2, and "adaptive". The rule "strongly-convex" is that
-    of the inner method of their IPP-SSG: steps 2 / (modulus (k + 2)), but none above objective_step or constraint_step, and the
-    mean of the points from which a step was taken on the objective, the k-th weighted k + 1, as its output.
+Source: Kliachkin et al. (2025), section 3.4, Algorithm 3; Huang and Lin (2023), whose single-loop method (SSG) this is
+    on all rows: rules "constant" and "diminishing" with tolerance_power = 1/2, and "adaptive". The rule
+    "strongly-convex" is that of the inner method of their IPP-SSG: steps 2 / (modulus (k + 2)), but none above
+    objective_step or constraint_step, and the mean of the points from which a step was taken on the objective, the k-th
+    weighted k + 1, as its output.
 Departs: with several constraints c is their largest, max_i c_i, and S^c a gradient of the one that is largest on the
     fresh sample. The random output, `SwitchingState.output`, is drawn by reservoir sampling, which gives the same law,
     P(tau = k) = eta_k / sum over the recorded steps of both kinds.
@@ -32,9 +33,9 @@ RULES = ("constant", "diminishing", "adaptive", "strongly-convex")
 
 @dataclass(frozen=True, kw_only=True)
 class SwitchingState(State):
-    """x: (..., n); output: (..., n) the random output so far; weight: (...,) sum of recorded steps; objective_steps: (...,)
-    int64, steps taken on the objective; multipliers: zero, as the method has none. mean: (..., n), mean_weight: (...,) of
-    the points of the rule "strongly-convex" and their weights so far, None under the others."""
+    """x: (..., n); output: (..., n) the random output so far; weight: (...,) sum of recorded steps; objective_steps:
+    (...,) int64, steps taken on the objective; multipliers: zero, as the method has none. mean: (..., n), mean_weight:
+    (...,) of the points of the rule "strongly-convex" and their weights so far, None under the others."""
 
     output: Tensor
     weight: Tensor
@@ -55,11 +56,11 @@ class SwitchingSubgradient(Method[SwitchingState]):
     """Options of the switching subgradient method.
 
     objective_step, constraint_step: eta_f, eta_c. rule: "constant"; "diminishing", eta / sqrt(k + 1); "adaptive",
-        eta times (tolerance on an objective step, the violation on a constraint step) / |subgradient|^2; "strongly-convex",
-        2 / (modulus (k + 2)), at most eta.
+        eta times (tolerance on an objective step, the violation on a constraint step) / |subgradient|^2;
+        "strongly-convex", 2 / (modulus (k + 2)), at most eta.
     modulus: of strong convexity, for the rule of that name.
-    tolerance: eps_k before `tolerance_from`; then times `tolerance_factor` every `tolerance_every` steps; and in any case over
-        (k + 1)^tolerance_power.
+    tolerance: eps_k before `tolerance_from`; then times `tolerance_factor` every `tolerance_every` steps; and in any
+        case over (k + 1)^tolerance_power.
     constraint_batch_size: J rows for the test c <= eps; 0 for the run's batch size. record_from: k0.
     """
 

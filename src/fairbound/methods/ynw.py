@@ -5,8 +5,9 @@ On a batch with values c = g(x) and subgradients s_0 of f, s_1, ..., s_m of g at
     x+ = Proj(x - (V s_0 + sum_k Q_k s_k) / (2 alpha))
     Q_k+ = max(0, Q_k + c_k + s_k . (x+ - x)),   Q = 0 at first
 
-With `normalised` the move is divided by 1 + sum_k Q_k / V, so that it is along the mean of the subgradients, weighted by V and the queues, and never
-longer than V / (2 alpha) times the longest of them: the queues of very many constraints that are violated at once do not lengthen it.
+With `normalised` the move is divided by 1 + sum_k Q_k / V, so that it is along the mean of the subgradients, weighted
+by V and the queues, and never longer than V / (2 alpha) times the longest of them: the queues of very many constraints
+that are violated at once do not lengthen it.
 
 After T steps with V = sqrt(T), alpha = T the mean of the iterates is within O(1 / sqrt(T)) of optimal and of feasible;
 single iterates need not be feasible.
@@ -14,7 +15,8 @@ single iterates need not be feasible.
 Source: Yu, Neely and Wei (2017), "Online convex optimization with stochastic constraints", Algorithm 1; Lin, Nadarajah,
     Soheili, Yang (2020), section 6.1, for V and alpha.
 Departs: V and alpha stay as they are when a run goes on past T steps. Lin et al. do not say whether their figures show
-    the iterates or their mean; `output` says which is returned, by default the latest iterate. `normalised` is not the source's.
+    the iterates or their mean; `output` says which is returned, by default the latest iterate. `normalised` is not the
+    source's.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ JACOBIAN_UP_TO = 16
 
 @dataclass(frozen=True, kw_only=True)
 class YNWState(State):
-    """x: (..., n); multipliers: (..., m) the queues Q; mean: (..., n) of the iterates 0, ..., k where it is the output, else x."""
+    """x: (..., n); multipliers: (..., m) the queues Q; mean: (..., n) of the iterates 0, ...,
+    k where it is the output, else x."""
 
     mean: Tensor
 
@@ -48,9 +51,9 @@ class YNWState(State):
 class YNW(Method[YNWState]):
     """Options of YNW.
 
-    horizon: T, the number of steps that V and alpha are made for. objective_weight: V, None for sqrt(T); proximal: alpha,
-    None for T. normalised: whether moves are divided by 1 + sum_k Q_k / V. output: what is returned, the latest iterate ("last") or the
-    mean of all of them ("average").
+    horizon: T, the number of steps that V and alpha are made for. objective_weight: V, None for sqrt(T); proximal:
+    alpha, None for T. normalised: whether moves are divided by 1 + sum_k Q_k / V. output: what is returned, the latest
+    iterate ("last") or the mean of all of them ("average").
     """
 
     horizon: int = 100

@@ -1,4 +1,5 @@
-"""Metrics of every group as a table, of rows at hand (`table`) or as they come (`Stream`), to and from fairlearn's MetricFrame."""
+"""Metrics of every group as a table, of rows at hand (`table`) or as they come (`Stream`),
+to and from fairlearn's MetricFrame."""
 
 from fairbound.metrics.fairlearn import from_fairlearn, to_fairlearn
 from fairbound.metrics.stream import Stream

@@ -1,4 +1,5 @@
-"""From a MetricTable to fairlearn's MetricFrame, and back. fairlearn is imported only here, and only to make a MetricFrame."""
+"""From a MetricTable to fairlearn's MetricFrame, and back. fairlearn is imported only here,
+and only to make a MetricFrame."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from fairbound.rows.groups import AND
 
 
 def to_fairlearn(found: MetricTable, attribute: str | None = None) -> Any:
-    """A fairlearn MetricFrame with the values of one attribute's groups; the rows are not in it, only what was measured.
+    """A fairlearn MetricFrame with the values of one attribute's groups; the rows are not in it, only what was
+    measured.
 
     attribute: None where the table has one. Raises: OptionError where it has others, or no fairlearn is installed.
     """

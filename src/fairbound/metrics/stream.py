@@ -21,9 +21,9 @@ USUAL = ("selection_rate", "true_positive_rate", "false_positive_rate", "accurac
 class Stream:
     """Rates of groups as batches come, in torchmetrics' shape: `update`, `compute`, `merge`, `reset`.
 
-    metrics: names of rates. groups: attribute -> the groups that there are, or a `Groups`; they are listed whether rows of them
-    came or not, in this order, and rows of other groups are counted as `unseen` and are in no group. Without it the groups are
-    those that came. threshold: where a positive decision begins, 0.5 for probabilities and 0 for logits.
+    metrics: names of rates. groups: attribute -> the groups that there are, or a `Groups`; they are listed whether rows
+    of them came or not, in this order, and rows of other groups are counted as `unseen` and are in no group. Without it
+    the groups are those that came. threshold: where a positive decision begins, 0.5 for probabilities and 0 for logits.
     Memory does not grow with the rows. Its numbers are those of `table` on all rows, to the last bit.
     """
 

@@ -1,4 +1,5 @@
-"""Metrics over all rows and in every group, with intervals; a group without a row to measure is said, and keeps its place."""
+"""Metrics over all rows and in every group, with intervals; a group without a row to measure is said,
+and keeps its place."""
 
 from __future__ import annotations
 
@@ -29,10 +30,10 @@ Values = dict[str, dict[str, dict[str, float]]]
 class MetricTable:
     """Metrics of all rows and of every group.
 
-    overall: metric -> value. by_group: attribute -> group -> metric -> value, NaN where the group has no row that the metric
-    needs; groups stand in their declared order, whether rows of them came or not. intervals: attribute -> group -> metric ->
-    (lower, upper), where there is one, each at `confidence` by itself. counts: attribute -> group -> rows. missing: what could
-    not be measured, in words.
+    overall: metric -> value. by_group: attribute -> group -> metric -> value, NaN where the group has no row that the
+    metric needs; groups stand in their declared order, whether rows of them came or not. intervals:
+    attribute -> group -> metric -> (lower, upper), where there is one, each at `confidence` by itself. counts:
+    attribute -> group -> rows. missing: what could not be measured, in words.
     """
 
     overall: dict[str, float]
@@ -54,8 +55,8 @@ class MetricTable:
     def ratio(
         self, against: Literal["pairwise", "overall"] = "pairwise", missing: Literal["nan", "drop"] = "nan"
     ) -> dict[str, dict[str, float]]:
-        """attribute -> metric -> the smallest ratio (at most 1) of two groups, or of a group and all rows; options as in
-        `difference`. Equal values of 0 have the ratio 1."""
+        """attribute -> metric -> the smallest ratio (at most 1) of two groups, or of a group and all rows; options as
+        in `difference`. Equal values of 0 have the ratio 1."""
         return self._joined(
             against, missing, lambda low, high: low / high if high != 0 else 1.0 if low == 0 else math.nan, min
         )
@@ -96,7 +97,8 @@ class MetricTable:
         }
 
     def to_pandas(self) -> Any:
-        """A DataFrame with a row for each attribute and group, "rows", and for each metric its value, lower and upper limit."""
+        """A DataFrame with a row for each attribute and group, "rows", and for each metric its value,
+        lower and upper limit."""
         import pandas
 
         rows = []
@@ -133,12 +135,13 @@ def table(
     """Metrics of all rows and of every group.
 
     metrics: names of rates ("selection_rate", "true_positive_rate", "f1", ...) or functions of (y, scores), or of
-        (y, scores, sample_weight=...) where they take weights: one, several, or name -> either. scores: (n,) as in `fairbound.audit`, for functions as they are.
-    sensitive_features: as in `audit`; groups of a `Groups` that have no row are listed too. attributes: "each" by itself,
-        their combinations ("crossed"), or both. y: (n,); for rates of two values, of which `positive` (None for the greater one)
-        is the one that scores speak of; scores may be such labels too.
-    confidence: of every interval by itself: Clopper-Pearson's for rates, and for functions the bootstrap's where `bootstrap`
-        is a number of draws (percentiles of rows drawn within the group; reliable for many rows only).
+        (y, scores, sample_weight=...) where they take weights: one, several, or name -> either. scores: (n,) as in
+        `fairbound.audit`, for functions as they are.
+    sensitive_features: as in `audit`; groups of a `Groups` that have no row are listed too. attributes: "each" by
+        itself, their combinations ("crossed"), or both. y: (n,); for rates of two values, of which `positive` (None for
+        the greater one) is the one that scores speak of; scores may be such labels too.
+    confidence: of every interval by itself: Clopper-Pearson's for rates, and for functions the bootstrap's where
+        `bootstrap` is a number of draws (percentiles of rows drawn within the group; reliable for many rows only).
     Raises: DataError, OptionError for what cannot be used.
     """
     named = named_metrics(metrics)

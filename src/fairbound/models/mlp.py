@@ -16,15 +16,16 @@ from fairbound.rows.sparse import SparseRows
 _relu_backward = torch.ops.aten.threshold_backward
 
 MANY_ROWS = 4096
-"""From so many rows on, a linear model's gradient is taken of the rows with slopes alone: rows are sorted by group, so that those of a
-bound on one group lie together."""
+"""From so many rows on, a linear model's gradient is taken of the rows with slopes alone: rows are sorted by group, so
+that those of a bound on one group lie together."""
 
 
 class _Layers:
     """Views of a flat x as weights and biases, kept while x is the same tensor.
 
-    affine: (transposed weight, bias) of each layer of the last x (n,) viewed. room: a flat gradient and its views, which
-    a vjp fills and copies out of, so that a model serves one thread at a time. Without biases theirs have no entries.
+    affine: (transposed weight, bias) of each layer of the last x (n,) viewed. room: a flat gradient and its views,
+    which a vjp fills and copies out of, so that a model serves one thread at a time. Without biases theirs have no
+    entries.
     """
 
     def __init__(self, widths: Sequence[int], bias: bool):
@@ -60,7 +61,8 @@ class _Layers:
 class MLP:
     """Fully connected ReLU network; hidden=() is a linear model. Scores are logits.
 
-    features: d inputs; hidden: widths of the hidden layers; outputs: 1, or the number of classes. bias: of a linear model.
+    features: d inputs; hidden: widths of the hidden layers; outputs: 1, or the number of classes. bias: of a linear
+    model.
     Parameters in x, layer by layer: weight (out, in) row by row, then bias, as in `nn.Sequential(nn.Linear, ...)`.
     """
 
@@ -97,7 +99,8 @@ class MLP:
         return self.forward(x, features)[0]
 
     def last_inputs(self, x: Tensor, features: Tensor | SparseRows) -> Tensor:
-        """(B, h) what the last layer makes its scores of, for x (n,) and features (B, d) of a network with hidden layers."""
+        """(B, h) what the last layer makes its scores of, for x (n,) and features (B,
+        d) of a network with hidden layers."""
         return self.forward(x, features)[1].inputs[-1]
 
     def forward(self, x: Tensor, features: Tensor | SparseRows) -> tuple[Tensor, MLPTape]:

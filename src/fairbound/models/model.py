@@ -39,8 +39,8 @@ class Tape(Protocol):
 
 
 class Model(Protocol):
-    """n: number of parameters; outputs: scores per row (1 for a binary classifier). features: a tensor, for the built-in
-    models also SparseRows."""
+    """n: number of parameters; outputs: scores per row (1 for a binary classifier). features: a tensor, for the
+    built-in models also SparseRows."""
 
     n: int
     outputs: int
@@ -101,7 +101,8 @@ class ModuleModel:
         return self._start.to(dtype).clone()
 
     def bind(self, x: Tensor) -> None:
-        """Make the module's parameters views of x (n,), or of the first n of a problem's variables, of which some bounds add more."""
+        """Make the module's parameters views of x (n,), or of the first n of a problem's variables,
+        of which some bounds add more."""
         if x is self._of and self.parameters[0].data_ptr() == x.data_ptr():
             return
         if x.shape[0] > self.n:
@@ -215,7 +216,8 @@ class ModuleTape:
 
 @functools.cache
 def _load_backward() -> None:
-    """Torch loads much at the first backward pass, which takes as long as a hundred steps and is no part of a run's budget."""
+    """Torch loads much at the first backward pass, which takes as long as a hundred
+    steps and is no part of a run's budget."""
     torch.ones((), requires_grad=True).backward(torch.ones(()))
 
 

@@ -39,8 +39,8 @@ class _Seeded:
 
 
 def scores_of_rows(model: Model, x: Tensor, features: Tensor | SparseRows) -> Tensor:
-    """(..., rows) scores, with several outputs (..., rows, c), a slice at a time; a module is run in evaluation mode and
-    left in the mode that it was in."""
+    """(..., rows) scores, with several outputs (..., rows, c), a slice at a time; a module is run in evaluation mode
+    and left in the mode that it was in."""
     module = getattr(model, "module", None)
     modes = [] if module is None else [(part, part.training) for part in module.modules() if part.training]
     if modes:

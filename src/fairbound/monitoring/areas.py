@@ -1,8 +1,8 @@
 """The verdict on a bound on areas under ROC curves from pairs of rows as they come; limits hold at all looks together.
 
-The pairs are those of `pairing`: of each area independent numbers 0, 1/2 or 1 with the area as their mean, of which no row is part of
-two areas of a comparison. So what holds for losses in [0, 1] holds for them (`judging`), and an area is a cell. A comparison with 1/2
-is a single cell.
+The pairs are those of `pairing`: of each area independent numbers 0, 1/2 or 1 with the area as their mean, of which no
+row is part of two areas of a comparison. So what holds for losses in [0, 1] holds for them (`judging`), and an area is
+a cell. A comparison with 1/2 is a single cell.
 """
 
 from __future__ import annotations

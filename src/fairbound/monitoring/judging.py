@@ -1,14 +1,15 @@
 """The verdict on a bound from counts in time, with limits that hold at all looks together.
 
-What a bound compares is that of the audit (`fairness.judging`); the limits are those of `confidence.sequences`. Comparisons of
-the same cells share one set of rates. The error probability of a bound is divided among these sets once, at the first look with
-at least START rows, and stays so: a set keeps its share for ever. A set that appears later, because a new group did, takes of
-what was kept back for late ones: the i-th of them a share 1 / (i (i + 1)) of it, which add up to one. The limit within
-which a bound is met uses the whole error for each comparison: it fails only where that of the largest one does.
+What a bound compares is that of the audit (`fairness.judging`); the limits are those of `confidence.sequences`.
+Comparisons of the same cells share one set of rates. The error probability of a bound is divided among these sets once,
+at the first look with at least START rows, and stays so: a set keeps its share for ever. A set that appears later,
+because a new group did, takes of what was kept back for late ones: the i-th of them a share 1 / (i (i + 1)) of it,
+which add up to one. The limit within which a bound is met uses the whole error for each comparison: it fails only where
+that of the largest one does.
 
-A loss x in [0, largest] counts as x / largest of a success. All martingales here are products of exp(a x) / (1 - p + p exp(a)) for x = 0 or 1;
-for x between them exp(a x) <= 1 - x + x exp(a), so that they are supermartingales for every x in [0, 1] with mean p, and the limits hold
-(Hoeffding 1963, JASA 58, 13-30, section 2).
+A loss x in [0, largest] counts as x / largest of a success. All martingales here are products of exp(a x) / (1 - p + p
+exp(a)) for x = 0 or 1; for x between them exp(a x) <= 1 - x + x exp(a), so that they are supermartingales for every x
+in [0, 1] with mean p, and the limits hold (Hoeffding 1963, JASA 58, 13-30, section 2).
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ METHOD = "limits of the rates that hold at all looks together (mixture martingal
 
 @dataclass
 class Shares:
-    """Who has which share of the error probability of a bound. first: names of the sets at the first look; late: of later ones,
-    in the order in which they appeared."""
+    """Who has which share of the error probability of a bound. first: names of the sets at the first look; late: of
+    later ones, in the order in which they appeared."""
 
     first: list[str] = field(default_factory=list)
     late: list[str] = field(default_factory=list)
@@ -87,8 +88,8 @@ def judge_in_time(
 ) -> Finding:
     """The verdict on `bound` now; all verdicts ever given this way are right together with probability 1 - alpha.
 
-    rows: combinations that stand for `each` rows; now, before: what is known of them now and at each checkpoint, None where that is
-    not known. losses: of a bound on mean losses, which of the sums are its own.
+    rows: combinations that stand for `each` rows; now, before: what is known of them now and at each checkpoint, None
+    where that is not known. losses: of a bound on mean losses, which of the sums are its own.
     """
     bound = bound.of_classes(rows.classes)
     base = stated_facts(bound, rows)
@@ -145,7 +146,8 @@ def contradicted(finding: Finding) -> str | None:
 
 
 def _at(rows: Scored, moment: Moment, losses: int | None) -> Scored:
-    """The combinations as they were at a moment; of losses each has the mean, and weighs as many rows as it stood for."""
+    """The combinations as they were at a moment; of losses each has the mean,
+    and weighs as many rows as it stood for."""
     if losses is None:
         return replace(rows, each=moment.each)
     each = moment.each.astype(np.float64)
@@ -168,7 +170,8 @@ def _counts(bound: Any, sets: Sets, rows: Scored, unit: float) -> tuple[np.ndarr
 
 
 def _bounds(bound: Any, counts: CountsInTime, sets: Sets, error: np.ndarray, alpha: float, unit: float) -> GapBounds:
-    """error: (m,) of each contrast. unit: what a success stands for. The limit within which a bound is met needs no sharing: see `confidence.contrasts.largest`."""
+    """error: (m,) of each contrast. unit: what a success stands for. The limit within which a bound is met needs no
+    sharing: see `confidence.contrasts.largest`."""
     if bound.compares == "ratios":
         return _ratios(counts, sets.index[:, ::-1], error, alpha)
     contrasts, transform = Contrasts(sets.index, sets.coefficient), sets.values[0][1].transform

@@ -1,7 +1,7 @@
 """A monitor of stated bounds: counts of the decisions so far, the verdicts that they allow, and a file that keeps them.
 
-The decisions are taken as draws from one population, whose rates do not change. Every verdict at every look holds together with
-probability `confidence`, however often and whenever one looks.
+The decisions are taken as draws from one population, whose rates do not change. Every verdict at every look holds
+together with probability `confidence`, however often and whenever one looks.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ MOST_LOOKS = 400
 
 
 class Monitor:
-    """Watches stated bounds on labelled decisions as they come; alarms wrongly with probability at most 1 - confidence, for ever.
+    """Watches stated bounds on labelled decisions as they come; alarms wrongly with probability at most 1 - confidence,
+    for ever.
 
-    constraint: bounds on rates, on classes, on mean losses with a largest value ("loss_gap[largest=3] <= 0.1"), or on areas under ROC
-        curves (auc_parity; they need scores and a threshold), as text or objects.
-    confidence: in (0.5, 1), of all verdicts of all bounds at all looks together. classes: the labels, of two the positive one
-        last; more than two for bounds that speak of no positive one.
+    constraint: bounds on rates, on classes, on mean losses with a largest value ("loss_gap[largest=3] <= 0.1"), or on
+        areas under ROC curves (auc_parity; they need scores and a threshold), as text or objects.
+    confidence: in (0.5, 1), of all verdicts of all bounds at all looks together. classes: the labels, of two the
+        positive one last; more than two for bounds that speak of no positive one.
     threshold: None where y_pred holds labels; else y_pred holds scores, and a positive decision is a score above it.
-    largest_weight: of rows with weights, the largest that any can have; a row of weight w is then counted with probability w / largest_weight,
-        by a random stream of `random_state`. None where rows count once each.
+    largest_weight: of rows with weights, the largest that any can have; a row of weight w is then counted with
+        probability w / largest_weight, by a random stream of `random_state`. None where rows count once each.
 
         monitor = fb.Monitor("demographic_parity <= 0.05")
         monitor.update(y_true, y_pred, {"sex": sex})       # one row or many
@@ -137,9 +138,11 @@ class Monitor:
     ) -> Monitor:
         """Count decisions whose outcome is known: one row, or columns (n,) of them. Returns the monitor.
 
-        sensitive_features: a value or a dict of values for one row; for more what `Groups.of` takes. A group may appear late,
-            and may be missing (None). The attributes are those of the first call; a single one may come without its name.
-        losses: (n,) >= 0, where mean losses are bounded. sample_weight: (n,) from 0 to largest_weight, where that is stated.
+        sensitive_features: a value or a dict of values for one row; for more what `Groups.of` takes. A group may appear
+            late, and may be missing (None). The attributes are those of the first call; a single one may come without
+            its name.
+        losses: (n,) >= 0, where mean losses are bounded. sample_weight: (n,) from 0 to largest_weight, where that is
+            stated.
         Raises: DataError for rows that cannot be used; none of them is counted then.
         """
         check_groups(self.bounds, sensitive_features)
@@ -149,7 +152,8 @@ class Monitor:
     def look(self, title: str | None = None) -> dict[str, Any]:
         """The verdicts now, as an audit (docs/audit-schema.md) with what was found over time under "monitoring".
 
-        A bound found violated once stays so: the evidence was enough. A bound is met while its upper limit is within it.
+        A bound found violated once stays so: the evidence was enough. A bound is met while its upper limit is within
+        it.
         Raises: DataError before the first row.
         """
         rows, found, changed = self._judged(needed=True)
@@ -225,8 +229,8 @@ class Monitor:
         }
 
     def _with_alarm(self, finding: Finding) -> str | None:
-        """Raise the alarm where a bound is violated, and keep it: `finding` is changed in place. Returns a warning where rates
-        must have changed since."""
+        """Raise the alarm where a bound is violated, and keep it: `finding` is changed in place. Returns a warning
+        where rates must have changed since."""
         text, floor = finding["text"], finding["sense"] == "at least"
         end, other = ("upper", "lower") if floor else ("lower", "upper")
         if finding["verdict"] == "violated" and text not in self._alarms:
@@ -263,9 +267,9 @@ class Monitor:
     def merge(self, other: Monitor) -> Monitor:
         """A new monitor of the decisions of both, which must be different ones.
 
-        What it says from now on is wrong with probability at most 1 - confidence, if the choice to merge did not look at
-        outcomes. It looks afresh: alarms and looks of the two are theirs alone, each with its own error probability. A
-        checkpoint that only one of them has passed is lost, which costs some evidence.
+        What it says from now on is wrong with probability at most 1 - confidence, if the choice to merge did not look
+        at outcomes. It looks afresh: alarms and looks of the two are theirs alone, each with its own error probability.
+        A checkpoint that only one of them has passed is lost, which costs some evidence.
         Raises: DataError where their bounds, confidence or labels differ, or a file was counted by both.
         """
         mine, theirs = (
@@ -332,8 +336,8 @@ class Monitor:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state as one JSON file with its checksum; the old file stays until the new one is whole.
 
-        Raises: CheckpointError where the file is not the one this monitor was loaded from, or last saved to: another process has
-            written it since, or there is one already.
+        Raises: CheckpointError where the file is not the one this monitor was loaded from, or last saved to: another
+            process has written it since, or there is one already.
         """
         there = stored_sum(path)
         if there != self._stored:
@@ -343,7 +347,8 @@ class Monitor:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Monitor:
-        """The monitor saved at `path`. Raises: FileNotFoundError, and CheckpointError for a file that is damaged or is none."""
+        """The monitor saved at `path`. Raises: FileNotFoundError,
+        and CheckpointError for a file that is damaged or is none."""
         state, total = read_state(path)
         made = cls.from_dict(state)
         made._stored = total

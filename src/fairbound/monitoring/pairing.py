@@ -1,15 +1,17 @@
 """Areas under ROC curves of rows as they come, from pairs of rows each of which is used once.
 
-An area AUC(G, G') is the mean over all pairs of a row of G and a row of G' of 1 where the first has the higher score, 1/2 where both are
-equal, and 0 else. Pairs that share rows are not independent, so no sequence of limits for means holds for them. Here the k-th row of G is
-paired with the k-th row of G' in order of arrival, and neither is used again: the results are independent, lie in [0, 1] and have the area
-as their mean, whatever the order of groups and labels. It costs evidence: of all pairs as many are used as the smaller set has rows.
+An area AUC(G, G') is the mean over all pairs of a row of G and a row of G' of 1 where the first has the higher score,
+1/2 where both are equal, and 0 else. Pairs that share rows are not independent, so no sequence of limits for means
+holds for them. Here the k-th row of G is paired with the k-th row of G' in order of arrival, and neither is used again:
+the results are independent, lie in [0, 1] and have the area as their mean, whatever the order of groups and labels. It
+costs evidence: of all pairs as many are used as the smaller set has rows.
 
-A comparison asks for one area or the difference of two, so it has two or four roles that a row can play. Where the sets of two roles have
-rows in common, turns decide: the rows that can play any role are numbered as they come, and each turn has roles whose sets are disjoint.
-What decides about a row's use is which sets it is in, never its score.
+A comparison asks for one area or the difference of two, so it has two or four roles that a row can play. Where the sets
+of two roles have rows in common, turns decide: the rows that can play any role are numbered as they come, and each turn
+has roles whose sets are disjoint. What decides about a row's use is which sets it is in, never its score.
 
-Source: the kernel of a U-statistic on disjoint blocks, Hoeffding (1963), JASA 58, 13-30, section 5; Yao, Lin, Yang (2023), Definition 1.
+Source: the kernel of a U-statistic on disjoint blocks, Hoeffding (1963), JASA 58, 13-30, section 5; Yao, Lin, Yang
+(2023), Definition 1.
 """
 
 from __future__ import annotations
@@ -28,14 +30,16 @@ from fairbound.fairness.notions.auc import AUCParity
 from fairbound.rows.groups import natural_order
 
 MOST_WAITING = 100
-"""Rows of a role that wait for a partner; further ones are left out. Where two sets grow alike this costs less than 1 % of the pairs."""
+"""Rows of a role that wait for a partner; further ones are left out.
+Where two sets grow alike this costs less than 1 % of the pairs."""
 
 Group = tuple[str, ...]
 EVERYONE = 2
 
 
 class Who(NamedTuple):
-    """A comparison: of which attributes (their numbers), and of which two groups; None for everyone whose group is known."""
+    """A comparison: of which attributes (their numbers), and of which two groups;
+    None for everyone whose group is known."""
 
     attributes: tuple[int, ...]
     one: Group
@@ -43,8 +47,8 @@ class Who(NamedTuple):
 
 
 class Roles(NamedTuple):
-    """areas: 1 or 2. of: (turns, 2 labels, 3) the role of a row by the turn, its label, and whether it is of the first group, the
-    second or another one; -1 for none."""
+    """areas: 1 or 2. of: (turns, 2 labels, 3) the role of a row by the turn, its label, and whether it is of the first
+    group, the second or another one; -1 for none."""
 
     areas: int
     of: np.ndarray
@@ -155,8 +159,8 @@ class AreaTally:
         keys: Sequence[tuple[Any, ...]],
         scores: np.ndarray,
     ) -> None:
-        """Rows in order. names: of the attributes. before: the combinations counted already; checkpoints: those passed, None for
-        one not known. keys: (n,) of each row its groups, its label and its decision; scores: (n,).
+        """Rows in order. names: of the attributes. before: the combinations counted already; checkpoints: those passed,
+        None for one not known. keys: (n,) of each row its groups, its label and its decision; scores: (n,).
 
         Raises: OptionError where a bound names other attributes.
         """

@@ -20,7 +20,8 @@ def write_state(path: str | os.PathLike[str], state: dict[str, Any]) -> str:
 
 
 def read_state(path: str | os.PathLike[str]) -> tuple[dict[str, Any], str]:
-    """The state at `path` and its checksum. Raises: FileNotFoundError, and CheckpointError for a file that is damaged or is none."""
+    """The state at `path` and its checksum. Raises: FileNotFoundError,
+    and CheckpointError for a file that is damaged or is none."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}; check the path.")

@@ -1,11 +1,12 @@
 """Decisions counted by groups, label and decision as they come, and what the counts were at earlier moments.
 
-Beside the counts stand sums of losses, where bounds on mean losses are watched: they are all that limits of means need; and the
-pairs of rows that areas need (`pairing`).
+Beside the counts stand sums of losses, where bounds on mean losses are watched: they are all that limits of means need;
+and the pairs of rows that areas need (`pairing`).
 
-A row of weight w, where none weighs more than W, is counted with probability w / W, by a random stream of its own. The rows counted are then
-independent draws from the population that the weights speak of, each with weight 1, so that all that holds for counts holds for them
-(rejection sampling, von Neumann 1951). It costs evidence: of n rows n times the mean of w / W are counted.
+A row of weight w, where none weighs more than W, is counted with probability w / W, by a random stream of its own. The
+rows counted are then independent draws from the population that the weights speak of, each with weight 1, so that all
+that holds for counts holds for them (rejection sampling, von Neumann 1951). It costs evidence: of n rows n times the
+mean of w / W are counted.
 """
 
 from __future__ import annotations
@@ -47,10 +48,12 @@ class Moment(NamedTuple):
 class Tally:
     """How often each combination has occurred.
 
-    largest: (L,) what a loss counts as at most, in each of the sums. largest_weight: None where rows have no weights. seed: of
-    the stream by which rows are counted. losses, losses_before: sums by combination, as counts. offered: rows, counted or not. areas: the pairs of rows.
-    classes: the labels that 0, 1, ... mean. attributes: their names, set by the first rows. counts: rows by combination. before:
-    the counts when each checkpoint was passed, None for one that is not known. threshold: where decisions are given as scores.
+    largest: (L,) what a loss counts as at most, in each of the sums. largest_weight: None where rows have no weights.
+    seed: of the stream by which rows are counted. losses, losses_before: sums by combination, as counts. offered: rows,
+    counted or not. areas: the pairs of rows.
+    classes: the labels that 0, 1, ... mean. attributes: their names, set by the first rows. counts: rows by
+    combination. before: the counts when each checkpoint was passed, None for one that is not known. threshold: where
+    decisions are given as scores.
     """
 
     classes: tuple[str, ...]
@@ -70,7 +73,8 @@ class Tally:
     def add(
         self, y_true: Any, y_pred: Any, sensitive_features: Any = None, losses: Any = None, sample_weight: Any = None
     ) -> int:
-        """Count some rows, or one; how many were counted. Raises: DataError where one cannot be used, and then counts none of them."""
+        """Count some rows, or one; how many were counted. Raises: DataError where one cannot be used,
+        and then counts none of them."""
         y, decided = _column("y_true", y_true), _column("y_pred", y_pred)
         if self.threshold is not None:
             scores = _scores(decided)

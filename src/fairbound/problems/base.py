@@ -39,9 +39,10 @@ class Numbered(Sequence[str]):
 class BaseProblem(ABC):
     """A problem that says only what is its own: `n` and `m`, `start`, `sample`, `values`, `gradient` and `evaluate`.
 
-    The defaults: one row, all of R^n, no stated bounds, no scaling of dual steps, constraints called g1, g2, ..., functions not
-    known to be convex, unbiased batches, the simplex for multipliers. The Jacobian comes from one gradient a function, and the
-    directional derivatives from the Jacobian: override both where the problem can do better.
+    The defaults: one row, all of R^n, no stated bounds, no scaling of dual steps, constraints called g1, g2, ...,
+    functions not known to be convex, unbiased batches, the simplex for multipliers. The Jacobian comes from one
+    gradient a function, and the directional derivatives from the Jacobian: override both where the problem can do
+    better.
     """
 
     n: int
@@ -75,11 +76,13 @@ class BaseProblem(ABC):
 
     @abstractmethod
     def sample(self, seeds: Sequence[int], name: str, k: int, size: int, kind: str) -> Any:
-        """The k-th batch of the stream `name`, a pure function of the arguments; it has `size`, its rows for each run."""
+        """The k-th batch of the stream `name`, a pure function of the arguments; it has `size`,
+        its rows for each run."""
 
     @abstractmethod
     def values(self, x: Tensor, batch: Any, true: bool = False) -> Evaluation:
-        """f (...,) and g (..., m) on the batch at x (..., n); with `true`, of the metric where training has a surrogate."""
+        """f (...,) and g (..., m) on the batch at x (..., n); with `true`,
+        of the metric where training has a surrogate."""
 
     @abstractmethod
     def gradient(
@@ -96,7 +99,8 @@ class BaseProblem(ABC):
         return (self.jacobian(x, batch)[1] * dx.unsqueeze(-2)).sum(-1)
 
     def jacobian(self, x: Tensor, batch: Any, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
-        """The evaluation, and the gradients (..., 1 + m, n), or the rows `which` of them, by a call of `gradient` each."""
+        """The evaluation, and the gradients (..., 1 + m, n), or the rows `which` of them,
+        by a call of `gradient` each."""
         evaluation = self.values(x, batch)
         rows = []
         for i in range(1 + self.m) if which is None else which:

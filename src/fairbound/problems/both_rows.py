@@ -22,10 +22,12 @@ class BothBatch(NamedTuple):
 
 
 class BothRows(Wrapper):
-    """f and g of the inner problem and, after its g, that of another with the same n and m: 2 m constraints, one objective.
+    """f and g of the inner problem and, after its g, that of another with the same n and m: 2 m constraints, one
+    objective.
 
-    f is of the inner problem's rows alone. `evaluate` measures the inner problem: give `solve` the other one as validation rows, so
-    that iterates are judged on both. Not for partial problems. Raises: OptionError where n or m differ.
+    f is of the inner problem's rows alone. `evaluate` measures the inner problem: give `solve` the other one as
+    validation rows, so that iterates are judged on both. Not for partial problems. Raises: OptionError where n or m
+    differ.
     """
 
     def __init__(self, inner: Problem, other: Problem):
@@ -77,7 +79,8 @@ class BothRows(Wrapper):
         return torch.cat([own, other[..., 1:]], -1)
 
     def jacobian(self, x: Tensor, batch: Any, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
-        """The evaluation, and the gradients (..., 1 + 2 m, n), or the rows `which` of them, by a call of `gradient` each."""
+        """The evaluation, and the gradients (..., 1 + 2 m, n), or the rows `which` of them,
+        by a call of `gradient` each."""
         return BaseProblem.jacobian(self, x, batch, which)
 
     def ranges(self, x: Tensor | None = None) -> Ranges | None:

@@ -1,12 +1,13 @@
 """Problems whose functions are differences of convex functions, and their convex upper models.
 
-A problem that offers the split has `plus` and `minus`: two problems with the same n, m, names and batches, every function of
-both convex, and F_i = F_i^plus - F_i^minus for f and every g_i (bounds in the plus part). At a point c the minus part lies
-above its tangent, so
+A problem that offers the split has `plus` and `minus`: two problems with the same n, m, names and batches, every
+function of both convex, and F_i = F_i^plus - F_i^minus for f and every g_i (bounds in the plus part). At a point c the
+minus part lies above its tangent, so
 
     F_i(x) <= F_i^plus(x) - F_i^minus(c) - <grad F_i^minus(c), x - c>,   with equality at x = c:
 
-a convex problem whose feasible points are feasible, which methods for differences of convex functions solve again and again.
+a convex problem whose feasible points are feasible, which methods for differences of convex functions solve again and
+again.
 
 Source: Le Thi, Pham Dinh (2018), "DC programming and DCA: thirty years of developments", for the scheme.
 """
@@ -31,7 +32,8 @@ def _less(a: Evaluation, f: Tensor, g: Tensor) -> Evaluation:
 
 class Difference(BaseProblem):
     """The difference of two problems that take the same batches. plus, minus: of equal n and m; what is not a function
-    (domain, names, bounds, batches, start) is the plus part's. A constraint that either part misses in a batch is not seen."""
+    (domain, names, bounds, batches, start) is the plus part's.
+    A constraint that either part misses in a batch is not seen."""
 
     def __init__(self, plus: Problem, minus: Problem):
         if (plus.n, plus.m) != (minus.n, minus.m):
@@ -85,8 +87,8 @@ class Difference(BaseProblem):
 class Linearised(Wrapper):
     """The convex model of a difference of convex functions at a point, for training; `evaluate` is the problem's own.
 
-    centre: (n,), or (R, n) for a stack with a point each. Its f and g equal the problem's at the centre, on every batch, and
-    are nowhere smaller. Raises: OptionError where the problem offers no `plus` and `minus`.
+    centre: (n,), or (R, n) for a stack with a point each. Its f and g equal the problem's at the centre, on every
+    batch, and are nowhere smaller. Raises: OptionError where the problem offers no `plus` and `minus`.
     """
 
     def __init__(self, inner: Problem, centre: Tensor):
@@ -146,8 +148,8 @@ class Linearised(Wrapper):
         return self if factor == 1 else Linearised(self.inner.sharpened(factor), self.centre)
 
     def _kept(self, batch: Any) -> tuple[Evaluation, Tensor] | None:
-        """Values and gradients of the minus part at the centre (n,), of all rows or of a batch that comes again; None at the
-        first call of another one."""
+        """Values and gradients of the minus part at the centre (n,), of all rows or of a batch that comes again; None
+        at the first call of another one."""
         if self._tangents is not None and self._tangents[0] is batch:
             return self._tangents[1:]
         everything = getattr(batch, "rows", batch) is None

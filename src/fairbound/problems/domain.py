@@ -11,7 +11,8 @@ Mirror steps need more of a set than its projection: a distance-generating funct
     omega(x) = sum_b omega_b(x_b)    Product
 
 Source: Lin, Nadarajah, Soheili, Yang (2020), section 3; Nemirovski et al. (2009).
-Departs: the source has |x|^2 / 2. Centred on a box or ball D is never larger, and the same where the set is symmetric around
+Departs: the source has |x|^2 / 2. Centred on a box or ball D is never larger, and the same where the set is symmetric
+around
     0. In a box with an infinite side, and in other sets, c is the point nearest to 0.
 """
 
@@ -49,7 +50,8 @@ class Domain(ABC):
         return math.inf
 
     def modulus(self) -> float:
-        """alpha > 0: omega is alpha-strongly convex in |.|_2 (simplex: |.|_1; product: the root of the sum of squares)."""
+        """alpha > 0: omega is alpha-strongly convex in |.|_2 (simplex: |.|_1;
+        product: the root of the sum of squares)."""
         return 1.0
 
     def minimise_linear(self, slope: Tensor) -> Tensor:

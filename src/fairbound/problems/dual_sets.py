@@ -1,10 +1,10 @@
 """Sets Y of the multipliers in min over x of max over y in Y of y_0 (f(x) - r) + sum_i y_i g_i(x), with their geometry.
 
-The set belongs to the problem (`Problem.dual_set`): a method asks it for a centre, for mirror steps, and for the largest value
-of a linear function, and never for its class. Entry 0 belongs to the objective.
+The set belongs to the problem (`Problem.dual_set`): a method asks it for a centre, for mirror steps, and for the
+largest value of a linear function, and never for its class. Entry 0 belongs to the objective.
 
-A face: a mirror step with an entry of `zeta` at +inf, a support with an entry of G at -inf, and a centre with the entry in
-`shut` leave that entry of y at 0. Level-set methods use it for y_0 = 0 while they look for a feasible point.
+A face: a mirror step with an entry of `zeta` at +inf, a support with an entry of G at -inf, and a centre with the entry
+in `shut` leave that entry of y at 0. Level-set methods use it for y_0 = 0 while they look for a feasible point.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class DualSet(Protocol):
         ...
 
     def prox(self, y: Tensor, zeta: Tensor, weight: float | Tensor = 0.0) -> Tensor:
-        """argmin_{z in Y} <zeta, z> + weight d(z) + V(y, z) for y, zeta (..., 1 + m) and weight >= 0, a number or (...,); an entry of
-        zeta at +inf sends its own to 0."""
+        """argmin_{z in Y} <zeta, z> + weight d(z) + V(y, z) for y, zeta (..., 1 + m) and weight >= 0, a number or
+        (...,); an entry of zeta at +inf sends its own to 0."""
         ...
 
     def cost(self, y: Tensor) -> Tensor:
@@ -55,8 +55,8 @@ class DualSet(Protocol):
         ...
 
     def highest(self, G: Tensor, margin: Tensor) -> Tensor:
-        """(..., 1 + m) of all G' with |G' - G| <= margin in every entry one whose support is the largest; confidence margins rest on
-        it."""
+        """(..., 1 + m) of all G' with |G' - G| <= margin in every entry one whose support is the largest; confidence
+        margins rest on it."""
         ...
 
     def squared_diameter(self, size: int) -> float:
@@ -66,7 +66,8 @@ class DualSet(Protocol):
 
 @dataclass(frozen=True)
 class DualSimplex:
-    """y >= 0, sum y = 1, with the entropy: the support of G is its largest entry, the worst of objective and constraints."""
+    """y >= 0, sum y = 1, with the entropy: the support of G is its largest entry,
+    the worst of objective and constraints."""
 
     def centre(self, like: Tensor, shut: Tensor | None = None) -> Tensor:
         """(..., 1 + m) all open entries equal."""
@@ -97,18 +98,19 @@ class DualSimplex:
 
 @dataclass(frozen=True)
 class LiftedSimplex:
-    """Multipliers y of the simplex, and with them a_j = y_i alpha_j of inner maximisations over |alpha_j| <= reach, j of owner i:
+    """Multipliers y of the simplex, and with them a_j = y_i alpha_j of inner maximisations over |alpha_j| <= reach, j
+    of owner i:
 
         max over (y, a) in Y of  u . y + v . a - d(y, a),    d = curvature sum_j a_j^2 / y_owner(j)
 
-    is max_i u_i + sum_j max over alpha_j of (v_j alpha_j - curvature alpha_j^2), concave in (y, a) jointly where y and alpha
-    are not. A member is one vector (..., 1 + m + J), y first. owners: (J,) entries of y; 0 is the objective's.
+    is max_i u_i + sum_j max over alpha_j of (v_j alpha_j - curvature alpha_j^2), concave in (y, a) jointly where y and
+    alpha are not. A member is one vector (..., 1 + m + J), y first. owners: (J,) entries of y; 0 is the objective's.
 
-    The distance is that of omega = K sum_i y_i ln y_i + d with K = 2 (1 + sqrt(2 curvature) reach)^2, strongly convex with
-    modulus 1 in |y|_1^2 + curvature |a|_2^2.
+    The distance is that of omega = K sum_i y_i ln y_i + d with K = 2 (1 + sqrt(2 curvature) reach)^2, strongly convex
+    with modulus 1 in |y|_1^2 + curvature |a|_2^2.
 
-    Source: Yao, Lin, Yang (2023), (20) to (26) and Lemmas 3 and 4; Lin, Ma, Yang (2018), Lemma 2. Departs: d carries the
-    curvature (their c1), without which Lemma 1 holds for c1 = 1 alone, and so does K.
+    Source: Yao, Lin, Yang (2023), (20) to (26) and Lemmas 3 and 4; Lin, Ma, Yang (2018), Lemma 2. Departs: d carries
+    the curvature (their c1), without which Lemma 1 holds for c1 = 1 alone, and so does K.
     """
 
     owners: tuple[int, ...]
@@ -146,7 +148,8 @@ class LiftedSimplex:
         return torch.zeros_like(like).index_add(-1, torch.tensor(self.owners, device=like.device), values)
 
     def centre(self, like: Tensor, shut: Tensor | None = None) -> Tensor:
-        """(..., 1 + m + J) all open entries of y equal, a = 0; shut: (..., 1 + m + J), of which the first 1 + m are read."""
+        """(..., 1 + m + J) all open entries of y equal, a = 0; shut: (..., 1 + m + J),
+        of which the first 1 + m are read."""
         y, a = self.split(like)
         return self._lifted(DualSimplex().centre(y, None if shut is None else self.split(shut)[0]), torch.zeros_like(a))
 

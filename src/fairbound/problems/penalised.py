@@ -1,4 +1,5 @@
-"""Wrappers that add a term to the objective, and to the constraints where asked: a penalty, or the squared distance to a point."""
+"""Wrappers that add a term to the objective, and to the constraints where asked: a penalty,
+or the squared distance to a point."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ class Penalty(Protocol):
 class Penalised(Wrapper):
     """The problem with f + strength * penalty as its objective, and g_i + on_constraints * penalty as its constraints.
 
-    penalty: see `Penalty`. strength, on_constraints: >= 0, numbers. convex, unbiased: of the sum, which are the inner problem's and the
-    penalty's together; False unless stated.
+    penalty: see `Penalty`. strength, on_constraints: >= 0, numbers. convex, unbiased: of the sum, which are the inner
+    problem's and the penalty's together; False unless stated.
     """
 
     def __init__(
@@ -149,8 +150,8 @@ class Distance:
 class Proximal(Penalised):
     """The problem with f + rho/2 |x - centre|^2 as its objective, as proximal-point methods solve it.
 
-    centre: (n,) or (R, n); rho: > 0. on_constraints: whether g_i + rho/2 |x - centre|^2 <= 0 are the constraints, as where these
-        are weakly convex. Convexity and unbiased batches are the inner problem's.
+    centre: (n,) or (R, n); rho: > 0. on_constraints: whether g_i + rho/2 |x - centre|^2 <= 0 are the constraints, as
+        where these are weakly convex. Convexity and unbiased batches are the inner problem's.
     """
 
     def __init__(self, inner: Problem, centre: Tensor, rho: float, *, on_constraints: bool = False):

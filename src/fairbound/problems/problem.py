@@ -29,8 +29,8 @@ class Evaluation(NamedTuple):
     """f: (...,) objective; g: (..., m) constraints, feasible means g <= 0; seen: (..., m) False where the batch lacks a
     group of the constraint, whose g is then 0 and carries no information; None where all were seen.
 
-    subset: None, or of a `partial` problem (k,) int64, the different numbers of the constraints that the batch speaks of: g and seen
-    are then (k,), in this order.
+    subset: None, or of a `partial` problem (k,) int64, the different numbers of the constraints that the batch speaks
+    of: g and seen are then (k,), in this order.
     """
 
     f: Tensor
@@ -45,8 +45,8 @@ class Evaluation(NamedTuple):
         return numbers[self.subset]
 
     def put(self, numbers: Tensor, new: Tensor) -> Tensor:
-        """`numbers` (..., m) with `new`, shaped like g, in their places: `new` itself where g speaks of all constraints, else
-        `numbers`, changed in place."""
+        """`numbers` (..., m) with `new`, shaped like g, in their places: `new` itself where g speaks of all
+        constraints, else `numbers`, changed in place."""
         return new if self.subset is None else numbers.index_copy_(0, self.subset, new)
 
 
@@ -64,8 +64,8 @@ class Ranges(NamedTuple):
 
 
 Weights = tuple[float | Tensor, Tensor | None]
-"""(w0, w): weight () or (R, 1) of the objective and (..., m) of the constraints; None leaves the constraints out. What a function
-of an evaluation gives is shaped like its g."""
+"""(w0, w): weight () or (R, 1) of the objective and (..., m) of the constraints; None leaves the constraints out. What
+a function of an evaluation gives is shaped like its g."""
 
 
 @runtime_checkable
@@ -77,14 +77,16 @@ class Problem(Protocol):
     up to scale, for saddle-point methods. lifted: the last so many entries of g are no constraints: they are what
     inner maximisations of the dual set multiply (`LiftedSimplex`), and `evaluate` leaves them out; 0 for most problems.
     dual_scale: (m,) or a number: what a dual step of each constraint is to be multiplied by so that steep and
-    flat constraints move alike; 1 for the group mean of a sigmoid, whose slope is 1/4. bounds: (m,), (R, m) or a number: the
-    stated bounds inside g, in the metric's units, of which a method may keep a share as margin; 0 where there is none.
-    convex: a promise that f and every g_i are convex in x. unbiased: whether f, g and their gradients on a random batch have
-    those of all rows as their mean.
-    partial: whether evaluations, and rows of jvp and jacobian, may speak of some constraints only (`Evaluation.subset`), as is
-    fit where there are very many; runs are then not stacked. `evaluate` speaks of all of them.
-    strata: the groups of rows of which a balanced batch takes equally many, None where there are none; blocks: name -> rows
-    of the blocks over which means are taken, empty where there are none.
+    flat constraints move alike; 1 for the group mean of a sigmoid, whose slope is 1/4. bounds: (m,), (R, m) or a
+    number: the stated bounds inside g, in the metric's units, of which a method may keep a share as margin; 0 where
+    there is none.
+    convex: a promise that f and every g_i are convex in x. unbiased: whether f, g and their gradients on a random batch
+    have those of all rows as their mean.
+    partial: whether evaluations, and rows of jvp and jacobian, may speak of some constraints only
+    (`Evaluation.subset`), as is fit where there are very many; runs are then not stacked. `evaluate` speaks of all of
+    them.
+    strata: the groups of rows of which a balanced batch takes equally many, None where there are none; blocks:
+    name -> rows of the blocks over which means are taken, empty where there are none.
     plus, minus: two problems with the same n, m, names and batches whose functions have these as their difference, each
     convex (F_i = plus's F_i - minus's F_i for f and every g_i); None where no such split is known.
     """
@@ -150,29 +152,33 @@ class Problem(Protocol):
         ...
 
     def evaluate(self, x: Tensor) -> Measured:
-        """The true objective (...,) and the true constraints (..., m) on all rows at x (..., n); not counted as an oracle call."""
+        """The true objective (...,) and the true constraints (..., m) on all rows at x (..., n);
+        not counted as an oracle call."""
         ...
 
     def ranges(self, x: Tensor | None = None) -> Ranges | None:
-        """Between what values one row can lie at x (..., n), or at every x of the domain; None where it is not known."""
+        """Between what values one row can lie at x (..., n), or at every x of the domain;
+        None where it is not known."""
         ...
 
     def sharpened(self, factor: float) -> Problem:
-        """This problem with surrogates `factor` times as steep where the metric jumps, so nearer to it and harder to minimise;
-        itself where nothing is smoothed. Batches are shared."""
+        """This problem with surrogates `factor` times as steep where the metric jumps, so nearer to it and harder to
+        minimise; itself where nothing is smoothed. Batches are shared."""
         ...
 
     def curvature(self) -> Tensor | None:
-        """(n, n), symmetric: what the second derivatives of f look like up to a factor, at any x; None where it is not known."""
+        """(n, n), symmetric: what the second derivatives of f look like up to a factor, at any x;
+        None where it is not known."""
         ...
 
     def nearer(self, x: Tensor) -> Tensor | None:
-        """A point (n,) beside x (n,) that meets the true bounds or misses them by less, or where x meets them has a lower objective; None
-        where the problem knows no way there."""
+        """A point (n,) beside x (n,) that meets the true bounds or misses them by less, or where x meets them has a
+        lower objective; None where the problem knows no way there."""
         ...
 
     def of_run(self, r: int) -> Problem:
-        """The problem of run r of a stack: this one, or where every run has its own bounds (R, m) the one with bounds[r]."""
+        """The problem of run r of a stack: this one, or where every run has its own bounds (R,
+        m) the one with bounds[r]."""
         ...
 
 
@@ -195,8 +201,8 @@ class Measured:
 class Draws:
     """A run's source of batches: `draws("zeta", k)` is a pure function of (seeds, name, k), so nothing random is state.
 
-    seeds: one for a run (n,), R for a stack (R, n). sampling: "balanced", "uniform", "shuffled" or "full". first: the number
-    of the batch that is asked for as the 0-th, for a method that begins another anew.
+    seeds: one for a run (n,), R for a stack (R, n). sampling: "balanced", "uniform", "shuffled" or "full". first: the
+    number of the batch that is asked for as the 0-th, for a method that begins another anew.
     """
 
     def __init__(

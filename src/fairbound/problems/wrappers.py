@@ -8,8 +8,8 @@
     Penalised, Proximal              a term added to f (penalised.py)
     Linearised                       differences of convex functions made convex at a point (differences.py)
 
-A wrapper passes attributes it does not know on to the problem inside, and wrappers can be nested. `evaluate` measures the
-problem that was stated: a penalty or a proximal term changes how one trains, not what is reported.
+A wrapper passes attributes it does not know on to the problem inside, and wrappers can be nested. `evaluate` measures
+the problem that was stated: a penalty or a proximal term changes how one trains, not what is reported.
 """
 
 from __future__ import annotations
@@ -118,8 +118,9 @@ def innermost(problem: Problem) -> Problem:
 class Counted(Wrapper):
     """The problem with its oracle calls counted in `counts`, per run where runs are stacked; `evaluate` is free.
 
-    Every verb adds 1 to its own entry and the batch's `size` to `samples`; `unseen` is how many constraint values were asked of
-    a batch that lacked one of their groups. Raises: OptionError, from a verb, where a batch does not say its size.
+    Every verb adds 1 to its own entry and the batch's `size` to `samples`; `unseen` is how many constraint values were
+    asked of a batch that lacked one of their groups. Raises: OptionError, from a verb, where a batch does not say its
+    size.
     """
 
     def __init__(self, inner: Problem, counts: Counts | None = None):
@@ -305,7 +306,8 @@ class DualRows(Wrapper):
 
 
 class Surrogates(Wrapper):
-    """The problem with its surrogates in place of the metric everywhere: what is trained is what is measured and met."""
+    """The problem with its surrogates in place of the metric everywhere: what
+    is trained is what is measured and met."""
 
     def values(self, x: Tensor, batch: Any, true: bool = False) -> Evaluation:
         return self.inner.values(x, batch)

@@ -1,13 +1,13 @@
 """Rankings of the documents of each query, measured exactly: pairs in the right order, gain, precision, exposure.
 
-Every function takes the documents of one query after another: scores (n,), relevance (n,) and starts (Q + 1,), query q being
-the rows starts[q] .. starts[q + 1]. Each is one or a few sorts, O(n log n), with memory linear in n.
+Every function takes the documents of one query after another: scores (n,), relevance (n,) and starts (Q + 1,), query q
+being the rows starts[q] .. starts[q + 1]. Each is one or a few sorts, O(n log n), with memory linear in n.
 
-A pair is two documents of one query of different relevance, the better and the worse one. It is won where the better one
-has the higher score, half won where the scores are equal.
+A pair is two documents of one query of different relevance, the better and the worse one. It is won where the better
+one has the higher score, half won where the scores are equal.
 
-Source: Järvelin, Kekäläinen (2002) for the discounted gain, with gains 2^relevance - 1 and the discount 1 / log2(1 + rank) of
-    Burges et al. (2005); Singh, Joachims (2018), section 3, for exposure, with the same discount.
+Source: Järvelin, Kekäläinen (2002) for the discounted gain, with gains 2^relevance - 1 and the discount
+    1 / log2(1 + rank) of Burges et al. (2005); Singh, Joachims (2018), section 3, for exposure, with the same discount.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def sums(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 def ranks(scores: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """(n,) places from 1 for the highest score of the query on; documents of equal scores share the mean of their places."""
+    """(n,) places from 1 for the highest score of the query on;
+    documents of equal scores share the mean of their places."""
     query = of_query(starts)
     order = np.lexsort((-scores, query))
     first, last = _runs(query[order], scores[order])
@@ -48,8 +49,9 @@ def wins(
     """For each document, the pairs in which it is the better one: those won and all, (n, G) by the set of the worse
     one.
 
-    member: (n, G) bool or numbers, whether each document is in each of G sets (how often). Two documents are a pair by the highest
-    bit in which the ranks of their relevances differ, so that every bit takes one sort: time O(n (G + log n) log levels).
+    member: (n, G) bool or numbers, whether each document is in each of G sets (how often). Two documents are a pair by
+    the highest bit in which the ranks of their relevances differ, so that every bit takes one sort: time O(n (G + log
+    n) log levels).
     """
     level = np.unique(relevance, return_inverse=True)[1].ravel()
     query, n = of_query(starts), len(scores)
@@ -87,7 +89,8 @@ def exposures(scores: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 def ndcg(scores: np.ndarray, relevance: np.ndarray, starts: np.ndarray, k: int | None = None) -> np.ndarray:
-    """(Q,) discounted gain of the first k places (None: all), over that of the best order; NaN where nothing is relevant.
+    """(Q,) discounted gain of the first k places (None: all), over that of the best order; NaN where nothing is
+    relevant.
 
     Documents of equal scores share their gains evenly, the mean over their orders (McSherry, Najork 2008).
     """
@@ -108,7 +111,8 @@ def _gained(scores: np.ndarray, gain: np.ndarray, starts: np.ndarray, k: int | N
 
 
 def average_precision(scores: np.ndarray, relevant: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """(Q,) mean, over the relevant documents, of the share of relevant ones among those ranked no lower; NaN without any.
+    """(Q,) mean, over the relevant documents, of the share of relevant ones among those ranked no lower; NaN without
+    any.
 
     relevant: (n,) bool. Among equal scores the documents that are not relevant come first, the worst order.
     """

@@ -1,4 +1,5 @@
-"""Documents of queries, in the one order that ranking works in: query by query, and by ascending relevance within a query.
+"""Documents of queries, in the one order that ranking works in: query by query, and by ascending relevance within a
+query.
 
 So the worse documents of document i, those it makes a pair with, are the first lower[i] of its query.
 """
@@ -21,7 +22,8 @@ from fairbound.rows.reading import number_column
 
 @dataclass(frozen=True, eq=False)
 class Documents:
-    """n documents of Q queries. relevance: (n,) float64 >= 0, a grade. queries: which rows are whose; groups: of the sorted rows."""
+    """n documents of Q queries. relevance: (n,) float64 >= 0, a grade. queries: which rows are whose;
+    groups: of the sorted rows."""
 
     relevance: np.ndarray
     queries: Queries

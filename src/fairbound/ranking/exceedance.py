@@ -13,8 +13,8 @@ def exceedance(scores: Any, group: Any, groups: int, weight: Any = None) -> tupl
     """thresholds (t,), the distinct scores in descending order, and above (k, t): the share of each group's weight that
     scores above each of them.
 
-    scores: (n,) real. group: (n,) in 0 .. k - 1, -1 for none. weight: (n,) >= 0, None for 1. A group without weight has NaN.
-    Time O(n log n + k t). Raises: DataError for NaN among the scores, or arrays that do not fit.
+    scores: (n,) real. group: (n,) in 0 .. k - 1, -1 for none. weight: (n,) >= 0, None for 1. A group without weight has
+    NaN. Time O(n log n + k t). Raises: DataError for NaN among the scores, or arrays that do not fit.
     """
     s, g = np.asarray(scores, dtype=np.float64), np.asarray(group)
     w = np.ones(len(s)) if weight is None else np.asarray(weight, dtype=np.float64)

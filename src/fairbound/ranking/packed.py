@@ -62,8 +62,8 @@ def tied_pairs(key: np.ndarray, k: int) -> np.ndarray:
 
 @cache
 def word_table(k: int) -> tuple[int, np.ndarray, np.ndarray]:
-    """Rows q of a word; for every word of q cells its rows in each cell (words, k) and its wins of later rows over earlier ones
-    (words, k, k), float32."""
+    """Rows q of a word; for every word of q cells its rows in each cell (words, k) and its wins of later rows over
+    earlier ones (words, k, k), float32."""
     bits = cell_bits(k)
     q = 1 << (max(WORD_BITS // bits, 1).bit_length() - 1)
     digits = (np.arange(1 << (bits * q))[:, None] >> (bits * np.arange(q))) & ((1 << bits) - 1)

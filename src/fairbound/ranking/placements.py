@@ -20,7 +20,8 @@ class Placements:
         self._place, self._distinct = place.ravel(), len(distinct)
 
     def below(self, rows: np.ndarray) -> np.ndarray:
-        """(n,) share of the weight of the set rows (n,), True for its members, that scores below each row, ties as one half.
+        """(n,) share of the weight of the set rows (n,), True for its members, that scores below each row, ties as one
+        half.
 
         NaN where the set has no weight."""
         weight = np.bincount(self._place[rows], weights=self.weight[rows], minlength=self._distinct)

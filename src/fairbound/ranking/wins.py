@@ -27,14 +27,15 @@ MOST_COMPARED = 256  # most rows that are compared pair by pair
 
 @dataclass(frozen=True)
 class Wins:
-    """above: (k, k) weight of the pairs of a row of cell a and a row of cell b in which the first has the higher score, ties
-    as one half. totals: (k,) weight of each cell."""
+    """above: (k, k) weight of the pairs of a row of cell a and a row of cell b in which the first has the higher score,
+    ties as one half. totals: (k,) weight of each cell."""
 
     above: np.ndarray
     totals: np.ndarray
 
     def areas(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """(...,) AUC(first, second) of sets (..., k) of whole cells, True for the cells in it; NaN where a set is empty."""
+        """(...,) AUC(first, second) of sets (..., k) of whole cells, True for the cells in it;
+        NaN where a set is empty."""
         f, s = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
         won = ((f @ self.above) * s).sum(-1)
         pairs = (f @ self.totals) * (s @ self.totals)
@@ -51,8 +52,8 @@ class Wins:
 def cell_wins(scores: Any, cells: Any, k: int, weight: Any = None) -> Wins:
     """The table of wins between the cells 0 .. k - 1, from one sort.
 
-    scores: (n,) real. cells: (n,) integers below k; rows with a negative one are in no cell. weight: (n,) >= 0, None for 1.
-    Exact for rows of weight 1, up to 6e7 of them. Time O(n log n + n k), memory O(n).
+    scores: (n,) real. cells: (n,) integers below k; rows with a negative one are in no cell. weight: (n,) >= 0, None
+    for 1. Exact for rows of weight 1, up to 6e7 of them. Time O(n log n + n k), memory O(n).
     Raises: DataError for shapes that do not fit, and for scores that are NaN.
     """
     s, c = np.asarray(scores, dtype=np.float64), np.asarray(cells)
@@ -136,8 +137,8 @@ def _packed_wins(s: np.ndarray, c: np.ndarray, k: int) -> Wins | None:
 def _joined(table: np.ndarray, rows: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Wins (k, k) of later over earlier rows of a table (u, k) of weights by ascending score, and its sum (k,).
 
-    Neighbours are compared and then joined, until one is left; they are laid out so that each step compares one half with the
-    other. rows: behind each row of a table in float32, which holds until sums might be rounded.
+    Neighbours are compared and then joined, until one is left; they are laid out so that each step compares one half
+    with the other. rows: behind each row of a table in float32, which holds until sums might be rounded.
     """
     order = _halves(max(len(table) - 1, 0).bit_length())
     if len(order) > len(table):

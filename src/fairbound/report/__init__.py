@@ -38,8 +38,9 @@ def audit_files(audit: dict[str, Any]) -> dict[str, bytes]:
 def write_audit(
     audit: dict[str, Any], folder: str | os.PathLike[str], also: Mapping[str, bytes] | None = None
 ) -> tuple[Path, Path]:
-    """Write ``audit.json`` and ``report.html`` into ``folder`` (made where missing) and return their paths; beside them the model
-    card ``model_card.md`` and, where groups were compared, ``impact.csv``, the table of impact ratios (docs/evidence.md).
+    """Write ``audit.json`` and ``report.html`` into ``folder`` (made where missing) and return their paths; beside them
+    the model card ``model_card.md`` and, where groups were compared, ``impact.csv``, the table of impact ratios
+    (docs/evidence.md).
     also: further files by name, replaced together with these.
 
     Each file appears whole or not at all, and never beside the other one of an older audit. A page that cannot be drawn

@@ -1,4 +1,5 @@
-"""The model card of an audit (Markdown with YAML metadata), and its table of impact ratios as CSV: evidence to hand on."""
+"""The model card of an audit (Markdown with YAML metadata), and its table of
+impact ratios as CSV: evidence to hand on."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ COLUMNS = (
 
 
 def impact_csv(audit: dict[str, Any]) -> str:
-    """One line per category and intersection, one for the rows of an unknown category; "" where the audit has no such table."""
+    """One line per category and intersection, one for the rows of an unknown category;
+    "" where the audit has no such table."""
     out = io.StringIO()
     lines = csv.writer(out, lineterminator="\n")
     lines.writerow(COLUMNS)

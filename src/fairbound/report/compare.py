@@ -10,7 +10,8 @@ from fairbound.report.render import drawing, render
 
 
 def compare_page(found: dict[str, Any]) -> str:
-    """The page of a comparison (schema "fairbound.compare/1"), without script or request. Raises: ImportError without jinja2."""
+    """The page of a comparison (schema "fairbound.compare/1"), without script or request.
+    Raises: ImportError without jinja2."""
     lines = found["differences"]
     known = [abs(d[end]) for d in lines for end in ("difference", "lower", "upper") if d[end] is not None]
     most = max(known, default=0.0) or 1.0

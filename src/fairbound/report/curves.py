@@ -62,8 +62,8 @@ def trajectory(audit: dict[str, Any], uids: Iterator[str]) -> list[dict[str, Any
 
 
 def over_time(audit: dict[str, Any], uids: Iterator[str]) -> list[dict[str, Any]]:
-    """A chart of each bound over the looks of a monitor, in the form of :func:`distributions`, with its ``text`` and the rows
-    at its ``alarm``, None without one; none where the audit is of no monitor."""
+    """A chart of each bound over the looks of a monitor, in the form of :func:`distributions`, with its ``text`` and
+    the rows at its ``alarm``, None without one; none where the audit is of no monitor."""
     found = audit.get("monitoring")
     if not found or not found["looks"]:
         return []

@@ -107,8 +107,8 @@ def frontier_page(result: dict[str, Any]) -> str:
 
 
 def _explorer(result: dict[str, Any]) -> dict[str, Any] | None:
-    """What the part of the page that is moved needs: the first seed's models, from the tightest bound to none, and their script
-    with its hash for the page's policy. None where the models hold nothing to show."""
+    """What the part of the page that is moved needs: the first seed's models, from the tightest bound to none, and
+    their script with its hash for the page's policy. None where the models hold nothing to show."""
     first = [p for p in result["points"] if p["seed"] == result["seed"] and "groups" in p]
     if len(first) < 2:
         return None

@@ -1,4 +1,5 @@
-"""Pictures over percentiles: each group's scores, how far the groups are apart at each, and which interval is bounded."""
+"""Pictures over percentiles: each group's scores, how far the groups are apart at each,
+and which interval is bounded."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ _ACROSS = "percentile in the own group, in % (0 is the highest score)"
 
 
 def percentile_charts(audit: Mapping[str, Any], uids: Iterator[str]) -> list[dict[str, Any]]:
-    """A chart of each entry of the audit's "percentiles": ``text``, ``attribute``, ``among``, ``largest`` (disparity within the
-    intervals), ``svg``, ``series``, ``line`` and ``left`` as in `curves.distributions`."""
+    """A chart of each entry of the audit's "percentiles": ``text``, ``attribute``, ``among``, ``largest`` (disparity
+    within the intervals), ``svg``, ``series``, ``line`` and ``left`` as in `curves.distributions`."""
     charts = []
     for one in audit.get("percentiles", []):
         shown, at = _largest_groups(one), one["threshold"]
@@ -48,9 +49,9 @@ def percentile_charts(audit: Mapping[str, Any], uids: Iterator[str]) -> list[dic
 
 
 def interval_files(found: Mapping[str, Any]) -> dict[str, bytes]:
-    """interval.png and interval.svg of what `fairbound.suggest_interval` found: for each attribute the groups' scores and the
-    disparity at every percentile, the interval shaded and the rate of positive decisions marked, and below them the intervals
-    that were tried, each at the height of its disparity.
+    """interval.png and interval.svg of what `fairbound.suggest_interval` found: for each attribute the groups' scores
+    and the disparity at every percentile, the interval shaded and the rate of positive decisions marked, and below them
+    the intervals that were tried, each at the height of its disparity.
 
     Raises: ImportError naming the extra where matplotlib is missing.
     """

@@ -38,8 +38,8 @@ _TAG = re.compile(r"<svg [^>]*>")
 
 
 def settings(look: Mapping[str, str], fonttype: str) -> Any:
-    """What every drawing is drawn under: no frame, grey ticks, transparent. look: names of the page's palette -> colours; fonttype:
-    "none" for letters that stay text, "path" for drawn ones."""
+    """What every drawing is drawn under: no frame, grey ticks, transparent. look: names of the page's
+    palette -> colours; fonttype: "none" for letters that stay text, "path" for drawn ones."""
     with extra("report", "charts need matplotlib"):
         import matplotlib
     muted = look["muted"]
@@ -112,8 +112,8 @@ def swatch(i: int | None) -> str:
 
 
 def price(made: dict[str, Any], uid: str, alt: str) -> str:
-    """Accuracy (what the certificate calls `measure`) over the measured value: the models tested, each with its interval to the side that decides, the one returned
-    filled, the unconstrained one a square, and the bound.
+    """Accuracy (what the certificate calls `measure`) over the measured value: the models tested, each with its
+    interval to the side that decides, the one returned filled, the unconstrained one a square, and the bound.
 
     made: the certificate of one bound, whose values are known.
     """
@@ -231,7 +231,8 @@ def lines(
 ) -> str:
     """Up to 6 series over the steps, a null as a gap, and their common bound, if any, as a dashed line.
 
-    steps: (t,) increasing. seconds: (t,) shown under the step ticks where known. series: each (t,). across: what steps are.
+    steps: (t,) increasing. seconds: (t,) shown under the step ticks where known. series: each (t,). across: what steps
+    are.
     """
     t = np.asarray(steps, dtype=float)
     clock = np.array([np.nan if s is None else s for s in seconds], dtype=float)

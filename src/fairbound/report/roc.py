@@ -18,8 +18,8 @@ MET = "The surrogate that "
 
 
 def roc_charts(audit: Mapping[str, Any], uids: Iterator[str]) -> list[dict[str, Any]]:
-    """A chart of each picture of the audit's "roc": ``text``, ``attribute``, ``kind``, ``svg``, ``series``, ``line`` and ``left`` as in
-    `curves.distributions`."""
+    """A chart of each picture of the audit's "roc": ``text``, ``attribute``, ``kind``, ``svg``, ``series``, ``line``
+    and ``left`` as in `curves.distributions`."""
     charts = []
     for one in audit.get("roc", []):
         for picture in one["pictures"]:

@@ -1,9 +1,9 @@
 """The shape of an audit: ``audit.schema.json`` (JSON Schema, draft 2020-12), read beside ``docs/audit-schema.md``.
 
 An audit is plain data (dict, list, str, int, float, bool, None), so that it can be written as JSON and read anywhere.
-Five rules that JSON Schema cannot state are checked here: the ends of an interval are in order, the edges of a histogram
-increase, each of its groups has a count for every bin, each series of a trajectory a value for every step, and each list over
-percentiles one for every percentile.
+Five rules that JSON Schema cannot state are checked here: the ends of an interval are in order, the edges of a
+histogram increase, each of its groups has a count for every bin, each series of a trajectory a value for every step,
+and each list over percentiles one for every percentile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The figures of a study, drawn from its saved records and results as its figures are declared (`studies.spec.FigureSpec`).
+"""The figures of a study, drawn from its saved records and results as its figures are declared
+(`studies.spec.FigureSpec`).
 
 Every figure is a `paint(figure, look)` on an empty matplotlib figure. A look names colours: real ones for files, and
 placeholders that `plots` turns into CSS variables for the page, so that one drawing serves light and dark.

@@ -20,7 +20,8 @@ from fairbound.report.study_scene import nearest
 def write_report(folder: str | os.PathLike[str], say: Callable[[str], None] = lambda text: None) -> Path:
     """Draw `figures/*.png`, `figures/*.svg` and `report.html` of a study that was run into `folder`.
 
-    Returns: the path of the page. Raises: DataError where the folder holds no study, or a figure draws what its records lack; ImportError without matplotlib.
+    Returns: the path of the page. Raises: DataError where the folder holds no study, or a figure draws what its records
+    lack; ImportError without matplotlib.
     """
     folder = Path(folder)
     study, results, summary = (json.loads(_read(folder, f"{n}.json")) for n in ("study", "results", "summary"))

@@ -44,8 +44,9 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Scene:
-    """What a figure of a block is drawn from. spec: its declaration. data, methods: key -> title, of those with runs; rows:
-    of results.json; outputs: method -> the model its rows are of; ink, place: of every method; intervals: data -> that of its task, "" for none."""
+    """What a figure of a block is drawn from. spec: its declaration. data, methods: key -> title, of those with runs;
+    rows: of results.json; outputs: method -> the model its rows are of; ink, place: of every method; intervals:
+    data -> that of its task, "" for none."""
 
     spec: Mapping[str, Any]
     data: Mapping[str, str]
@@ -89,8 +90,8 @@ def places(study: dict[str, Any], methods: Sequence[str]) -> dict[str, int]:
 
 
 def values_of(scene: Scene, column: str, data: str | None = None) -> dict[str, tuple[float, float]]:
-    """Method -> mean of a column of results.json, for those that have one, and how far its bar goes to each side: one standard
-    deviation, or to the ends of a 95 % interval of the mean. data: of this data set alone."""
+    """Method -> mean of a column of results.json, for those that have one, and how far its bar goes to each side: one
+    standard deviation, or to the ends of a 95 % interval of the mean. data: of this data set alone."""
     found = [r for r in scene.rows if r["column"] == column and r["ours"] is not None and data in (None, r["data"])]
     return {r["row"]: (r["ours"], (r["std"] or 0.0) * _times(scene, r["n"])) for r in found}
 
@@ -114,7 +115,8 @@ def plain_numbers(axis: Any) -> None:
 
 
 def legend_size(scene: Scene, width: float) -> tuple[int, float]:
-    """The columns, at most 4, and the inches of height of a legend of the methods below a figure that is so wide in inches."""
+    """The columns, at most 4, and the inches of height of a legend of the methods
+    below a figure that is so wide in inches."""
     longest = max(map(len, scene.methods.values()), default=0)
     columns = max(1, min(4, int(LETTERS * width / (longest + 6))))
     return columns, 0.2 * -(-len(scene.methods) // columns)

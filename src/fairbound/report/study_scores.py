@@ -1,8 +1,9 @@
-"""Figures of groups' scores: their densities, the shares above every threshold, the disparity at every percentile; and bars of
-results over data sets.
+"""Figures of groups' scores: their densities, the shares above every threshold, the disparity at every percentile; and
+bars of results over data sets.
 
-Drawn from columns of lists in the rows of the returned models: PREFIX and a group's name -> its scores from the highest to the
-lowest, at equally spaced percentiles from 0 to 100 %. The interval is that of the data set's task, as a bound writes it.
+Drawn from columns of lists in the rows of the returned models: PREFIX and a group's name -> its scores from the highest
+to the lowest, at equally spaced percentiles from 0 to 100 %. The interval is that of the data set's task, as a bound
+writes it.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ Curves = Mapping[str, np.ndarray]
 
 
 def scores(scene: Scene) -> tuple[tuple[float, float], Paint]:
-    """A panel for each method: an outline of each group's density of scores, filled where its percentiles lie in the interval, and a
-    line at 0, above which decisions are positive."""
+    """A panel for each method: an outline of each group's density of scores, filled where its percentiles lie in the
+    interval, and a line at 0, above which decisions are positive."""
     panels = list(_curves(scene))
     down = -(-len(panels) // ACROSS)
 
@@ -64,8 +65,9 @@ def scores(scene: Scene) -> tuple[tuple[float, float], Paint]:
 
 
 def shares(scene: Scene) -> tuple[tuple[float, float], Paint]:
-    """Left: the share of the last group above a threshold over that of the first, a line for each method. Right: the disparity at
-    every percentile, the largest difference of two groups' shares above the score that one of them has there."""
+    """Left: the share of the last group above a threshold over that of the first, a line for each method. Right: the
+    disparity at every percentile, the largest difference of two groups' shares above
+    the score that one of them has there."""
 
     def paint(figure: Figure, look: Look) -> None:
         left, right = figure.subplots(1, 2)
@@ -120,7 +122,8 @@ def bars(scene: Scene) -> tuple[tuple[float, float], Paint]:
 
 
 def density_of(curve: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """(bins,) density between `edges` of the distribution whose percentiles, from the top, are `curve`; ties in a curve are steps."""
+    """(bins,) density between `edges` of the distribution whose percentiles, from the top, are `curve`;
+    ties in a curve are steps."""
     share = -np.diff(above(curve, edges))
     kernel = np.array([1.0, 2.0, 3.0, 2.0, 1.0]) / 9
     return np.convolve(share / np.diff(edges), kernel, mode="same")
@@ -138,7 +141,8 @@ def disparity(curves: Curves) -> np.ndarray:
 
 
 def _curves(scene: Scene) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-    """Of each method with runs on the first data set: group -> its scores by percentile, of the reported model of the first run."""
+    """Of each method with runs on the first data set: group -> its scores by percentile,
+    of the reported model of the first run."""
     data, prefix = next(iter(scene.data)), scene.spec["y"][0]
     for method in scene.methods:
         runs = scene.runs.get((data, method), {})

@@ -14,9 +14,9 @@ MOST_CONTRASTS = 40
 def constraints(audit: dict[str, Any], uids: Iterator[str]) -> list[dict[str, Any]]:
     """Each constraint with what is said and drawn of it.
 
-    Added: ``said``; ``svg``, empty where nothing was measured; ``behind``, the sizes of very many groups; ``shown``, the
-    worst contrasts, and ``left``, the number of the others; ``scale``, the ends that the contrasts are drawn between;
-    ``open``, whether the contrasts are unfolded; ``n_contrasts``.
+    Added: ``said``; ``svg``, empty where nothing was measured; ``behind``, the sizes of very many groups; ``shown``,
+    the worst contrasts, and ``left``, the number of the others; ``scale``, the ends that the contrasts are drawn
+    between; ``open``, whether the contrasts are unfolded; ``n_contrasts``.
     """
     made = []
     for c in audit["constraints"]:
@@ -44,8 +44,8 @@ def constraints(audit: dict[str, Any], uids: Iterator[str]) -> list[dict[str, An
 
 
 def groups(audit: dict[str, Any]) -> dict[str, Any]:
-    """The groups of each attribute, in the order given, and the rates and means that any of them has; of rates their meaning, of means
-    the ends that they are drawn between."""
+    """The groups of each attribute, in the order given, and the rates and means that any of them has; of rates their
+    meaning, of means the ends that they are drawn between."""
     found = dict.fromkeys(rate for g in audit["groups"] for rate in g["rates"])
     rates = [r for r in words.RATES if r in found] + [r for r in found if r not in words.RATES]
     meaning = "; ".join(f"{words.RATES[r][0].lower()}: {words.RATES[r][1]}" for r in rates if r in words.RATES)
@@ -75,7 +75,8 @@ def _scale(members: list[dict[str, Any]], name: str) -> tuple[float, float]:
 
 
 def model_metrics(audit: dict[str, Any]) -> list[str]:
-    """What the models compared are measured by besides the constraints: accuracy, and AUC where one has it, or of rankings what they have."""
+    """What the models compared are measured by besides the constraints: accuracy, and AUC where one has it,
+    or of rankings what they have."""
     models = audit["comparison"]
     own = [list(model["metrics"]) for model in models if "metrics" in model]
     if len(own) == len(models) and own:

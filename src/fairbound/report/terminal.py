@@ -57,7 +57,8 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
 
     audit: schema ``fairbound.audit/1``. width: columns that the tables fit into, as of :func:`grid`.
 
-    Raises: SchemaError if the audit breaks the schema; ImportError naming the extra where rich or jsonschema is missing.
+    Raises: SchemaError if the audit breaks the schema; ImportError naming the extra where rich or jsonschema is
+    missing.
     """
     validate(audit)
     metrics = ", ".join(

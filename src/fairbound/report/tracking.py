@@ -1,8 +1,9 @@
 """Records of a run where other tools show them: TensorBoard and MLflow.
 
-A record is a row of `solve(..., records="run.jsonl")` or `Solution.records`, or `vars(dual.report())` of a loop of one's own: numbers by
-name, and a step. `TensorBoard` and `MLflow` are functions of one record, so that they can be passed as `solve(..., callback=...)`;
-`add_all` takes the records that there are, or the file that holds them. The packages are imported where one is made.
+A record is a row of `solve(..., records="run.jsonl")` or `Solution.records`, or `vars(dual.report())` of a loop of
+one's own: numbers by name, and a step. `TensorBoard` and `MLflow` are functions of one record, so that they can be
+passed as `solve(..., callback=...)`; `add_all` takes the records that there are, or the file that holds them. The
+packages are imported where one is made.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ MOST = 20
 
 
 def scalars(record: Mapping[str, Any], most: int = MOST) -> dict[str, float]:
-    """The finite numbers of a record by path, as "train/f" or "multipliers/0"; of more than `most` beside each other the largest
-    alone, as "multipliers/largest"."""
+    """The finite numbers of a record by path, as "train/f" or "multipliers/0"; of more than `most` beside each other
+    the largest alone, as "multipliers/largest"."""
     out: dict[str, float] = {}
     for name, value in plain(dict(record)).items():
         below = dict(enumerate(value)) if isinstance(value, list) else value
@@ -62,7 +63,8 @@ class Tracker:
 
 
 class TensorBoard(Tracker):
-    """Scalars in an event file of `folder`, for `tensorboard --logdir`. Raises: ImportError where tensorboard is missing."""
+    """Scalars in an event file of `folder`, for `tensorboard --logdir`.
+    Raises: ImportError where tensorboard is missing."""
 
     def __init__(self, folder: str | os.PathLike[str]):
         try:
@@ -82,7 +84,8 @@ class TensorBoard(Tracker):
 class MLflow(Tracker):
     """Metrics of a run of MLflow: of `run_id`, else of a new run of `experiment`, which `close` ends.
 
-    uri: of the store, as "sqlite:///runs.db"; None for MLflow's own setting. Raises: ImportError where mlflow is missing.
+    uri: of the store, as "sqlite:///runs.db"; None for MLflow's own setting. Raises: ImportError where mlflow is
+    missing.
     """
 
     def __init__(self, experiment: str = "fairbound", *, uri: str | None = None, run_id: str | None = None):

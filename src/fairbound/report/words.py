@@ -71,7 +71,8 @@ def date(iso: str) -> str:
 
 
 def number(value: float | None, digits: int = 4, beside: float | None = None) -> str:
-    """``value`` with ``digits`` decimals, and more where rounding would show it equal to the number ``beside`` it; large ones without."""
+    """``value`` with ``digits`` decimals, and more where rounding would show it equal to the
+    number ``beside`` it; large ones without."""
     if value is None:
         return "undefined"
     if beside is None and abs(value) >= LARGE:
@@ -114,7 +115,8 @@ def members(audit: dict[str, Any]) -> str:
 
 
 def unit(audit: dict[str, Any]) -> str:
-    """What was judged, of which there are some: held-out rows, those of the training file, or the decisions of a monitor."""
+    """What was judged, of which there are some: held-out rows, those of the training file,
+    or the decisions of a monitor."""
     return "decisions" if audit.get("monitoring") else "rows" if audit["data"].get("trained_on") else "held-out rows"
 
 
@@ -174,8 +176,8 @@ def explain(constraint: dict[str, Any], rows: int, unit: str = "held-out rows") 
 
 
 def attained(constraint: dict[str, Any], audit: dict[str, Any]) -> str:
-    """Which comparison gives the value, and of which attribute where the groups' names tell; empty where there is one alone, or all are
-    alike."""
+    """Which comparison gives the value, and of which attribute where the groups' names tell; empty where there is one
+    alone, or all are alike."""
     worst = constraint.get("worst")
     if not worst or len(constraint["groups"]) < 3 or (not constraint["value"] and not at_least(constraint)):
         return ""
@@ -198,7 +200,8 @@ def rule(constraints: Sequence[dict[str, Any]]) -> str:
 
 
 def certified_price(made: dict[str, Any]) -> str:
-    """What the unconstrained model reaches, and what the certified one costs beside it; made: the audit's certificate."""
+    """What the unconstrained model reaches, and what the certified one costs beside it;
+    made: the audit's certificate."""
     free = made["unconstrained"]
     values = ", ".join("undefined" if v is None else number(v) for v in free["values"])
     measure = made.get("measure", "accuracy")
@@ -216,7 +219,8 @@ def _an(noun: str) -> str:
 
 
 def summary(audit: dict[str, Any]) -> str:
-    """What stands under the verdict: how many constraints hold, what the verdict means, and whether the model is constant."""
+    """What stands under the verdict: how many constraints hold, what the verdict means,
+    and whether the model is constant."""
     constant = audit["metrics"].get("selection_rate") in (0.0, 1.0)
     return _what_holds(audit) + (" The model is constant: it gives every row the same decision." if constant else "")
 
@@ -239,7 +243,8 @@ def _what_holds(audit: dict[str, Any]) -> str:
 
 
 def judged_rows(audit: dict[str, Any]) -> str:
-    """How many rows were judged: held-out rows, those of the training file, or the decisions that a monitor has seen."""
+    """How many rows were judged: held-out rows, those of the training file,
+    or the decisions that a monitor has seen."""
     rows = f"{audit['data']['rows']:,} "
     if audit["data"].get("trained_on"):
         return rows + "rows of the file that the model was trained on"

@@ -89,8 +89,8 @@ class Groups:
 
     @classmethod
     def of(cls, sensitive_features: Any, *, some_known: bool = True) -> Groups:
-        """Groups from a frame or Series of any dataframe library, dict of columns, array (n,) or (n, A), tensor or list;
-        labels in sorted order.
+        """Groups from a frame or Series of any dataframe library, dict of columns, array (n,) or (n, A), tensor or
+        list; labels in sorted order.
 
         some_known: whether every column must have a known value; False for single rows of a stream.
         Raises: DataError where a column has no known value that must have one, or more than 100 values (bin it first).
@@ -172,8 +172,8 @@ class Groups:
         return {a: (c, [*v, None]) for a, c, v in zip(self.attributes, self.codes.T, self.labels, strict=True)}
 
     def after(self, known: Groups) -> tuple[Groups, dict[str, list[str]]]:
-        """The same rows, with the groups of `known` first among their groups, even those without a row here; and the other groups, by
-        attribute.
+        """The same rows, with the groups of `known` first among their groups, even those without a row here; and the
+        other groups, by attribute.
 
         known: of the same attributes, in any order.
         """
@@ -193,7 +193,8 @@ class Groups:
         return cls(np.concatenate([part.codes for part in parts]), parts[0].attributes, parts[0].labels)
 
     def unknown(self, each: np.ndarray | None = None) -> dict[str, int]:
-        """By attribute, the rows whose group is not known. each: (n,) how many rows each one stands for, None for one."""
+        """By attribute, the rows whose group is not known. each: (n,) how many rows each one stands for,
+        None for one."""
         each = np.ones(len(self), dtype=np.int64) if each is None else each
         return {a: int(each[code < 0].sum()) for a, code in zip(self.attributes, self.codes.T, strict=True)}
 
@@ -255,8 +256,9 @@ def cross(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
 def said_labels(
     attributes: Sequence[str], labels: Sequence[Sequence[str]], *, crossed: bool = False
 ) -> tuple[tuple[str, ...], ...]:
-    """The labels of every attribute as they stand in the names of groups: with the attribute, "sex: F", where two attributes share
-    the label, and everywhere where a label of `crossed` groups is a number or holds the sign that joins them."""
+    """The labels of every attribute as they stand in the names of groups: with the attribute, "sex: F", where two
+    attributes share the label, and everywhere where a label of `crossed` groups is a
+    number or holds the sign that joins them."""
     times = Counter(label for known in labels for label in known)
     joined = crossed and len(labels) > 1 and any(AND in label or _is_number(label) for label in times)
     return tuple(
@@ -280,8 +282,8 @@ def _places(texts: Sequence[str | None], known: Sequence[str]) -> np.ndarray:
 
 
 def doubtful_groups(labels: Mapping[str, Sequence[str]]) -> list[str]:
-    """A warning for every two groups whose names differ only in capitals or blanks, and for each attribute of many numbers, such as an
-    age. labels: attribute to the names of its groups."""
+    """A warning for every two groups whose names differ only in capitals or blanks, and for each attribute of many
+    numbers, such as an age. labels: attribute to the names of its groups."""
     out = []
     for attribute, names in labels.items():
         if len(names) > MANY_NUMBERS and all(map(_is_number, names)):

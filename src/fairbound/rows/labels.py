@@ -24,7 +24,8 @@ REGRESSOR = "or predict the number itself with fb.FairRegressor."
 def binary_labels(y: Any, positive: Any = None) -> tuple[np.ndarray, tuple[Any, Any]]:
     """Two-valued labels as 0 and 1.
 
-    y: (n,) or (n, 1) numbers, bools or strings, in a list, numpy array, torch tensor or Series of any dataframe library.
+    y: (n,) or (n, 1) numbers, bools or strings, in a list, numpy array, torch tensor or Series of any dataframe
+    library.
     positive: the value that becomes 1; its text is enough (``"1"`` for the number 1). Without it the greater of the two
     in sorted order is positive: 1 of 0/1, 1 of -1/1, True, "yes" of no/yes, ">50K" of <=50K/>50K. Say it for pairs such
     as "approved"/"denied", where the alphabet does not know which one is meant; where it takes the one that says no, a
@@ -139,10 +140,11 @@ def read_targets(y: Any, n: int) -> np.ndarray | None:
 
 
 def labels_of(y: Any, positive: Any) -> tuple[np.ndarray, tuple[Any, Any]]:
-    """(n,) int64, 1 where a label is `positive`, and (negative, positive); of labels of one class the negative one may be None.
+    """(n,) int64, 1 where a label is `positive`, and (negative, positive); of labels of one class the negative one may
+    be None.
 
-    Raises: DataError where labels are missing, of mixed types or have more than two values, and where there are two of which
-    `positive` is none.
+    Raises: DataError where labels are missing, of mixed types or have more than two values, and where there are two of
+    which `positive` is none.
     """
     values = column_values("the labels", y)
     if len({v for v in values if not is_missing(v)}) > 1 or any(map(is_missing, values)):
@@ -156,7 +158,8 @@ def labels_of(y: Any, positive: Any) -> tuple[np.ndarray, tuple[Any, Any]]:
 def two_valued(y: Any, n: int, classes: Any = None, positive: Any = None) -> tuple[np.ndarray, tuple[Any, Any] | None]:
     """(n,) labels as 0 and 1, and what these mean, (negative, positive); None where they are 0 and 1 already.
 
-    classes: the (negative, positive) labels; positive: the latter alone; without both the greater one of y's two is positive.
+    classes: the (negative, positive) labels; positive: the latter alone; without both the greater one of y's two is
+    positive.
     Raises: DataError for another length, and for labels that are none of the two; OptionError for both.
     """
     if positive is not None:
@@ -193,8 +196,8 @@ def class_tuple(classes: Any) -> tuple[Any, ...]:
 
 
 def as_decisions(scores: Any, classes: tuple[Any, Any] | None) -> Any:
-    """Predicted labels (n,) of `classes`, (negative, positive), as 0 and 1; other scores as they are, and 0/1 and -1/1, which are
-    decisions already."""
+    """Predicted labels (n,) of `classes`, (negative, positive), as 0 and 1; other scores as they are, and 0/1 and -1/1,
+    which are decisions already."""
     if classes is None or set(classes) in ({0, 1}, {-1, 1}):
         return scores
     text, values = isinstance(classes[1], str), plain_array(scores)

@@ -18,7 +18,8 @@ SLICE_ROWS = 1 << 15
 
 @dataclass(frozen=True)
 class Moments:
-    """Of K cells of rows with d features. weight: (K,) sum of the rows' weights. mean: (K, d), 0 for an empty cell. scatter:
+    """Of K cells of rows with d features. weight: (K,) sum of the rows' weights. mean: (K, d), 0 for an empty cell.
+    scatter:
     (K, d, d) sum of weight (x - mean) (x - mean)'."""
 
     weight: np.ndarray
@@ -32,7 +33,8 @@ class Moments:
 
     @classmethod
     def of(cls, features: Any, cells: Any, k: int, weight: Any = None) -> Moments:
-        """features: (n, d), dense or a SciPy sparse matrix, which is not made dense. cells: (n,) below k, -1 for none. weight:
+        """features: (n, d), dense or a SciPy sparse matrix, which is not made dense. cells: (n,) below k, -1 for none.
+        weight:
         (n,) >= 0, None for 1. Raises: DataError for shapes that do not fit and features that are not finite."""
         X = sparse.csr_matrix(features) if sparse.issparse(features) else np.asarray(features)
         c = np.asarray(cells)
@@ -95,8 +97,8 @@ class Moments:
 
 
 def second_moments(rows: Any, ones: bool) -> tuple[np.ndarray, float]:
-    """Sums of the products (d, d) of every two features over rows (n, d), dense or a SciPy sparse matrix, and n. ones: with a feature
-    more that is 1 everywhere, the last of d + 1."""
+    """Sums of the products (d, d) of every two features over rows (n, d), dense or a SciPy sparse matrix, and n. ones:
+    with a feature more that is 1 everywhere, the last of d + 1."""
     second, total = rows.T @ rows, np.asarray(rows.sum(axis=0, dtype=np.float64)).reshape(1, -1)
     second = second.toarray() if sparse.issparse(rows) else second
     whole = np.block([[second, total.T], [total, np.full((1, 1), rows.shape[0])]]) if ones else second

@@ -18,7 +18,8 @@ LARGEST_JOINT = 1 << 24
 class Occurring:
     """Counts of the (groups, label) combinations that occur. Counts of parts of the rows add up: see `merge`.
 
-    attributes: A names; labels: the group names of each, in code order. codes: (u, A) int64, MISSING (-1) where not known;
+    attributes: A names; labels: the group names of each, in code order. codes: (u, A) int64, MISSING (-1) where not
+    known;
     targets: (u,) class numbers; counts: (u,) rows, at least 1.
     """
 
@@ -30,7 +31,8 @@ class Occurring:
 
     @classmethod
     def of(cls, groups: Groups, targets: np.ndarray, each: np.ndarray | None = None) -> Occurring:
-        """groups of n rows, and their class numbers (n,); each: (n,) rows that each of them stands for, None for one."""
+        """groups of n rows, and their class numbers (n,); each: (n,) rows that each of them stands for,
+        None for one."""
         y = np.asarray(targets).astype(np.int64)
         sizes = [len(known) + 1 for known in groups.labels]
         joint = y - int(y.min(initial=0))

@@ -1,5 +1,5 @@
-"""Rows that belong to queries: the documents of a query lie together, a batch is some queries with all their documents, and a
-split never divides a query.
+"""Rows that belong to queries: the documents of a query lie together, a batch is some queries with all their documents,
+and a split never divides a query.
 
 Query q of the sorted rows is starts[q] .. starts[q + 1]. Batches draw queries as `sampling` draws rows, so that batch k
 of a stream is a function of (seed, name, k, size, kind) alone.
@@ -26,8 +26,9 @@ from fairbound.rows.strata import Strata
 class Queries:
     """n documents of Q queries.
 
-    order: (n,) numbers of the rows as given, the documents of a query one after another. starts: (Q + 1,) where each query begins
-    among the sorted rows, and n at the end. labels: (Q,) what the queries are called, in the order in which they come first.
+    order: (n,) numbers of the rows as given, the documents of a query one after another. starts: (Q + 1,) where each
+    query begins among the sorted rows, and n at the end. labels: (Q,) what the queries are called, in the order in
+    which they come first.
     """
 
     order: np.ndarray
@@ -36,8 +37,8 @@ class Queries:
 
     @classmethod
     def of(cls, qid: Any, within: Any = None) -> Queries:
-        """qid: (n,) the query of each row, numbers or texts; rows of one query need not be neighbours. within: (n,) numbers by
-        which the documents of a query are sorted, ascending; None keeps them as they come.
+        """qid: (n,) the query of each row, numbers or texts; rows of one query need not be neighbours. within: (n,)
+        numbers by which the documents of a query are sorted, ascending; None keeps them as they come.
 
         Raises: DataError for no rows, for another shape, and where a query is missing.
         """
@@ -90,8 +91,8 @@ class Queries:
     def draw(self, seeds: Sequence[int], name: str, k: int, size: int, kind: str) -> list[np.ndarray]:
         """For each seed the queries (B,) of the k-th batch of the stream `name`.
 
-        kind: "full" for all queries once; "shuffled" for epochs without repeats; "uniform" and "balanced" for `size` of them with
-        replacement, or, where `size` is Q or more, "balanced" for each once.
+        kind: "full" for all queries once; "shuffled" for epochs without repeats; "uniform" and "balanced" for `size` of
+        them with replacement, or, where `size` is Q or more, "balanced" for each once.
         """
         if kind == "full":
             return [np.arange(len(self))] * len(seeds)
@@ -101,13 +102,15 @@ class Queries:
 
 @lru_cache(maxsize=8)
 def _drawn(count: int, seeds: tuple[int, ...], name: str, block: int, size: int, kind: str) -> np.ndarray:
-    """The queries (T, R, B) of a block of batches, of `count` in all. A run asks for one batch after another, of few streams."""
+    """The queries (T, R, B) of a block of batches, of `count` in all. A run asks for one batch after another,
+    of few streams."""
     one = Strata(np.arange(count), np.zeros(1, dtype=np.int64), np.array([count]))
     return torch.sort(draw_rows(one, seeds, name, block, size, kind).index, -1).values.numpy()
 
 
 def query_codes(qid: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) numbers of the queries in the order in which they come first, and their names. Raises: DataError as `Queries.of`."""
+    """(n,) numbers of the queries in the order in which they come first, and their names.
+    Raises: DataError as `Queries.of`."""
     array = plain_array(qid)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]

@@ -107,7 +107,8 @@ def column_array(name: str, values: Any, n: int | None = None) -> np.ndarray:
 
 
 def number_column(name: str, values: Any, n: int | None = None) -> np.ndarray:
-    """`column_array` of real numbers, as float64. Raises: DataError for complex numbers, dates, durations and texts too."""
+    """`column_array` of real numbers, as float64. Raises: DataError for complex numbers, dates,
+    durations and texts too."""
     column = column_array(name, values, n)
     if column.dtype.kind in "cmM":
         raise DataError(f"{name} must be numbers, got {column.dtype}.")
@@ -137,7 +138,8 @@ def column_values(name: str, values: Any) -> list[Any]:
 
 
 def factorised(values: list[Any]) -> tuple[np.ndarray, list[Any]]:
-    """(n,) codes into the distinct values, in the order in which they come; equal values of different types are kept apart.
+    """(n,) codes into the distinct values, in the order in which they come; equal values of different types are kept
+    apart.
 
     Raises: TypeError for a value that has no hash.
     """
@@ -156,8 +158,8 @@ def is_missing(value: object) -> bool:
 
 
 def warn_of_order(**columns: Any) -> None:
-    """Warns: DataWarning where two of the columns, by name, have an index of the same labels in another order, as pandas' have: rows
-    are paired by their place, so one of the two was probably shuffled or sorted by itself."""
+    """Warns: DataWarning where two of the columns, by name, have an index of the same labels in another order, as
+    pandas' have: rows are paired by their place, so one of the two was probably shuffled or sorted by itself."""
     indexed = [
         (name, column.index)
         for name, column in columns.items()
@@ -175,7 +177,8 @@ def warn_of_order(**columns: Any) -> None:
 
 
 def check_rows(**columns: Any) -> None:
-    """Raises: DataError for one of `columns`, by name, that has no rows to speak of: None, a number, a generator, a ragged list."""
+    """Raises: DataError for one of `columns`, by name, that has no rows to speak of: None, a number, a generator,
+    a ragged list."""
     for name, values in columns.items():
         try:
             dims = values.dim() if hasattr(values, "dim") else np.ndim(values)
@@ -186,7 +189,8 @@ def check_rows(**columns: Any) -> None:
 
 
 def read_weights(sample_weight: Any, n: int) -> np.ndarray:
-    """(n,) float64 weights >= 0, ones for None; in units of the largest where that is so large or small that sums overflow.
+    """(n,) float64 weights >= 0, ones for None; in units of the largest where that is so large or small that sums
+    overflow.
 
     Raises: DataError for another length, and for weights that are negative, not finite or all zero.
     """

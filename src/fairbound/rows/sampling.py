@@ -29,7 +29,8 @@ BLOCK_ROWS = 1 << 14
 def reorder(rows: Tensor, order: np.ndarray) -> None:
     """Put row order[i] of a contiguous tensor (n, ...) at place i, for all i at once, in the memory that it has.
 
-    A few columns are moved at a time, so that no more than a thirty-second of the tensor is copied (of few columns, one of them).
+    A few columns are moved at a time, so that no more than a thirty-second of the tensor is copied (of few columns, one
+    of them).
     """
     if (order[1:] > order[:-1]).all():
         return

@@ -17,9 +17,9 @@ DECISIONS = "The scores are decisions, 1 or not."
 def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, str]:
     """Scores of any kind as logits whose sign is the decision, and a sentence that says what was done.
 
-    Without a threshold: values all in {0, 1} or {-1, 1} are decisions; all in [0, 1], probabilities, decided at 0.5; else
-    real scores, decided at 0. A threshold moves the point of decision, in the units given; 0 takes the scores as logits
-    whatever their range.
+    Without a threshold: values all in {0, 1} or {-1, 1} are decisions; all in [0, 1], probabilities, decided at 0.5;
+    else real scores, decided at 0. A threshold moves the point of decision, in the units given; 0 takes the scores as
+    logits whatever their range.
     Raises: DataError where scores are missing, or where no threshold is given and none can be guessed: none below 0 and
         some beyond 1.
     """
@@ -73,12 +73,14 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
 
 
 def usual_threshold(scores: np.ndarray) -> float:
-    """Where a positive decision begins if nobody says so: 0.5 where all scores are in [0, 1], as probabilities are, else 0."""
+    """Where a positive decision begins if nobody says so: 0.5 where all scores are in [0, 1],
+    as probabilities are, else 0."""
     return 0.5 if scores.min() >= 0 and scores.max() <= 1 else 0.0
 
 
 def refuse_decisions(read_as: str, what: str = "these") -> None:
-    """Raises: DataError where `as_logits` took the scores for decisions, of which neither loss nor rank can be measured."""
+    """Raises: DataError where `as_logits` took the scores for decisions,
+    of which neither loss nor rank can be measured."""
     if read_as == DECISIONS:
         raise DataError(
             f"a bound on losses or ranks needs scores or probabilities, and {what} are decisions, which have no loss."

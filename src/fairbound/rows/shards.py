@@ -17,7 +17,8 @@ from fairbound.base.errors import OptionError
 
 
 class Shards(Protocol):
-    """The parts of a table. count: how many there are; place: which of them this is, from 0; alone: whether there is only one."""
+    """The parts of a table. count: how many there are; place: which of them this is, from 0;
+    alone: whether there is only one."""
 
     count: int
     place: int
@@ -56,7 +57,8 @@ def _ended() -> None:
 
 
 class Processes:
-    """One part in each process of torch's default process group; every process must make the same calls in the same order."""
+    """One part in each process of torch's default process group;
+    every process must make the same calls in the same order."""
 
     def __init__(self) -> None:
         """Raises: OptionError where no process group was begun, and torchrun did not start this process."""

@@ -18,8 +18,9 @@ def stratified_split(strata: np.ndarray, shares: Sequence[float], seed: int) -> 
     with a sum below 1. seed: decides the parts, as a function of the strata and shares alone.
 
     A part of share p has p * n rows, rounded up. A stratum of k rows gives it the whole part of its proportional share,
-    and one row more where its fraction is among the largest, equal fractions in random order; so it is off by at most one
-    row. Of every stratum at least one row is left over: one of a single row gives none, and a part may then be smaller.
+    and one row more where its fraction is among the largest, equal fractions in random order; so it is off by at most
+    one row. Of every stratum at least one row is left over: one of a single row gives none, and a part may then be
+    smaller.
 
     Returns: sorted row numbers, 1 + len(shares) arrays that together hold every row once.
     """

@@ -32,7 +32,8 @@ class Strata:
 
 
 def ranked(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) rank of each code >= 0 among those that occur, in the smallest integers that hold it, and the rows of each rank."""
+    """(n,) rank of each code >= 0 among those that occur, in the smallest integers that hold it,
+    and the rows of each rank."""
     if codes.max(initial=0) > 4 * len(codes) + 1024:
         _, rank, sizes = np.unique(codes, return_inverse=True, return_counts=True)
         return rank.ravel(), sizes

@@ -30,8 +30,8 @@ NEAR, FAR = 0.003, 0.3
 class Best:
     """The best iterate so far: feasible before infeasible; then the lower objective; then the smaller violation.
 
-    x: (..., n); f, violation: (...,) of the rows it was chosen on; step: (...,) where it was met; met: (...,) the last step
-    at which any iterate met the bounds, -1 for none. recent_x: (k, ..., n), recent_f, recent_violation: (k, ...)
+    x: (..., n); f, violation: (...,) of the rows it was chosen on; step: (...,) where it was met; met: (...,) the last
+    step at which any iterate met the bounds, -1 for none. recent_x: (k, ..., n), recent_f, recent_violation: (k, ...)
     of the k latest iterates, for `land`.
     """
 
@@ -46,8 +46,8 @@ class Best:
 
     @classmethod
     def none(cls, x: Tensor, latest: int = LATEST) -> Best:
-        """Nothing yet but the start x (..., n), which any point with a finite violation beats. latest: iterates that are kept for
-        `land`, 0 where it is not to be called."""
+        """Nothing yet but the start x (..., n), which any point with a finite violation beats. latest: iterates that
+        are kept for `land`, 0 where it is not to be called."""
         lead = x.shape[:-1]
         far = torch.full(lead, math.inf, dtype=torch.float64)
         never = torch.full(lead, -1, dtype=torch.int64)
@@ -60,8 +60,8 @@ class Best:
         return bool((self.met > 0).all())
 
     def offer(self, x: Tensor, f: Tensor, violation: Tensor, step: int) -> None:
-        """Take x (..., n) with objective f (...,) and violation (...,) >= 0 where it is better, run by run: one that meets
-        the bounds before one that does not, then the lower f, or the smaller violation where neither does."""
+        """Take x (..., n) with objective f (...,) and violation (...,) >= 0 where it is better, run by run: one that
+        meets the bounds before one that does not, then the lower f, or the smaller violation where neither does."""
         f, violation = f.double().cpu(), violation.double().cpu()
         if len(self.recent_x):
             self.recent_x = torch.cat([self.recent_x[1:], x.unsqueeze(0)])
@@ -77,10 +77,11 @@ class Best:
         self.met = torch.where(violation <= 0, torch.full_like(self.met, step), self.met)
 
     def land(self, measure: Callable[[Tensor], tuple[Tensor, Tensor]], step: int) -> None:
-        """Go from the best iterate, where it meets the bounds, towards late ones that miss them at a lower objective, as far
-        as the bounds allow: by bisection, towards the two that miss them least.
+        """Go from the best iterate, where it meets the bounds, towards late ones that miss them at a lower objective,
+        as far as the bounds allow: by bisection, towards the two that miss them least.
 
-        measure: x (..., n) -> objective and violation (...,), each as offered. step: the number under which points are kept.
+        measure: x (..., n) -> objective and violation (...,), each as offered. step: the number under which points are
+        kept.
         """
         for _ in range(TOWARDS):
             ahead = (self.recent_violation > 0) & (self.recent_f < self.f) & (self.violation <= 0)
@@ -112,7 +113,8 @@ class Best:
         best iterate and the late ones that missed the bounds; while no result meets them, random points beside the one
         that misses them least. False where the problem knows no such move.
 
-        measure: x (n,) -> objective and violation. run: which one of a stack. stopped: asked before each whether to end.
+        measure: x (n,) -> objective and violation. run: which one of a stack. stopped: asked before each whether to
+        end.
         """
         at = ... if run is None else run
         missed = self._missed(at)
@@ -180,10 +182,10 @@ class Best:
         generator: torch.Generator,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Where a run met the bounds nowhere but at its start, try random points near a late iterate that missed them: the one
-        of lowest objective that meets them is taken, where it is better than a start that meets them; while there is none, the next
-        are near the one that misses them least. This is done from each late iterate in turn, as it may end nowhere. Rates of
-        few rows move in steps, which smooth surrogates do not see.
+        """Where a run met the bounds nowhere but at its start, try random points near a late iterate that missed them:
+        the one of lowest objective that meets them is taken, where it is better than a start that meets them; while
+        there is none, the next are near the one that misses them least. This is done from each late iterate in turn, as
+        it may end nowhere. Rates of few rows move in steps, which smooth surrogates do not see.
 
         measure: x (n,) -> objective and violation. run: which one of a stack. project: x (n,) -> a point of the domain.
         points: from one iterate. stopped: asked before each round whether to end.
@@ -236,7 +238,7 @@ class Best:
 
 
 def _better(f: Tensor, violation: Tensor, than_f: Tensor, than_violation: Tensor) -> Tensor:
-    """(...,) whether a point is to be taken in place of another: feasible before infeasible, then the lower objective, or the smaller
-    violation where neither is feasible."""
+    """(...,) whether a point is to be taken in place of another: feasible before infeasible, then the lower objective,
+    or the smaller violation where neither is feasible."""
     feasible, was = violation <= 0, than_violation <= 0
     return (feasible & ~was) | (feasible & was & (f < than_f)) | (~feasible & ~was & (violation < than_violation))

@@ -23,8 +23,8 @@ _PART = re.compile(r"^\s*(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)\s*(cpu\s+)?([a-z]+)\s*$
 @dataclass(frozen=True, kw_only=True)
 class Budget:
     """seconds: of training, evaluation not counted; steps; samples: rows touched; epochs: samples / the problem's rows.
-    processor: whether seconds are those of the processor, all threads of the process together, which other work on the machine
-    changes little; else those of the clock.
+    processor: whether seconds are those of the processor, all threads of the process together, which other work on the
+    machine changes little; else those of the clock.
 
     In a stack of runs, samples and epochs are those of each run.
     """
@@ -44,7 +44,8 @@ class Budget:
 
     @classmethod
     def of(cls, text: str | int | float | Budget) -> Budget:
-        """Text like "30s", "2 min", "20 cpu s", "5000 steps", "2e6 samples" or "10 epochs, 30s"; a number is seconds."""
+        """Text like "30s", "2 min", "20 cpu s", "5000 steps", "2e6 samples" or "10 epochs, 30s";
+        a number is seconds."""
         if isinstance(text, Budget):
             return text
         if isinstance(text, (int, float)) and not isinstance(text, bool):

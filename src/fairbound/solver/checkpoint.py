@@ -1,7 +1,7 @@
 """A run's state on disk: written whole or not at all, read without executing code.
 
-The file is a line of text, HEAD and the sha256 of the rest, and then an archive of torch.save. A file that differs from its
-sha256 in one bit is refused; so is one whose parts are not those of the run, or that holds NaN.
+The file is a line of text, HEAD and the sha256 of the rest, and then an archive of torch.save. A file that differs from
+its sha256 in one bit is refused; so is one whose parts are not those of the run, or that holds NaN.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ ARCHIVE = b"PK\x03\x04"  # how a file of torch.save begins
 
 
 def state_to_plain(state: Any) -> Any:
-    """Tensors, numbers and an optimiser's state_dict, by field name; states inside a state, lists and dicts likewise."""
+    """Tensors, numbers and an optimiser's state_dict, by field name; states inside a state,
+    lists and dicts likewise."""
     if isinstance(state, torch.optim.Optimizer):
         return state.state_dict()
     if is_dataclass(state) and not isinstance(state, type):
@@ -77,8 +78,8 @@ def plain_to_state(fresh: Any, saved: Any, place: str = "state") -> Any:
 
 
 def check_like(saved: Any, fresh: Any, place: str) -> None:
-    """Whether `saved` can stand where `fresh` does: tensors of one shape and dtype, numbers >= 0, dicts with the same keys,
-    lists of dicts. Raises: CheckpointError naming the place."""
+    """Whether `saved` can stand where `fresh` does: tensors of one shape and dtype, numbers >= 0, dicts with the same
+    keys, lists of dicts. Raises: CheckpointError naming the place."""
     if isinstance(fresh, torch.Tensor):
         if not isinstance(saved, torch.Tensor) or (saved.shape, saved.dtype) != (fresh.shape, fresh.dtype):
             found = f"{saved.dtype} {tuple(saved.shape)}" if isinstance(saved, torch.Tensor) else type(saved).__name__
@@ -133,7 +134,8 @@ def _check_parts(place: str, names: Iterable[Any], saved: Any) -> None:
 
 
 def of_names(names: Sequence[str]) -> list[str] | str:
-    """The names as a checkpoint's identity holds them: themselves, or their number and digest where there are very many."""
+    """The names as a checkpoint's identity holds them: themselves,
+    or their number and digest where there are very many."""
     if len(names) <= MOST_NAMES:
         return list(names)
     return f"{len(names)} names, sha256 {hashlib.sha256(chr(10).join(names).encode()).hexdigest()[:16]}"

@@ -1,7 +1,8 @@
 """Diagnosis of a run from its records and, where given, from its problem: what is wrong, and what to do next.
 
-Numbers are those of the second half of the records, by their count. The thresholds were set on runs with other seeds and data than
-those of benchmarks/doctor.py, which prints how often a built fault is named first and how often a healthy run is left alone.
+Numbers are those of the second half of the records, by their count. The thresholds were set on runs with other seeds
+and data than those of benchmarks/doctor.py, which prints how often a built fault is named first and how often a healthy
+run is left alone.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ SWING = 0.3
 """Deviation of a multiplier over its mean, in the second half, that is more than a healthy run's."""
 
 NOISY = 0.18
-"""Deviation of a constraint between batches, times its `dual_scale` (1 for rates), above which noise is what moves a multiplier."""
+"""Deviation of a constraint between batches, times its `dual_scale` (1 for rates),
+above which noise is what moves a multiplier."""
 
 FALLING = 0.1
 """Share of all that was gained that the last quarter may still gain; steady progress gains a quarter."""
@@ -56,9 +58,10 @@ class Advice:
 def diagnose(solution: Solution, problem: Problem | None = None) -> list[Advice]:
     """The faults of a finished run, the one to repair first comes first; none where nothing is wrong.
 
-    solution: of one run (not a stack), with records that keep "train" and "multipliers". problem: the one solved; without it
-    vanished gradients, surrogates far from the metric and noise cannot be seen.
-    fault: "diverging", "vanished_gradient", "surrogate_far", "undertrained", "infeasible", "noise", "oscillating", "inactive".
+    solution: of one run (not a stack), with records that keep "train" and "multipliers". problem: the one solved;
+    without it vanished gradients, surrogates far from the metric and noise cannot be seen.
+    fault: "diverging", "vanished_gradient", "surrogate_far", "undertrained", "infeasible", "noise", "oscillating",
+    "inactive".
     Raises: OptionError for a stack of runs.
     """
     if solution.x.dim() != 1:
@@ -259,8 +262,8 @@ def _unsteady(seen: _Seen) -> Iterator[Advice]:
 
 
 def _noise(seen: _Seen, i: int) -> float | None:
-    """Deviation of the i-th constraint between batches of as many rows as a step takes, times its dual scale; None where it is not
-    known."""
+    """Deviation of the i-th constraint between batches of as many rows as a step takes, times its dual scale; None
+    where it is not known."""
     if seen.problem is None:
         return None
     measured = []

@@ -36,8 +36,8 @@ Stopped = Literal["budget", "interrupted", "halted"]
 
 
 class Spacing:
-    """When the next record is due, in steps, or in data passes where the text says epochs; with a share like "5%" after every
-    step at first, then after that share of the steps done; with None the same, but for `least` steps at first."""
+    """When the next record is due, in steps, or in data passes where the text says epochs; with a share like "5%" after
+    every step at first, then after that share of the steps done; with None the same, but for `least` steps at first."""
 
     def __init__(self, every: int | str | None, least: int = FIRST_RECORD):
         self.share = GROWTH
@@ -108,8 +108,8 @@ class Settings:
 class Run:
     """A run under way, from the problem's start or from its checkpoint.
 
-    state: the method's. mean: (..., n) the average of the iterates, None where none was asked for. best, recorder, clock: what
-    has been found, written down and spent. problem: the one given, with its oracle calls counted.
+    state: the method's. mean: (..., n) the average of the iterates, None where none was asked for. best, recorder,
+    clock: what has been found, written down and spent. problem: the one given, with its oracle calls counted.
     """
 
     def __init__(self, problem: Problem, settings: Settings, x0: Tensor | None, records: str | Path | None):
@@ -144,7 +144,8 @@ class Run:
         return self.state.point if self.mean is None else self.mean
 
     def go(self) -> tuple[Stopped, float]:
-        """Steps until the budget is spent, the method halts or the user stops the run: why it ended, and the seconds."""
+        """Steps until the budget is spent, the method halts or the user stops the run: why it ended,
+        and the seconds."""
         saved_at, outer = self.clock.seconds, self.state.outer
         outer = None if outer is None else outer.clone()  # at the last record
         with Interrupts() as interrupts:
@@ -216,7 +217,8 @@ class Run:
     # -- records ------------------------------------------------------------------------------------------------
 
     def _record_if_due(self, outer: Tensor | None) -> Tensor | None:
-        """A record where one is due, or an outer iterate is new; outer: (...,) their number at the last record, or None."""
+        """A record where one is due, or an outer iterate is new; outer: (...,) their number at the last record,
+        or None."""
         spent = self.settings.spacing.done(self.state.k, self.counts.samples, self.problem.rows)
         now = self.state.outer
         if spent < self.next_record and (outer is None or now is None or torch.equal(outer, now)):

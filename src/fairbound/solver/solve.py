@@ -24,8 +24,8 @@ class Solution:
     x: (..., n) the best verified iterate; last: (..., n) the final one, or the average where one
     was asked for or the method returns one; feasible: (...,) whether x meets every true
     bound on the rows it was chosen on; violation: (...,) its largest excess over a bound, in the metric's units.
-    records: one row per evaluation; steps, seconds (training only), counts; stopped: "budget", "interrupted", or "halted" by the
-    method itself, whose state says that it is `halted`.
+    records: one row per evaluation; steps, seconds (training only), counts; stopped: "budget", "interrupted", or
+    "halted" by the method itself, whose state says that it is `halted`.
     """
 
     x: Tensor
@@ -80,18 +80,18 @@ def solve(
 
     algorithm: a name ("alm", "ssl_alm:paper"), a class to import ("package.module:Class"), or a method with its options
         (fb.ALM(step_size=0.05)); one of your own works like ours.
-    budget: "30s", "20 cpu s" (of the processor), "5000 steps", "10 epochs", "2e6 samples", Budget(...), or seconds. Evaluation is
-        not counted.
+    budget: "30s", "20 cpu s" (of the processor), "5000 steps", "10 epochs", "2e6 samples", Budget(...), or seconds.
+        Evaluation is not counted.
     seed: one, or R of them for a stack of R runs in one set of tensors.
     validation: the same bounds on other rows; an iterate is feasible if it meets them on both, and is ranked there.
-    record_every: steps between evaluations, or data passes as "0.5 epochs", or a share of the steps done as "5%", which begins
-        with every step; None spaces them by 50 steps (a method
-        may say fewer), then by 5 % of the steps done. A method that counts its outer iterates is evaluated at each of them besides.
+    record_every: steps between evaluations, or data passes as "0.5 epochs", or a share of the steps done as "5%", which
+        begins with every step; None: 50 steps (a method may say fewer), then 5 % of the steps done. A method that
+        counts its outer iterates is evaluated at each of them besides.
     x0: (n,) or (R, n); None for the problem's own start. Counts begin at zero.
-    records: JSON-lines file to append to, read by `fairbound.base.records.read_records`. checkpoint: file to write every `checkpoint_every` seconds, on an interrupt
-        and at the end; where it exists the run goes on from it, bit for bit as an unbroken one would.
-        A disk that fills up stops neither: a warning says so, and what was written before stays whole.
-    patience: up to this many times the budget is spent while no iterate of the second half of the steps meets the bounds.
+    records: JSON-lines file to append to, read by `fairbound.base.records.read_records`. checkpoint: file to write
+        every `checkpoint_every` seconds, on an interrupt and at the end; where it exists the run goes on from it, bit
+        for bit as an unbroken one would. A full disk stops neither: a warning says so, and what was written stays.
+    patience: times the budget that is spent at most while no iterate of the second half of the steps meets the bounds.
     average: power p of an average of the iterates that forgets the early ones: weights grow like k^p, so that about the
         last share 1 / (p + 1) of the steps counts (Shamir and Zhang 2013; taken every tenth step). The average is then
         what is measured, compared and returned. 0 for the iterates themselves. Bounds hold far more steadily at it.

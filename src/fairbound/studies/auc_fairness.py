@@ -1,7 +1,9 @@
-"""The measures of `auc-fairness`: linear scores and networks under bounds on areas under ROC curves, on training and held-out rows.
+"""The measures of `auc-fairness`: linear scores and networks under bounds on areas under ROC curves, on training and
+held-out rows.
 
 Source: Yao, Lin, Yang (2023), section 6 and Appendix E.
-Departs: an iterate must meet the bound on the training rows and on the validation rows, where the source names the latter alone.
+Departs: an iterate must meet the bound on the training rows and on the validation rows, where the source names the
+latter alone.
 """
 
 from __future__ import annotations
@@ -56,12 +58,14 @@ C1 = 0.5  # of the quadratic loss: the loss of a constant score
 class Options:
     """Options of the task.
 
-    dataset, options: of `fairbound.data.load`. group: the sensitive attribute, of two groups. kind: of `auc_parity`. model: "linear", or
-    "network" with one hidden layer of sigmoids. bound: on the true difference of areas, 0 for none. kappa: of the quadratic
-    loss in min-max form, which is then the problem; 0 for the true bound. reach: of its inner variables. start: "exact" begins at the exact solution under the quadratic loss whose kappa the
-    true areas choose, "trained" at the model that FairClassifier trains under the bound, or at the network of `shrunk`, which takes no bound too. moved: scores are
-    trained without a bound, in the same way, then scaled and shifted to meet it on the training rows. group_terms: whether the model has weights of each group, or a network
-    a scale and a shift, which must then be known of the rows scored, as for scaling and shifting.
+    dataset, options: of `fairbound.data.load`. group: the sensitive attribute, of two groups. kind: of `auc_parity`.
+    model: "linear", or "network" with one hidden layer of sigmoids. bound: on the true difference of areas, 0 for none.
+    kappa: of the quadratic loss in min-max form, which is then the problem; 0 for the true bound. reach: of its inner
+    variables. start: "exact" begins at the exact solution under the quadratic loss whose kappa the true areas choose,
+    "trained" at the model that FairClassifier trains under the bound, or at the network of `shrunk`, which takes no
+    bound too. moved: scores are trained without a bound, in the same way, then scaled and shifted to meet it on the
+    training rows. group_terms: whether the model has weights of each group, or a network a scale and a shift, which
+    must then be known of the rows scored, as for scaling and shifting.
     shares, stated_test, rows: of `shared_out`. No validation rows where their share is 0.
     """
 
@@ -117,7 +121,8 @@ def absent(given: Mapping[str, Any], data_dir: str | None) -> str:
 
 
 def task(cell: Cell, data_dir: str | None) -> Task:
-    """The training rows of the cell's seed as a problem of largest area, chosen by the validation rows, measured on all parts."""
+    """The training rows of the cell's seed as a problem of largest area, chosen by the validation rows,
+    measured on all parts."""
     asked = Options(**cell.task)
     parts, model = _parts(asked, cell.seed, data_dir)
     problem = _problem(asked, model, parts["train"])
@@ -191,8 +196,8 @@ def _parts(asked: Options, seed: int, data_dir: str | None) -> tuple[dict[str, L
 
 @functools.lru_cache(maxsize=1)
 def _without_bound(given: str, seed: int, budget: str, data_dir: str | None) -> tuple[Tensor, float]:
-    """The network (n,) of `shrunk` without a bound, and its processor seconds, trained once for all bounds that it is then moved
-    under. given: the task's options as JSON."""
+    """The network (n,) of `shrunk` without a bound, and its processor seconds, trained once for all bounds that it is
+    then moved under. given: the task's options as JSON."""
     asked = Options(**json.loads(given))
     parts, model = _parts(asked, seed, data_dir)
     problem, held = (_problem(asked, model, parts[name]) for name in ("train", "validation"))
@@ -230,7 +235,8 @@ def _measured(name: str, metric: str, part: LabelledRows, scores: np.ndarray) ->
 
 
 def numbers(run: Run, compare: None) -> dict[str, float | None]:
-    """The measures of the reported model, whether it meets its bound on training and on test rows, and what the run cost."""
+    """The measures of the reported model, whether it meets its bound on training and on test rows,
+    and what the run cost."""
     model, asked = run.models[run.output], run.result["task"]
     found: dict[str, float | None] = {f"{part} {name}": model[f"{part} {name}"] for part in PARTS for name in MEASURES}
     for part in PARTS:
@@ -245,10 +251,10 @@ def numbers(run: Run, compare: None) -> dict[str, float | None]:
 def findings(block: Block) -> list[dict[str, Any]]:
     """For every other method, at how many of its points our frontier on test rows has no smaller area.
 
-    The frontier goes straight between our points, of which training without a bound is the last: of two models, one drawn at random
-    has the mean area, and at most the mean difference. Constant scores (area 1/2) belong to every frontier. Scaling and
-    shifting, which must know the groups of the rows scored, is compared with our models that know them too. Means are
-    over the splits that all methods have finished.
+    The frontier goes straight between our points, of which training without a bound is the last: of two models, one
+    drawn at random has the mean area, and at most the mean difference. Constant scores (area 1/2) belong to every
+    frontier. Scaling and shifting, which must know the groups of the rows scored, is compared with our models that know
+    them too. Means are over the splits that all methods have finished.
     """
     columns = [f"test {name}" for name in MEASURES]
     seeds = set.intersection(*(set(found[columns[0]]) for found in block.numbers.values()))
@@ -283,8 +289,9 @@ def _compared(block: Block, family: str, its: list[np.ndarray], mine: list[np.nd
 
 
 def _behind(point: np.ndarray, mine: list[np.ndarray]) -> np.ndarray | None:
-    """(splits,) by how much the area of `point` is larger than that of the mix of two of our points whose mean area is the largest at its
-    mean difference; None where all of ours have a larger difference. Points: (splits, 2) area and difference."""
+    """(splits,) by how much the area of `point` is larger than that of the mix of two of our points whose mean area is
+    the largest at its mean difference; None where all of ours have a larger difference. Points: (splits,
+    2) area and difference."""
     difference = point[:, 1].mean()
     best: tuple[float, np.ndarray] | None = None
     for low in mine:

@@ -1,7 +1,8 @@
 """Sentences that compare methods by their numbers, for the findings of any study.
 
-Runs of one seed share what the seed decides, so that methods are compared by their differences seed by seed. A method is
-told apart from the best one where a paired t test at 5 % does; with many methods and measures some such verdicts are chance.
+Runs of one seed share what the seed decides, so that methods are compared by their differences seed by seed. A method
+is told apart from the best one where a paired t test at 5 % does; with many methods and measures some such verdicts are
+chance.
 numbers: method -> column -> seed -> value.
 """
 

@@ -55,9 +55,9 @@ class Options:
     """Options of the task.
 
     model: as in `model_of`. constraint: the bound that decides feasibility everywhere, which compares the two groups;
-    trained: the bound that a method trains under, where it is another. validation: share of the training rows kept apart
-    to choose the best iterate on. dataset, options, group, groups: see `load_rows`; groups are (reference, protected), and
-    a signed gap is protected minus reference.
+    trained: the bound that a method trains under, where it is another. validation: share of the training rows kept
+    apart to choose the best iterate on. dataset, options, group, groups: see `load_rows`; groups are (reference,
+    protected), and a signed gap is protected minus reference.
     """
 
     model: str
@@ -128,7 +128,8 @@ def _size(part: LabelledRows, asked: Options, words: str) -> str:
 
 
 def _directed(asked: Options, problem: FairProblem) -> list[int]:
-    """The constraints that are the protected group's value minus the reference's. Raises: OptionError where there is none."""
+    """The constraints that are the protected group's value minus the reference's.
+    Raises: OptionError where there is none."""
     found = problem.plan.differences(1, 0)  # the codes of asked.groups
     if not len(found):
         reference, protected = asked.groups
@@ -169,8 +170,8 @@ def measures(scores: np.ndarray, part: LabelledRows, names: Sequence[str]) -> di
 
 
 def derive(records: list[Row], bound: float) -> None:
-    """Adds to each record whether the training gap is within the bound in the mean of 10 evaluations, whether any record so
-    far was within it, and the lowest training loss of one so far (None before)."""
+    """Adds to each record whether the training gap is within the bound in the mean of 10 evaluations, whether any
+    record so far was within it, and the lowest training loss of one so far (None before)."""
     gaps, losses = (series.floats([r[f"train {name}"] for r in records]) for name in ("|gap|", "loss"))
     inside = np.abs(gaps) <= bound
     best = np.minimum.accumulate(np.where(inside, losses, np.inf))
@@ -202,7 +203,8 @@ def _of(model: Row, bound: float) -> dict[str, float | None]:
 
 
 def findings(block: Block) -> list[dict[str, Any]]:
-    """Which method wins where: {"question", "winner", "value", "tied": methods not told apart, "text"} for each question."""
+    """Which method wins where: {"question", "winner", "value", "tied": methods not told apart,
+    "text"} for each question."""
     titles, numbers = block.titles, block.numbers
     stated = constraint(block.study.task["constraint"])
     bound = stated.bound

@@ -1,7 +1,8 @@
 """Handwritten digits in two colours, and the small network that is trained on them: an image task for bounds on scores.
 
-Is a digit 5 or more? Every picture is red or green; red with probability 0.7 where the answer is yes and 0.3 where it is no, so
-that the colour, which is the group, tells of the answer, and a network that sees it scores the red pictures higher.
+Is a digit 5 or more? Every picture is red or green; red with probability 0.7 where the answer is yes and 0.3 where it
+is no, so that the colour, which is the group, tells of the answer, and a network that sees it scores the red pictures
+higher.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ RED = {True: 0.7, False: 0.3}
 
 
 def coloured_digits(shares: Sequence[float], seed: int, data_dir: str | None, most: int = 0) -> dict[str, LabelledRows]:
-    """Training, validation and test rows: pictures (n, 2, 14, 14) in [0, 1], a channel for each colour; labels and colours (n,).
+    """Training, validation and test rows: pictures (n, 2, 14, 14) in [0, 1], a channel for each colour; labels and
+    colours (n,).
 
-    MNIST's 10,000 test pictures, each cell the mean of 2 x 2 pixels. shares: of the rows. most: a random part of so many rows, 0 for all.
+    MNIST's 10,000 test pictures, each cell the mean of 2 x 2 pixels. shares: of the rows. most: a random part of so
+    many rows, 0 for all.
     """
     data = load("mnist-test", data_dir)
     grey = np.asarray(data.X, dtype=np.float32).reshape(-1, SIDE, 2, SIDE, 2).mean(axis=(2, 4))
@@ -53,8 +56,9 @@ def network(seed: int) -> ModuleModel:
 
 
 def trained_layers(rows: LabelledRows, seed: int, steps: int) -> Tensor:
-    """(n,) parameters of `network` after `steps` of training without bounds, but those of the last layer, which are 0: every picture
-    has one score, and so every bound on scores is met. It stands for the layers that the source takes from ImageNet."""
+    """(n,) parameters of `network` after `steps` of training without bounds, but those of the last layer, which are 0:
+    every picture has one score, and so every bound on scores is met.
+    It stands for the layers that the source takes from ImageNet."""
     problem = FairProblem(network(seed), rows.x, rows.y, rows.group, [])
     x = solve(problem, SGD(step_size=0.1), budget=f"{steps} steps", seed=seed).last.clone()
     x[-(LAST + 1) :] = 0.0
@@ -62,9 +66,11 @@ def trained_layers(rows: LabelledRows, seed: int, steps: int) -> Tensor:
 
 
 def last_layer_solved(model: ModuleModel, rows: LabelledRows, x: Tensor, bound: str) -> Tensor:
-    """(n,) the parameters x of `network` with the last layer solved anew on all rows under `bound`, a linear model of what the others make of them.
+    """(n,) the parameters x of `network` with the last layer solved anew on all rows under `bound`, a linear model of
+    what the others make of them.
 
-    Few steps of random batches come near a bound and seldom within it; this is within it by its true distance, where anything found is.
+    Few steps of random batches come near a bound and seldom within it; this is within it by its true distance, where
+    anything found is.
     """
     before, own = x[: model.n - LAST - 1], x[model.n - LAST - 1 : model.n]
     model.bind(x)

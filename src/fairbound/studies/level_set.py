@@ -1,9 +1,10 @@
 """The measures of `level-set`: methods on instances with a known optimum, objective and worst constraint along the way.
 
-A method's *feasible iterates* are the points that it was measured at after its first step and that meet every constraint
-on all the data; of a method with outer iterates only these count, as the points before the first are not its answer.
-The gap at a place of the axis is the lowest among the feasible iterates so far, over the gap of the start; a run without
-one counts as infinite. Baselines without outer iterates are favoured by this: nothing tells their user which iterate it is.
+A method's *feasible iterates* are the points that it was measured at after its first step and that meet every
+constraint on all the data; of a method with outer iterates only these count, as the points before the first are not its
+answer. The gap at a place of the axis is the lowest among the feasible iterates so far, over the gap of the start; a
+run without one counts as infinite. Baselines without outer iterates are favoured by this: nothing tells their user
+which iterate it is.
 
 Source: Lin, Nadarajah, Soheili, Yang (2020), section 6.
 """
@@ -35,7 +36,8 @@ LEVEL = 1e-9  # relative gaps below this, or below what the optimum's certificat
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """instance: of `fairbound.instances`. batch: what the study's batches count, rows "of every block" or rows "in all"."""
+    """instance: of `fairbound.instances`. batch: what the study's batches count,
+    rows "of every block" or rows "in all"."""
 
     instance: str
     batch: str = "of every block"
@@ -48,9 +50,9 @@ class Options:
 @dataclass(frozen=True, kw_only=True)
 class Compare:
     """subject: the method that findings are about; against: those it is compared with. axis: along which runs are
-    compared, "passes" over the data, "steps", or "iterations": steps and each look at a point that is no step, such as an
-    exact evaluation. at: places whose numbers go into the table. since, every: the places at which the subject must be
-    below another method to be called so are since, since + every, ..."""
+    compared, "passes" over the data, "steps", or "iterations": steps and each look at a point that is no step, such as
+    an exact evaluation. at: places whose numbers go into the table. since, every: the places at which the subject must
+    be below another method to be called so are since, since + every, ..."""
 
     subject: str
     against: tuple[str, ...]
@@ -99,8 +101,8 @@ def task(cell: Cell, data_dir: str | None) -> Task:
 
 
 def derive(records: list[Row]) -> None:
-    """Adds to each record its iterations, whether the point is an answer of the method and a feasible one, and the lowest
-    relative gap of a feasible one so far, infinite before the first."""
+    """Adds to each record its iterations, whether the point is an answer of the method and a feasible one, and the
+    lowest relative gap of a feasible one so far, infinite before the first."""
     lowest = np.inf
     for r in records:
         r["steps"], r["iterations"] = r["step"], r["step"] + r["counts"]["values"]
@@ -111,7 +113,8 @@ def derive(records: list[Row]) -> None:
 
 
 class Path:
-    """A run along its axis. at, best: (r,) places and lowest relative gaps so far; updates: records at new outer iterates."""
+    """A run along its axis. at, best: (r,) places and lowest relative gaps so far;
+    updates: records at new outer iterates."""
 
     def __init__(self, run: Run, axis: str):
         self.records = run.records
@@ -143,8 +146,9 @@ def numbers(run: Run, compare: Compare) -> dict[str, float | None]:
 
 
 def findings(block: Block) -> list[dict[str, Any]]:
-    """One entry: {"data", "subject", "against", "below": True, False or None where not judged, "text"}; places where two methods both have the
-    optimum count for neither. A median is infinite where half of the runs have no feasible iterate."""
+    """One entry: {"data", "subject", "against", "below": True, False or None where not judged, "text"}; places where
+    two methods both have the optimum count for neither. A median is infinite where half
+    of the runs have no feasible iterate."""
     compare, titles = block.compare, block.titles
     rivals = [m for m in compare.against if m in block.item.methods]
     lead = f"{block.study.data[block.data].title}: "

@@ -1,4 +1,5 @@
-"""The measures of `partial-fairness`: a linear model with group terms under a bound on scores, on training and held-out rows.
+"""The measures of `partial-fairness`: a linear model with group terms under a bound on scores, on training and held-out
+rows.
 
 Source: He, Huang, Yao, Lin (2026), section 7 and Appendix G.
 """
@@ -38,14 +39,15 @@ MEASURES = ("accuracy", "interval pSP", "interval fairness", "full fairness", "d
 class Options:
     """Options of the task.
 
-    dataset, options: of `fairbound.data.load`. group: the sensitive attribute. interval: of the rows whose scores are compared,
-    as a bound writes it. bound: the text of the bound trained under, with {} for the interval; "" for none.
-    shares: of the rows, for training, validation (left out) and testing; rows with a stated test split keep it. rows: a random
-    part of so many rows, 0 for all. error_share: of the error rate in the objective, 0 for the mean loss.
-    areas: "group", "inter" or "intra", areas that the baselines of G.3 bound by the quadratic surrogate, at areas_bound, as the set
-    that weights lie in; "" for none. first_steps: where positive, coloured digits and a small network (`fairbound.studies.digits`) in
-    place of a table and a linear model; its layers begin as so many steps without bounds leave them, the last one at 0. finish: the
-    text of a bound, with {} for the interval, under which the last layer is solved on all rows when the network's run has ended; "" for none.
+    dataset, options: of `fairbound.data.load`. group: the sensitive attribute. interval: of the rows whose scores are
+    compared, as a bound writes it. bound: the text of the bound trained under, with {} for the interval; "" for none.
+    shares: of the rows, for training, validation (left out) and testing; rows with a stated test split keep it. rows: a
+    random part of so many rows, 0 for all. error_share: of the error rate in the objective, 0 for the mean loss.
+    areas: "group", "inter" or "intra", areas that the baselines of G.3 bound by the quadratic surrogate, at
+    areas_bound, as the set that weights lie in; "" for none. first_steps: where positive, coloured digits and a small
+    network (`fairbound.studies.digits`) in place of a table and a linear model; its layers begin as so many steps
+    without bounds leave them, the last one at 0. finish: the text of a bound, with {} for the interval, under which the
+    last layer is solved on all rows when the network's run has ended; "" for none.
     """
 
     dataset: str

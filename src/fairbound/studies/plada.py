@@ -1,12 +1,13 @@
-"""The measures of `plada`: loss, violation and near-stationarity of a constrained problem along the way, and many groups.
+"""The measures of `plada`: loss, violation and near-stationarity of a constrained problem along the way, and many
+groups.
 
-Bounds are measured as they are trained, by their surrogates (15) and (17), so that all methods solve the same smooth problem.
-The *reference* of a data set is the objective that the augmented Lagrangian on all rows with L-BFGS inside comes to, run to
-convergence on the same problem. A run has *arrived* where its largest violation is at most VIOLATION and its objective within NEAR
-of the reference.
+Bounds are measured as they are trained, by their surrogates (15) and (17), so that all methods solve the same smooth
+problem. The *reference* of a data set is the objective that the augmented Lagrangian on all rows with L-BFGS inside
+comes to, run to convergence on the same problem. A run has *arrived* where its largest violation is at most VIOLATION
+and its objective within NEAR of the reference.
 
-Source: "A modified proximal-perturbed Lagrangian for non-convex non-smooth representatives of fairness constraints", section 5
-    and appendix D.
+Source: "A modified proximal-perturbed Lagrangian for non-convex non-smooth representatives of fairness constraints",
+    section 5 and appendix D.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ SUBJECT = "plada"
 class Options:
     """Options of the task.
 
-    model: as in `model_of`. constraint: the bound. loss: of rows. dataset, options, group, groups: see `load_rows`; without a
-    group the data are Communities and Crime, its 535 groups of three census shares, and rows held apart for validation. ranked: the rows are
-    documents of queries, a fifth of which is held apart.
+    model: as in `model_of`. constraint: the bound. loss: of rows. dataset, options, group, groups: see `load_rows`;
+    without a group the data are Communities and Crime, its 535 groups of three census shares, and rows held apart for
+    validation. ranked: the rows are documents of queries, a fifth of which is held apart.
     """
 
     dataset: str
@@ -156,7 +157,8 @@ def _of_groups(asked: Options, cell: Cell, data_dir: str | None) -> Task:
 
 
 def _watching(parts: dict[str, Any], seen: Callable[..., dict[str, float]]) -> Callable[..., dict[str, float]]:
-    """What is recorded of all parts, the first of which is trained on. seen: of a problem, x and its measurement there, name -> value."""
+    """What is recorded of all parts, the first of which is trained on. seen: of a problem,
+    x and its measurement there, name -> value."""
 
     def watch(x: Tensor, measured: Measured) -> dict[str, float]:
         found = {part: its.evaluate(x) if number else measured for number, (part, its) in enumerate(parts.items())}
@@ -172,8 +174,8 @@ def _part_seen(loss: Tensor, excess: Tensor, error: Tensor) -> dict[str, float]:
 
 
 def _of_queries(asked: Options, cell: Cell, data_dir: str | None) -> Task:
-    """A bound on every query, of which a batch sees a few: violations of the surrogate that is trained, and the share of
-    constraints that the stated metric breaks."""
+    """A bound on every query, of which a batch sees a few: violations of the surrogate that is trained, and the share
+    of constraints that the stated metric breaks."""
     data = load(asked.dataset, data_dir, **asked.options)
     numbers = split_by_query(data.qid, [0.2], seed_for("validation", root=cell.seed))
     X, group = np.asarray(data.X, dtype=np.float64), data.group(asked.group)

@@ -26,7 +26,8 @@ PARTS = ("train", "validation", "test")
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """x: (n, d) float32, or pictures; y: (n,) in {0, 1}; group: (n,) names, or codes: 0 the reference, 1 the protected group, -1 neither."""
+    """x: (n, d) float32, or pictures; y: (n,) in {0, 1}; group: (n,) names, or codes: 0 the reference,
+    1 the protected group, -1 neither."""
 
     x: np.ndarray
     y: np.ndarray
@@ -66,11 +67,13 @@ def shared_out(
     most: int = 0,
     group_terms: bool = False,
 ) -> dict[str, LabelledRows]:
-    """Training, validation and test rows of a seed: missing numbers the mean, features standardised on the training rows.
+    """Training, validation and test rows of a seed: missing numbers the mean, features standardised on the training
+    rows.
 
     shares: of the rows, for training, validation and testing; stated_test: rows with a stated test split keep it, and
-    the others are shared out. purpose: a word of the study, for its own random order. most: a random part of so many rows, 0
-    for all. group_terms: (xi, gamma, gamma xi) in place of the features xi, with gamma 1 in the first group by name.
+    the others are shared out. purpose: a word of the study, for its own random order. most: a random part of so many
+    rows, 0 for all. group_terms: (xi, gamma, gamma xi) in place of the features xi, with gamma 1 in the first group by
+    name.
     """
     data = load(dataset, data_dir, **options)
     X: Any = data.X
@@ -118,7 +121,8 @@ def missing(given: Mapping[str, Any], data_dir: str | None) -> str:
 
 
 def check_names(dataset: str, attribute: str) -> None:
-    """Raises: OptionError where no data set has this name, and where its entry names sensitive attributes without this one."""
+    """Raises: OptionError where no data set has this name, and where its entry names
+    sensitive attributes without this one."""
     if dataset != GENERATED and (known := info(dataset).groups) and attribute not in known:
         raise OptionError(f"data set {dataset!r} has no sensitive attribute {attribute!r}; it has: {', '.join(known)}.")
 
@@ -143,9 +147,10 @@ def load_rows(
 ) -> SplitRows:
     """The rows of one run, 80/20 and stratified by group, as in KLBM25's section 4.1; another split for every seed.
 
-    dataset, options: of `fairbound.data.load`; "gaussian-parity" is the generator, with options n and seed. attribute: the
-    sensitive one, not a feature; groups: (reference, protected), two of its values. held: where positive, this share of
-    the training rows takes the place of the test rows, which are dropped. Raises: DataError where a group has no row.
+    dataset, options: of `fairbound.data.load`; "gaussian-parity" is the generator, with options n and seed. attribute:
+    the sensitive one, not a feature; groups: (reference, protected), two of its values. held: where positive, this
+    share of the training rows takes the place of the test rows, which are dropped. Raises: DataError where a group has
+    no row.
     """
     text = json.dumps(dict(options), sort_keys=True)
     loaded, checksum = _loaded(dataset, text, attribute, None if data_dir is None else str(data_dir))

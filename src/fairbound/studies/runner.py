@@ -67,10 +67,11 @@ def run_study(
 
     spec: the name of a study, a TOML file, or a StudySpec. jobs: cells run at once, each in its own process and thread.
     backend: "loky" (processes), "threading", "ray" or "dask". quick: the study's short form. only: keys of its items.
-    tune: also choose settings of every method on validation rows, with equal budgets, and run them as the item "KEY-tuned" of each that is tuned.
+    tune: also choose settings of every method on validation rows, with equal budgets, and run them as the item
+    "KEY-tuned" of each that is tuned.
     seeds, budget: in place of the study's own. say: receives lines of progress.
-    Raises: OptionError for wrong use, and where `out` holds another study; DataError where data cannot be read or no cell finishes; KeyboardInterrupt after
-        Ctrl-C, with finished cells and checkpoints kept.
+    Raises: OptionError for wrong use, and where `out` holds another study; DataError where data cannot be read or no
+        cell finishes; KeyboardInterrupt after Ctrl-C, with finished cells and checkpoints kept.
     """
     study = spec if isinstance(spec, StudySpec) else load_spec(spec)
     study = _asked(study, quick, only, tune, seeds, budget)
@@ -129,7 +130,8 @@ def _write(folder: Path, study: StudySpec, facts: dict[str, Any], cells: Iterabl
 
 
 def _placed(study: StudySpec, data_dir: str | None) -> tuple[StudySpec, list[str]]:
-    """The study without data that cannot be had, and a note for each: others take their place where the study names some.
+    """The study without data that cannot be had, and a note for each: others take their place where the study names
+    some.
 
     Raises: OptionError where none is left.
     """

@@ -15,14 +15,17 @@ KINDS = ("curve", "profile", "density", "frontier", "radar", "scores", "shares",
 class FigureSpec:
     """A figure, drawn for every block from the saved records and results.
 
-    kind: "curve" and "profile": columns y of the records over columns x, a row of panels for each y; a curve has quartile
-    bands over runs in a panel for each of `panels` ("data" or "methods"), a profile one line a method, the `statistic`
-    over runs, in a panel for each x. "density": histograms, columns y of the reported models. "frontier": results y
-    over results x, the paper's points hollow. "radar": results "x y" on axes y in a panel for each x. "scores": each group's density
-    of scores in a panel for each method, "shares": shares above thresholds, group against group, and the disparity at every
-    percentile, both from columns of the reported models that begin with y. "bars": two results x, mirrored, for every data set.
-    methods: patterns of those that are shown. bars: of a frontier, one standard "deviation" or a 95 % "interval" of the mean.
-    scales: of each y, "linear", "log" or "symlog"; lines: levels drawn across each y; ranges: [low, high] of each y, or [].
+    kind: "curve" and "profile": columns y of the records over columns x, a row of panels for each y; a curve has
+    quartile bands over runs in a panel for each of `panels` ("data" or "methods"), a profile one line a method, the
+    `statistic` over runs, in a panel for each x. "density": histograms, columns y of the reported models. "frontier":
+    results y over results x, the paper's points hollow. "radar": results "x y" on axes y in a panel for each x.
+    "scores": each group's density of scores in a panel for each method, "shares": shares above thresholds, group
+    against group, and the disparity at every percentile, both from columns of the reported models that begin with y.
+    "bars": two results x, mirrored, for every data set.
+    methods: patterns of those that are shown. bars: of a frontier, one standard "deviation" or a 95 % "interval" of the
+    mean.
+    scales: of each y, "linear", "log" or "symlog"; lines: levels drawn across each y; ranges: [low, high] of each y, or
+    [].
     marks: a count in the records at whose increases the first run is marked. missing: what a null in the records is,
     "unknown" or "infinite". mean: curves show the mean over runs beside the median.
     """
@@ -59,8 +62,8 @@ class FigureSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class TableSpec:
-    """A table of results, a row for each method, for every data set. columns, percent: patterns such as "train *" of the
-    columns of results.json; percent: those shown in per cent. digits: after the point. lowest: shade the lowest."""
+    """A table of results, a row for each method, for every data set. columns, percent: patterns such as "train *" of
+    the columns of results.json; percent: those shown in per cent. digits: after the point. lowest: shade the lowest."""
 
     caption: str
     columns: tuple[str, ...]

@@ -31,8 +31,8 @@ DECAYS = (0.001, 0.002, 0.004)
 
 
 class GroupScaled(nn.Module):
-    """The score of `net` for the first `own` features, scaled and shifted in the group in which the feature after them is 1 and not 0; both
-    are trained with the network."""
+    """The score of `net` for the first `own` features, scaled and shifted in the group in which the feature after them
+    is 1 and not 0; both are trained with the network."""
 
     def __init__(self, net: nn.Module, own: int) -> None:
         super().__init__()
@@ -46,8 +46,8 @@ class GroupScaled(nn.Module):
 
 
 def network(features: int, seed: int, group_terms: bool) -> ModuleModel:
-    """One hidden layer of UNITS sigmoids, that begins at random parameters of the seed. group_terms: whether the features are (xi, gamma,
-    gamma xi); the network sees xi, and gamma scales and shifts its score."""
+    """One hidden layer of UNITS sigmoids, that begins at random parameters of the seed. group_terms: whether the
+    features are (xi, gamma, gamma xi); the network sees xi, and gamma scales and shifts its score."""
     own = (features - 1) // 2 if group_terms else features
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_for("network", root=seed))
@@ -56,8 +56,8 @@ def network(features: int, seed: int, group_terms: bool) -> ModuleModel:
 
 
 def group_scaled(problem: FairProblem, held: FairProblem, free: Tensor) -> Tensor:
-    """(n,) of a network with `GroupScaled`: the network alone is `free`, with the scale and shift of largest area under the bounds on the
-    rows of both."""
+    """(n,) of a network with `GroupScaled`: the network alone is `free`, with the scale and shift of largest area under
+    the bounds on the rows of both."""
     module = problem.model.module  # type: ignore[attr-defined]
     x = torch.cat([free.new_zeros(2), free])
 
@@ -75,8 +75,8 @@ def group_scaled(problem: FairProblem, held: FairProblem, free: Tensor) -> Tenso
 
 
 def shrunk(problem: FairProblem, held: FairProblem, x0: Tensor, seed: int, budget: str) -> Solution:
-    """The best of all DECAYS from x0 (n,), each with this budget: that which meets the bounds on the rows of `problem` and of `held`, or misses them by the
-    least, with the largest area on the latter."""
+    """The best of all DECAYS from x0 (n,), each with this budget: that which meets the bounds on the rows of `problem`
+    and of `held`, or misses them by the least, with the largest area on the latter."""
     method = FullBatchALM()
     run: dict[str, Any] = {
         "budget": budget, "patience": 0.0, "sampling": "full", "seed": seed, "validation": held,

@@ -1,9 +1,9 @@
 """What a study states in its TOML file, checked before anything starts.
 
-A *cell* is one run: a data set or an instance, a method with its options, and a seed. An *item* groups cells into what is
-shown together (a figure or a table of a paper). What a cell runs and what is measured is said by the study's measures:
-a module, named in the TOML, with the options of its task (`Options`), the task itself, the numbers of a run, and the
-findings. See `fairbound.studies.task` and docs/extending.md.
+A *cell* is one run: a data set or an instance, a method with its options, and a seed. An *item* groups cells into what
+is shown together (a figure or a table of a paper). What a cell runs and what is measured is said by the study's
+measures: a module, named in the TOML, with the options of its task (`Options`), the task itself, the numbers of a run,
+and the findings. See `fairbound.studies.task` and docs/extending.md.
 """
 
 from __future__ import annotations
@@ -98,11 +98,12 @@ class MethodSpec:
 class ItemSpec:
     """What is shown together: methods side by side on some data.
 
-    paper: the table of the study's `paper` whose numbers stand beside. figures: keys of the study's figures, all of them
-    by default. compare: options of the comparison. together: all data in one block of the page, with a panel each.
+    paper: the table of the study's `paper` whose numbers stand beside. figures: keys of the study's figures, all of
+    them by default. compare: options of the comparison. together: all data in one block of the page, with a panel each.
     budget, batch, record_every, sampling: of its runs, in place of the study's and (but for full batches) the methods'
-    own; quick_budget: with `--quick`. presets: method -> preset of its algorithm here. trial_budget: of each trial with `--tune`; the
-    items that state one are tuned, the first item where none does. tuned: its methods run with the settings that `--tune` chose.
+    own; quick_budget: with `--quick`. presets: method -> preset of its algorithm here. trial_budget: of each trial with
+    `--tune`; the items that state one are tuned, the first item where none does. tuned: its methods run with the
+    settings that `--tune` chose.
     """
 
     key: str
@@ -126,7 +127,8 @@ class ItemSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class QuickSpec:
-    """What `--quick` runs instead. items, data: these alone, where any are named; instead: data -> data in its place."""
+    """What `--quick` runs instead. items, data: these alone, where any are named;
+    instead: data -> data in its place."""
 
     seeds: int = 2
     items: tuple[str, ...] = ()
@@ -279,7 +281,8 @@ class StudySpec:
         return replace(self, items=tuple(items), methods=methods)
 
     def cells(self, chosen: Mapping[str, Mapping[str, Values]] | None = None, seeds: int | None = None) -> list[Cell]:
-        """Every cell once, seed by seed. chosen: data -> method -> options that trials chose, its own where there are none.
+        """Every cell once, seed by seed. chosen: data -> method -> options that trials chose, its own where there are
+        none.
         seeds: in place of its own.
 
         Raises: OptionError where two items run a method on the same data in different ways.

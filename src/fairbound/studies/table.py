@@ -37,8 +37,8 @@ Numbers = Mapping[str, Mapping[int, float | None]]
 
 @dataclass(frozen=True)
 class Block:
-    """What findings are made from: an item on one data set. compare: the item's options of the comparison. runs, numbers:
-    by method, numbers[method][column][seed]. rows: of results.json."""
+    """What findings are made from: an item on one data set. compare: the item's options of the comparison. runs,
+    numbers: by method, numbers[method][column][seed]. rows: of results.json."""
 
     study: StudySpec
     item: ItemSpec
@@ -56,8 +56,8 @@ class Block:
 def summarise(study: StudySpec, runs: dict[tuple[str, str], list[Run]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """results.json and summary.json from the finished runs of (data, method).
 
-    summary["blocks"]: {"key", "title", "item", "data", "about", "findings": [{"text", ...}, ...]} for every item and data
-    set, or for the item with all its data; summary["findings"]: over all of them.
+    summary["blocks"]: {"key", "title", "item", "data", "about", "findings": [{"text", ...}, ...]} for every item and
+    data set, or for the item with all its data; summary["findings"]: over all of them.
     """
     measures = imported(study.measures)
     results: list[dict[str, Any]] = []
@@ -108,8 +108,8 @@ def _rows(
 def rows_of(
     numbers: Numbers, statistics: Mapping[str, str], printed: Mapping[str, Sequence[float]], same: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """A row for each column. statistics: pattern of columns -> statistic, the first that fits, else "mean". printed: the
-    paper's (mean, std) by column. same: what all rows say (item, row, data, output)."""
+    """A row for each column. statistics: pattern of columns -> statistic, the first that fits, else "mean". printed:
+    the paper's (mean, std) by column. same: what all rows say (item, row, data, output)."""
     rows = []
     for column, by_seed in numbers.items():
         kind = next((k for pattern, k in statistics.items() if fnmatch(column, pattern)), "mean")

@@ -7,8 +7,8 @@ A study's measures are a module with
     numbers(run, compare) column -> value of one run, for results.json (see `fairbound.studies.table`)
 
 and, where it has use for them, `Compare` (a dataclass of the options of an item's comparison), `STATISTICS` (pattern of
-columns -> statistic over runs), `findings(block)`, `overall(study, findings, results)`, `absent(task, data_dir)` and `MEASURED` (what the page says
-of the measurement).
+columns -> statistic over runs), `findings(block)`, `overall(study, findings, results)`, `absent(task, data_dir)` and
+`MEASURED` (what the page says of the measurement).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Task:
     measure: x (n,) -> columns of the rows of the last, the best and (where the method has one) the random model; None
     for no such rows. derive: adds columns to the records of the finished run that depend on those before.
     options: further arguments of `solve`. about: the data in words, for the page. checksum: of the data.
-    facts: what else the result is to say. trained: what runs the cell in place of `solve`, given its keyword arguments budget,
-    batch_size, sampling and seed; the records of its solution are kept as they are.
+    facts: what else the result is to say. trained: what runs the cell in place of `solve`, given its keyword arguments
+    budget, batch_size, sampling and seed; the records of its solution are kept as they are.
     """
 
     problem: Any
@@ -116,7 +116,8 @@ def _run(cell: Cell, folder: Path, data_dir: str | None, environment: dict[str, 
 
 
 _BEGUN: set[str] = set()
-"""Methods that have made two steps in this process before they were timed: what is loaded at first use is no cost of theirs."""
+"""Methods that have made two steps in this process before they were timed: what is
+loaded at first use is no cost of theirs."""
 
 
 def _solved(task: Task, cell: Cell, folder: Path) -> tuple[Solution, Any]:
@@ -145,7 +146,8 @@ def _solved(task: Task, cell: Cell, folder: Path) -> tuple[Solution, Any]:
 
 
 class _Timed(Watched):
-    """A watched problem that knows the processor seconds of its thread outside evaluations: `cpu`, after each of them."""
+    """A watched problem that knows the processor seconds of its thread outside evaluations: `cpu`,
+    after each of them."""
 
     def __init__(self, inner: Problem, watch: Callable[[Tensor, Measured], Mapping[str, Any]]):
         super().__init__(inner, watch)

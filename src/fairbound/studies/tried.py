@@ -19,8 +19,8 @@ from fairbound.problems.problem import Draws, Problem
 
 @dataclass(frozen=True, kw_only=True)
 class Unmoved(Method[State]):
-    """Takes the point where it begins, for starts that are solutions already. It counts outer iterates, of which there are none,
-    so that `solve` looks for no other point near it."""
+    """Takes the point where it begins, for starts that are solutions already. It counts outer iterates, of which there
+    are none, so that `solve` looks for no other point near it."""
 
     name: ClassVar[str] = "unmoved"
 
@@ -36,8 +36,10 @@ class Unmoved(Method[State]):
 
 @dataclass(frozen=True, kw_only=True)
 class TriedState(State):
-    """inner: the state of the candidate under way, whose x is this x. start: (..., n) where each of them begins. begun: its first k.
-    diverged: whether it has met a NaN or infinity, or its point has no finite size, so that it stays at the start until its turn is over."""
+    """inner: the state of the candidate under way, whose x is this x. start: (..., n) where each of them begins. begun:
+    its first k.
+    diverged: whether it has met a NaN or infinity, or its point has no finite size,
+    so that it stays at the start until its turn is over."""
 
     inner: State
     start: Tensor

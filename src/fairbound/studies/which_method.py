@@ -1,9 +1,10 @@
-"""The measures of `which-method`: methods with their defaults over data sets, bounds and models, and what `auto` makes of each.
+"""The measures of `which-method`: methods with their defaults over data sets, bounds and models, and what `auto` makes
+of each.
 
-A cell of the comparison is a data set, a bound and a model. Of every run the best iterate by the stated metric counts: first
-whether it meets the bound on the training rows, then its mean logistic loss there, then the processor time at which it was found.
-The method `auto` is what FairClassifier trains by (`estimators.training`). Where its first run meets no bound it makes further ones,
-each as long, which the numbers of the whole run show.
+A cell of the comparison is a data set, a bound and a model. Of every run the best iterate by the stated metric counts:
+first whether it meets the bound on the training rows, then its mean logistic loss there, then the processor time at
+which it was found. The method `auto` is what FairClassifier trains by (`estimators.training`). Where its first run
+meets no bound it makes further ones, each as long, which the numbers of the whole run show.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ BEFORE_LAST_LAYER = 0.75
 class Options:
     """Options of the task.
 
-    model: as in `model_of`, or "conv", two small convolutions. constraint: the bound. dataset, options, group, groups: see
-    `load_rows`; without a group the data are MNIST's test images: a digit of 5 or more, strokes thicker or thinner than the
-    median image's. door: "" for the cell's own method, "auto" for what FairClassifier takes.
+    model: as in `model_of`, or "conv", two small convolutions. constraint: the bound. dataset, options, group, groups:
+    see `load_rows`; without a group the data are MNIST's test images: a digit of 5 or more, strokes thicker or thinner
+    than the median image's. door: "" for the cell's own method, "auto" for what FairClassifier takes.
     """
 
     dataset: str
@@ -100,8 +101,8 @@ def task(cell: Cell, data_dir: str | None) -> Task:
 def _auto(
     asked: Options, model: Model, problem: FairProblem, *, budget: str, batch_size: int, sampling: str, seed: int
 ) -> Solution:
-    """What FairClassifier does under "auto" with the loss as objective, all rows being training rows. Its seconds are those of the
-    processor, of all runs and with their evaluations."""
+    """What FairClassifier does under "auto" with the loss as objective, all rows being training rows. Its seconds are
+    those of the processor, of all runs and with their evaluations."""
     began = time.thread_time()
     stated = [constraint(asked.constraint)]
     choice = chosen(AUTO, model, loss="logistic", objective="loss", objective_class=None, stated=stated)
@@ -142,7 +143,8 @@ def _model(text: str, x: np.ndarray, seed: int) -> Model:
 
 @functools.lru_cache(maxsize=1)
 def _pixels(data_dir: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Images (n, 1, 28, 28), whether the digit is at least 5, and whether the image holds more ink than the median one."""
+    """Images (n, 1, 28, 28), whether the digit is at least 5,
+    and whether the image holds more ink than the median one."""
     data = load(IMAGES, data_dir)
     x = np.asarray(data.X, dtype=np.float32).reshape(-1, 1, SIDE, SIDE)
     ink = x.mean(axis=(1, 2, 3))
@@ -193,9 +195,9 @@ def _rank(rows: Sequence[Mapping[str, Any]], method: str) -> tuple[float, float,
 def overall(
     study: StudySpec, said: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """For every method, in how many cells all its runs meet the bound, and in how many they come within 1, 2 and 5 % of the lowest
-    mean loss of a method that does. With tuned runs, once more for these and for the methods without a grid, beside the lowest loss
-    of any method, tuned or not."""
+    """For every method, in how many cells all its runs meet the bound, and in how many they come within 1, 2 and 5 % of
+    the lowest mean loss of a method that does. With tuned runs, once more for these and for the methods without a grid,
+    beside the lowest loss of any method, tuned or not."""
     tuned = [r for r in results if r["item"].endswith(TUNED)]
     own = [r for r in results if not r["item"].endswith(TUNED)]
     out = _profile(study, own, list(dict.fromkeys(r["row"] for r in own)), "profile", "")

@@ -84,7 +84,8 @@ def slowdown(backend: str, jobs: int) -> dict[str, Any]:
     """How much longer a fixed loop of training-sized work takes when `jobs` workers run it at once.
 
     Returns: {"alone": seconds, "together": [seconds of each worker], "slowdown": median together / alone}; 1 means that
-    parallel cells had the same machine as cells run one by one. One worker is not slowed down: nothing is measured then.
+    parallel cells had the same machine as cells run one by one. One worker is not slowed down: nothing is measured
+    then.
     """
     if jobs == 1:
         return {"jobs": 1, "backend": backend, "alone": None, "together": [], "slowdown": 1.0}

@@ -1,7 +1,8 @@
 """Checks that a method keeps the promises that `solve` relies on; each raises AssertionError saying what broke.
 
 A problem is passed as an instance, or (so that dtype and device can be varied, and nothing is shared between two runs)
-as a maker: a function `make(dtype=torch.float64, device="cpu") -> Problem`. A method is passed as it is given to `solve`.
+as a maker: a function `make(dtype=torch.float64, device="cpu") -> Problem`. A method is passed as it is given to
+`solve`.
 
     from fairbound.testing import PROBLEMS, conformance
     conformance(MyMethod(step_size=0.1), PROBLEMS["two_sided"])
@@ -170,8 +171,9 @@ def check_optimum(
 ) -> Reached:
     """Every run comes within `violation` of the least possible one and, there, within a derived gap of the optimum.
 
-    A run ends as soon as it has, and at the latest after `steps` steps. The problem has an `optimum` (see KnownProblem). As in `solve`, the best iterate of each run counts: the lowest f
-    among those looked at (every `every` steps) that violate by at most `violation`. The gap allowed is
+    A run ends as soon as it has, and at the latest after `steps` steps. The problem has an `optimum` (see
+    KnownProblem). As in `solve`, the best iterate of each run counts: the lowest f among those looked at (every `every`
+    steps) that violate by at most `violation`. The gap allowed is
 
         violation * sum of the optimal multipliers    an excess v of g_i can lower a convex f by at most y_i v
       + last_step * slope^2                           a move by last_step * slope changes f by that times slope

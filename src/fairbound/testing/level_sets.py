@@ -17,7 +17,8 @@ LP_BOUNDS = (0.4, 0.45, 0.6)
 
 
 def linear_program(**options: Any) -> KnownProblem:
-    """min c.x subject to A x <= b over [-1, 1]^3, with c, A and b named LP_... above; the start is strictly feasible."""
+    """min c.x subject to A x <= b over [-1, 1]^3, with c, A and b named LP_... above;
+    the start is strictly feasible."""
     dtype, device = options.get("dtype", torch.float64), options.get("device", "cpu")
     rows = torch.tensor((LP_OBJECTIVE, *LP_CONSTRAINTS), dtype=dtype, device=device)
     optimum = Optimum(

@@ -37,8 +37,8 @@ def run(
     after: Callable[[Any], bool | None] | None = None,
     **options: Any,
 ) -> Any:
-    """The state after `steps` steps of `method` from the problem's start; `after(state)` is called after each, and True ends
-    the run.
+    """The state after `steps` steps of `method` from the problem's start; `after(state)` is called after each, and True
+    ends the run.
 
     Oracle calls are counted where the problem given is `Counted`. Raises: OptionError where the problem lacks what the
     method needs.
@@ -99,7 +99,8 @@ def differences(a: Any, b: Any, path: str = "state", tolerance: float = 0.0) -> 
 
 
 class Spy(Wrapper):
-    """A problem that also counts, by itself, the calls of its verbs and the rows that its batches were asked to have."""
+    """A problem that also counts, by itself, the calls of its verbs and the
+    rows that its batches were asked to have."""
 
     def __init__(self, problem: Any):
         super().__init__(problem)

@@ -28,11 +28,11 @@ def check_gradient(
     """jacobian against central differences of values along random directions, gradient and jvp against the jacobian, at
     random points. A wrong entry of the jacobian shows along almost every direction; the error says which entry it is.
 
-    seeds: of one run, or of a stack, whose runs must also have the values that each has alone; None for one run and then
-    a stack of two.
-    With the step H = 6e-6, the cube root of the precision, the difference errs by about 1e-10 times the third derivative
-    and the size of the function; `tolerance` leaves room for both. Where a kink may lie within H of the point, a step of
-    H / 100 decides.
+    seeds: of one run, or of a stack, whose runs must also have the values that each has alone; None for one run and
+    then a stack of two.
+    With the step H = 6e-6, the cube root of the precision, the difference errs by about 1e-10 times the third
+    derivative and the size of the function; `tolerance` leaves room for both. Where a kink may lie within H of the
+    point, a step of H / 100 decides.
     """
     if seeds is None:
         for each in ((0,), (0, 1)):
