@@ -1,4 +1,5 @@
-"""The rows of a problem and the batches drawn from them: weights, cells, and the maps from row values to constraints."""
+"""The rows of a problem and the batches drawn from them: weights, cells,
+and the maps from row values to constraints."""
 
 from __future__ import annotations
 

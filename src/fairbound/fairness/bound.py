@@ -31,8 +31,8 @@ class Bound(ABC):
     needs: what it asks of the rows: "groups", "two classes" (a positive one), "scores" (decisions are not enough).
     about: what it bounds, a "group" or a "class"; measures: which number of it, in words.
     free_thresholds: whether training moves thresholds beside the model, which takes more passes a round.
-    judged_from: the least that its measure and verdict need: the "counts" of (groups, label, decision), `Scored.each`; sums of "losses" up
-        to its `largest`; "areas", of pairs by who has the higher score; or all "rows".
+    judged_from: the least that its measure and verdict need: the "counts" of (groups, label, decision), `Scored.each`;
+        sums of "losses" up to its `largest`; "areas", of pairs by who has the higher score; or all "rows".
     OPTIONS: what may stand in brackets, for reading and writing alike.
     """
 
@@ -75,7 +75,8 @@ class Bound(ABC):
         return replace(self, bound=stated)  # type: ignore[type-var]
 
     def over(self, attributes: str) -> Self:
-        """The same bound over "each" attribute or the "crossed" ones, where it compares groups and does not say which."""
+        """The same bound over "each" attribute or the "crossed" ones,
+        where it compares groups and does not say which."""
         return self
 
     def remarks(self, attributes: Sequence[str]) -> list[str]:
@@ -115,7 +116,8 @@ class Bound(ABC):
         """State this bound's inequalities in cells of the builder. Raises: EmptyGroupError, OptionError."""
 
     def value_of(self, raw: Tensor, terms: Tensor | None) -> Tensor:
-        """(...,) the measured value, in the stated units, from the contrasts' sums raw (..., r) and terms (..., r, t)."""
+        """(...,) the measured value, in the stated units, from the contrasts' sums raw (..., r) and terms (...,
+        r, t)."""
         return raw.amax(-1)
 
     def check_model(self, outputs: int, y: np.ndarray) -> None:
@@ -142,16 +144,19 @@ class Bound(ABC):
 
     @property
     def fewest_rows(self) -> float:
-        """Rows of a group or class (of rankings, queries) below which a value as small as the bound cannot be told from chance."""
+        """Rows of a group or class (of rankings, queries) below which a value as small as
+        the bound cannot be told from chance."""
         return 0.25 / max(self.bound, 0.01) ** 2
 
     @property
     def uncertain(self) -> str | None:
-        """Why no interval of its value holds well enough for a certificate, and what to state instead; None where one does."""
+        """Why no interval of its value holds well enough for a certificate, and what to state instead;
+        None where one does."""
         return None
 
     def step_of(self, rows: int) -> float:
-        """The largest step in which the measured value moves where a group has so many rows; 0 where it moves in none."""
+        """The largest step in which the measured value moves where a group has so many rows;
+        0 where it moves in none."""
         return 1 / rows
 
     # -- measuring ----------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""Stated bounds -> Plan. Every bound compiles itself: it asks the builder for cells, and states inequalities on them."""
+"""Stated bounds -> Plan. Every bound compiles itself: it asks the builder for cells,
+and states inequalities on them."""
 
 from __future__ import annotations
 
@@ -32,11 +33,11 @@ def compile_plan(
 ) -> Plan:
     """The plan of the stated bounds on the data's groups and classes.
 
-    groups: Groups with the class numbers `targets` (n,), or which of them occur. classes: the labels of the class numbers
-    0, 1, ...; None for the numbers themselves. objective: what is minimised in place of the mean loss, or None.
+    groups: Groups with the class numbers `targets` (n,), or which of them occur. classes: the labels of the class
+    numbers 0, 1, ...; None for the numbers themselves. objective: what is minimised in place of the mean loss, or None.
     everyone: rows outside every group count in overall means too.
-    A crossed group that does not occur at all is no group. A group that occurs but has no row where a bound needs one (no
-    positives, say) raises EmptyGroupError, or is dropped and listed where the bound says empty="drop".
+    A crossed group that does not occur at all is no group. A group that occurs but has no row where a bound needs one
+    (no positives, say) raises EmptyGroupError, or is dropped and listed where the bound says empty="drop".
     """
     occurring = groups if isinstance(groups, Occurring) else Occurring.of(groups, np.asarray(targets))
     builder = Builder(occurring, classes, tuple(bounds), everyone)

@@ -1,7 +1,7 @@
 """Who is compared with whom: the groups of some attributes that occur, and the contrasts between their values.
 
-Of R values (one for each rate, or each label) of k groups, unit r * (k + 1) + g is value r of group g, and g = k is the value
-of all rows whose group is known.
+Of R values (one for each rate, or each label) of k groups, unit r * (k + 1) + g is value r of group g, and g = k is the
+value of all rows whose group is known.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ def attribute_sets(
 
 @dataclass(frozen=True)
 class Compared:
-    """The groups of one set of attributes. said: their labels as names have them. codes: (k,) their codes in the crossing of the
-    attributes, in order; within: number of attributes, from the first on, inside whose groups alone the others are compared."""
+    """The groups of one set of attributes. said: their labels as names have them. codes: (k,) their codes in the
+    crossing of the attributes, in order; within: number of attributes, from the first on,
+    inside whose groups alone the others are compared."""
 
     attributes: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -131,7 +132,8 @@ class ValueContrasts:
 
 
 def singles(compared: Compared, tails: tuple[str, ...]) -> ValueContrasts:
-    """Every value of every group by itself, one value after another. tails: what is said after a name, for each value."""
+    """Every value of every group by itself, one value after another. tails: what is said after a name,
+    for each value."""
     k = len(compared)
     index = np.arange(len(tails))[:, None] * (k + 1) + np.arange(k)
     return ValueContrasts(

@@ -20,8 +20,9 @@ LEAST_BELOW = 1e-8  # a smaller denominator of a ratio counts as this, so that i
 
 
 class Memo(NamedTuple):
-    """compared: (..., m, t) quantities actually compared, None where they are those of the plan; quotients: (..., R) values
-    of the ratios and below: (..., R) their denominators, None without ratios; defined: (..., m) contrasts with a value."""
+    """compared: (..., m, t) quantities actually compared, None where they are those of the plan; quotients: (..., R)
+    values of the ratios and below: (..., R) their denominators, None without ratios; defined: (...,
+    m) contrasts with a value."""
 
     compared: Tensor | None
     quotients: Tensor | None = None
@@ -120,8 +121,8 @@ class Contrasts:
         return dg if memo.defined is None else torch.where(memo.defined, dg, 0.0)
 
     def raw(self, q: Tensor, contrasts: np.ndarray) -> tuple[Tensor, Tensor]:
-        """The sums (..., r) of some contrasts, and their terms (..., r, t) without coefficients, 0 where unused; NaN where a
-        ratio divides by 0. q: (..., Q - R)."""
+        """The sums (..., r) of some contrasts, and their terms (..., r, t) without coefficients, 0 where unused; NaN
+        where a ratio divides by 0. q: (..., Q - R)."""
         rows = (
             slice(None) if len(contrasts) == len(self.index) else torch.as_tensor(contrasts, device=self.index.device)
         )
@@ -159,8 +160,8 @@ def seen_contrasts(plan: Plan, present: Tensor) -> Tensor | None:
 
 def dual_scale(plan: Plan, functions: list[Pointwise]) -> np.ndarray:
     """(m,) 1/4 over the largest slope of what each contrast averages: 1 for rates by a sigmoid, 1/4 for the logistic
-    loss. Multiplies dual steps and penalties. functions: the plan's row functions, in the order of `plan.functions`. A statistic
-    may say in `slope` how steep its numbers are in one score's mean."""
+    loss. Multiplies dual steps and penalties. functions: the plan's row functions, in the order of `plan.functions`. A
+    statistic may say in `slope` how steep its numbers are in one score's mean."""
     largest = np.full(plan.n_cells + 1, 0.25)
     for column in plan.columns:
         largest[column.offset : column.offset + column.cells] = functions[

@@ -2,8 +2,10 @@
 
     mean over groups of |corr(h, 1[row in group])|,    which for two groups is |corr(h, group)|
 
-Source: Beutel et al. (2019), Fairness in recommendation ranking through pairwise comparisons, section 4.2; Yao, Lin, Yang (2023), E.2.
-Departs: rows of balanced batches count by how many they stand for. Beutel et al. correlate residuals of pairs that were clicked.
+Source: Beutel et al. (2019), Fairness in recommendation ranking through pairwise comparisons, section 4.2; Yao, Lin,
+Yang (2023), E.2.
+Departs: rows of balanced batches count by how many they stand for. Beutel et al. correlate residuals of pairs that were
+clicked.
 """
 
 from __future__ import annotations

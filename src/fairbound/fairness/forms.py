@@ -71,8 +71,8 @@ class Combination(Protocol):
 
 @dataclass(frozen=True)
 class Auxiliary:
-    """Variables that are trained beside the model's parameters. start: their first values, or one for all; domain: where they
-    lie."""
+    """Variables that are trained beside the model's parameters. start: their first values, or one for all; domain:
+    where they lie."""
 
     size: int
     start: float | tuple[float, ...] = 0.0

@@ -64,7 +64,8 @@ def formulate(
     constraint: one bound or several, as text or objects, e.g. ["loss_gap <= 0.01", "equal_opportunity <= 0.05"]. Bounds
         on rates of groups need one score per row; "recall of class 2 >= 0.95" names a class by its number.
     sample_weight, domain: as in FairProblem. dtype, device: the module's by default.
-    Raises: OptionError where module, loss and bounds do not fit each other, or scores are probabilities; DataError for rows that cannot be used.
+    Raises: OptionError where module, loss and bounds do not fit each other, or scores are probabilities; DataError for
+    rows that cannot be used.
     """
     if not isinstance(module, nn.Module):
         raise OptionError(f"formulate takes a torch.nn.Module, got {type(module).__name__}.")

@@ -60,7 +60,8 @@ def name_in(sets: Sequence[tuple[int, Callable[[int], str]]], i: int) -> str:
 
 
 def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
-    """What a bound compares on the rows, and the groups, or values of them, that no row measures. Raises: EmptyGroupError."""
+    """What a bound compares on the rows, and the groups, or values of them, that no row measures.
+    Raises: EmptyGroupError."""
     values, found, index, coefficient, missing = [], [], [], [], []
     offset = 0
     for compared, dropped in bound.compared(rows.occurring, "drop" if bound.empty == "drop" else "partly"):
@@ -296,8 +297,8 @@ def finding(
 ) -> Finding:
     """The verdict that bounds of all contrasts give.
 
-    name: of the i-th contrast. groups: how many rows measure each. needed: how many would decide. missing: what no row measures,
-    without which no bound is met that does not leave it out. why: what else may keep the rows from deciding.
+    name: of the i-th contrast. groups: how many rows measure each. needed: how many would decide. missing: what no row
+    measures, without which no bound is met that does not leave it out. why: what else may keep the rows from deciding.
     """
     verdict = found.verdict(float(bound.bound))
     missing, more = split_missing(bound, missing)
@@ -322,7 +323,8 @@ def finding(
 
 
 def split_missing(bound: Any, missing: Sequence[str]) -> tuple[list[str], Finding]:
-    """Of what no row measures, what keeps the bound from being met, and the groups that it leaves out (`empty=drop`), for the finding.
+    """Of what no row measures, what keeps the bound from being met, and the groups that it leaves out (`empty=drop`),
+    for the finding.
 
     Groups and labels alone decide which are left out, never the model, so the limits of the others hold.
     """
@@ -332,8 +334,8 @@ def split_missing(bound: Any, missing: Sequence[str]) -> tuple[list[str], Findin
 
 
 def contrast_facts(bounds: GapBounds, name: Callable[[int], str]) -> Finding:
-    """The numbers of the largest contrast (of ratios, the smallest), and of the contrasts that matter most; "mirrored" are those that
-    repeat an earlier one in the other direction."""
+    """The numbers of the largest contrast (of ratios, the smallest), and of the contrasts that matter most; "mirrored"
+    are those that repeat an earlier one in the other direction."""
     shown, all_of = np.argsort(_order(bounds), kind="stable")[:MOST_CONTRASTS], bounds.contrasts
     again = {} if all_of is None else mirrored(all_of.index[shown], all_of.coefficient[shown])
     return {

@@ -35,7 +35,8 @@ class Key:
 
 @dataclass(frozen=True)
 class Form:
-    """A word of a form of its own, such as 0.05:0.3. read: the word as the field's value, None where it is no such word;
+    """A word of a form of its own, such as 0.05:0.3. read: the word as the field's value, None where it is no such
+    word;
     shown: how the form is written, for messages. many: the field holds a tuple of them, and the word may come again."""
 
     field: str
@@ -54,7 +55,8 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-
 
 
 def plain_number(text: str) -> float:
-    """The number that ASCII digits write, as 0.02 or 2e-2. Raises: ValueError for anything else, 1_0 and other digits among it."""
+    """The number that ASCII digits write, as 0.02 or 2e-2. Raises: ValueError for anything else,
+    1_0 and other digits among it."""
     if _NUMBER.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not a number")
     return float(text)
@@ -137,7 +139,8 @@ def _meant(number: str) -> str:
 
 
 def read_options(cls: type[Any], inside: str, text: str) -> dict[str, Any]:
-    """The fields that the words `inside` brackets set, by the OPTIONS of `cls`. Raises: OptionError naming text and word."""
+    """The fields that the words `inside` brackets set, by the OPTIONS of `cls`.
+    Raises: OptionError naming text and word."""
     table: Mapping[str, Option] = cls.OPTIONS
     options: dict[str, Any] = {}
     said: dict[str, str] = {}

@@ -33,13 +33,14 @@ def measure(
     """The exact metric of a bound, in its units: "equalized_odds" is the largest difference of rates between groups.
 
     stated: a bound, or its text with or without the number. scores: (n,) decisions, probabilities or real scores;
-    threshold: where a positive decision begins; both as in `audit`. y: (n,) in {0, 1}, or two labels of which `positive` is the
-    one that scores speak of; scores may be such labels too. sensitive_features: as in `audit`.
+    threshold: where a positive decision begins; both as in `audit`. y: (n,) in {0, 1}, or two labels of which
+    `positive` is the one that scores speak of; scores may be such labels too. sensitive_features: as in `audit`.
     For rates of every class ("class_recall_parity") or of one ("recall of class b"), scores are the predicted labels
     (n,), or a score (n, k) for each of the `classes`, and y the labels. For predicted numbers ("residual_gap"), scores
     are the numbers, y the true ones.
     Returns: NaN where the metric is undefined (no row predicted positive in a group, say).
-    Raises: DataError (also for decisions where losses are measured), EmptyGroupError for a group without a row that the metric needs, OptionError for the text.
+    Raises: DataError (also for decisions where losses are measured), EmptyGroupError for a group without a row that the
+    metric needs, OptionError for the text.
     """
     bound = constraint(stated, bound=1.0)
     warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features)
@@ -86,7 +87,8 @@ def scorer(stated: str | Bound, *, positive: Any = None) -> Scorer:
     It needs metadata routing (`sklearn.set_config(enable_metadata_routing=True)`). positive: the label that counts as
     positive; None for the last of the estimator's `classes_`, as in its own `score` and decisions. Leave it out for
     rates of every class and for numbers.
-    Raises: OptionError for the text, for a positive label that the bound does not speak of, and without metadata routing.
+    Raises: OptionError for the text, for a positive label that the bound does not speak of, and without metadata
+    routing.
     """
     from sklearn import get_config
 
@@ -102,21 +104,24 @@ def scorer(stated: str | Bound, *, positive: Any = None) -> Scorer:
 
 
 class Scorer:
-    """What `scorer` returns: scikit-learn's own scorer of the bound, for the labels of the estimator that it is called with."""
+    """What `scorer` returns: scikit-learn's own scorer of the bound,
+    for the labels of the estimator that it is called with."""
 
     def __init__(self, bound: Bound, positive: Any):
         self.bound, self.positive = bound, positive
         self._requests: dict[str, Any] = {"sensitive_features": True}
 
     def __call__(self, estimator: Any, X: Any, y: Any, **given: Any) -> float:
-        """The value of the bound on these rows, negative where less is fairer. given: sensitive_features, sample_weight."""
+        """The value of the bound on these rows, negative where less is fairer.
+        given: sensitive_features, sample_weight."""
         return self._made(estimator)(estimator, X, y, **given)
 
     def __repr__(self) -> str:
         return f"scorer({self.bound.statement!r}, positive={self.positive!r})"
 
     def set_score_request(self, **requests: bool | str | None) -> Scorer:
-        """Which of sensitive_features and sample_weight are asked for, and under which name, as of scikit-learn's scorers."""
+        """Which of sensitive_features and sample_weight are asked for, and under which name,
+        as of scikit-learn's scorers."""
         self._made(None).set_score_request(**requests)
         self._requests = requests
         return self

@@ -53,8 +53,8 @@ def benchmark_metrics(scores: Any, y: Any, groups: Any, sample_weight: Any = Non
     """What KLBM25 reports, by its column names, and the AUC; NaN where undefined. scores: (n,) logits.
 
     Ind: |P(Yhat=1|s) - P(Yhat=1|s')|. Sp: sum over v of |P(Yhat=1|s,Y=v) - P(Yhat=1|s',Y=v)|. Sf: the same of
-    P(Y=1|s,Yhat=v). Ina: P(Yhat != Y) over all rows. Wd: Wasserstein distance of order 1. Each the largest over pairs of
-    groups. Table 3's own "Wd" is another quantity: ``distances.binned_squared_wasserstein``.
+    P(Y=1|s,Yhat=v). Ina: P(Yhat != Y) over all rows. Wd: Wasserstein distance of order 1. Each the largest over pairs
+    of groups. Table 3's own "Wd" is another quantity: ``distances.binned_squared_wasserstein``.
     """
     s, target, w = _read(scores, y, sample_weight)
     rows = Scored(target, (s > 0).astype(np.int64), ("0", "1"), s, Groups.of(groups), w)

@@ -56,12 +56,13 @@ class ClassLosses:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The share of wrong decisions, with a share of the mean loss that keeps scores in order and probabilities in scale.
+    """The share of wrong decisions, with a share of the mean loss that keeps scores in order and probabilities in
+    scale.
 
-    share: of the error rate in the sum, in [0, 1]; the rest is the mean loss's. In training the error is smoothed like the rates
-    of bounds.
-    Source: Nguyen and Sanner (2013), Algorithms for direct 0-1 loss optimization, for a smoothed 0-1 loss reached from a convex
-    start. Departs: the loss stays in the sum.
+    share: of the error rate in the sum, in [0, 1]; the rest is the mean loss's. In training the error is smoothed like
+    the rates of bounds.
+    Source: Nguyen and Sanner (2013), Algorithms for direct 0-1 loss optimization, for a smoothed 0-1 loss reached from
+    a convex start. Departs: the loss stays in the sum.
     """
 
     share: float = 0.9
@@ -149,8 +150,8 @@ class AUCLoss:
 
 
 def objective_of(stated: Any) -> Any:
-    """The objective that is stated: None or "loss" for the mean loss, "accuracy", "auc" or "largest_group_loss", the last two with
-    options as in bounds, or an object. Raises: OptionError for anything else."""
+    """The objective that is stated: None or "loss" for the mean loss, "accuracy", "auc" or "largest_group_loss", the
+    last two with options as in bounds, or an object. Raises: OptionError for anything else."""
     if stated is None or stated in ("loss", "auto"):
         return None
     if stated == "accuracy":

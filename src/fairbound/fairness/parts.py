@@ -1,8 +1,8 @@
 """Splits a plan into the difference of two plans with convex functions, given such splits of its statistics.
 
-Of a contrast sum_t c_t q_t, a term with c_t > 0 gives c_t q_t+ to the plus part and c_t q_t- to the minus part, one with c_t < 0 the
-other way round. A mean of the loss is convex as it is, so its minus part is 0; auxiliary variables are linear and stay in the plus
-part. All this holds for a linear model and a convex loss.
+Of a contrast sum_t c_t q_t, a term with c_t > 0 gives c_t q_t+ to the plus part and c_t q_t- to the minus part, one
+with c_t < 0 the other way round. A mean of the loss is convex as it is, so its minus part is 0; auxiliary variables are
+linear and stay in the plus part. All this holds for a linear model and a convex loss.
 
 Source: He, Huang, Yao, Lin (2026), Appendix D.
 """

@@ -1,9 +1,10 @@
 """Compiled bounds: which rows form which cells, what is computed from the cells' means, and which numbers must be <= 0.
 
-A *cell* is a set of rows over which a bound needs a mean: a group, a group's positives, the rows of a class. *Quantities*
-are the cells' means and, after them, what some bounds need besides: the mean loss, statistics of a whole batch,
-auxiliary variables, and ratios of two quantities. A *contrast* is an inequality `sum_t coef_t q[idx_t] - bound <= 0` in
-the quantities; an absolute value makes two. A *combination* is any other function of them.
+A *cell* is a set of rows over which a bound needs a mean: a group, a group's positives, the rows of a class.
+*Quantities* are the cells' means and, after them, what some bounds need besides: the mean loss, statistics of a whole
+batch, auxiliary variables, and ratios of two quantities. A *contrast* is an inequality
+`sum_t coef_t q[idx_t] - bound <= 0` in the quantities; an absolute value makes two. A *combination* is any other
+function of them.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ class CellColumn:
     """A partition of rows into cells, over which one row function is averaged.
 
     attributes: indices into Groups.attributes; () is one group, all rows with every attribute of `known` known.
-    sizes: number of groups per attribute. conditions: a cell of each group for the rows of each of these labels; (None,)
-    for all of its rows. offset: number of its first cell.
+    sizes: number of groups per attribute. conditions: a cell of each group for the rows of each of these labels;
+    (None,) for all of its rows. offset: number of its first cell.
     """
 
     attributes: tuple[int, ...]
@@ -48,8 +49,8 @@ class CellColumn:
 
 @dataclass(frozen=True)
 class BestOff:
-    """Contrasts `rows` compare with the one of `quantities` that is best off, the highest (sign 1) or the lowest (-1): it
-    stands in the first place of their index."""
+    """Contrasts `rows` compare with the one of `quantities` that is best off, the highest (sign 1) or the lowest (-1):
+    it stands in the first place of their index."""
 
     rows: tuple[int, ...]
     quantities: tuple[int, ...]
@@ -107,9 +108,10 @@ class Names(Sequence[str]):
 class Plan:
     """Compiled bounds: K cells, Q quantities, m constraints, the first of them contrasts of up to t terms.
 
-    bounded: what was stated. index, coefficient: (m_c, t) of the m_c contrasts; bounds: (m_c,). ratios: (R, 2) quantities
-    whose quotients are the last R quantities. combinations: of the constraints after the contrasts. notion_of: (m,) number
-    of the bound that each constraint belongs to. spare: (m,) slack, a share of which a method may keep as margin.
+    bounded: what was stated. index, coefficient: (m_c, t) of the m_c contrasts; bounds: (m_c,). ratios: (R, 2)
+    quantities whose quotients are the last R quantities. combinations: of the constraints after the contrasts.
+    notion_of: (m,) number of the bound that each constraint belongs to. spare: (m,) slack, a share of which a method
+    may keep as margin.
     dropped: groups left out because the data have no row for them.
     """
 
@@ -145,20 +147,22 @@ class Plan:
 
     @cached_property
     def beyond_means(self) -> bool:
-        """Whether something else is computed than contrasts of cell means and of their ratios, the objective among them or
-        the mean loss."""
+        """Whether something else is computed than contrasts of cell means and of their ratios, the objective among them
+        or the mean loss."""
         return bool(self.statistics or self.auxiliaries or self.combinations or (self.objective and not self.joint))
 
     @cached_property
     def uses_means(self) -> bool:
-        """Whether cell means matter: a bound on scores alone names cells, to know the rows of each group, but needs no mean."""
+        """Whether cell means matter: a bound on scores alone names cells, to know the rows of each group,
+        but needs no mean."""
         named = [self.index[self.coefficient != 0], *([self.objective.index] if self.objective else [])]
         parts = (self.best, self.combinations, len(self.ratios))
         return any(map(bool, parts)) or any((np.asarray(n) < self.n_cells).any() for n in named)
 
     @cached_property
     def joint(self) -> Plan | None:
-        """A plan of 1 + m contrasts, the objective before the m; None where it is no sum of cell means beside contrasts."""
+        """A plan of 1 + m contrasts, the objective before the m;
+        None where it is no sum of cell means beside contrasts."""
         f = self.objective
         parts = (self.statistics, self.auxiliaries, self.combinations, self.best)
         if f is None or f.how != "sum" or any(parts) or len(self.ratios) or max(f.index) >= self.n_cells:
@@ -198,7 +202,8 @@ class Plan:
         return np.where(self.coefficient != 0, behind[self.index], self.n_cells)
 
     def differences(self, one: int, other: int) -> np.ndarray:
-        """Numbers of the contrasts that are a mean over group `one` less that over group `other`: codes of groups of one attribute."""
+        """Numbers of the contrasts that are a mean over group `one` less that over group
+        `other`: codes of groups of one attribute."""
         group_of = np.full(self.n_cells + 1, -1)
         for column in self.columns:
             if len(column.attributes) == 1:

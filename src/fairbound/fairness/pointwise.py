@@ -112,8 +112,8 @@ WRONG_CLASS = Pointwise(
 
 
 def _deficit(s: Tensor, y: Tensor, smooth: float | None) -> tuple[Tensor, Tensor]:
-    """By how much the best other class is ahead of the row's own (..., B), and its slope (..., B, c): 1/t log sum exp(t s)
-    of the other classes with t = smooth, their largest score with None."""
+    """By how much the best other class is ahead of the row's own (..., B), and its slope (..., B, c): 1/t log sum exp(t
+    s) of the other classes with t = smooth, their largest score with None."""
     own = y.long().expand(s.shape[:-1]).unsqueeze(-1)
     others = s.scatter(-1, own, -torch.inf)
     if smooth is None:
@@ -154,7 +154,8 @@ def class_error(surrogate: str, sharpness: float, loss: Pointwise) -> Pointwise:
 def class_share(code: int, surrogate: str, sharpness: float, loss: Pointwise) -> Pointwise:
     """The differentiable surrogate of "predicted as class `code`", for models as in `class_error`.
 
-    With "sigmoid" it is the probability of the class, by the logistic function or softmax of the scores times sharpness.
+    With "sigmoid" it is the probability of the class, by the logistic function or softmax of the scores times
+    sharpness.
     """
     rate = SURROGATES[surrogate](sharpness)
     name = f"{surrogate}, class {code}"
@@ -184,8 +185,8 @@ def class_share(code: int, surrogate: str, sharpness: float, loss: Pointwise) ->
 
 
 def softmax_slopes(codes: Sequence[int], sharpness: float, s: Tensor, weights: Tensor) -> Tensor:
-    """The gradient in s (..., B, c) of the sum of the probabilities p_k of the classes `codes` weighted by `weights` (..., B, k): with
-    W_j the weight of class j, t p_j (W_j - sum_i W_i p_i) for the sharpness t."""
+    """The gradient in s (..., B, c) of the sum of the probabilities p_k of the classes `codes` weighted by `weights`
+    (..., B, k): with W_j the weight of class j, t p_j (W_j - sum_i W_i p_i) for the sharpness t."""
     p = torch.softmax(s if sharpness == 1 else sharpness * s, -1)
     if list(codes) != list(range(s.shape[-1])):
         at = torch.tensor(codes, device=s.device)
@@ -195,8 +196,8 @@ def softmax_slopes(codes: Sequence[int], sharpness: float, s: Tensor, weights: T
 
 
 def summed_slopes(functions: Sequence[Pointwise], s: Tensor, y: Tensor, weights: Tensor, per_class: bool) -> Tensor:
-    """The sum over the P functions of their slopes at s, each weighted row by row: weights (..., P*B) -> like s. Probabilities of
-    classes by one softmax take it once. per_class: whether a row has a score for each class."""
+    """The sum over the P functions of their slopes at s, each weighted row by row: weights (..., P*B) -> like s.
+    Probabilities of classes by one softmax take it once. per_class: whether a row has a score for each class."""
     shares = [f.softmax for f in functions if f.softmax is not None]
     if len(shares) == len(functions) and len({sharpness for _, sharpness in shares}) == 1:
         each = weights.unflatten(-1, (len(functions), -1)).transpose(-1, -2)

@@ -31,8 +31,9 @@ def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = N
 
     classes: the k labels in the order of the scores' columns; needed for scores. A label of y that is not among them is
     a class of its own, which no score can name. Without it the classes are the labels that occur.
-    Raises: DataError for rows without a label, lengths that differ, scores that are not finite, numbers that are no labels, or classes of
-        which no row has a label; OptionError where scores and classes do not fit each other. Warns: DataWarning where no prediction is a label.
+    Raises: DataError for rows without a label, lengths that differ, scores that are not finite, numbers that are no
+        labels, or classes of which no row has a label; OptionError where scores and classes do not fit each other.
+        Warns: DataWarning where no prediction is a label.
     """
     truth = texts_of(y)
     gone = sum(v is None for v in truth)
@@ -84,7 +85,8 @@ def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = N
 
 
 def read_numbers(predictions: Any, y: Any) -> Scored:
-    """Predicted and true numbers, (n,) each. Raises: DataError for no rows, other shapes, and what is no finite number."""
+    """Predicted and true numbers, (n,) each. Raises: DataError for no rows, other shapes,
+    and what is no finite number."""
     predicted = finite_numbers("the predictions", predictions)
     truth = finite_numbers("the labels y", y, len(predicted))
     nothing = np.zeros(len(truth), dtype=np.int64)

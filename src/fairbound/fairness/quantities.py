@@ -20,8 +20,8 @@ UNREAD = object()
 
 
 class State(NamedTuple):
-    """What `value` hands to `vjp`: q (..., Q) all quantities, and the memos of contrasts, statistics (UNREAD for those left out)
-    and combinations."""
+    """What `value` hands to `vjp`: q (..., Q) all quantities, and the memos of contrasts, statistics (UNREAD for those
+    left out) and combinations."""
 
     q: Tensor
     contrasts: Memo | None
@@ -30,7 +30,8 @@ class State(NamedTuple):
 
 
 class Slopes(NamedTuple):
-    """of_rows: (..., P*B) weights of the row functions' slopes, None where no cell mean matters; of_loss: (..., 1) of the mean loss;
+    """of_rows: (..., P*B) weights of the row functions' slopes, None where no cell mean matters; of_loss: (..., 1) of
+    the mean loss;
     of_scores: like the scores, from statistics, None without; of_auxiliaries: (..., aux)."""
 
     of_rows: Tensor | None
@@ -50,7 +51,8 @@ def value(
     true: bool,
     bounds: bool = True,
 ) -> tuple[Tensor, Tensor, State]:
-    """f (...,), g (..., m) and the memo, from cell means (..., K), mean loss (...,), scores and auxiliaries z (..., aux).
+    """f (...,), g (..., m) and the memo, from cell means (..., K), mean loss (...,), scores and auxiliaries z (...,
+    aux).
 
     bounds: whether g is asked for; else statistics that the objective does not read are left out, and g means nothing.
     """

@@ -1,7 +1,7 @@
 """Fair ranking as a Problem: a model that scores documents, a loss of pairs, and stated bounds; its unit is the query.
 
-f is the mean loss of the pairs of a query, averaged over the queries that have pairs, and every constraint is linear in sums
-over queries, so that a batch of queries, scaled up, gives unbiased estimates of f, g and their gradients.
+f is the mean loss of the pairs of a query, averaged over the queries that have pairs, and every constraint is linear in
+sums over queries, so that a batch of queries, scaled up, gives unbiased estimates of f, g and their gradients.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from fairbound.ranking.documents import Documents
 from fairbound.rows.sparse import SparseRows
 
 EXACT_PAIRS = 1 << 24
-"""Pairs up to which `evaluate` takes the logistic loss of each; of more it takes that of MEASURED partners a document."""
+"""Pairs up to which `evaluate` takes the logistic loss of each;
+of more it takes that of MEASURED partners a document."""
 
 MEASURED = 32
 
@@ -44,9 +45,11 @@ MEASURED = 32
 class RankingProblem(RankingVerbs, BaseProblem):
     """min mean pair loss subject to bounds on rankings, over the documents given.
 
-    model: one score per row. features: (n, d) tensor, array or sparse matrix. relevance: (n,) grades >= 0. qid: (n,) the query
-    of each row. groups: anything Groups.of takes; None without bounds. stated: bounds on rankings, as text or objects.
-    loss: "logistic" or "hinge". partners: worse documents that each better one meets in a random batch. dtype: of the arithmetic.
+    model: one score per row. features: (n, d) tensor, array or sparse matrix. relevance: (n,) grades >= 0. qid: (n,)
+    the query of each row. groups: anything Groups.of takes; None without bounds. stated: bounds on rankings, as text or
+    objects.
+    loss: "logistic" or "hinge". partners: worse documents that each better one meets in a random batch. dtype: of the
+    arithmetic.
 
     `rows` and the size of a batch are numbers of queries.
     Raises: DataError for rows that cannot be used; EmptyGroupError as the bounds do; OptionError.
@@ -108,7 +111,8 @@ class RankingProblem(RankingVerbs, BaseProblem):
         self._linear = self._combined([(made.index, made.coefficient, made.statistic.size) for _, made in sums])
 
     def _combined(self, parts: list[tuple[np.ndarray, np.ndarray, int]]) -> Tensor:
-        """(m_sums, K) the weights of all quantities in each constraint that is a sum, before its bound is subtracted."""
+        """(m_sums, K) the weights of all quantities in each constraint that is a sum,
+        before its bound is subtracted."""
         whole = np.zeros((self.m_sums, sum(size for *_, size in parts)))
         row = column = 0
         for index, coefficient, size in parts:
@@ -173,7 +177,8 @@ class RankingProblem(RankingVerbs, BaseProblem):
     def evaluate(self, x: Tensor) -> Measured:
         """The objective, the true constraints and the stated bounds' values on all queries; uncounted.
 
-        extra: "pair_error" the share of pairs in the wrong order, a mean over queries, and "stated" (..., bounds) the value of each.
+        extra: "pair_error" the share of pairs in the wrong order, a mean over queries, and "stated" (..., bounds) the
+        value of each.
         """
         if x.dim() > 1:
             made = [self.evaluate(xi) for xi in x]

@@ -1,9 +1,10 @@
 """The linear maps between per-row values and constraint values, for one batch, and their adjoints.
 
 phi (…, P*B): the values of the plan's P row functions, one after another. `values(phi)` is
-`g = A M phi - bounds` (with the objective before it where the plan is a `Plan.joint`) with M the cell means (K x P*B) and A the contrasts (m x K); `vjp(w)` is `(A M)' w`: the weight
-of each row's slope in the gradient of `w . g`. Small plans use the product A M as one matrix; large ones (hundreds of
-cells), and those whose contrasts are not linear, indexed sums. Both give the same numbers.
+`g = A M phi - bounds` (with the objective before it where the plan is a `Plan.joint`) with M the cell means (K x P*B)
+and A the contrasts (m x K); `vjp(w)` is `(A M)' w`: the weight of each row's slope in the gradient of `w . g`. Small
+plans use the product A M as one matrix; large ones (hundreds of cells), and those whose contrasts are not linear,
+indexed sums. Both give the same numbers.
 """
 
 from __future__ import annotations
@@ -93,8 +94,8 @@ class StratifiedReduction(IndexedReduction):
     sums.
 
     Rows are taken a slice at a time, so that no more than a slice of the row functions' values is held at once.
-    cells and shares: of the strata. sizes: (S,) rows of each. weights: (B,) of single rows, None where all are equal. dense:
-    the map from phi to the constraints as a matrix, where that is cheaper.
+    cells and shares: of the strata. sizes: (S,) rows of each. weights: (B,) of single rows, None where all are equal.
+    dense: the map from phi to the constraints as a matrix, where that is cheaper.
     """
 
     sizes: np.ndarray
@@ -192,7 +193,8 @@ def reduction(contrasts: Contrasts, cells: Tensor, shares: Tensor, shards: Shard
 def dense_of(indexed: IndexedReduction, width: int) -> DenseReduction | None:
     """The same map as a matrix (…, m, width) of rows or strata; None where that would be dearer, or cannot be.
 
-    Of contrasts that are sums, a matrix up to DENSE_LIMIT entries, or up to DENSE_FOR times as many as there are indexed entries.
+    Of contrasts that are sums, a matrix up to DENSE_LIMIT entries, or up to DENSE_FOR times as many as there are
+    indexed entries.
     """
     contrasts, flat, entries = indexed.contrasts, indexed.cells, indexed.shares
     plan = contrasts.plan

@@ -41,8 +41,8 @@ def check_outputs(model: Model, loss: Pointwise, plan: Plan, y: np.ndarray) -> N
 def sorted_rows(
     model: Model, features: Any, order: np.ndarray, dtype: torch.dtype, device: torch.device, in_place: bool = False
 ) -> Tensor | SparseRows:
-    """The rows in the order of their strata, checked. in_place: dense features are sorted where they lie, if they have the
-    dtype and device asked for."""
+    """The rows in the order of their strata, checked. in_place: dense features are sorted where they lie, if they have
+    the dtype and device asked for."""
     if sparse.issparse(features):
         if not isinstance(model, MLP):
             raise DataError(

@@ -48,7 +48,8 @@ class RowSlopes(Batches):
         of: Callable[..., Tensor] = lambda function, scores, targets: function.value(scores, targets),
         *along: Tensor,
     ) -> Tensor:
-        """What the batch's reduction takes of row functions: their values `of` each, (..., P*B), or the sums of these over strata.
+        """What the batch's reduction takes of row functions: their values `of` each, (..., P*B), or the sums of these
+        over strata.
 
         of(function, scores, targets, *along): (..., B) of a slice of rows. along: more that is cut like the scores.
         """
@@ -102,8 +103,8 @@ class RowSlopes(Batches):
         return summed_slopes(self._functions, scores, batch.targets, weights, self.model.outputs > 1)
 
     def _row_weights(self, own: float | Tensor, w: Tensor, batch: Batch, memo: Any) -> Tensor:
-        """Weight of each row's slopes in the gradient of w . g, with the objective's where all slopes are the loss's; of
-        a joint plan in that of own f + w . g."""
+        """Weight of each row's slopes in the gradient of w . g, with the objective's where all slopes are the loss's;
+        of a joint plan in that of own f + w . g."""
         reduce, w = batch.reduction, w if batch.seen is None else w * batch.seen
         if self.joint is not None:
             first = torch.as_tensor(own, dtype=w.dtype, device=w.device).expand(*w.shape[:-1], 1)
@@ -112,7 +113,8 @@ class RowSlopes(Batches):
         return own + weights if self._in_one(batch) else weights
 
     def _in_one(self, batch: Batch) -> bool:
-        """Whether the loss is the only row function, so that its weights of f and g are added before its slopes are taken."""
+        """Whether the loss is the only row function, so that its weights of f and g
+        are added before its slopes are taken."""
         return self._loss_only and not isinstance(batch.reduction, StratifiedReduction)
 
     def _kept_weights(self, own: float | Tensor, w: Tensor, batch: Batch) -> Tensor:

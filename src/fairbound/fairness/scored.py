@@ -22,9 +22,11 @@ class Scored:
     """n rows, their labels and predictions.
 
     target, predicted: (n,) class numbers; classes: their labels as text. scores: (n,) logits of class 1 where there are
-    two classes, else None. groups: of the rows. weight: (n,) >= 0, or None for equal ones. confidence: what is promised of
-    all verdicts together, for the records. losses: (n,) of a user's own loss, None for the logistic loss of the scores.
-    residuals: (n,) predicted minus true, where numbers are predicted: scores are those numbers then, and all target are 0.
+    two classes, else None. groups: of the rows. weight: (n,) >= 0, or None for equal ones. confidence: what is promised
+    of all verdicts together, for the records. losses: (n,) of a user's own loss, None for the logistic loss of the
+    scores.
+    residuals: (n,) predicted minus true, where numbers are predicted: scores are those numbers then, and all target are
+    0.
     each: (n,) how many equal rows each one stands for, where rows were counted; None for one. Then there is no weight.
     documents: of a ranking, the queries and relevance of the rows, which are in its order; else None.
     """
@@ -57,7 +59,8 @@ class Scored:
 
     @classmethod
     def joined(cls, parts: Sequence[Scored]) -> Scored:
-        """The rows of all parts, which have the same classes and names of groups, and of rankings no query in common."""
+        """The rows of all parts, which have the same classes and names of groups,
+        and of rankings no query in common."""
         first, documents = parts[0], None
         columns = ("target", "predicted", "scores", "weight", "losses", "residuals", "each")
         own: dict[str, Any] = {

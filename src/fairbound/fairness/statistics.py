@@ -154,7 +154,8 @@ class RowFunction(Sharpened):
 class ClassShare(Sharpened):
     """Whether a row is predicted as the class number `code`, exactly and as training differentiates it.
 
-    surrogate, sharpness: what replaces the decision in training, as in RowFunction; "sigmoid" is the probability of the class.
+    surrogate, sharpness: what replaces the decision in training, as in RowFunction; "sigmoid" is the probability of the
+    class.
     """
 
     code: int

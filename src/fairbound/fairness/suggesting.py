@@ -1,8 +1,9 @@
-"""Which percentile interval to bound: of those around the rate of positive decisions, the one with the largest disparity.
+"""Which percentile interval to bound: of those around the rate of positive decisions, the one with the largest
+disparity.
 
-Source: He, Huang, Yao, Lin (2026), Appendix B. Departs: the source leaves the candidates open; here they are all intervals of a few
-lengths with ends on a grid. Lengths are as those of the source's experiments, 0.2 to 0.3; a shorter interval has fewer rows, and so a
-larger disparity by chance alone.
+Source: He, Huang, Yao, Lin (2026), Appendix B. Departs: the source leaves the candidates open; here they are all
+intervals of a few lengths with ends on a grid. Lengths are as those of the source's experiments, 0.2 to 0.3; a shorter
+interval has fewer rows, and so a larger disparity by chance alone.
 """
 
 from __future__ import annotations
@@ -41,18 +42,19 @@ def suggest_interval(
     """Suggest a percentile interval of scores to bound: of those that hold the rate of positive decisions, the most
     unequal.
 
-    scores: (n,) probabilities or real scores of a model trained without bounds, on rows that will not judge the final model.
+    scores: (n,) probabilities or real scores of a model trained without bounds, on rows that will not judge the final
+    model.
     sensitive_features: as in `audit`; of several attributes each is looked at, and the largest disparity counts.
     positive_rate: in [0, 1], such as last year's rate of admission; by default the share of scores above the threshold.
-    threshold: where a positive decision begins, as in `audit`. lengths: in (0, 1], of the intervals tried; step: in (0, 0.5], of
-    the grid that they begin on. sample_weight: (n,) >= 0.
+    threshold: where a positive decision begins, as in `audit`. lengths: in (0, 1], of the intervals tried; step: in (0,
+    0.5], of the grid that they begin on. sample_weight: (n,) >= 0.
 
-    Returns: plain data that `fairbound.report.interval_files` draws: "interval" (alpha, beta), "text" as a bound writes it,
-        "value" (partial statistical parity of the scores there), "positive_rate", "threshold" (None where the rate is given),
-        "candidates" (each with "interval" and "value", the largest first), and "profiles", of each attribute the groups' scores
-        and the disparity at every percentile.
-    Raises: DataError for decisions in place of scores, EmptyGroupError where fewer than two groups have rows, OptionError for
-        options out of range.
+    Returns: plain data that `fairbound.report.interval_files` draws: "interval" (alpha, beta), "text" as a bound writes
+        it, "value" (partial statistical parity of the scores there), "positive_rate", "threshold" (None where the rate
+        is given), "candidates" (each with "interval" and "value", the largest first), and "profiles", of each attribute
+        the groups' scores and the disparity at every percentile.
+    Raises: DataError for decisions in place of scores, EmptyGroupError where fewer than two groups have rows,
+        OptionError for options out of range.
     """
     values, _ = as_logits(scores, 0.0)
     if len(np.unique(values)) < 3:
@@ -86,7 +88,8 @@ def suggest_interval(
 
 
 def candidates(rate: float, lengths: Sequence[float] = LENGTHS, step: float = STEP) -> list[Percentiles]:
-    """The intervals [alpha, alpha + length) within [0, 1] with `rate` in them, alpha a multiple of `step`; 1 is in those that end there.
+    """The intervals [alpha, alpha + length) within [0, 1] with `rate` in them, alpha a multiple of `step`; 1 is in
+    those that end there.
 
     Raises: OptionError where there is none, or lengths or step are out of range.
     """
@@ -109,7 +112,8 @@ def candidates(rate: float, lengths: Sequence[float] = LENGTHS, step: float = ST
 
 
 def distance(curves: Curves, interval: Percentiles) -> float:
-    """Partial statistical parity on an interval: the largest difference of two compared groups' shares above any threshold."""
+    """Partial statistical parity on an interval: the largest difference of two
+    compared groups' shares above any threshold."""
     through, stratum = interval.through(curves.above), curves.compared.stratum
     return max(float(np.ptp(through[stratum == one], axis=0).max()) for one in np.unique(stratum))
 

@@ -9,7 +9,8 @@ ways, all of which are measured:
         go to the division that misses the bounds by less, or meets them at a lower objective
 
 Source: Nguyen and Sanner (2013), Algorithms for direct 0-1 loss optimization (combinatorial search by
-    hyperplanes through some of the points); McNemar (1947), Note on the sampling error of the difference between correlated proportions. Departs: divisions are compared by the bounds first; lines are random.
+    hyperplanes through some of the points); McNemar (1947), Note on the sampling error of the difference between
+    correlated proportions. Departs: divisions are compared by the bounds first; lines are random.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ in scores over the largest score, above which they count as two."""
 
 @dataclass(frozen=True, eq=False)
 class FewRows:
-    """rows: (k, n) the distinct ones, with a 1 for the intercept; positive, negative: (k,) the weight of the rows of each label
-    in the mean loss; none, each: (Q,), (k, Q) cell means where no row is decided positive, and what each distinct row adds; n:
-    how many rows there are."""
+    """rows: (k, n) the distinct ones, with a 1 for the intercept; positive, negative: (k,) the weight of the rows of
+    each label in the mean loss; none, each: (Q,), (k, Q) cell means where no row is decided positive, and what each
+    distinct row adds; n: how many rows there are."""
 
     rows: np.ndarray
     positive: np.ndarray
@@ -140,13 +141,15 @@ class FewRows:
         return x * (1 + max(self._lowest(scores, scores, size), LEAST - 1)) if size else x
 
     def gained(self, x: np.ndarray, other: np.ndarray) -> float:
-        """How much more accurate another point is, in standard errors of the rows that it decides otherwise (McNemar)."""
+        """How much more accurate another point is, in standard errors of the
+        rows that it decides otherwise (McNemar)."""
         otherwise = (self.rows @ other > 0).astype(float) - (self.rows @ x > 0)
         changed = np.abs(otherwise) @ (self.positive + self.negative)
         return float(otherwise @ (self.positive - self.negative)) * (self.n / max(changed, 1e-12)) ** 0.5
 
     def _direction(self, axes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """(rank,) a random direction that leaves the scores of up to rank - 2 rows as they are, of none half of the times."""
+        """(rank,) a random direction that leaves the scores of up to rank - 2 rows as they are,
+        of none half of the times."""
         v = rng.normal(size=len(axes))
         most = len(axes) - 2
         fixed = int(rng.integers(-most - 1, most, endpoint=True)) if most > 0 else 0
@@ -156,7 +159,8 @@ class FewRows:
         return v
 
     def _between(self, scores: np.ndarray, along: np.ndarray) -> np.ndarray:
-        """(t,) a point of each stretch of the line on which no score crosses 0: that of the lowest loss, or what lies next to it there."""
+        """(t,) a point of each stretch of the line on which no score crosses 0: that of the lowest loss,
+        or what lies next to it there."""
         size = np.abs(along).max()
         moves = np.abs(along) > 1e-9 * size
         if not moves.any():
@@ -196,8 +200,9 @@ class FewRows:
 
 
 def swept(problem: Any, few: FewRows, x: Tensor) -> Tensor | None:
-    """x (n,) moved as by `FewRows.moved`. Where x meets the bounds, from there or from the model without bounds, and None where neither end is
-    clearly more accurate: the best of many ways to divide the rows owes a part of its accuracy to chance."""
+    """x (n,) moved as by `FewRows.moved`. Where x meets the bounds, from there or from the model without bounds, and
+    None where neither end is clearly more accurate: the best of many ways to divide the rows
+    owes a part of its accuracy to chance."""
     share = SHARE if problem.refined else 0.0
 
     def excess(means: np.ndarray) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""What rows say of groups: successes and trials behind rates, and moments of losses, with effective numbers for weights."""
+"""What rows say of groups: successes and trials behind rates, and moments of losses,
+with effective numbers for weights."""
 
 from __future__ import annotations
 
@@ -18,10 +19,11 @@ from fairbound.fairness.statistics import Rate
 class Values:
     """R values of k groups.
 
-    successes, trials: (R, k) of binomial shares, effective numbers where rows have weights; rows, totals: (R, k) rows behind
-    them, and their weight.
-    transform: the increasing function of the share that is the value; None for the share itself. means, variances: (R, k) of
-    losses, whose (effective) numbers are trials. losses, cells: (R, n) each row's loss and its group, -1 for none.
+    successes, trials: (R, k) of binomial shares, effective numbers where rows have weights; rows, totals: (R, k) rows
+    behind them, and their weight.
+    transform: the increasing function of the share that is the value; None for the share itself. means, variances: (R,
+    k) of losses, whose (effective) numbers are trials. losses, cells: (R, n) each row's loss and its group, -1 for
+    none.
     least, largest: between which the losses lie; largest is None where nothing is stated.
     """
 

@@ -44,7 +44,8 @@ class Verbs(RowSlopes):
         return batch.kept[at]  # type: ignore[no-any-return]
 
     def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The model's parameters (..., n_model) and the auxiliary variables (..., aux) of x, (0,) where nothing asks for them."""
+        """The model's parameters (..., n_model) and the auxiliary variables (..., aux) of x,
+        (0,) where nothing asks for them."""
         n = self.model.n
         return (x[..., :n], x[..., n:]) if self.plan.beyond_means else (x, self._no_auxiliaries)
 
@@ -157,8 +158,8 @@ class Verbs(RowSlopes):
         return evaluation, jacobian
 
     def _joint_jacobian(self, tape: Any, scores: Tensor, batch: Batch, which: Sequence[int] | None) -> Tensor:
-        """(..., n) gradients of a joint plan and a linear model, from slopes of the row functions: of a whole table also
-        from one product with the rows of each stratum, of a batch from one for all."""
+        """(..., n) gradients of a joint plan and a linear model, from slopes of the row functions: of a whole table
+        also from one product with the rows of each stratum, of a batch from one for all."""
         functions, reduce, y = self._functions, batch.reduction, batch.targets
         rows = torch.eye(1 + self.m, dtype=self.dtype, device=scores.device)
         rows = rows if which is None else rows[list(which)]
@@ -178,8 +179,8 @@ class Verbs(RowSlopes):
         return self.shards.sum(torch.cat(out))
 
     def _at_once(self, tape: Any, scores: Tensor, batch: Batch, memo: Any, which: Any) -> Tensor | None:
-        """(1 + m, n) gradients, or the rows `which` of them, where all constraints are contrasts of one statistic that knows all
-        its slopes at once, and of auxiliary variables; None for others."""
+        """(1 + m, n) gradients, or the rows `which` of them, where all constraints are contrasts of one statistic that
+        knows all its slopes at once, and of auxiliary variables; None for others."""
         plan = self.plan
         if not (self._statistic_alone and isinstance(self.model, MLP) and not self.model.hidden):
             return None
@@ -200,7 +201,8 @@ class Verbs(RowSlopes):
 
     @property
     def _statistic_alone(self) -> bool:
-        """Whether all constraints are contrasts of one statistic that knows all its slopes at once, and of auxiliary variables."""
+        """Whether all constraints are contrasts of one statistic that knows all its slopes at once,
+        and of auxiliary variables."""
         plan, plain = self.plan, self.contrasts.linear and not getattr(self.model, "random", False)
         single = len(plan.statistics) == 1 and hasattr(plan.statistics[0], "basis") and not plan.combinations
         return bool(single and plain and (plan.index[plan.coefficient != 0] > plan.n_cells).all())

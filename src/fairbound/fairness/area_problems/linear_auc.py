@@ -31,8 +31,8 @@ from fairbound.subproblems.quadratics import QuadraticProgram, QuadraticSolution
 
 @dataclass(frozen=True)
 class LinearScores:
-    """weights: (d,) of the score w.x. loss: L[+, -]. differences: (m,) surrogates of the differences of areas, each at most
-    kappa. multipliers: (m,) >= 0. gap: how far the loss may lie above the optimum."""
+    """weights: (d,) of the score w.x. loss: L[+, -]. differences: (m,) surrogates of the differences of areas, each at
+    most kappa. multipliers: (m,) >= 0. gap: how far the loss may lie above the optimum."""
 
     weights: np.ndarray
     loss: float
@@ -46,9 +46,10 @@ class LinearAUC:
     """The optimisation problem of one bound. Of the rows only moments are kept.
 
     bound: an `auc_parity` over one set of attributes; its surrogate must be quadratic, and the objective uses its c1.
-    quadratics: A (m, d, d), b (m, d) and c (m,) of the surrogates w'Aw + b'w + c of the m differences, with 1/2 itself where an
-        area is compared with it (`solve` compares with the pairs of one set, whose area is 1/2).
-    moments: of cells label * (G + 1) + group, with group G for rows whose group is not known, as `moments_of` gives them.
+    quadratics: A (m, d, d), b (m, d) and c (m,) of the surrogates w'Aw + b'w + c of the m differences, with 1/2 itself
+        where an area is compared with it (`solve` compares with the pairs of one set, whose area is 1/2).
+    moments: of cells label * (G + 1) + group, with group G for rows whose group is not known, as `moments_of` gives
+        them.
     Raises: EmptyGroupError for a group without the rows that the bound needs; OptionError for another bound.
     """
 
@@ -102,8 +103,8 @@ class LinearAUC:
 
 
 def quadratic_set(bound: str | AUCParity, features: Any, y: Any, sensitive_features: Any, kappa: float) -> QuadraticSet:
-    """The weights w of linear scores w.x whose quadratic surrogate of `bound` is at most kappa >= 0 in both directions; what
-    follows w in x, such as an intercept, is free. Rows as in `LinearAUC.of`.
+    """The weights w of linear scores w.x whose quadratic surrogate of `bound` is at most kappa >= 0 in both directions;
+    what follows w in x, such as an intercept, is free. Rows as in `LinearAUC.of`.
 
     Source: He, Huang, Yao, Lin (2026), (102), (105), (107).
     """
@@ -134,7 +135,8 @@ def attributes_of(bound: str | AUCParity, occurring: Occurring) -> tuple[int, ..
 
 
 def _sets_and_sides(found: Comparisons) -> tuple[np.ndarray, np.ndarray]:
-    """(2 + S, 2 (G + 1)) sets of cells: all positives, all negatives, and those compared; (m, 4) which of them are compared."""
+    """(2 + S, 2 (G + 1)) sets of cells: all positives, all negatives, and those compared; (m,
+    4) which of them are compared."""
     G = found.sets.shape[1] // 2
     sets = np.pad(found.sets.reshape(-1, 2, G), ((0, 0), (0, 0), (0, 1))).reshape(-1, 2 * (G + 1))
     everyone = np.repeat([[False, True], [True, False]], G + 1, axis=1)

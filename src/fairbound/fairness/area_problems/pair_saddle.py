@@ -3,11 +3,11 @@
     L[G, G'] = E c1 (h - h' - 1)^2 = min over a, b of max over alpha of  E F + alpha E G - c1 alpha^2
     F = c1 + 2 c1 (h' - h) + c1 (h - a)^2 + c1 (h' - b)^2,    G = 2 c1 (h - h')
 
-with h over a row of G and h' over a row of G', each a mean over its own set; a and b are then the means of h and h', and alpha their
-difference. Sums of several losses have an a, b and alpha for each.
+with h over a row of G and h' over a row of G', each a mean over its own set; a and b are then the means of h and h',
+and alpha their difference. Sums of several losses have an a, b and alpha for each.
 
-Source: Yao, Lin, Yang (2023), Lemma 1 and (8); Ying, Wen, Lyu (2016). Departs: - c1 alpha^2 where Lemma 1 prints - alpha^2, with
-which its maximum is c1^2 D^2 and the lemma holds for c1 = 1 alone. c2 = 1.
+Source: Yao, Lin, Yang (2023), Lemma 1 and (8); Ying, Wen, Lyu (2016). Departs: - c1 alpha^2 where Lemma 1
+prints - alpha^2, with which its maximum is c1^2 D^2 and the lemma holds for c1 = 1 alone. c2 = 1.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class PairSaddle:
     def slopes(
         self, s: Tensor, W: Tensor, a: Tensor, b: Tensor, y: Tensor, lifted: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The gradients of y . F + lifted . G in s (..., B), a and b (..., m, t); y (..., m), lifted (..., m, t) = y alpha."""
+        """The gradients of y . F + lifted . G in s (..., B), a and b (..., m, t); y (..., m), lifted (..., m,
+        t) = y alpha."""
         first, second = torch.as_tensor(self.pairs).unbind(-1)
         weight = y.unsqueeze(-1).expand(a.shape)
         slopes, out = torch.zeros_like(s), []

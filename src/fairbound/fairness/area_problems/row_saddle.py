@@ -6,13 +6,13 @@
     after a block of rows: U = the online upper bound of H(r);                  Lemma 4
             if U < 0, the call ends: keep the mean of w, and r <- r + U / (2 theta)
 
-These are the formulas of `methods/smd.py` on batches of one row, in plain numbers and two BLAS calls a row: a step costs
-microseconds, where one of tensors costs a millisecond. Nothing grows with the rows.
+These are the formulas of `methods/smd.py` on batches of one row, in plain numbers and two BLAS calls a row: a step
+costs microseconds, where one of tensors costs a millisecond. Nothing grows with the rows.
 
 Source: Yao, Lin, Yang (2023), Algorithms 1 and 2.
-Departs: the interval of a, b and alpha grows where it is too short; a call begins where the one before ended, in x and in y;
-    steps shrink with the rows of the whole run, within a call only where `decay` says so; a row so long that its step would
-    overshoot its own score is stepped on less; Pr(z in G) is the share of the rows so far; w is free.
+Departs: the interval of a, b and alpha grows where it is too short; a call begins where the one before ended, in x and
+    in y; steps shrink with the rows of the whole run, within a call only where `decay` says so; a row so long that its
+    step would overshoot its own score is stepped on less; Pr(z in G) is the share of the rows so far; w is free.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from fairbound.base.errors import OptionError
 
 
 class PairSums(NamedTuple):
-    """What is compared. sets: (S, K) bool, which cells of rows each set has. pairs: J losses (owner, set, set): of owner 0 is the
-    objective, of 1..m the bounds. constants: (1 + m,) what is added to each owner's sum of losses."""
+    """What is compared. sets: (S, K) bool, which cells of rows each set has. pairs: J losses (owner, set, set): of
+    owner 0 is the objective, of 1..m the bounds. constants: (1 + m,) what is added to each owner's sum of losses."""
 
     sets: np.ndarray
     pairs: tuple[tuple[int, int, int], ...]
@@ -41,10 +41,11 @@ class PairSums(NamedTuple):
 class RowOptions:
     """Options of `RowSaddle`.
 
-    c1: of the quadratic loss. step_size: eta, for features in whitened coordinates. dual_step: tau. inertia: what stands for K
-    in the mirror step of y; less moves y faster. reach: of a, b and alpha at first; it is doubled where one of them comes to its
-    end, so that it holds the means of all sets. theta: > 1; the level moves by U / (2 theta).
-    horizon, decay: steps are c / sqrt(1 + rows / horizon) / (1 + t)^decay after so many rows in all, t of them in this call.
+    c1: of the quadratic loss. step_size: eta, for features in whitened coordinates. dual_step: tau. inertia: what
+    stands for K in the mirror step of y; less moves y faster. reach: of a, b and alpha at first; it is doubled where
+    one of them comes to its end, so that it holds the means of all sets. theta: > 1; the level moves by U / (2 theta).
+    horizon, decay: steps are c / sqrt(1 + rows / horizon) / (1 + t)^decay after so many rows in all, t of them in this
+    call.
     least: rows of a call before its bound is judged.
     """
 

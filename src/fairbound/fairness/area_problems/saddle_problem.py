@@ -2,10 +2,10 @@
 
     min over x = (w, a, b) of max over (y, y alpha) in LiftedSimplex of  y . F(x) + y alpha . G(w) - c1 sum y alpha^2
 
-with F and G as in `pair_saddle`: F_0 is the objective 1 - AUC(+, -), F_i - 1 - kappa the bounds. One row drawn at random gives
-unbiased F, G and gradients, so batches need no pairs, nor rows of every group. a and b, two for every loss, lie behind the
-model's parameters in x; a constraint's value at x is taken at the a and b in x; its least value over all a and b is the
-model's.
+with F and G as in `pair_saddle`: F_0 is the objective 1 - AUC(+, -), F_i - 1 - kappa the bounds. One row drawn at
+random gives unbiased F, G and gradients, so batches need no pairs, nor rows of every group. a and b, two for every
+loss, lie behind the model's parameters in x; a constraint's value at x is taken at the a and b in x; its least value
+over all a and b is the model's.
 
 Source: Yao, Lin, Yang (2023), (10) to (13), (18) to (22). Departs: c1 alpha^2 for alpha^2 (see `pair_saddle`).
 """
@@ -33,12 +33,14 @@ from fairbound.problems.problem import Evaluation, Measured, Weights
 
 
 class PairSaddleProblem(BaseProblem):
-    """The min-max form of a FairProblem whose objective is "auc[surrogate=quadratic]" and whose bounds are `auc_parity`s with
-    surrogate=quadratic and one c1; a bound is then kappa, on the surrogate.
+    """The min-max form of a FairProblem whose objective is "auc[surrogate=quadratic]" and whose bounds are
+    `auc_parity`s with surrogate=quadratic and one c1; a bound is then kappa, on the surrogate.
 
-    reach: the interval [-reach, reach] of a, b and alpha, which must hold the mean scores of all sets and their differences for
-        every w that training meets. None takes it from a linear model's domain, `Ball(radius)`; other models need a number.
-    x: (..., n) the model's parameters, then a and b of the objective's loss and of the bounds' losses. g: (..., m), of which the
+    reach: the interval [-reach, reach] of a, b and alpha, which must hold the mean scores of all sets and their
+        differences for every w that training meets. None takes it from a linear model's domain, `Ball(radius)`; other
+        models need a number.
+    x: (..., n) the model's parameters, then a and b of the objective's loss and of the bounds' losses. g: (..., m), of
+        which the
     last `lifted` are G.
 
     Raises: OptionError for another objective or bound, and where reach is not known.
@@ -90,7 +92,8 @@ class PairSaddleProblem(BaseProblem):
     # -- the four verbs -----------------------------------------------------------------------------------------
 
     def start(self, seeds: Sequence[int]) -> Tensor:
-        """The model's own start, with a and b the means of its scores, so that a network's first scores are near them."""
+        """The model's own start, with a and b the means of its scores,
+        so that a network's first scores are near them."""
         x = self.problem.start(seeds)
         return self.best(torch.cat([x, x.new_zeros(*x.shape[:-1], 2 * self.lifted)], dim=-1))
 
@@ -144,8 +147,9 @@ class PairSaddleProblem(BaseProblem):
         return evaluation, torch.cat([tape.vjp(of_first + of_rest), *of_ab], dim=-1)
 
     def evaluate(self, x: Tensor) -> Measured:
-        """The quadratic loss of the model's scores and the bounds' surrogates minus kappa (..., m) on all rows, at the best a, b and
-        alpha. extra: "auc" and "differences" (..., m), the true ones; "beyond": by how much means of scores leave [-reach, reach]."""
+        """The quadratic loss of the model's scores and the bounds' surrogates minus kappa (..., m) on all rows, at the
+        best a, b and alpha. extra: "auc" and "differences" (..., m), the true ones; "beyond": by how much means of
+        scores leave [-reach, reach]."""
         theta, full = x[..., : self.problem.n], self.problem.full()
         found, true = self.problem.values(theta, full), self.problem.evaluate(theta)
         s = self.problem.all_scores(theta)

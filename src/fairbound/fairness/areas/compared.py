@@ -1,10 +1,11 @@
 """Which areas under ROC curves a bound compares: sets of groups and labels, under the names of the literature.
 
-A row is in a cell, label * G + group, of 2 G. Of k groups compared, there are 3 (k + 1) sets of cells: positives, negatives
-and all rows of each group, and of everyone whose group is known. A comparison is four sets, AUC(first, second) -
-AUC(third, fourth).
+A row is in a cell, label * G + group, of 2 G. Of k groups compared, there are 3 (k + 1) sets of cells: positives,
+negatives and all rows of each group, and of everyone whose group is known. A comparison is four sets, AUC(first,
+second) - AUC(third, fourth).
 
-Source: Yao, Lin, Yang (2023), Appendix A; Beutel et al. (2019), Kallus, Zhou (2019), Borkan et al. (2019) for the names.
+Source: Yao, Lin, Yang (2023), Appendix A; Beutel et al. (2019), Kallus, Zhou (2019), Borkan et al. (2019) for the
+names.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ stands in for Pr(h < h'), so that AUC(G1, G1') - AUC(G2, G2') becomes L[G1', G1]
     ramp       clip(1/2 - sharpness t, 0, 1), from the scores in order: memory O(B), time O(B log B)
     quadratic  c1 (t - 1)^2, from means and variances: O(B)
 
-Sigmoid and ramp have l(t) + l(-t) = 1, as the metric does: a row paired with itself counts 1/2, two sets that are one have
-L = 1/2 whatever the scores, and batches that hold rows of every cell in fixed numbers give unbiased values. The
+Sigmoid and ramp have l(t) + l(-t) = 1, as the metric does: a row paired with itself counts 1/2, two sets that are one
+have L = 1/2 whatever the scores, and batches that hold rows of every cell in fixed numbers give unbiased values. The
 quadratic loss is biased: the variances of a batch are too small.
 
 Source: Yao, Lin, Yang (2023), (3) to (6); Vogel, Bellet, Clemencon (2021) for sums over sampled pairs.
@@ -51,8 +51,8 @@ class Loss(Protocol):
         ...
 
     def table(self, s: Tensor, W: Tensor) -> tuple[Tensor, Any]:
-        """L (..., S, S) of scores s (..., B) and the rows' shares W (..., S, B) of each of S sets, 0 where a set is empty; and what
-        `slope` goes on from."""
+        """L (..., S, S) of scores s (..., B) and the rows' shares W (..., S, B) of each of S sets, 0 where a set is
+        empty; and what `slope` goes on from."""
         ...
 
     def slope(self, memo: Any, C: Tensor) -> Tensor:
@@ -100,8 +100,9 @@ class Sigmoid(Sharpened):
 class _Grid:
     """H equally spaced points over the scores (..., B); a row counts at the four around it, by cubic interpolation.
 
-    Sums over the points are those over the rows of a loss that is cubic between points: its values and slopes, and l(t) + l(-t) = 1,
-    hold exactly. Where the points are further apart than the loss is wide, the loss is widened. All in float64.
+    Sums over the points are those over the rows of a loss that is cubic between points: its values and slopes, and
+    l(t) + l(-t) = 1, hold exactly. Where the points are further apart than the loss is wide, the loss is widened. All
+    in float64.
     """
 
     def __init__(self, s: Tensor, sharpness: float, low: Tensor, step: Tensor, points: int):
@@ -160,7 +161,8 @@ class _Grid:
 
 
 def _spectrum_of(scale: Tensor, points: int) -> Tensor:
-    """(..., points + 1) the transform of the losses of a point up to so many steps below or above another; scale (..., 1): of a step."""
+    """(..., points + 1) the transform of the losses of a point up to so many steps below or above another;
+    scale (..., 1): of a step."""
     offsets = torch.arange(-points, points, device=scale.device, dtype=torch.float64)
     return torch.fft.rfft(torch.sigmoid(-scale * offsets))
 
@@ -172,7 +174,8 @@ def _spectrum(points: int, device: torch.device) -> Tensor:
 
 
 def _spread(s: Tensor, sharpness: float) -> tuple[Tensor, Tensor, float]:
-    """The lowest and highest of the scores (..., B), each (..., 1) float64, and the most steps of the grid between them."""
+    """The lowest and highest of the scores (..., B), each (..., 1) float64,
+    and the most steps of the grid between them."""
     low, high = (v.double() for v in s.aminmax(dim=-1, keepdim=True))
     return low, high, float((high - low).max()) * sharpness / GRID_STEP
 
@@ -257,8 +260,8 @@ class Quadratic:
 class PairLosses(Sharpened):
     """A statistic of a batch: m sums of t mean losses of pairs, plus a constant.
 
-    offset: of the column whose cells are numbered by the sets. sets: (S, k) bool, which cells each set has. pairs: (m, t, 2)
-    sets (a, b), of which a is meant to score higher. The metric counts Pr(h < h') + 1/2 Pr(h = h') for each.
+    offset: of the column whose cells are numbered by the sets. sets: (S, k) bool, which cells each set has. pairs: (m,
+    t, 2) sets (a, b), of which a is meant to score higher. The metric counts Pr(h < h') + 1/2 Pr(h = h') for each.
     A set without a row in the batch has loss 1/2 against any other.
     """
 

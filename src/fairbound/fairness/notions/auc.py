@@ -11,7 +11,8 @@
 The largest over every two groups a, b; with `overall` b is everyone whose group is known, as in Borkan et al.'s average
 equality gaps ([positive,overall], [negative,overall]).
 
-Source: Yao, Lin, Yang (2023), Definition 2 and Appendix A; Beutel et al. (2019), Kallus, Zhou (2019), Borkan et al. (2019).
+Source: Yao, Lin, Yang (2023), Definition 2 and Appendix A; Beutel et al. (2019), Kallus, Zhou (2019), Borkan et al.
+(2019).
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def pair_loss(surrogate: str, sharpness: float, c1: float) -> Loss:
 class AUCParity(GroupBound):
     """Areas under ROC curves between sets of rows differ by at most `bound`.
 
-    kind: which areas, see above. against: "pairwise" or "overall"; [bpsn_bnsp] looks at each group by itself either way.
+    kind: which areas, see above. against: "pairwise" or "overall"; [bpsn_bnsp] looks at each group by itself either
+    way.
     surrogate: what training puts in place of "is ranked below": "sigmoid" or "ramp" of the difference of two scores
     times `sharpness`, or "quadratic", c1 (difference - 1)^2.
     """
@@ -132,7 +134,8 @@ class AUCParity(GroupBound):
 
 
 def area_bound(stated: str | Bound, taker: str, bound: float | None = None) -> AUCParity:
-    """The bound on areas that is stated, for `taker`, which takes no other. bound: the number of a text that states none.
+    """The bound on areas that is stated, for `taker`, which takes no other. bound: the number of a text that states
+    none.
 
     Raises: OptionError for another notion.
     """

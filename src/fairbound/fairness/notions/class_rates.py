@@ -1,11 +1,11 @@
 """Notions that compare groups by the rates of every class, for labels of two or more values.
 
-Of two groups, the largest difference over all classes is bounded ("worst"); of recalls also the difference of their means
-over the classes ("macro"), which is the difference of balanced accuracies.
+Of two groups, the largest difference over all classes is bounded ("worst"); of recalls also the difference of their
+means over the classes ("macro"), which is the difference of balanced accuracies.
 
-Source: Denis, Elie, Hebiri, Hu (2024), Fairness guarantees in multi-class classification, for demographic parity of every
-class; Putzel, Lee (2022), Blackbox post-processing for multiclass fairness, for equalised odds over the whole table of labels
-and decisions.
+Source: Denis, Elie, Hebiri, Hu (2024), Fairness guarantees in multi-class classification, for demographic parity of
+every class; Putzel, Lee (2022), Blackbox post-processing for multiclass fairness, for equalised odds over the whole
+table of labels and decisions.
 """
 
 from __future__ import annotations

@@ -118,8 +118,8 @@ class ClassRisk(Bound):
 
     @classmethod
     def read(cls, text: str, *, bound: float | None = None) -> ClassRisk:
-        """The bound that `text` states on a class; bound: the number, where the text states none. Raises: OptionError where it
-        cannot be read."""
+        """The bound that `text` states on a class; bound: the number, where the text states none. Raises: OptionError
+        where it cannot be read."""
         if bound is not None and not _SIGN.search(text):
             text = f"{text} {_SENSES[leading_name(text)]} {number_text(bound)}"
         return read_class_risk(text)

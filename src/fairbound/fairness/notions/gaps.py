@@ -1,7 +1,7 @@
 """Notions that bound differences of rates of decisions between groups.
 
-Source: Kliachkin et al. (2025), Table 1 and section 2; Hardt, Price, Srebro (2016); Agarwal et al. (2018); Berk, Heidari,
-Jabbari, Kearns, Roth (2021) for treatment equality.
+Source: Kliachkin et al. (2025), Table 1 and section 2; Hardt, Price, Srebro (2016); Agarwal et al. (2018); Berk,
+Heidari, Jabbari, Kearns, Roth (2021) for treatment equality.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class PredictiveEquality(RateBound):
 @register("equalised_odds")
 @dataclass(frozen=True, kw_only=True)
 class EqualizedOdds(RateBound):
-    """True and false positive rates differ by at most `bound`: the larger of the two differences ("max"), or their "sum"."""
+    """True and false positive rates differ by at most `bound`: the larger of the two differences ("max"),
+    or their "sum"."""
 
     aggregated: Literal["max", "sum"] = "max"
 

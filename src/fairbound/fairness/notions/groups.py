@@ -1,8 +1,8 @@
 """Bounds that compare groups: the family below which most notions are a few lines.
 
 A notion says which values of a group it compares (`RateBound`: rates of decisions, `LossBound`: mean losses), and
-inherits the comparison: every two groups, each group and all rows, or each group and the best-off one, by differences or
-by ratios.
+inherits the comparison: every two groups, each group and all rows, or each group and the best-off one, by differences
+or by ratios.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class GroupBound(Bound):
     bound: in the metric's units, from 0 to `most`; of ratios, from 0 to 1.
     against: "pairwise" every two groups; "overall" each group and all rows whose group is known; "best" each group
         and the best-off one.
-    attributes: "each" sensitive attribute by itself, "crossed" for their combinations, "both" for each and crossed, or a
-        tuple of names to cross.
+    attributes: "each" sensitive attribute by itself, "crossed" for their combinations, "both" for each and crossed, or
+        a tuple of names to cross.
     empty: a group without a row to measure "raise"s EmptyGroupError, or is "drop"ped from the bound and reported.
     """
 
@@ -131,7 +131,8 @@ class GroupBound(Bound):
     def compared(self, occurring: Occurring, empty: str | None = None) -> list[tuple[Compared, list[str]]]:
         """The groups that can be measured, of each set of attributes, and the names of those left out.
 
-        empty: the bound's own by default; "partly" leaves out none that has rows for one of the values, and names those that it lacks.
+        empty: the bound's own by default; "partly" leaves out none that has rows for one of the values, and names those
+        that it lacks.
         Raises: EmptyGroupError for a group without a row, where `empty` says so, and where nothing is left to compare.
         """
         out = []
@@ -304,7 +305,8 @@ class LossBound(GroupBound):
     """Mean losses of every group, compared or bounded.
 
     given: rows with this label only, 1 or 0; "both" for each in turn; None for all rows.
-    largest: a loss above it counts as it, so that the mean has a bound that holds for certain; None for losses as they are.
+    largest: a loss above it counts as it, so that the mean has a bound that holds for certain; None for losses as they
+    are.
     """
 
     given: Literal[0, 1, "both"] | None = None

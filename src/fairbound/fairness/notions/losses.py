@@ -1,7 +1,7 @@
 """Notions on the mean losses of groups: their differences, and each by itself.
 
-Source: Kliachkin et al. (2025), Table 1; Agarwal, Dudik, Wu (2019) for bounded group loss; Narasimhan et al. (2020) and equation
-(18) of PLADA for losses of groups above that of all rows.
+Source: Kliachkin et al. (2025), Table 1; Agarwal, Dudik, Wu (2019) for bounded group loss; Narasimhan et al. (2020) and
+equation (18) of PLADA for losses of groups above that of all rows.
 """
 
 from __future__ import annotations

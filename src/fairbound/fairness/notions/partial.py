@@ -11,8 +11,8 @@
 these are statistical parity of scores (Kolmogorov-Smirnov), demographic parity, group AUC, equal opportunity and
 equalized odds.
 
-Source: He, Huang, Yao, Lin (2026), Definitions 4.2, 4.3, A.1 to A.3. Departs: see `percentiles` for tied scores; in an area ties
-count one half.
+Source: He, Huang, Yao, Lin (2026), Definitions 4.2, 4.3, A.1 to A.3. Departs: see `percentiles` for tied scores; in an
+area ties count one half.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ class PartialBound(GroupBound):
 class PartialStatisticalParity(PartialBound):
     """The distributions of the scores of these rows differ, in the share above any threshold, by at most `bound`.
 
-    points: percentiles at which training compares them, None for 1 / bound, at least 10 and at most 40; the verdict and the
-        choice of the model look at every threshold.
+    points: percentiles at which training compares them, None for 1 / bound, at least 10 and at most 40; the verdict and
+        the choice of the model look at every threshold.
     sharpness: methods that sharpen surrogates begin at it.
     """
 
@@ -172,7 +172,8 @@ class PartialStatisticalParity(PartialBound):
 
 @register("partial_gauc")
 class PartialGroupAUC(PartialBound):
-    """|AUC(a, b) - 1/2| of these rows of every two groups is at most `bound`: neither group is ranked above the other."""
+    """|AUC(a, b) - 1/2| of these rows of every two groups is at most `bound`:
+    neither group is ranked above the other."""
 
     name = "partial_group_auc"
     measures: ClassVar[str] = "a difference of areas"
@@ -280,7 +281,8 @@ class PartialEqualOpportunity(PartialRateBound):
 
 @register("partial_equalised_odds", "partial_eod")
 class PartialEqualizedOdds(PartialRateBound):
-    """Shares of positive decisions among these of the positive rows, and of the negative rows, differ by at most `bound`."""
+    """Shares of positive decisions among these of the positive rows, and of the negative rows,
+    differ by at most `bound`."""
 
     name = "partial_equalized_odds"
     rates = (RATES["true_positive_rate"], RATES["false_positive_rate"])

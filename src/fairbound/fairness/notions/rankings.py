@@ -1,4 +1,5 @@
-"""Bounds on rankings: documents of queries, ordered by score, whose groups are compared. `FairRanker` trains under them.
+"""Bounds on rankings: documents of queries, ordered by score, whose groups are compared. `FairRanker` trains under
+them.
 
     pairwise_parity[inter]      |A(a > b) - A(b > a)|      pairs whose documents are of two different groups
     pairwise_parity[intra]      |A(a > a) - A(b > b)|      pairs within one group
@@ -10,8 +11,9 @@ where A(a > b) is the share of pairs in the right order among the pairs of one q
 and whose worse one is of group b; the largest over every two groups. `exposure_parity` bounds, for every group, the
 difference between the share of attention it gets and its share of the documents, or with [merit] of the relevance.
 
-Source: Beutel et al. (2019), Fairness in recommendation ranking through pairwise comparisons; Narasimhan, Cotter, Gupta, Wang
-    (2020), Pairwise fairness for ranking and regression; Singh, Joachims (2018), Fairness of exposure in rankings.
+Source: Beutel et al. (2019), Fairness in recommendation ranking through pairwise comparisons; Narasimhan, Cotter,
+    Gupta, Wang (2020), Pairwise fairness for ranking and regression; Singh, Joachims (2018), Fairness of exposure in
+    rankings.
 """
 
 from __future__ import annotations
@@ -70,8 +72,8 @@ class RankingBound(GroupBound):
     def sums(self, documents: Documents, empty: str | None = None) -> list[RankingSums]:
         """What is compared on the documents, for each set of attributes.
 
-        Raises: EmptyGroupError for a group that no query measures, where `empty` (the bound's own by default) is "raise", and
-            where nothing is left to compare.
+        Raises: EmptyGroupError for a group that no query measures, where `empty` (the bound's own by default) is
+            "raise", and where nothing is left to compare.
         """
         occurring = Occurring.of(documents.groups, np.zeros(len(documents), dtype=np.int64))
         made = []
@@ -110,7 +112,8 @@ class RankingBound(GroupBound):
 def both_ways(
     compared: Compared, index: np.ndarray, words: Callable[[int], tuple[str, str]]
 ) -> tuple[np.ndarray, np.ndarray, Callable[[int], str]]:
-    """The differences of two quantities, index (p, 2), in both directions: index and coefficient (2 p, 2), and their names."""
+    """The differences of two quantities, index (p, 2), in both directions: index and coefficient (2 p, 2),
+    and their names."""
     index = np.stack([index, index[:, ::-1]], axis=1).reshape(-1, 2)
     name = lambda i: " - ".join(words(i // 2)[:: -1 if i % 2 else 1])  # noqa: E731
     return index, np.broadcast_to([1.0, -1.0], index.shape).copy(), name
@@ -164,13 +167,14 @@ class PairwiseParity(RankingBound):
 
 @register()
 class QueryPairwiseParity(RankingBound):
-    """In every query, pairs whose better document is of one group are in the wrong order at most `bound` more often than all pairs of
-    the query: a constraint for each query and group.
+    """In every query, pairs whose better document is of one group are in the wrong order at most `bound` more often
+    than all pairs of the query: a constraint for each query and group.
 
-    It is stated of the queries at hand. Others are judged by what was measured on them; of queries not seen it promises nothing.
+    It is stated of the queries at hand. Others are judged by what was measured on them; of queries not seen it promises
+    nothing.
 
-    Source: the paper on PLADA, appendix D.3: some 470,000 pairwise constraints on MSLR-WEB10K. It does not write them down;
-        a constraint for every query and quality score is our reading.
+    Source: the paper on PLADA, appendix D.3: some 470,000 pairwise constraints on MSLR-WEB10K. It does not write them
+        down; a constraint for every query and quality score is our reading.
     """
 
     name = "query_pairwise_parity"

@@ -17,7 +17,8 @@ NOTIONS: dict[str, type[Bound]] = {}
 SHORT = {"dp": "demographic_parity", "eo": "equalized_odds", "eop": "equal_opportunity", "tpr": "true_positive_rate", "fpr": "false_positive_rate",
          "fnr": "false_negative_rate", "recall": "true_positive_rate", "gap": "parity", "diff": "parity", "difference": "parity",
          "disparate": "demographic", "impact": "parity_ratio"}  # fmt: skip
-"""What others call notions, or parts of their names: spelled out where a name is unknown, to find the one that was meant."""
+"""What others call notions, or parts of their names: spelled out where a name is unknown,
+to find the one that was meant."""
 
 _OWN = re.compile(r"^\s*([A-Za-z_][\w.]*):(?=[A-Za-z_])(.*)$", re.DOTALL)
 
@@ -41,8 +42,8 @@ def register(*other_names: str) -> Callable[[B], B]:
 def constraint(text: str | Bound, *, bound: float | None = None) -> Any:
     """The bound stated by `text`, as in "demographic_parity <= 0.02" or "equalized_odds[sum,crossed] <= 0.05".
 
-    Inside the brackets, separated by commas, what the notion's OPTIONS list: pairwise | overall | best; each | crossed |
-    by=ATTRIBUTE+ATTRIBUTE; max | sum; y=1 | y=0 | y=both (losses); surrogate=..., sharpness=..., empty=...
+    Inside the brackets, separated by commas, what the notion's OPTIONS list: pairwise | overall | best; each | crossed
+    | by=ATTRIBUTE+ATTRIBUTE; max | sum; y=1 | y=0 | y=both (losses); surrogate=..., sharpness=..., empty=...
     Of one class: "recall of class b >= 0.95" or "recall[b] >= 0.95"; "error of class b <= 0.05" or "error[b] <= 0.05".
     A notion of your own comes after its module, which is imported: "my_notions:npv_parity <= 0.05".
     bound: the number, for a text that states none.
@@ -68,7 +69,8 @@ def constraint(text: str | Bound, *, bound: float | None = None) -> Any:
 
 
 def constraints(stated: str | Bound | Sequence[str | Bound] | None) -> tuple[Any, ...]:
-    """One or several bounds as objects. Raises: OptionError for one that is stated twice, which would halve the error of each verdict."""
+    """One or several bounds as objects. Raises: OptionError for one that is stated twice,
+    which would halve the error of each verdict."""
     if stated is None:
         return ()
     several = [stated] if isinstance(stated, (str, Bound)) else stated

@@ -1,8 +1,9 @@
-"""Notions on predicted numbers: shares predicted above thresholds, mean squared errors, and mean residuals of the groups.
+"""Notions on predicted numbers: shares predicted above thresholds, mean squared errors, and mean residuals of the
+groups.
 
-Source: Agarwal, Dudik, Wu (2019), Fair regression: quantitative definitions and reduction-based algorithms, for statistical
-parity at every threshold (of which some are stated here) and bounded group loss; Calders, Karim, Kamiran, Ali, Zhang (2013),
-Controlling attribute effect in linear regression, for mean residuals.
+Source: Agarwal, Dudik, Wu (2019), Fair regression: quantitative definitions and reduction-based algorithms, for
+statistical parity at every threshold (of which some are stated here) and bounded group loss; Calders, Karim, Kamiran,
+Ali, Zhang (2013), Controlling attribute effect in linear regression, for mean residuals.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def residual_within(largest: float | None) -> Pointwise:
 
 
 class PredictionBound(GroupBound):
-    """A mean over the rows of every group of a function of the predicted number. A notion below it says of which functions."""
+    """A mean over the rows of every group of a function of the predicted number.
+    A notion below it says of which functions."""
 
     needs = frozenset({"groups", "predictions"})
     most = math.inf
@@ -90,7 +92,8 @@ class PredictionBound(GroupBound):
 class PredictionParity(PredictionBound):
     """Shares of the groups predicted above each of the thresholds differ by at most `bound`.
 
-    thresholds: (`at=` in text) in the units of the label; without any `FairRegressor` takes the deciles of its training labels.
+    thresholds: (`at=` in text) in the units of the label; without any `FairRegressor` takes the deciles of its training
+    labels.
     sharpness: of the sigmoid that training differentiates, on labels of standard deviation 1.
     """
 
@@ -150,8 +153,8 @@ class PredictionParity(PredictionBound):
 
 @dataclass(frozen=True, kw_only=True)
 class NumberLossBound(PredictionBound):
-    """Mean losses of predicted numbers. largest: the largest that a loss counts as, in its units, so that the mean has a bound that
-    holds for certain; None for losses as they are."""
+    """Mean losses of predicted numbers. largest: the largest that a loss counts as, in its units, so that the mean has
+    a bound that holds for certain; None for losses as they are."""
 
     largest: float | None = None
 

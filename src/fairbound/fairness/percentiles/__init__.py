@@ -1,1 +1,2 @@
-"""Bounds on percentile intervals of scores: the intervals, shares within them as differences of convex functions, the verdict."""
+"""Bounds on percentile intervals of scores: the intervals, shares within them as differences of convex functions,
+the verdict."""

@@ -1,18 +1,19 @@
 """Training on percentile intervals of scores: two statistics of a batch, each also as a difference of convex functions.
 
-With q_k(theta) = mean over group k of s(h - theta), s a step that stands for "above", and T_k the share of a rank within the
-intervals of group k (see `percentiles`):
+With q_k(theta) = mean over group k of s(h - theta), s a step that stands for "above", and T_k the share of a rank
+within the intervals of group k (see `percentiles`):
 
     WithinShares  T_k(q_k(0)): partial demographic parity bounds their differences
     GridParity    for levels t_1 < ... < t_P and free thresholds theta_p: twice how far q_k(theta_p) lies from the middle of the
                   ranks at which T_k = t_p and T_k = t_p + kappa, in units of T; where no group's is above kappa, no two curves T_k
                   are further apart than kappa, up to (1 - kappa) / (P + 1) between levels
 
-Of q = q+ - q-, convex in a linear model's parameters, min(q, a) = q+ + a - max(q- + a, q+) is a difference of convex functions.
+Of q = q+ - q-, convex in a linear model's parameters, min(q, a) = q+ + a - max(q- + a, q+) is a difference of convex
+functions.
 
-Source: He, Huang, Yao, Lin (2026), Lemmas 5.1 and 5.2, (15), (21), (84). Departs: (84) prints a sum where both sides need a mean;
-levels lie inside the interval, not at its upper end, which loses least between them; both bounds of (15) are
-written as distances from their middle, times 2 / |I|, so that kappa is in the units of the metric.
+Source: He, Huang, Yao, Lin (2026), Lemmas 5.1 and 5.2, (15), (21), (84). Departs: (84) prints a sum where both sides
+need a mean; levels lie inside the interval, not at its upper end, which loses least between them; both bounds of (15)
+are written as distances from their middle, times 2 / |I|, so that kappa is in the units of the metric.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ class RowShares(Sharpened):
         return part.sum(-2), dt
 
     def _rows(self, memo: tuple) -> tuple[Tensor, Tensor]:
-        """(R, B) slopes of every mean of scores (B,) in the scores, and their sums (R,), minus those in its threshold."""
+        """(R, B) slopes of every mean of scores (B,) in the scores, and their sums (R,),
+        minus those in its threshold."""
         away, W = memo
         slopes = (self.step.slope(away),) if self.whole else self.step.slopes(away)
         rows = torch.cat([(W.unsqueeze(-2) * slope).flatten(0, 1) for slope in slopes])
@@ -144,8 +146,9 @@ class WithinShares(RowShares):
 
 @dataclass(frozen=True, eq=False)
 class GridParity(RowShares):
-    """[u | l], each (..., S * P): u = 2 (q - high) / |I| + kappa, l = 2 (low - q) / |I| + kappa, at thresholds among the auxiliary
-    variables, low and high being the ranks at which T_k = t_p and t_p + kappa. All are to be at most kappa.
+    """[u | l], each (..., S * P): u = 2 (q - high) / |I| + kappa, l = 2 (low - q) / |I| + kappa, at thresholds among
+    the auxiliary variables, low and high being the ranks at which T_k = t_p and t_p + kappa. All are to be at most
+    kappa.
 
     places: (P,) which of the auxiliary variables. levels: (P,) t. kappa: the stated bound.
     The metric takes the shares themselves. There a threshold stands for every score whose rank is nearest to its own,
@@ -228,8 +231,8 @@ class GridParity(RowShares):
         return np.append(np.where(self.sets.any(0), self.sets.argmax(0), -1), -1)[cells.cpu().numpy()]
 
     def _between(self, scores: Tensor, shares: Tensor, stated: Tensor, batch: Any) -> Tensor:
-        """(..., 2 S P) [u | l], each as large as at the worst score whose rank is nearest to that of the threshold. shares: (..., S, P)
-        above the thresholds, of which `stated` (..., 2 S P) are the numbers."""
+        """(..., 2 S P) [u | l], each as large as at the worst score whose rank is nearest to that of the threshold.
+        shares: (..., S, P) above the thresholds, of which `stated` (..., 2 S P) are the numbers."""
         parts = scores, batch.objective.expand(scores.shape), torch.as_tensor(self.numbers(batch)).expand(scores.shape)
         flat = [part.reshape(-1, part.shape[-1]).cpu().numpy() for part in parts]
         upper = stated.unflatten(-1, (2, *shares.shape[-2:]))[..., 0, :, :]
@@ -241,7 +244,8 @@ class GridParity(RowShares):
         return torch.from_numpy(np.stack(found)).reshape(*scores.shape[:-1], -1).to(scores)
 
     def _largest(self, above: np.ndarray, at: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """(2 S P,) of one run, from the shares above every score (S, t) and above the thresholds (S, P), and u there (S, P)."""
+        """(2 S P,) of one run, from the shares above every score (S, t) and above the thresholds (S, P),
+        and u there (S, P)."""
         known = ~np.isnan(above).any(1)
         out = np.zeros((2, *at.shape))
         if known.sum() < 2:

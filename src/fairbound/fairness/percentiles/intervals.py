@@ -1,12 +1,14 @@
-"""Percentile intervals of scores: unions of [alpha, beta) within [0, 1], and what share of their rows a rank lets through.
+"""Percentile intervals of scores: unions of [alpha, beta) within [0, 1], and what share of their rows a rank lets
+through.
 
-The rank of a score in its group is the share of the group's rows above it, so that 0 is the top. Of the rows whose ranks lie in
-a union I of intervals, the share above a score of rank p is
+The rank of a score in its group is the share of the group's rows above it, so that 0 is the top. Of the rows whose
+ranks lie in a union I of intervals, the share above a score of rank p is
 
     T(p) = sum over [alpha, beta) in I of (min(p, beta) - min(p, alpha)) / |I|,
 
-which rises from 0 to 1; on a single interval it is (p - alpha) / (beta - alpha). Where scores are tied, rows at the end of an
-interval belong to it in part: T is taken of the ranks as they are, so that nothing depends on the order of equal rows.
+which rises from 0 to 1; on a single interval it is (p - alpha) / (beta - alpha). Where scores are tied, rows at the end
+of an interval belong to it in part: T is taken of the ranks as they are, so that nothing depends on the order of equal
+rows.
 
 Source: He, Huang, Yao, Lin (2026), (62), (63) and Remark 5.3. Departs: (62) is the definition where scores are tied.
 """

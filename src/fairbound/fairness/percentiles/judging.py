@@ -1,7 +1,9 @@
-"""The exact value and the verdict of bounds on distributions of scores, from the curves of the shares above every score.
+"""The exact value and the verdict of bounds on distributions of scores, from the curves of the shares above every
+score.
 
-A bound says what it makes of two groups' curves T (t,), one number for each threshold from the highest to the lowest: `gap(a, b)`,
-which must grow with a and shrink with b. Bands around the shares of the rows become bands of T, and so bounds of the gap.
+A bound says what it makes of two groups' curves T (t,), one number for each threshold from the highest to the lowest:
+`gap(a, b)`, which must grow with a and shrink with b. Bands around the shares of the rows become bands of T, and so
+bounds of the gap.
 """
 
 from __future__ import annotations
@@ -51,8 +53,8 @@ class Curves:
         return cls(compared, thresholds, np.hstack([ends[0], above, ends[1]]), effective, count, intervals)
 
     def moved(self, by: np.ndarray) -> np.ndarray:
-        """(k, t + 2) shares of the rows within the intervals, those of all rows moved by (k,) and kept in [0, 1]: above all
-        scores as far as a band there reaches, below all of them 1."""
+        """(k, t + 2) shares of the rows within the intervals, those of all rows moved by (k,) and kept in [0, 1]: above
+        all scores as far as a band there reaches, below all of them 1."""
         ranks = np.clip(self.above + by[:, None], 0.0, 1.0)
         ranks[:, -1] = 1.0
         return np.stack([part.through(rank) for part, rank in zip(self.intervals, ranks, strict=True)])
@@ -68,7 +70,8 @@ class Curves:
 
 
 def curves_of(bound: Any, rows: Scored, empty: str | None = None) -> tuple[list[Curves], list[str]]:
-    """The curves of each set of attributes, and the groups left out. Raises: EmptyGroupError as the bound's `compared` does."""
+    """The curves of each set of attributes, and the groups left out.
+    Raises: EmptyGroupError as the bound's `compared` does."""
     made, missing = [], []
     for compared, dropped in bound.compared(rows.occurring, empty):
         made.append(Curves.of(rows, compared, bound.intervals_of(compared)))
@@ -116,7 +119,8 @@ def _bounds(bound: Any, made: list[Curves], alpha: float, grown: float) -> GapBo
 
 
 def _rows_needed(bound: Any, made: list[Curves], rows: int, alpha: float) -> int | None:
-    """Fewest rows that would decide if the curves, and shares of rows, stayed as observed; None if 10^12 would not do."""
+    """Fewest rows that would decide if the curves, and shares of rows, stayed as observed;
+    None if 10^12 would not do."""
     limit = float(bound.bound)
 
     def decided(n: float) -> bool:

@@ -6,12 +6,14 @@ lowest curve at a threshold t, a step solves
 
     min_s  sum over thresholds of c(t) (r(t) + r'(t) s)^2 + lambda |s|^2,    c = (r / max r)^2 + 0.05
 
-and is taken where max r falls, lambda being raised tenfold until it does. The slope of a share above t is the density of the
-scores there times the mean features of the rows that have them, both taken of the rows next to t.
+and is taken where max r falls, lambda being raised tenfold until it does. The slope of a share above t is the density
+of the scores there times the mean features of the rows that have them, both taken of the rows next to t.
 
-Source: Nocedal, Wright (2006), chapter 10 (Levenberg-Marquardt); Hong (2009), Estimating quantile sensitivities, for the slope;
-    Lawson (1961), Contributions to the theory of linear least maximum approximation, for weights that grow with the differences.
-Departs: one scale and one shift of all scores, which change no rank, are fitted to the objective afterwards; fewer rows next to a threshold are taken where no step helps, until they are too few for a mean.
+Source: Nocedal, Wright (2006), chapter 10 (Levenberg-Marquardt); Hong (2009), Estimating quantile sensitivities, for
+    the slope; Lawson (1961), Contributions to the theory of linear least maximum approximation, for weights that grow
+    with the differences.
+Departs: one scale and one shift of all scores, which change no rank, are fitted to the objective afterwards; fewer rows
+next to a threshold are taken where no step helps, until they are too few for a mean.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ FEWER, FEWEST = 0.7, 0.2
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """features: (n, d) array or SciPy CSR matrix; member: (n,) in 0 .. k - 1, -1 for rows of no group; weight: (n,) >= 0;
+    """features: (n, d) array or SciPy CSR matrix; member: (n,) in 0 .. k - 1, -1 for rows of no group; weight:
+    (n,) >= 0;
     intervals: of each group; scores: (n,) of weights (n_w,), which are d and perhaps an intercept after them."""
 
     features: Any
@@ -116,8 +119,8 @@ class Matched:
 
 
 class _Point(NamedTuple):
-    """w: (n_w,) weights; s: (n,) scores; at: (t,) the distinct ones, descending; above, curves: (k, t) shares above them, and T of
-    these; apart: (t,) the difference of the highest and the lowest curve."""
+    """w: (n_w,) weights; s: (n,) scores; at: (t,) the distinct ones, descending; above, curves: (k, t) shares above
+    them, and T of these; apart: (t,) the difference of the highest and the lowest curve."""
 
     w: np.ndarray
     s: np.ndarray
@@ -149,8 +152,8 @@ def matched(problem: Any, bounded: GridParity, x: Tensor) -> Tensor:
 
 
 def rescaled(problem: Any, x: Tensor) -> Tensor:
-    """x (n,) of a linear model with the one scale above 0 and the shift of all scores that have the lowest objective: both leave the order of
-    the scores, and so every bound on distributions, as it is."""
+    """x (n,) of a linear model with the one scale above 0 and the shift of all scores that have the lowest objective:
+    both leave the order of the scores, and so every bound on distributions, as it is."""
     n, batch, shift = problem.model.n, problem.full(), torch.zeros_like(x)
     shift[n - 1] = float(problem.model.bias)
 

@@ -1,9 +1,9 @@
 """Data for a figure over percentiles: each group's score at every percentile, and how far the groups are apart there.
 
-With F_k(theta) the share of group k above theta, the score of group k at percentile p (0 is the top) is the lowest one that at most
-the share p of the group lies above. The disparity at p is the largest |F_k(theta) - F_j(theta)| of two groups that are compared, at
-the highest theta with F_k(theta) >= p, for either group in the part of k. Over all p that groups attain, the largest disparity is
-the distance of their distributions (Kolmogorov-Smirnov).
+With F_k(theta) the share of group k above theta, the score of group k at percentile p (0 is the top) is the lowest one
+that at most the share p of the group lies above. The disparity at p is the largest |F_k(theta) - F_j(theta)| of two
+groups that are compared, at the highest theta with F_k(theta) >= p, for either group in the part of k. Over all p that
+groups attain, the largest disparity is the distance of their distributions (Kolmogorov-Smirnov).
 
 Source: He, Huang, Yao, Lin (2026), Definition 4.1 and Figure 2, whose curve shows the same pairs of shares.
 """
@@ -29,7 +29,8 @@ def score_at(curves: Curves, group: int, percentiles: np.ndarray) -> np.ndarray:
 
 
 def disparity_at(curves: Curves, percentiles: np.ndarray) -> np.ndarray:
-    """(q,) the largest difference of two groups' shares above one threshold, in [0, 1], at percentiles (q,) of either group."""
+    """(q,) the largest difference of two groups' shares above one threshold, in [0, 1],
+    at percentiles (q,) of either group."""
     out = np.zeros(len(percentiles))
     above = curves.above
     for stratum in np.unique(curves.compared.stratum):
@@ -43,7 +44,8 @@ def disparity_at(curves: Curves, percentiles: np.ndarray) -> np.ndarray:
 
 
 def profile(curves: Curves, attribute: str) -> dict[str, Any]:
-    """Plain data: attribute, percentiles, disparity at each of them, and of every group its rows, scores and intervals."""
+    """Plain data: attribute, percentiles, disparity at each of them, and of every group its rows,
+    scores and intervals."""
     return {
         "attribute": attribute,
         "percentiles": PERCENTILES.tolist(),

@@ -5,8 +5,8 @@
 
 with x = sharpness times the distance to the threshold.
 
-Source: He, Huang, Yao, Lin (2026), Examples D.3 and D.4. Departs: they split the logistic function by rho/2 |w|^2 for a rho that
-depends on the data; its own convex and concave halves need none, and lie nearer.
+Source: He, Huang, Yao, Lin (2026), Examples D.3 and D.4. Departs: they split the logistic function by rho/2 |w|^2 for a
+rho that depends on the data; its own convex and concave halves need none, and lie nearer.
 """
 
 from __future__ import annotations

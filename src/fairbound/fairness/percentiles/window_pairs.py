@@ -1,10 +1,12 @@
-"""Training on areas between the rows of percentile intervals: pair losses whose sets are windows of ranks that move with the scores.
+"""Training on areas between the rows of percentile intervals: pair losses whose sets are windows of ranks that move
+with the scores.
 
-A row of a group weighs what its place in the order of the group's scores lets through, T(rank after it) - T(rank before it), so that
-rows at the end of an interval count in part. Between two changes of the order the weights are constant, and so the slopes are those of
-the losses of pairs alone.
+A row of a group weighs what its place in the order of the group's scores lets through, T(rank after it) - T(rank before
+it), so that rows at the end of an interval count in part. Between two changes of the order the weights are constant,
+and so the slopes are those of the losses of pairs alone.
 
-Source: He, Huang, Yao, Lin (2026), (49). Departs: rows at an end count in part, where the source rounds their number up.
+Source: He, Huang, Yao, Lin (2026), (49). Departs: rows at an end count in part, where the source rounds their number
+up.
 """
 
 from __future__ import annotations
@@ -66,5 +68,6 @@ class WindowPairs(PairLosses):
 
 
 def area(a: np.ndarray, b: np.ndarray) -> float:
-    """Pr(h_a > h_b) + Pr(h_a = h_b) / 2, of the shares (t,) above every threshold, from above all scores (0) to below all (1)."""
+    """Pr(h_a > h_b) + Pr(h_a = h_b) / 2, of the shares (t,) above every threshold,
+    from above all scores (0) to below all (1)."""
     return float(((a[1:] + a[:-1]) / 2 * np.diff(b)).sum())

@@ -2,17 +2,18 @@
 
     V = sum_ij u_i v_j s(h_i - h_j),    u the weights of group a's rows within its interval [alpha, beta), v those of group b's
 
-u = U_beta - U_alpha with U_p the weights of the top p of a, and v = L_alpha - L_beta with L_p those of the rows of b below its top p.
-For a step s that is convex and rises, sum_ij U_i L_j s(h_i - h_j) is the largest over all weights of these sizes: the top of a and
-the bottom of b have the largest distances. So it is convex in a linear model's parameters, and with s = s+ - s-, both convex
-and rising,
+u = U_beta - U_alpha with U_p the weights of the top p of a, and v = L_alpha - L_beta with L_p those of the rows of b
+below its top p. For a step s that is convex and rises, sum_ij U_i L_j s(h_i - h_j) is the largest over all weights of
+these sizes: the top of a and the bottom of b have the largest distances. So it is convex in a linear model's
+parameters, and with s = s+ - s-, both convex and rising,
 
     V = sum_ij P s+ + N s-  -  sum_ij P s- + N s+,      P = U_beta L_alpha' + U_alpha L_beta',   N = U_beta L_beta' + U_alpha L_alpha'
 
 is a difference of convex functions. Slopes are those with the weights held fixed, at ties those of one order.
 
-Source: He, Huang, Yao, Lin (2026), (49) and Example D.7. Departs: they add the sum over all pairs to keep signs; taking the bottom of
-b needs none. Their split of the logistic step has a quadratic term, see `steps`. All pairs are looked at, some rows at a time: O(n_a n_b).
+Source: He, Huang, Yao, Lin (2026), (49) and Example D.7. Departs: they add the sum over all pairs to keep signs; taking
+the bottom of b needs none. Their split of the logistic step has a quadratic term, see `steps`. All pairs are looked at,
+some rows at a time: O(n_a n_b).
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ PAIRS_AT_ONCE = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class WindowParts(Sharpened):
-    """[V+ + constant | V-], each (..., m), of m pairs (a, b) of sets. offset, sets, intervals: as in `WindowPairs`. pairs: (m, 2)."""
+    """[V+ + constant | V-], each (..., m), of m pairs (a, b) of sets. offset, sets,
+    intervals: as in `WindowPairs`. pairs: (m, 2)."""
 
     offset: int
     sets: np.ndarray
@@ -108,7 +110,8 @@ class WindowParts(Sharpened):
         return _Ends(h, W > 0, tops, bottoms, there[first] & there[second])
 
     def _blocks(self, ends: _Ends) -> Iterator[tuple[int, Tensor, Tensor, Tensor, Tensor]]:
-        """(pair, rows of a, rows of b, P, N) of as many rows of a as are looked at together; none of a pair without rows."""
+        """(pair, rows of a, rows of b, P, N) of as many rows of a as are looked at together;
+        none of a pair without rows."""
         for m, (a, b) in enumerate(self.pairs.tolist()):
             if not ends.known[m]:
                 continue
@@ -121,7 +124,8 @@ class WindowParts(Sharpened):
 
 @dataclass(frozen=True, eq=False)
 class _Ends:
-    """h (B,); member (S, B) bool; tops, bottoms (2, S, B): at beta and alpha, at alpha and beta; known (m,): pairs with rows."""
+    """h (B,); member (S, B) bool; tops, bottoms (2, S, B): at beta and alpha, at alpha and beta;
+    known (m,): pairs with rows."""
 
     h: Tensor
     member: Tensor

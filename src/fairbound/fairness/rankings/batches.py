@@ -1,9 +1,9 @@
 """Batches of queries with all their documents, and the pairs of documents that a batch looks at.
 
-A query of N documents has up to N (N - 1) / 2 pairs. A random batch looks at `partners` of them for each better document, drawn
-evenly from its worse ones and weighted, so that sums over pairs are unbiased and memory is linear in the documents; a
-document with no more worse ones meets each of them once. A batch of all queries looks at every pair, a part of the queries at
-a time.
+A query of N documents has up to N (N - 1) / 2 pairs. A random batch looks at `partners` of them for each better
+document, drawn evenly from its worse ones and weighted, so that sums over pairs are unbiased and memory is linear in
+the documents; a document with no more worse ones meets each of them once. A batch of all queries looks at every pair, a
+part of the queries at a time.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Pairs:
 class QueryBatch:
     """Some queries with their documents, one query after another.
 
-    documents: all of the data. numbers: (B,) the queries, of which one may occur twice. rows: (b,) the sorted rows of their
-    documents; starts: (B + 1,). features: of these rows. scale: what a sum over these queries is multiplied by to be one over
-    all. seed: of the partners drawn; None for all pairs. size: number of queries, the unit that is counted.
+    documents: all of the data. numbers: (B,) the queries, of which one may occur twice. rows: (b,) the sorted rows of
+    their documents; starts: (B + 1,). features: of these rows. scale: what a sum over these queries is multiplied by to
+    be one over all. seed: of the partners drawn; None for all pairs. size: number of queries, the unit that is counted.
     """
 
     documents: Documents
@@ -73,7 +73,8 @@ class QueryBatch:
         return np.repeat(np.arange(len(self.numbers)), np.diff(self.starts))
 
     def parts(self, each: np.ndarray) -> Iterator[QueryPart]:
-        """The batch in parts of at most MOST_PAIRS pairs, of which query q has each[q]; each: (B,). A whole batch is kept."""
+        """The batch in parts of at most MOST_PAIRS pairs, of which query q has each[q]; each: (B,).
+        A whole batch is kept."""
         total = np.cumsum(each)
         if total[-1] <= MOST_PAIRS:
             yield self._whole

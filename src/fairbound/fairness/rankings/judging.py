@@ -1,7 +1,7 @@
 """The exact value and the verdict of a bound on rankings. Queries are independent, the documents of one are not.
 
-A mean over queries of numbers in a known range has guaranteed bounds (`confidence.means`), a ratio of sums over queries asymptotic
-ones (`confidence.clusters`); docs/ranking.md has how often they err.
+A mean over queries of numbers in a known range has guaranteed bounds (`confidence.means`), a ratio of sums over queries
+asymptotic ones (`confidence.clusters`); docs/ranking.md has how often they err.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ RATIOS = (
 
 @dataclass(frozen=True, eq=False)
 class RankingSums:
-    """m weighted sums of the quantities of a statistic. index, coefficient: (m, t); names: m. said: the name of a quantity.
+    """m weighted sums of the quantities of a statistic. index, coefficient: (m, t); names: m. said: the name of a
+    quantity.
     dropped: groups without a document."""
 
     statistic: RankingStatistic
@@ -70,8 +71,8 @@ class RankingSums:
         return bool(((d == 0) | (d == 1)).all()) and self.index.shape[1] == 1
 
     def bounds(self, scores: np.ndarray, alpha: float, whole: float) -> GapBounds:
-        """Bounds of the largest sum for scores (n,). alpha: of the lower bound; whole: of the upper bound of a ratio of sums, which does
-        not share its error with other sets of attributes."""
+        """Bounds of the largest sum for scores (n,). alpha: of the lower bound; whole: of the upper bound of a ratio of
+        sums, which does not share its error with other sets of attributes."""
         u, d = self.statistic.counted(scores), self.statistic.denominators()
         contrasts = Contrasts(self.index, self.coefficient)
         low, high = self.statistic.low, self.statistic.high

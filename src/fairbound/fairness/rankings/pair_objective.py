@@ -1,10 +1,11 @@
-"""What a ranker minimises: the mean loss of the pairs of a query, and of that the mean over the queries that have pairs.
+"""What a ranker minimises: the mean loss of the pairs of a query, and of that the mean over the queries that have
+pairs.
 
-A pair costs loss(s_better - s_worse): logistic, log(1 + exp(-d)), of the sampled or listed pairs of a batch; hinge, (1 - d)_+, also
-exactly from sorted scores in O(n log n) with memory linear in the documents.
+A pair costs loss(s_better - s_worse): logistic, log(1 + exp(-d)), of the sampled or listed pairs of a batch; hinge,
+(1 - d)_+, also exactly from sorted scores in O(n log n) with memory linear in the documents.
 
-Source: Burges et al. (2005), RankNet, for the logistic loss; Joachims (2006), Training linear SVMs in linear time, section 4,
-    for sums of hinge losses over pairs from one sort.
+Source: Burges et al. (2005), RankNet, for the logistic loss; Joachims (2006), Training linear SVMs in linear time,
+    section 4, for sums of hinge losses over pairs from one sort.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ def pair_losses(loss: str, differences: Tensor) -> Tensor:
 def hinge_sums(scores: np.ndarray, relevance: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(Q,) sums over the pairs of each query of (1 - (s_better - s_worse))_+, and (n,) their slopes in the scores.
 
-    A better document at s_i and a worse one at s_j + 1 cost the latter minus the former where that is positive: so both are sorted
-    together, once for each bit of the relevances' ranks (see `by_query.wins`). A pair at the corner has the slope of the costly side.
+    A better document at s_i and a worse one at s_j + 1 cost the latter minus the former where that is positive: so both
+    are sorted together, once for each bit of the relevances' ranks (see `by_query.wins`). A pair at the corner has the
+    slope of the costly side.
     """
     level = np.unique(relevance, return_inverse=True)[1].ravel()
     query, n = by_query.of_query(starts), len(scores)

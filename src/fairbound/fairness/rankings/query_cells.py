@@ -5,7 +5,8 @@ MSLR-WEB10K has half a million of them; a batch of queries evaluates those of it
     g_{q,a} = (share of q's pairs with the better document in a that are in the wrong order)
               - (share of all of q's pairs that are) - bound
 
-for the cells (q, a) that have pairs, and not all pairs of the query. A cell's share is estimated from the batch's pairs without bias.
+for the cells (q, a) that have pairs, and not all pairs of the query. A cell's share is estimated from the batch's pairs
+without bias.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from fairbound.rows.queries import ragged
 class QueryCells:
     """C cells, those of a query one after another.
 
-    of_document: (n,) the cell of each sorted document as the better one, -1 for none. starts: (Q + 1,) where the cells of each query
-    begin. pairs: (C,) of each cell; query, group: (C,) of each cell. said: the name of a group. sharpness: of the
-    sigmoid.
+    of_document: (n,) the cell of each sorted document as the better one, -1 for none. starts: (Q + 1,) where the cells
+    of each query begin. pairs: (C,) of each cell; query, group: (C,) of each cell. said: the name of a group.
+    sharpness: of the sigmoid.
     """
 
     documents: Documents

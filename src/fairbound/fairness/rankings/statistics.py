@@ -1,9 +1,9 @@
 """What bounds on rankings compare: sums over queries, divided by what the data give once and for all.
 
-A quantity is sum_q u_q / sum_q d_q over the queries q, where d does not depend on the scores: for a share of pairs u counts the
-pairs won and d all of them, for an exposure u is a difference of shares and d says whether the query counts. On a batch
-u is summed and scaled up and d is that of all queries, so that estimates are unbiased. `counted` is exact, from sorted scores;
-`estimate` is what training differentiates.
+A quantity is sum_q u_q / sum_q d_q over the queries q, where d does not depend on the scores: for a share of pairs u
+counts the pairs won and d all of them, for an exposure u is a difference of shares and d says whether the query counts.
+On a batch u is summed and scaled up and d is that of all queries, so that estimates are unbiased. `counted` is exact,
+from sorted scores; `estimate` is what training differentiates.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fairbound.ranking.documents import Documents
 
 
 class RankingStatistic(Protocol):
-    """K quantities. low, high: between which each of them lies. dual_scale: as of a Problem, for sums of them. sharpness: of the
-    sigmoids inside."""
+    """K quantities. low, high: between which each of them lies. dual_scale: as of a Problem, for sums of them.
+    sharpness: of the sigmoids inside."""
 
     low: float
     high: float
@@ -54,8 +54,8 @@ class RankingStatistic(Protocol):
         ...
 
     def estimate(self, scores: Tensor, part: QueryPart, smooth: bool) -> Tensor:
-        """(K,) the part's share of the quantities, up to a constant that all of them share: of the smooth surrogate, which can be
-        differentiated in scores (documents,), or of the metric."""
+        """(K,) the part's share of the quantities, up to a constant that all of them share: of the smooth surrogate,
+        which can be differentiated in scores (documents,), or of the metric."""
         ...
 
 
@@ -63,11 +63,12 @@ class RankingStatistic(Protocol):
 class PairShares:
     """Shares of pairs won, by the group of the better and of the worse document.
 
-    Quantity a * (k + 1) + b is Pr(s_i > s_j | i better than j, i in a, j in b), pairs of one query, ties as one half; k stands for
-    any document. groups: (n,) the group of each sorted document, -1 for none; k: their number. surrogate:
+    Quantity a * (k + 1) + b is Pr(s_i > s_j | i better than j, i in a, j in b), pairs of one query, ties as one half; k
+    stands for any document. groups: (n,) the group of each sorted document, -1 for none; k: their number. surrogate:
     sigmoid(sharpness * (s_i - s_j)) for the win.
 
-    Source: Beutel et al. (2019), pairwise, intra-group and inter-group fairness; Narasimhan et al. (2020), Pairwise fairness.
+    Source: Beutel et al. (2019), pairwise, intra-group and inter-group fairness; Narasimhan et al. (2020), Pairwise
+    fairness.
     """
 
     documents: Documents
@@ -132,15 +133,16 @@ class PairShares:
 class Exposures:
     """By how much the share of attention that a group's documents get exceeds the share they are to have.
 
-    The attention of a place is 1 / log2(1 + rank). In query q a group gets X_q, the sum of its documents' attention over that of
-    all, and is to have T_q: its share of the documents, or of the relevance (merit). Quantity a is the mean of X_q - T_q over
-    the queries with documents both in group a and outside it (for merit: and with some relevance), in [-1, 1]. groups,
-    k: as of PairShares. surrogate: ranks 1 + sum_j sigmoid(sharpness * (s_j - s_i)).
+    The attention of a place is 1 / log2(1 + rank). In query q a group gets X_q, the sum of its documents' attention
+    over that of all, and is to have T_q: its share of the documents, or of the relevance (merit). Quantity a is the
+    mean of X_q - T_q over the queries with documents both in group a and outside it (for merit: and with some
+    relevance), in [-1, 1]. groups, k: as of PairShares. surrogate: ranks 1 + sum_j sigmoid(sharpness * (s_j - s_i)).
 
-    Source: Singh, Joachims (2018), demographic parity (size) and disparate treatment (merit): X_q = T_q says that a group's mean exposure, or its
-        exposure over its relevance, is that of all documents; Qin, Liu, Li (2010) for the smooth ranks.
-    Departs: differences of shares in place of ratios, which need not exist; their mean over queries, in which one query may make
-        up for another (Biega, Gummadi, Weikum 2018).
+    Source: Singh, Joachims (2018), demographic parity (size) and disparate treatment (merit): X_q = T_q says that a
+        group's mean exposure, or its exposure over its relevance, is that of all documents; Qin, Liu, Li (2010) for the
+        smooth ranks.
+    Departs: differences of shares in place of ratios, which need not exist; their mean over queries, in which one query
+        may make up for another (Biega, Gummadi, Weikum 2018).
     """
 
     documents: Documents

@@ -1,8 +1,8 @@
 """The four verbs of a RankingProblem on a batch of queries.
 
-Everything is a function of the batch's scores: f and the quantities of statistics are sums over its queries, and a bound on every
-query gives numbers of single queries (`QueryCells`). Slopes in the scores come from autograd, a part of the batch at a time,
-and one backward pass of the model takes them to x.
+Everything is a function of the batch's scores: f and the quantities of statistics are sums over its queries, and a
+bound on every query gives numbers of single queries (`QueryCells`). Slopes in the scores come from autograd, a part of
+the batch at a time, and one backward pass of the model takes them to x.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from fairbound.rows.queries import ragged
 
 
 class RankingVerbs:
-    """m constraints: first m_sums weighted sums `_linear` (m_sums, K) of the quantities of `_statistics`, then those of `_cells`."""
+    """m constraints: first m_sums weighted sums `_linear` (m_sums, K) of the quantities of `_statistics`,
+    then those of `_cells`."""
 
     model: Model
     documents: Documents
@@ -168,7 +169,8 @@ class RankingVerbs:
         return torch.cat(numbers)
 
     def _listed(self, of_cells: Tensor, batch: QueryBatch) -> Tensor:
-        """The numbers (c,) of all cells, part by part, in the order of the constraints, a query that came twice once."""
+        """The numbers (c,) of all cells, part by part, in the order of the constraints,
+        a query that came twice once."""
         return of_cells if not self._cells else of_cells[self._places(batch)]
 
     def _places(self, batch: QueryBatch) -> Tensor:
@@ -190,8 +192,8 @@ class RankingVerbs:
         return torch.as_tensor(np.concatenate(places))
 
     def _weights(self, w0: float | Tensor, w: Tensor | None, batch: QueryBatch, of_g: bool) -> tuple[Tensor, Tensor]:
-        """(1 + K,) and (c,) the weights of the sums and of the cells' numbers in w0 f + w . g. of_g: whether w is of the constraints
-        that the batch speaks of, rather than of all."""
+        """(1 + K,) and (c,) the weights of the sums and of the cells' numbers in w0 f + w . g. of_g: whether w is of
+        the constraints that the batch speaks of, rather than of all."""
         first = torch.as_tensor(w0, dtype=self.dtype).reshape(1)
         K = self._linear.shape[1]
         count = sum(len(cells.of_queries(batch.numbers)) for cells in self._cells)
