@@ -101,7 +101,7 @@ COMMANDS: dict[str, type] = {
     "interval": using.IntervalOptions,
     "stream": options.StreamOptions,
     "shift": using.ShiftOptions,
-    "reproduce": options.ReproduceOptions,
+    "reproduce": using.ReproduceOptions,
 }
 DATA_SETS: dict[str, type] = {"list": using.ListOptions, "info": using.InfoOptions, "fetch": using.FetchOptions}
 

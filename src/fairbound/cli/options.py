@@ -9,13 +9,15 @@ from typing import Annotated, ClassVar
 
 from fairbound.base.checks import amount, check_confidence
 from fairbound.base.errors import OptionError
-from fairbound.cli.typed import argument, option
+from fairbound.cli.typed import option
 
 # -- options that several commands share -------------------------------------------------------------------------------
 
 Out = Annotated[Path, option("--out", help="Folder to write; made where missing.")]
-OutIfAny = Annotated[Path | None, option("--out", help="Folder for the result as data and its page; none by default.")]
-DataDir = Annotated[str | None, option("--data-dir", help="Folder of data files; FAIRBOUND_DATA by default.")]
+OutIfAny = Annotated[
+    Path | None, option("--out", help="Folder for the result, as data and as a page. Default: none is written.")
+]
+DataDir = Annotated[str | None, option("--data-dir", help="Folder of data files. Default: FAIRBOUND_DATA.")]
 Data = Annotated[str, option("--data", help="A CSV or Parquet file, or the name of a data set.")]
 File = Annotated[str, option("--data", help="A CSV or Parquet file.")]
 HeldOut = Annotated[str, option("--data", help="A CSV or Parquet file of rows not used in training.")]
@@ -25,7 +27,7 @@ Label = Annotated[
 TrueLabel = Annotated[str, option("--label", help="Column of true outcomes.")]
 Group = Annotated[str | None, option("--group", help="Sensitive columns, separated by commas.")]
 Positive = Annotated[
-    str | None, option("--positive", help="The label's value that counts as positive; the greater one by default.")
+    str | None, option("--positive", help="The label that counts as positive. Default: the greater of the two.")
 ]
 Constraints = Annotated[
     list[str],
@@ -42,21 +44,25 @@ Qid = Annotated[
 ]
 Weights = Annotated[
     str | None,
-    option("--weights", help="Column of row weights, such as a survey's; survey for those of a named data set."),
+    option("--weights", help="Column of row weights. 'survey': the survey weights of a named data set."),
 ]
 Cross = Annotated[bool, option("--cross", help="Compare combinations of the sensitive columns (race x sex).")]
 Certify = Annotated[
     bool,
-    option("--certify", help="Train so that rows kept apart confirm the bounds, at as little cost as the others show."),
+    option("--certify", help="Train so that rows kept apart confirm the bounds (docs/certificates.md)."),
 ]
 OnInsufficient = Annotated[
-    str, option("--on-insufficient", help="With --certify: warn, or raise to refuse a model that is not confirmed.")
+    str,
+    option("--on-insufficient", help="With --certify, of a model that is not confirmed: warn, or raise to refuse it."),
 ]
-Confidence = Annotated[float, option("--confidence", help="Of all verdicts together, between 0.5 and 1.")]
+Confidence = Annotated[float, option("--confidence", help="Confidence of all verdicts together, between 0.5 and 1.")]
 Model = Annotated[str, option("--model", help="linear, or mlp:64,32 for layers of 64 and 32 units.")]
 Knots = Annotated[
     str | None,
-    option("--knots", help="Values at which a number may bend; auto (linear, two classes: default): 3, by a test."),
+    option(
+        "--knots",
+        help="At how many values each number may bend, or auto: at 3 where a test says so. Default: auto for linear models of two classes, else 0.",
+    ),
 ]
 SavedModel = Annotated[Path | None, option("--model", help="Folder of a saved model, such as OUT/model of fit.")]
 Score = Annotated[
@@ -64,28 +70,40 @@ Score = Annotated[
 ]
 RealScore = Annotated[str, option("--score", help="Column of probabilities or real scores.")]
 Threshold = Annotated[
-    float | None, option("--threshold", help="Positive where the score is above it; 0.5 or 0 by default.")
+    float | None,
+    option(
+        "--threshold", help="Positive where the score is above it. Default: 0.5 for probabilities, 0 for other scores."
+    ),
 ]
 Algorithm = Annotated[str, option("--algorithm", help="auto, or a method such as alm or ssl_alm.")]
 Objective = Annotated[
     str,
     option(
         "--objective",
-        help="What is minimised: loss; accuracy; auto (as much of the latter as keeps the scores in order); "
-        "largest_group_loss (the worst-off group's); auc for scores that rank, not for decisions.",
+        help="What training aims at: loss; accuracy; auto (accuracy, as far as the scores keep their order); "
+        "largest_group_loss (the loss of the worst-off group); auc (scores that rank, not decisions).",
     ),
 ]
-Decay = Annotated[str, option("--weight-decay", help="Of a linear model: D for D/2 |weights|^2, auto or 0.")]
+Decay = Annotated[
+    str,
+    option(
+        "--weight-decay",
+        help="Of a linear model: D adds D/2 |weights|^2 to what is minimised; auto chooses D; 0 adds nothing.",
+    ),
+]
 Seed = Annotated[int, option("--seed", help="Decides the split and the training; equal seeds, equal results.", min=0)]
 BudgetText = Annotated[
-    str | None, option("--budget", help="'30s', '5000 steps' or '10 epochs'; by the rows if absent.")
+    str | None, option("--budget", help="'30s', '5000 steps' or '10 epochs'. Default: by the number of rows.")
 ]
 TestSize = Annotated[
-    float | None, option("--test-size", help="Share of rows held out; the published split or 0.25 by default.")
+    float | None, option("--test-size", help="Share of rows held out. Default: the published split, or 0.25.")
 ]
 SplitBy = Annotated[
     str | None,
-    option("--split-by", help="Column of who a row is of, such as patient_id; all rows of one are held out, or none."),
+    option(
+        "--split-by",
+        help="Column of the person that a row is of, such as patient_id: all rows of a person are held out, or none.",
+    ),
 ]
 BatchSize = Annotated[int, option("--batch-size", help="Rows per training step.", min=1)]
 KeepSensitive = Annotated[
@@ -99,13 +117,13 @@ DropMissingLabels = Annotated[
 ]
 Drop = Annotated[str | None, option("--drop", help="Columns that are no features, separated by commas.")]
 WithTerms = Annotated[
-    bool, option("--group-terms", help="Give every group weights of its own; predictions then need the groups.")
+    bool, option("--group-terms", help="Give every group weights of its own; predictions then need the group.")
 ]
 ByGroup = Annotated[
     bool,
     option(
         "--use-groups-at-prediction",
-        help="Give every group the threshold that meets the bounds; decisions then need the group.",
+        help="Decide by a threshold for each group; decisions then need the group (docs/postprocessing.md).",
     ),
 ]
 
@@ -116,11 +134,14 @@ class ReadOptions:
 
     encoding: Annotated[
         str | None,
-        option("--encoding", help="Of a CSV file, such as cp1252; by its byte order mark, or UTF-8, if absent."),
+        option("--encoding", help="Encoding of a CSV file, such as cp1252. Default: by its byte order mark, or UTF-8."),
     ] = None
     decimal: Annotated[
         str | None,
-        option("--decimal", help="Of a CSV file, the mark before decimals: '.' or ','; both where ; or tab separates."),
+        option(
+            "--decimal",
+            help="The mark before decimals in a CSV file: '.' or ','. Default: '.', and both where ; or tab separates.",
+        ),
     ] = None
 
     @property
@@ -230,7 +251,10 @@ NOT_DISTRIBUTED = ("estimator", "qid", "chunk_rows", "knots", "certify", "use_gr
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions(HeldOutOptions, TrainOptions):
-    """Train a model under fairness bounds and judge it on rows it has not seen."""
+    """Train a model under fairness bounds; judge it on new rows.
+
+    Writes the report, its numbers, the model and a model card to --out (docs/commands.md).
+    """
 
     out: Out
     constraint: Constraints = field(default_factory=list)
@@ -247,12 +271,12 @@ class FitOptions(HeldOutOptions, TrainOptions):
         int,
         option(
             "--folds",
-            help="With --estimator: judge bounds by so many fits that had not seen the rows, as boosted trees need; 5, say.",
+            help="With --estimator: judge the bounds on rows that a fit has not seen, by so many fits; boosted trees need it, with 5, say.",
             min=0,
         ),
     ] = 0
     baseline: Annotated[
-        bool, option("--baseline/--no-baseline", help="Train an unconstrained model too, for comparison.")
+        bool, option("--baseline/--no-baseline", help="Also train a model without bounds, for comparison.")
     ] = True
     distributed: Annotated[
         bool,
@@ -289,7 +313,7 @@ class FitOptions(HeldOutOptions, TrainOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class FrontierOptions(TrainOptions):
-    """Train under a range of bounds and draw what each costs in accuracy."""
+    """Show what each of several bounds costs in accuracy."""
 
     run: ClassVar[str] = "frontier:frontier"
     out: Out
@@ -310,7 +334,10 @@ class FrontierOptions(TrainOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class FeasibilityOptions(TrainOptions):
-    """Before a long run: what a bound costs, the smallest value that can be reached, and what more rows of which group would buy."""
+    """Say what a bound costs, before a long run.
+
+    Also the smallest value reached, whether these rows could confirm the bound, and what more rows of each group would buy.
+    """
 
     run: ClassVar[str] = "feasibility:run_feasibility"
     constraint: OneConstraint
@@ -319,7 +346,7 @@ class FeasibilityOptions(TrainOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class RegressOptions(HeldOutOptions, ModelOptions, FileOptions):
-    """Predict a number under bounds between groups, and judge the model on rows it has not seen."""
+    """Predict a number under fairness bounds; judge on new rows."""
 
     run: ClassVar[str] = "regress:regress"
     baseline: ClassVar[bool] = True
@@ -335,18 +362,25 @@ class RegressOptions(HeldOutOptions, ModelOptions, FileOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class StreamOptions(RowOptions):
-    """Learn a linear score of largest AUC under one bound on areas, chunk by chunk, and judge it on rows held out."""
+    """Learn a ranking score under a bound, in one pass over a file.
+
+    It is the linear score of largest area under the ROC curve under one bound on areas, judged on held-out rows (docs/auc.md).
+    """
 
     run: ClassVar[str] = "areas:run_stream"
     out: Out
     constraint: Constraints = field(default_factory=list)
     solver: Annotated[
-        str, option("--solver", help="exact, from means and covariances; rows, a step of mirror descent a row.")
+        str,
+        option("--solver", help="exact: from means and covariances; rows: one step of mirror descent for each row."),
     ] = "exact"
     kappa: Annotated[
-        float | None, option("--kappa", help="Bound on the surrogate; chosen by the true areas of a sample by default.")
+        float | None,
+        option(
+            "--kappa", help="Bound on the smooth stand-in of the areas. Default: chosen by the true areas of a sample."
+        ),
     ] = None
-    sample: Annotated[int, option("--sample", help="Rows of that sample.", min=1)] = 10_000
+    sample: Annotated[int, option("--sample", help="Rows of the sample that chooses --kappa.", min=1)] = 10_000
     seed: Seed = 0
     test_size: TestSize = None
     confidence: Confidence = 0.95
@@ -355,22 +389,3 @@ class StreamOptions(RowOptions):
         check_share(self.test_size)
         if self.solver == "rows" and self.kappa is None:
             raise OptionError("--solver rows needs --kappa, the bound on the surrogate: try 0.2.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReproduceOptions:
-    """Run a paper's experiments, or finish them where they stopped, and draw tables, figures and a page."""
-
-    run: ClassVar[str] = "reproduce:reproduce"
-    study: Annotated[
-        str, argument("auc-fairness, deep-benchmark, level-set, partial-fairness, plada, which-method, or a TOML file.")
-    ]
-    out: Out
-    quick: Annotated[bool, option("--quick", help="The study's short form: minutes on two cores.")] = False
-    only: Annotated[str | None, option("--only", help="Items of the study, separated by commas.")] = None
-    tune: Annotated[bool, option("--tune", help="Also tune every method, with equal budgets.")] = False
-    seeds: Annotated[int | None, option("--seeds", help="Runs of every method, if not the study's own.", min=1)] = None
-    budget: Annotated[str | None, option("--budget", help="Of every run, such as 30s, if not the study's own.")] = None
-    jobs: Annotated[int, option("--jobs", help="Runs at once, each in its own process and thread.", min=1)] = 1
-    backend: Annotated[str, option("--backend", help="loky, threading, ray or dask.")] = "loky"
-    data_dir: DataDir = None

@@ -43,6 +43,7 @@ def add(app: Any, command: str, options: type) -> None:
 
     hints = get_type_hints(options, include_extras=True)
     taken = [(f.name, hints[f.name], _default(f)) for f in fields(options)]
+    taken.sort(key=lambda t: 2 if t[0] in LAST else t[2] is not inspect.Parameter.empty)
     taken += [("as_json", Json, False), ("debug", Debug, False)]
     call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=d) for name, hint, d in taken]
@@ -56,6 +57,9 @@ def _default(f: Any) -> Any:
         return f.default_factory()
     return inspect.Parameter.empty if f.default is MISSING else f.default
 
+
+LAST = ("encoding", "decimal")
+"""Options that stand last in a command's help; those that must be given stand first."""
 
 REPEATED = ("--constraint",)
 """Options that may be given several times."""

@@ -1,4 +1,4 @@
-"""What the commands may be given that use models and scores: judge, watch, compare, predict, look up."""
+"""What the commands may be given that use models and scores: judge, watch, compare, predict, look up, reproduce."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ class JudgeOptions(ReadOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class AuditOptions(JudgeOptions):
-    """Judge scores or a saved model on a file of held-out rows; a saved model brings its own bounds."""
+    """Judge scores or a saved model on a file of held-out rows.
+
+    Give --score or --model. A saved model brings its own bounds, unless --constraint states others.
+    """
 
     out: Out
     qid: Qid = None
@@ -83,14 +86,18 @@ class AuditOptions(JudgeOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class PredictOptions(ReadOptions):
-    """Write what a saved model predicts for the rows of a file; it needs no labels."""
+    """Write what a saved model predicts for the rows of a file.
+
+    It needs no labels.
+    """
 
     run: ClassVar[str] = "predict:run_predict"
     data: File
     model: Annotated[Path, option("--model", help="Folder of a saved model, such as OUT/model of fit.")]
     out: Annotated[Path, option("--out", help="The CSV file to write, a line for each row in the rows' order.")]
     keep: Annotated[
-        str | None, option("--keep", help="Columns to copy into it, separated by commas, such as an identifier.")
+        str | None,
+        option("--keep", help="Columns to copy beside the predictions, separated by commas, such as an identifier."),
     ] = None
 
     def __post_init__(self) -> None:
@@ -100,7 +107,11 @@ class PredictOptions(ReadOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class MonitorOptions(ReadOptions):
-    """Add new labelled decisions to a monitor and judge its bounds; the verdicts hold however often one looks."""
+    """Watch bounds on decisions as they come, file by file.
+
+    Adds a file of decisions with known outcomes to the state and judges the bounds on all decisions so far. The verdicts hold
+    however often one looks (docs/monitoring.md).
+    """
 
     run: ClassVar[str] = "monitor:run_monitor"
     state: Annotated[Path, option("--state", help="Folder of the monitor's state and report; made where missing.")]
@@ -115,7 +126,7 @@ class MonitorOptions(ReadOptions):
     threshold: Threshold = None
     loss: Annotated[
         str | None,
-        option("--loss", help="Column of each row's loss, where mean losses are bounded; --model knows its own."),
+        option("--loss", help="Column of each row's loss, where mean losses are bounded. Not needed with --model."),
     ] = None
     weights: Weights = None
     largest_weight: Annotated[
@@ -125,7 +136,10 @@ class MonitorOptions(ReadOptions):
     cross: Cross = False
     confidence: Annotated[
         float | None,
-        option("--confidence", help="Of all verdicts together, between 0.5 and 1; 0.95 by default, kept in the state."),
+        option(
+            "--confidence",
+            help="Confidence of all verdicts together, between 0.5 and 1. Default: 0.95, kept in the state.",
+        ),
     ] = None
 
     def __post_init__(self) -> None:
@@ -137,7 +151,10 @@ class MonitorOptions(ReadOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions(JudgeOptions):
-    """The second of two models less the first on the same rows: accuracy, rates and bounds, with paired intervals."""
+    """Compare two models on the same rows.
+
+    The second less the first: accuracy, rates of each group and values of bounds, with paired intervals (docs/evidence.md).
+    """
 
     run: ClassVar[str] = "compare:run_compare"
     first: Annotated[str, argument("Folder of a saved model, or a column of scores or decisions.")]
@@ -152,22 +169,28 @@ class CompareOptions(JudgeOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class GateOptions:
-    """Check what a TOML file says must hold of a model: 0 where it does, 1 where not, 3 without enough evidence."""
+    """Check what a TOML file says must hold of a model, for CI.
+
+    Exit code 0 where all holds, 1 where something does not, 3 where the evidence does not suffice.
+    """
 
     run: ClassVar[str] = "gate:run_gate"
-    config: Annotated[Path, option("--config", help="The gate's TOML file; docs/evidence.md.")]
+    config: Annotated[Path, option("--config", help="The gate's TOML file (docs/evidence.md).")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class IntervalOptions(ReadOptions):
-    """Suggest the percentile interval of scores to bound: around the positive rate, where the groups are furthest apart."""
+    """Suggest a percentile interval of scores to bound.
+
+    It holds the rate of positive decisions and is the one on which the groups are furthest apart (docs/partial.md).
+    """
 
     run: ClassVar[str] = "interval:run_interval"
     data: File
     score: RealScore
     group: Annotated[str, option("--group", help="Sensitive columns, separated by commas.")]
     positive_rate: Annotated[
-        float | None, option("--positive-rate", help="Share of positive decisions; that of these scores by default.")
+        float | None, option("--positive-rate", help="Share of positive decisions. Default: that of these scores.")
     ] = None
     threshold: Threshold = None
     weights: Weights = None
@@ -176,7 +199,10 @@ class IntervalOptions(ReadOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ShiftOptions(ReadOptions):
-    """Scale and shift the scores of one group to meet a bound on areas, and judge them on rows held out."""
+    """Scale and shift one group's scores to meet a bound on areas.
+
+    The moved scores are judged on held-out rows (docs/auc.md).
+    """
 
     run: ClassVar[str] = "areas:run_shift"
     data: File
@@ -185,9 +211,7 @@ class ShiftOptions(ReadOptions):
     group: Annotated[str, option("--group", help="Sensitive column, of two groups.")]
     out: Out
     constraint: Constraints = field(default_factory=list)
-    move: Annotated[str | None, option("--move", help="The group whose scores move; the smaller one by default.")] = (
-        None
-    )
+    move: Annotated[str | None, option("--move", help="The group whose scores move. Default: the smaller.")] = None
     positive: Positive = None
     threshold: Threshold = None
     seed: Seed = 0
@@ -222,4 +246,28 @@ class FetchOptions:
     name: Annotated[str, argument("Name of a data set.")]
     data_dir: DataDir = None
     state: Annotated[str | None, option("--state", help="acs-income only: states such as OK,TX.")] = None
-    year: Annotated[int | None, option("--year", help="acs-income only: year of the survey.")] = None
+    year: Annotated[int | None, option("--year", help="acs-income only: the survey's year.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproduceOptions:
+    """Run a paper's experiments; draw tables, figures and a page.
+
+    The same command goes on where it stopped (docs/reproduce.md).
+    """
+
+    run: ClassVar[str] = "reproduce:reproduce"
+    study: Annotated[
+        str, argument("auc-fairness, deep-benchmark, level-set, partial-fairness, plada, which-method, or a TOML file.")
+    ]
+    out: Out
+    quick: Annotated[bool, option("--quick", help="The study's short form: minutes on two cores.")] = False
+    only: Annotated[str | None, option("--only", help="Items of the study, separated by commas.")] = None
+    tune: Annotated[bool, option("--tune", help="Also tune every method, with equal budgets.")] = False
+    seeds: Annotated[int | None, option("--seeds", help="Seeds of every method. Default: the study's.", min=1)] = None
+    budget: Annotated[
+        str | None, option("--budget", help="Budget of every run, such as 30s. Default: the study's.")
+    ] = None
+    jobs: Annotated[int, option("--jobs", help="Runs at once, each in its own process and thread.", min=1)] = 1
+    backend: Annotated[str, option("--backend", help="loky, threading, ray or dask.")] = "loky"
+    data_dir: DataDir = None
