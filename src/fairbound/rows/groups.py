@@ -18,6 +18,8 @@ MISSING = -1
 MANY_VALUES = 100
 MANY_NUMBERS = 20
 """More groups than this, each a number, are taken for a quantity."""
+SAYS_NOTHING = frozenset({"true", "false", "yes", "no", "y", "n"})
+"""Labels of which two say nothing without their attribute, as numbers do."""
 AND = " & "
 """Joins the labels of crossed groups in their name."""
 
@@ -256,14 +258,17 @@ def cross(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
 def said_labels(
     attributes: Sequence[str], labels: Sequence[Sequence[str]], *, crossed: bool = False
 ) -> tuple[tuple[str, ...], ...]:
-    """The labels of every attribute as they stand in the names of groups: with the attribute, "sex: F", where two
-    attributes share the label, and everywhere where a label of `crossed` groups is a
-    number or holds the sign that joins them."""
+    """The labels of every attribute as they stand in the names of groups.
+
+    They are said with the attribute, "sex: 1", where one of its labels is a number or two are words such as yes, or where two
+    attributes share the label; and everywhere where a label of `crossed` groups holds the sign that joins them.
+    """
     times = Counter(label for known in labels for label in known)
-    joined = crossed and len(labels) > 1 and any(AND in label or _is_number(label) for label in times)
+    bare = [any(map(_is_number, known)) or len(SAYS_NOTHING & {v.lower() for v in known}) > 1 for known in labels]
+    joined = crossed and len(labels) > 1 and any(AND in label for label in times)
     return tuple(
-        tuple(f"{attribute}: {label}" if joined or times[label] > 1 else label for label in known)
-        for attribute, known in zip(attributes, labels, strict=True)
+        tuple(f"{attribute}: {label}" if joined or alone or times[label] > 1 else label for label in known)
+        for attribute, known, alone in zip(attributes, labels, bare, strict=True)
     )
 
 

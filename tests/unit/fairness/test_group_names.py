@@ -43,7 +43,9 @@ def test_a_crossed_group_has_one_name_in_bounds_and_in_impact_tables(bound):
     assert found["constraints"][0]["groups"] == impact
     assert all(n == rows_of(name, **people) for name, n in impact.items())
     clear = fb.audit(S, Y, {"afam": AFAM, "single": np.where(SINGLE == "yes", "alone", "married")}, f"{bound} <= 0.05")
-    assert set(clear["constraints"][0]["groups"]) == {f"{a} & {b}" for a in ("no", "yes") for b in ("alone", "married")}
+    assert set(clear["constraints"][0]["groups"]) == {
+        f"afam: {a} & {b}" for a in ("no", "yes") for b in ("alone", "married")
+    }
 
 
 def test_only_the_labels_that_are_shared_are_said_with_their_attribute():
@@ -52,19 +54,20 @@ def test_only_the_labels_that_are_shared_are_said_with_their_attribute():
     assert list(groups) == ["race: unknown", "white", "F", "M", "sex: unknown"]
 
 
-def test_crossed_groups_of_which_a_label_is_a_number_say_their_attributes():
-    people = {"site": np.where(AFAM == "no", 3, 4), "single": SINGLE}
-    found = fb.audit(S, Y, people, "demographic_parity[crossed] <= 0.05")["constraints"][0]
-    assert set(found["groups"]) == {f"site: {a} & single: {b}" for a in (3, 4) for b in ("no", "yes")}
-    assert all(
-        n == rows_of(name, single=SINGLE, site=np.where(AFAM == "no", "3", "4")) for name, n in found["groups"].items()
-    )
-    assert list(fb.audit(S, Y, people, "demographic_parity <= 0.05")["constraints"][0]["groups"]) == [
-        "3",
-        "4",
-        "no",
-        "yes",
-    ]
+@pytest.mark.parametrize("pair", [(0, 1), ("no", "yes"), (False, True), ("Y", "n"), (1.5, 2.5)])
+def test_numbers_and_words_that_say_nothing_alone_are_said_with_their_attribute(pair):
+    site, kind = np.where(AFAM == "no", *pair), np.where(SINGLE == "no", "new", "old")
+    names = [f"site: {label}" for label in pair]
+    found = fb.audit(S, Y, {"site": site}, "equalized_odds <= 0.05")
+    (judged,) = found["constraints"]
+    assert {name.split(" | ")[0] for name in judged["groups"]} == set(names)
+    assert all(name.count("site: ") == 2 for name in (judged["worst"], *(c["name"] for c in judged["contrasts"])))
+    assert f"The value is that of {judged['worst']}." in fb.report.table(found)
+    people = {"site": site, "kind": kind}
+    crossed = fb.audit(S, Y, people, "demographic_parity[crossed] <= 0.05")["constraints"][0]["groups"]
+    assert set(crossed) == {f"{name} & {b}" for name in names for b in ("new", "old")}
+    each = fb.audit(S, Y, people, "demographic_parity <= 0.05")["constraints"][0]["groups"]
+    assert set(each) == {*names, "new", "old"}
 
 
 def test_labels_that_hold_an_ampersand_are_not_merged():

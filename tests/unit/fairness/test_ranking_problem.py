@@ -282,7 +282,9 @@ def test_a_bound_on_every_query_has_a_constraint_for_each_query_and_group(seed):
     measured = made.evaluate(x)
     assert made.partial and made.m == len(expected) + 6 == len(made.names)
     found = dict(zip(made.names[6:], measured.g[6:].tolist(), strict=True))
-    assert found == pytest.approx({f"query_pairwise_parity: query {q}, {g}": v - 0.1 for (q, g), v in expected.items()})
+    assert found == pytest.approx(
+        {f"query_pairwise_parity: query {q}, group: {g}": v - 0.1 for (q, g), v in expected.items()}
+    )
     assert float(measured.extra["stated"][0]) == pytest.approx(max(expected.values()))
     full = made.values(x, made.sample((0,), "any", 0, 1, "full"), true=True)
     assert full.subset is None

@@ -396,7 +396,7 @@ def test_streaming_needs_names_only():
 
 def test_integer_groups_keep_their_values_as_codes():
     dual = Dual("demographic_parity <= 0.1", groups=np.array([1, 2, -1, 2]), targets=[0, 1, 0, 1])
-    assert dual.names[0] == "demographic_parity: 1 - 2"
+    assert dual.names[0] == "demographic_parity: group: 1 - group: 2"
     named = Dual("demographic_parity <= 0.1", groups=torch.tensor([0, 1]), targets=[0, 1], group_names=["x", "y"])
     assert named.names[0] == "demographic_parity: x - y"
 

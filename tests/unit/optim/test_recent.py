@@ -168,7 +168,7 @@ def test_a_code_that_has_no_weight_is_said_at_once():
 def test_what_is_not_finite_is_refused_or_skipped_at_once(bad):
     batch = torch.tensor([1.0, bad, -1.0]), torch.tensor([1, 0, 0]), torch.tensor([0, 1, 0])
     dual, _ = trained(STATED[0])
-    with pytest.raises(NonFiniteError, match="1 of 3 rows of batch 51; groups 1"):
+    with pytest.raises(NonFiniteError, match="1 of 3 rows of batch 51; groups group: 1"):
         dual.loss(*batch)
     dual, _ = trained(STATED[0], nonfinite="skip")
     assert dual.loss(*batch).item() == 0.0 and dual.report().skipped == 1 and dual.report().rows == 50 * B
