@@ -75,7 +75,7 @@ def test_batches_without_positives_of_a_group_are_counted_and_finite():
 
 def test_a_group_without_positives_in_training_is_refused_or_dropped_by_request():
     rows = {"groups": [0, 0, 1, 1], "targets": [0, 1, 0, 0]}
-    with pytest.raises(EmptyGroupError, match="'1' has no positive row"):
+    with pytest.raises(EmptyGroupError, match="'group: 1' has no positive row"):
         Dual("equal_opportunity <= 0.1", **rows)
     assert Dual("demographic_parity <= 0.1", **rows).m == 2
 
