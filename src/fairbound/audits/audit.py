@@ -61,22 +61,29 @@ def audit(
     warnings: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The audit of `scores` on held-out rows as plain data (schema "fairbound.audit/1", docs/audit-schema.md).
+    """Judge scores or decisions on held-out rows under stated bounds: a verdict with confidence bounds, as plain data.
 
-    scores: (n,) decisions, probabilities or real scores, read by `as_logits`; threshold: where a positive decision begins,
-        in the units of the scores (0 for logits). y: (n,) in {0, 1}, or of two other values, of which the greater is positive
-        unless `positive` says otherwise; scores may then be the predicted labels. With more than two classes, or other labels
-        and no bound on groups: scores are the predicted labels (n,) or scores (n, k), and only bounds on classes or on the
-        rates of every class can be judged. Under bounds on predicted numbers scores and y are these numbers.
-    classes: the k labels, in the order of the scores' columns; of two, the negative one first; for y in {0, 1} the labels that 0 and 1 mean.
-    positive: of two labels of y the one that positive decisions and large scores speak of, in place of `classes`.
-    sensitive_features: None without bounds on groups; else anything `Groups.of` takes; pass the training Groups' `encode` of the held-out rows to have a
-        group without any held-out row reported. constraint: stated bounds; None measures groups only.
-    confidence: in (0.5, 1), for all stated bounds together. sample_weight: (n,) >= 0; bounds then use effective counts.
-    qid: (n,) the query of each row, for an audit of a ranking: scores (n,) order the documents of a query, y is their relevance, a
-        number >= 0, and the bounds are those on rankings (docs/ranking.md).
-    data, model: facts for the report (docs/audit-schema.md). compare: name -> (n,) scores of other models.
-    Returns: a dict with "verdict" and "exit_code" (0 met or none stated, 1 violated, 3 insufficient).
+        found = fb.audit(scores, y, sex, "demographic_parity <= 0.05", threshold=0)
+        print(fb.report.table(found))
+
+    scores: (n,) decisions, probabilities or real scores; of more than two classes the predicted labels (n,) or scores
+        (n, k); under bounds on predicted numbers these numbers.
+    y: (n,) in {0, 1}, or of two other values, or the classes, or numbers.
+    sensitive_features: (n,) or (n, a) groups, a dict or table of columns; None without bounds on groups. Pass the
+        training Groups' `encode` of these rows to have a group without any row reported.
+    constraint: stated bounds, as text or objects; None only measures the groups.
+    threshold: where a positive decision begins, in the units of the scores (0 for real scores of a classifier).
+    positive: of two labels the one that large scores speak of; None for the greater one.
+    classes: the k labels, in the order of the scores' columns; of two the negative one first. For y in {0, 1} what 0
+        and 1 mean.
+    confidence: in (0.5, 1), of all stated bounds together.
+    sample_weight: (n,) >= 0; bounds then use effective numbers of rows.
+    qid: (n,) the query of each row, for an audit of a ranking: scores order the documents of a query, y >= 0 is their
+        relevance (docs/ranking.md).
+    compare: name -> (n,) scores of other models.
+    title, data, model, trajectory, warnings, notes: facts for the report (docs/audit-schema.md).
+    Returns: a dict of the schema "fairbound.audit/1", with "verdict" ("met", "violated", "insufficient") and
+        "exit_code" (0 met or no bound stated, 1 violated, 3 insufficient).
     Raises: DataError for unusable input, OptionError for options out of range.
     """
     check_confidence(confidence)

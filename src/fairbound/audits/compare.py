@@ -49,13 +49,16 @@ def compare(
     draws: int = 500,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """The second model less the first, as plain data (schema "fairbound.compare/1", docs/evidence.md).
+    """What the second model has more or less than the first on the same rows, with paired intervals (docs/evidence.md).
 
-    first, second: (n,) scores or decisions, y: (n,) labels of two values, all read as `fairbound.audit` reads them. constraint: bounds whose values
-    are compared. classes: the two labels, the negative one first, or what 0 and 1 of y mean. positive: the positive one alone. confidence: in (0.5, 1), of each interval. sample_weight: (n,) >= 0. draws, seed: of the bootstrap, whose time
-    grows with draws times rows where a bound on losses or areas is stated.
-    Returns "differences": for each `name` the values of the `first` and the `second`, the `difference`, `lower`, `upper` and the `rows`;
-    None for the ends where nothing varies, as of the value of a bound on decisions of which none differs.
+    first, second: (n,) scores or decisions; y: (n,) labels of two values; all are read as in `fairbound.audit`.
+    constraint: bounds whose values are compared.
+    classes: the two labels, the negative one first, or what 0 and 1 of y mean. positive: the positive one alone.
+    confidence: in (0.5, 1), of each interval by itself.
+    sample_weight: (n,) >= 0.
+    draws, seed: of the bootstrap. Its time grows with draws times rows where a bound on losses or areas is stated.
+    Returns: plain data (schema "fairbound.compare/1"). "differences" has for each `name` the values of the `first` and
+        the `second`, the `difference`, its `lower` and `upper` (None where nothing varies) and the `rows`.
     Raises: DataError for unusable input, OptionError for options out of range.
     """
     check_confidence(confidence)

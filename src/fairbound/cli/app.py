@@ -112,7 +112,7 @@ def _app() -> typer.Typer:
         add_completion=False,
         rich_markup_mode=None,
         help="Train models under fairness bounds that a person can state, check and defend.\n\n"
-        "Exit codes: 0 done or bound met, 1 bound violated, 3 not enough evidence, 2 wrong use, 130 interrupted.\n\n"
+        "Exit codes: 0 done or bound met, 1 bound violated, 2 wrong use, 3 not enough evidence, 130 interrupted.\n\n"
         "Any command takes --quiet (no progress on standard error) and --progress (also where that is no terminal).",
     )
     app.callback()(_root)

@@ -62,52 +62,62 @@ from fairbound.tables.group_terms import codes_of, with_terms
 
 @dataclass(eq=False, repr=False)
 class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
-    """A linear model, MLP or `nn.Module` trained to the lowest loss under stated bounds; deterministic predictions.
+    """A classifier trained to the lowest loss under stated fairness bounds; its decisions are deterministic.
 
-    constraint: bounds as text ("demographic_parity <= 0.02", "recall of class b >= 0.95"), objects, a list of them, or
-        None. Bounds on rates of positive decisions need two classes; those on the rates of every class
-        (`class_recall_parity`, ...), on mean losses and on one class any number.
-    model: "linear", "mlp:64,32", or a torch.nn.Module that maps (B, d) features to (B,) or (B, 1) logits, with k > 2
-        classes to (B, k). An nn.Module gets numeric X as it is; the others a TableEncoder's features (standardised numbers, one-hot categories).
-        A "linear" one of two classes bends in the numbers for which the labels ask; options=TableOptions(knots=0) keeps it straight (docs/training.md).
-    algorithm: a method's name, a configuration such as fb.ALM(step_size=0.05), or "auto": for linear models of two classes
-        all rows at once (`fb.FullBatchALM`), for others random batches (`fb.ALM`), after which an "mlp" is trained further on
-        all rows where that is of use and its last layer is solved on them; where batches are all a network has, a short trial
-        chooses the step size. fit_report_["notes"] says which and why.
-    loss: "logistic" (with k > 2 classes cross-entropy), or for two classes "hinge" or "squared".
-    budget: "30s", "5000 steps", ...; None for max(1500 steps, 10 epochs), and up to 4 times that while no bound is met. It
-        is of one run; `fairbound.estimators.training` says when there is a second or third. Steps and seconds of the
-        report are of the last.
-    validation: share of the rows held back to choose the iterate that also meets the bounds there (under areas they may become
-        constraints of training: docs/auc.md); "auto" holds back
-        none where all rows are taken at once; else 20 % where every group would keep enough rows to measure a difference as small as the bound, else none.
-    sensitive_columns: what to do with a column of X that bears the name of a sensitive attribute: "keep" or "drop".
-    objective: "loss" for the lowest mean loss over all rows; "accuracy" for the fewest wrong decisions, smoothed; "auto" for
-        as much of the latter as leaves the area under the ROC curve within 0.002 of that of the lowest loss, where all rows are
-        taken at once, else for the loss; "largest_group_loss" for the lowest of the largest mean loss of a
-        group (minimax group fairness), with [crossed] or [by=ATTRIBUTE] as bounds have them. It needs sensitive features.
-        "auc" for the largest area under the ROC curve; see docs/auc.md for where positive begins.
-    objective_class: None, or a label for the lowest loss over the rows of that class, as in Neyman-Pearson classification.
+        fair = fb.FairClassifier("demographic_parity <= 0.05").fit(X, y, sensitive_features=sex)
+        fair.predict(X_new)  # needs no group
+        fair.fit_report_["constraints"]  # where each bound stands on the training rows
+
+    What is bounded:
+
+    constraint: a bound as text ("demographic_parity <= 0.02", "recall of class b >= 0.95"), an object, a list of them,
+        or None. Bounds on rates of positive decisions need two classes; those on the rates of every class
+        (`class_recall_parity`, ...), on mean losses and on one class take any number.
+    certify: True, or a confidence such as 0.99: train so that rows kept apart confirm the bounds
+        (docs/certificates.md). `fit_report_["certificate"]` has the verdict.
+    on_insufficient: of a model that is not confirmed: "warn", or "raise" CertificateError.
     positive: of two classes, the label that counts as positive; None for the greater one.
-    certify: True, or a confidence such as 0.99, to return a model whose bounds rows kept apart confirm, of these the one of
-        least cost on the other rows (docs/certificates.md); fit_report_["certificate"] has the verdict. on_insufficient: "warn" returns a model that they
-        do not confirm, with a warning; "raise" refuses it with CertificateError.
-    use_groups_at_prediction: train without the bounds and give every group the threshold that decides best under them; where random
-        mixtures of thresholds would decide better, also on scores trained under the bounds (docs/postprocessing.md); `predict`, `decision_function` and `score` then need the groups, `predict_proba` stays the model's.
-    group_terms: beside the features the group and its products with them, so that a linear model has weights of its own for every
-        group of one sensitive attribute (docs/partial.md). All predictions then need the groups, also to be `score`d.
-    weight_decay: D >= 0 adds D/2 |w|^2 to the objective of a linear model trained on all rows at once, w its weights on the encoder's features;
-        "auto" takes the D of the lowest leave-one-out loss of the training rows (docs/training.md), and 0 for models of other kinds; 0 for none.
-    options: a TableOptions for the encoder. class_weight: None, "balanced" or {label: weight >= 0}: how much a row of each class
-        counts in the loss; bounds stay those of the rows as they are.
-    distributed: every process of a torch.distributed group (or of `torchrun`) calls fit with its own part of the rows, and all
-        get the same model (docs/training.md).
+
+    What is trained:
+
+    model: "linear", "mlp:64,32" (a network with layers of 64 and 32 units), or a torch.nn.Module from (B, d) features
+        to (B,) or (B, 1) scores, with k > 2 classes to (B, k). An nn.Module gets numeric X as it is; the others the
+        features of a TableEncoder (standardised numbers, 0/1 columns).
+    objective: what is minimised under the bounds (docs/training.md):
+        "loss": the mean loss; "accuracy": wrong decisions, smoothed;
+        "auto": wrong decisions as far as the scores keep their order, where all rows are taken at once, else the loss;
+        "largest_group_loss": the largest mean loss of a group, with [crossed] or [by=ATTRIBUTE] as bounds have them;
+        "auc": ranks by the area under the ROC curve (docs/auc.md).
+    objective_class: a label, for the loss over the rows of that class alone; None for all rows.
+    loss: "logistic" (with k > 2 classes cross-entropy), or for two classes "hinge" or "squared".
+    class_weight: None, "balanced" or {label: weight >= 0}: what a row of each class counts in the loss, not in the
+        bounds.
+    weight_decay: D >= 0 adds D/2 |w|^2 for the weights w of a linear model; "auto" chooses D (docs/training.md).
+    sensitive_columns: a column of X with the name of a sensitive attribute: "keep" or "drop" it as a feature.
+    options: a TableOptions. A linear model of two classes bends in some numbers; TableOptions(knots=0) keeps it
+        straight.
+
+    Groups at prediction, where the law allows their use; predictions then need `sensitive_features`:
+
+    use_groups_at_prediction: decide by a threshold for each group (docs/postprocessing.md); `predict_proba` needs none.
+    group_terms: weights of its own for every group of one sensitive attribute (docs/partial.md).
+
+    How it is trained:
+
+    algorithm: "auto", a method's name, or one with options, such as fb.ALM(step_size=0.05). "auto" takes all rows at
+        once for linear models of two classes, else random batches; `fit_report_["notes"]` says what it took and why.
+    budget: "30s", "5000 steps", ... of one run; None for max(1500 steps, 10 epochs). Up to 4 times that is spent while
+        no bound is met.
+    batch_size, sampling: rows of a random batch, and how they are drawn.
+    validation: share of rows held back to choose the iterate that also meets the bounds there. "auto": none where all
+        rows are taken at once; else 20 % where groups are large enough for the bound, else none.
+    distributed: every process of a torch.distributed group calls fit with its own rows; all get the same model.
     random_state: a seed; None, a RandomState or a Generator draw one, which `fit_report_["seed"]` says.
     progress, or verbose >= 1: lines on standard error.
 
-    After fit: classes_, encoder_, groups_, n_features_in_, solution_, of linear models coef_ and intercept_ in the units of
-    the table (for the features `encoder_.feature_names`), and as plain data fit_report_ (facts of the problem; "accuracy" is that on the training rows, as `score` has it) and trajectory_
-    (loss, bounds and multipliers over training, as in docs/audit-schema.md).
+    After fit: classes_, encoder_, groups_, n_features_in_, solution_; of linear models coef_ and intercept_ (for the
+    features `encoder_.feature_names`, in the units of the table); fit_report_ (plain data; "accuracy" is that on the
+    training rows) and trajectory_ (loss, bounds and multipliers over training, docs/audit-schema.md).
     """
 
     _: KW_ONLY

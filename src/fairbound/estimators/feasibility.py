@@ -46,16 +46,23 @@ def feasibility(
     confidence: float = 0.95,
     **options: Any,
 ) -> dict[str, Any]:
-    """What `constraint`, one bound (or a list of one), costs and whether these rows could confirm it; arguments as in `FairClassifier.fit`.
+    """What one bound costs and whether these rows could confirm it, before a long run.
 
-    A model is trained without the bound on half of the rows, then under tighter and tighter ones, each begun where the last one ended, and
-    judged on the other half. options: those of FairClassifier, such as model or objective.
-    Returns plain data: "curve", one entry per model from loose to tight (`trained_under`, `value`, `lower`, `upper`, `accuracy`,
-    `cost`: the lower of what `objective` minimises, `certified`: whether its interval lies within the stated bound); "smallest", the
-    entry of the smallest value; "knee", the entry farthest above the line between the ends; "cheapest", the least costly one
-    whose interval lies within the bound, or None; "more_rows", for each group how much lower the confidence bound of the cheapest
-    (of none: of the smallest) would be with 1,000 more held-out rows of it, where rates alone are bounded; and "said".
-    Each model is logged at INFO as it is done. No entry is a certificate: the best of many intervals is too good. `FairClassifier(certify=True)` gives one.
+    A model is trained without the bound on half of the rows, then under tighter and tighter ones, and judged on the
+    other half. No entry is a certificate, as the best of many intervals is too good: `FairClassifier(certify=True)`
+    gives one.
+
+    constraint: one bound (or a list of one). Other arguments: as in `FairClassifier.fit`.
+    options: those of FairClassifier, such as model or objective.
+    Returns: plain data.
+        "curve": one entry per model from loose to tight: `trained_under`, `value`, `lower`, `upper`, `accuracy`,
+        `cost` (what `objective` minimises), `certified` (whether its interval lies within the stated bound).
+        "smallest": the entry of the smallest value. "knee": the one from which on a tighter bound costs much (farthest
+        above the line between the ends). "cheapest": the least costly one whose interval lies within the bound, or
+        None.
+        "more_rows": for each group how much lower the confidence bound of the cheapest (of none: of the smallest)
+        would be with 1,000 more held-out rows of it, where rates alone are bounded. "said": all this in words.
+    Each model is logged at INFO as it is done.
     """
     bounds = constraints(constraint)
     if len(bounds) != 1:

@@ -38,23 +38,23 @@ PLAIN = ("batch_size", "partners", "validation", "sensitive_columns", "progress"
 
 @dataclass(eq=False, repr=False)
 class FairRanker(TrainedEstimator, BaseEstimator):
-    """A linear model, MLP or `nn.Module` that scores documents so that the better one of a query has the higher score, under
-    stated bounds; `predict` gives the scores.
+    """Scores documents so that the better one of a query comes first, under stated bounds on groups of documents.
 
-    constraint: bounds on rankings as text ("pairwise_parity[inter] <= 0.05", "exposure_parity <= 0.02"), objects, a list of them,
-        or None. They hold on the training queries by their true metric.
+    constraint: a bound on rankings as text ("pairwise_parity[inter] <= 0.05", "exposure_parity <= 0.02"), an object, a
+        list of them, or None. They hold on the training queries by their true metric.
     model: "linear", "mlp:64,32", or a torch.nn.Module from (B, d) features to (B,) or (B, 1) scores.
-    algorithm: a method's name, a configuration such as fb.ALM(step_size=0.05), or "auto": all queries at once
-        (`fb.FullBatchALM`) for a linear model of not too many pairs, else random batches of queries (`fb.ALM`).
-    loss: of pairs, "logistic" or "hinge". batch_size: queries per step. partners: worse documents that each better one meets
-        in a step.
-    budget: "30s", "5000 steps", ...; None for max(1500 steps, 10 epochs), and up to 4 times that while no bound is met.
-    validation: share of the queries held back to choose the iterate that also meets the bounds there; "auto" for 20 % where
+    algorithm: "auto", a method's name, or one with options, such as fb.ALM(step_size=0.05). "auto" takes all queries
+        at once for a linear model of not too many pairs, else random batches of queries.
+    loss: of pairs, "logistic" or "hinge".
+    batch_size: queries per step.
+    partners: worse documents that each better one is compared with in a step.
+    budget: "30s", "5000 steps", ...; None for max(1500 steps, 10 epochs). Up to 4 times that is spent while no bound
+        is met.
+    validation: share of queries held back to choose the iterate that also meets the bounds there; "auto" for 20 % where
         random batches are taken and there are at least 1,000 queries, else none.
-    sensitive_columns: "keep" or "drop" columns of X named like a sensitive attribute. options: a TableOptions for the encoder.
-    certify, on_insufficient: as in FairClassifier, with queries kept apart; of bounds that are means over queries (exposure_parity).
-        The price is in NDCG.
-    random_state: as in FairClassifier. progress: a line on standard error.
+    certify, on_insufficient: as in FairClassifier, for bounds that are means over queries (exposure_parity); the price
+        is in NDCG.
+    sensitive_columns, options, random_state, progress: as in FairClassifier.
 
     After fit: encoder_, groups_, n_features_in_, solution_, fit_report_ and trajectory_ as of FairClassifier.
     """

@@ -48,20 +48,24 @@ LARGEST = 100.0
 
 @dataclass(eq=False, repr=False)
 class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """Any scikit-learn classifier that takes `sample_weight`, fitted under stated bounds; deterministic predictions.
+    """Any scikit-learn classifier that takes `sample_weight`, fitted under stated bounds; decisions need no group.
 
-    estimator: the classifier, cloned for every fit; of a Pipeline the last step takes the weights. constraint: bounds on rates of groups that are weighted sums of selection,
-        error, true and false positive rates, or ratios of them, as text or objects.
-    rounds: fits in which prices move, at least 1; up to 7 more follow, and up to 36 where a lottery over the fits is more accurate by 0.01. step: of the exponentiated gradient.
-    folds: 0 judges every fit by the rows that it was fitted to, which suits models that do not know their rows by heart. K >= 2 is for those that do, as
-        boosted trees: K fits to group and label at once, whose mean probabilities are priced (`fairbound.estimators.plug_in`); bounds and
-        threshold are judged on training rows by a fit that had not seen them. The classifier then needs `predict_proba`, for more than two classes.
+    estimator: the classifier; a clone is fitted each time. Of a Pipeline the last step takes the weights.
+    constraint: bounds on selection, error, true and false positive rates of groups, or ratios of them, as text or
+        objects.
+    folds: 0 judges every fit by the rows that it was fitted to. K >= 2 is for classifiers that know their rows by
+        heart, as boosted trees: K fits to group and label at once, judged on rows that each has not seen
+        (`fairbound.estimators.plug_in`). The classifier then needs `predict_proba`, for more than two classes.
+    rounds: fits in which the prices of the bounds move, at least 1. Up to 7 more follow, and up to 36 where a lottery
+        over the fits is more accurate by 0.01.
+    step: of the exponentiated gradient that moves the prices.
     positive: the label that counts as positive; None for the greater one.
 
-    Decisions need no groups. After fit: classes_, estimator_ (the fitted model, or a `MeanOfFits`), threshold_ (a row is positive where its score
-    is above), fit_report_ (plain data: "feasible" says whether the true bounds are met on the training rows, with folds each decided
-    by a fit that had not seen it, "constraints" their values, "accuracy", "lottery_accuracy" that of the best lottery over the same fits on the same rows, None where
-    none meets the bounds, "shortfall" what to do where it is more accurate by 0.01, else None, "fits", "multipliers").
+    After fit: classes_, estimator_ (the fitted model, or a `MeanOfFits`), threshold_ (a row is positive where its
+        score is
+    above), and fit_report_, plain data of the training rows: "feasible" (whether the true bounds are met),
+    "constraints", "accuracy", "lottery_accuracy" (that of the best lottery over the same fits; None where none meets
+    the bounds), "shortfall" (what to do where that is more accurate by 0.01, else None), "fits", "multipliers".
     """
 
     estimator: Any = None

@@ -37,17 +37,21 @@ ROUNDING = 1e-9
 
 @dataclass(eq=False, repr=False)
 class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
-    """A linear model or MLP of the lowest mean squared error under stated bounds on groups; deterministic predictions.
+    """A model of the lowest mean squared error under stated bounds on groups; its predictions are deterministic.
 
-    constraint: bounds as text or objects, or a list of them: "residual_gap <= 0.1" (mean residuals of the groups),
-        "group_squared_error <= 0.5" (bounded group loss), "prediction_parity[at=10:20:30] <= 0.05" (shares predicted above
-        each threshold; without `at` the deciles of the training labels). In the units of the label. None for no bound.
-    model: "linear" or "mlp:64,32". algorithm, budget, batch_size, sampling, validation, sensitive_columns, options,
-    certify, on_insufficient, random_state, progress: as in FairClassifier. A certificate of mean losses needs their largest value, as in
-        "group_squared_error[largest=10] <= 0.5"; its price is in root mean squared error.
+    constraint: a bound as text or object, a list of them, or None. Numbers are in the units of the label:
+        "residual_gap <= 0.1": mean residuals of the groups differ by at most so much;
+        "group_squared_error <= 0.5": the mean squared error of each group;
+        "prediction_parity[at=10:20:30] <= 0.05": the shares predicted above each threshold (without `at` the deciles
+        of the training labels) differ by at most so much.
+    model: "linear" or "mlp:64,32".
+    certify: as in FairClassifier, with a price in root mean squared error. Bounds on mean errors need their largest
+        value, as in "group_squared_error[largest=10] <= 0.5".
+    Further options are as in FairClassifier.
 
-    After fit: constraints_ (the bounds with their thresholds), encoder_, groups_, n_features_in_, solution_, and as plain
-    data fit_report_, in the units of the label; its "feasible" says whether every bound is met on the training rows.
+    After fit: constraints_ (the bounds with their thresholds), encoder_, groups_, n_features_in_, solution_ and
+        fit_report_
+    (plain data; "feasible" says whether every bound is met on the training rows).
     """
 
     _: KW_ONLY

@@ -30,17 +30,21 @@ def measure(
     classes: Sequence[Any] | None = None,
     positive: Any = None,
 ) -> float:
-    """The exact metric of a bound, in its units: "equalized_odds" is the largest difference of rates between groups.
+    """The value of a bound on these rows, exactly and in its units: of "equalized_odds" the largest difference of
+        rates.
 
-    stated: a bound, or its text with or without the number. scores: (n,) decisions, probabilities or real scores;
-    threshold: where a positive decision begins; both as in `audit`. y: (n,) in {0, 1}, or two labels of which
-    `positive` is the one that scores speak of; scores may be such labels too. sensitive_features: as in `audit`.
-    For rates of every class ("class_recall_parity") or of one ("recall of class b"), scores are the predicted labels
-    (n,), or a score (n, k) for each of the `classes`, and y the labels. For predicted numbers ("residual_gap"), scores
-    are the numbers, y the true ones.
-    Returns: NaN where the metric is undefined (no row predicted positive in a group, say).
+        fb.measure("demographic_parity", scores, y, sex, threshold=0)
+
+    stated: a bound, or its text with or without the number.
+    scores: (n,) decisions, probabilities or real scores. For rates of every class ("class_recall_parity") or of one
+        ("recall of class b"): the predicted labels (n,), or a score (n, k) for each of the `classes`. For predicted
+        numbers ("residual_gap"): the numbers.
+    y: (n,) in {0, 1}; or two labels, of which `positive` is the one that scores speak of; or the classes, or the true
+        numbers.
+    sensitive_features, sample_weight, threshold (where a positive decision begins), classes: as in `audit`.
+    Returns: a float; NaN where the metric is undefined (no row predicted positive in a group, say).
     Raises: DataError (also for decisions where losses are measured), EmptyGroupError for a group without a row that the
-    metric needs, OptionError for the text.
+        metric needs, OptionError for the text.
     """
     bound = constraint(stated, bound=1.0)
     warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features)

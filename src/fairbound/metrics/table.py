@@ -132,16 +132,17 @@ def table(
     bootstrap: int = 0,
     seed: int = 0,
 ) -> MetricTable:
-    """Metrics of all rows and of every group.
+    """Metrics of all rows and of every group, as a `MetricTable`.
 
-    metrics: names of rates ("selection_rate", "true_positive_rate", "f1", ...) or functions of (y, scores), or of
-        (y, scores, sample_weight=...) where they take weights: one, several, or name -> either. scores: (n,) as in
-        `fairbound.audit`, for functions as they are.
-    sensitive_features: as in `audit`; groups of a `Groups` that have no row are listed too. attributes: "each" by
-        itself, their combinations ("crossed"), or both. y: (n,); for rates of two values, of which `positive` (None for
-        the greater one) is the one that scores speak of; scores may be such labels too.
-    confidence: of every interval by itself: Clopper-Pearson's for rates, and for functions the bootstrap's where
-        `bootstrap` is a number of draws (percentiles of rows drawn within the group; reliable for many rows only).
+    metrics: one, several, or name -> metric. A metric is the name of a rate ("selection_rate", "true_positive_rate",
+        "f1", ...) or a function of (y, scores), or of (y, scores, sample_weight=...) where it takes weights.
+    scores: (n,) as in `fairbound.audit`; functions get them as they are.
+    y: (n,); for rates of two values, of which `positive` (None for the greater one) is the one that scores speak of.
+    sensitive_features: as in `audit`; groups of a `Groups` that have no row are listed too.
+    attributes: "each" by itself, their combinations ("crossed"), or "both".
+    threshold: where a positive decision begins, as in `audit`.
+    confidence: of every interval by itself: Clopper-Pearson's for rates, and for functions the bootstrap's.
+    bootstrap, seed: number of draws for functions, within each group (0: no interval; reliable for many rows only).
     Raises: DataError, OptionError for what cannot be used.
     """
     named = named_metrics(metrics)

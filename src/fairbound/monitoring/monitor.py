@@ -38,21 +38,22 @@ MOST_LOOKS = 400
 
 
 class Monitor:
-    """Watches stated bounds on labelled decisions as they come; alarms wrongly with probability at most 1 - confidence,
-    for ever.
+    """Watches stated bounds on labelled decisions as they come.
 
-    constraint: bounds on rates, on classes, on mean losses with a largest value ("loss_gap[largest=3] <= 0.1"), or on
-        areas under ROC curves (auc_parity; they need scores and a threshold), as text or objects.
-    confidence: in (0.5, 1), of all verdicts of all bounds at all looks together. classes: the labels, of two the
-        positive one last; more than two for bounds that speak of no positive one.
-    threshold: None where y_pred holds labels; else y_pred holds scores, and a positive decision is a score above it.
-    largest_weight: of rows with weights, the largest that any can have; a row of weight w is then counted with
-        probability w / largest_weight, by a random stream of `random_state`. None where rows count once each.
+    Look as often as you like: the chance that any verdict is ever wrong is at most 1 - confidence.
 
         monitor = fb.Monitor("demographic_parity <= 0.05")
         monitor.update(y_true, y_pred, {"sex": sex})       # one row or many
         found = monitor.look()                             # an audit: docs/audit-schema.md
         found["verdict"], found["monitoring"]["alarms"]
+
+    constraint: bounds as text or objects: on rates, on classes, on mean losses with a largest value
+        ("loss_gap[largest=3] <= 0.1"), or on areas under ROC curves (auc_parity; they need scores and a threshold).
+    confidence: in (0.5, 1), of all verdicts of all bounds at all looks together.
+    classes: the labels, of two the positive one last; more than two for bounds that speak of no positive one.
+    threshold: None where y_pred holds labels; else y_pred holds scores, and a positive decision is a score above it.
+    largest_weight: of rows with weights, the largest that any can have. A row of weight w is then counted with
+        probability w / largest_weight, by a random stream of `random_state`. None where rows count once each.
 
     Raises: OptionError for bounds or options that cannot be used.
     """

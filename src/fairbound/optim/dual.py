@@ -53,32 +53,35 @@ PerRowLoss = str | Pointwise | Callable[[Tensor, Tensor], Tensor]
 
 
 class Dual:
-    """Multipliers for stated bounds, and the loss that carries them.
+    """Keeps stated bounds in a PyTorch loop of your own: multipliers, and the loss that carries them (docs/pytorch.md).
+
+        dual = Dual("demographic_parity <= 0.05", groups=sex, targets=y)   # 1: before the loop
+        loss = dual.loss(model(x), y_batch, sex_batch)                     # 2: in place of criterion(model(x), y_batch)
+        dual.step()                                                        # 3: after optimizer.step()
 
     stated: bounds as text or objects, one or several.
-    groups, targets: sensitive attributes (n, A) and labels (n,) in {0, 1} of the training rows; they fix which groups
-        exist and are not kept. Integers are taken as group codes as they are, -1 missing, and are what `loss` gets;
-        anything else goes through Groups.of, and `encode` gives the codes.
-    group_names: labels of the codes, {attribute: labels} or a sequence for one attribute. Without `groups` (streaming)
+    groups, targets: sensitive attributes (n, A) and labels (n,) of the training rows. They fix which groups exist and
+        are not kept. Integers are group codes as they are, -1 missing; of anything else `encode` gives the codes.
+        Targets are in {0, 1}, classes, or numbers under bounds on predicted numbers (residual_gap, group_squared_error,
+        prediction_parity), which are in the targets' units.
+    group_names: labels of the codes, {attribute: labels} or a sequence for one attribute. Without `groups` (a stream)
         every combination is assumed to occur with both labels.
-    classes: None for labels 0 and 1 and one score per row; else the labels of the class numbers 0 to k - 1, or k: `loss` then
-        takes a score for every class, (B, k), and bounds on classes can be stated (they need no groups). Of texts, targets may be
-        these; `loss` takes the numbers.
-        Under bounds on predicted numbers (residual_gap, group_squared_error, prediction_parity) targets are numbers, and bounds are in
-        their units.
-    loss: "logistic" (with classes: cross-entropy), "hinge", "squared", or a function (scores (B,), targets (B,)) -> (B,) that
-        autograd can follow; with classes of scores (B, k). Under bounds on predicted numbers always "squared".
-    soft_targets: labels may lie between 0 and 1: a row of label p counts as two, of label 1 with weight p and of label 0 with
-        weight 1 - p.
-    dual_step_size (eta), penalty (rho), dual_values, multiplier_bound, decay, decay_steps: as in ALM; k counts step() calls.
-    dual_every: steps between updates; before the first, rows are only measured. eta is per update: make both smaller by the same
-        factor. None: 20 steps. Where all bounds are on rates by a sigmoid, and not `distributed`, small batches make it longer: until
-        rows fill `memory` (at most 2048), 64 steps at most, with t / 20 of eta after t steps. (Bounds on losses would swing.)
+    classes: None for labels 0 and 1 and one score per row; else the k class labels, or k. `loss` then takes (B, k)
+        scores and class numbers, and bounds on classes can be stated (they need no groups).
+    loss: "logistic" (with classes: cross-entropy), "hinge", "squared", or a function (scores, targets) -> (B,). Under
+        bounds on predicted numbers always "squared".
+    soft_targets: labels may lie between 0 and 1: a row of label p counts as two, of label 1 with weight p and of label
+        0 with weight 1 - p.
+    dual_every: steps between moves of the multipliers; before the first, rows are only measured. None: 20. Under
+        bounds on rates, unless `distributed`, small batches make it longer, with longer moves: until rows fill `memory`
+        (at most 2048), 64 steps at most.
+    dual_step_size (eta): per move; make it and `dual_every` smaller by the same factor.
+    penalty (rho), dual_values, multiplier_bound, decay, decay_steps: as in ALM; k counts step() calls.
     memory: rows after which a row's part in the running estimates has fallen to 1/e; larger is less noisy and later.
         None: 2048, or as many as `groups` has if these are fewer, and at least 32 per cell.
-    nonfinite: "raise" at the first NaN or infinity, or "skip" such a batch (no gradient, no statistics) and count it.
-    distributed: sum the cells' sums and counts over the processes of the default group, where one is initialised.
-        Each process must call step() equally often; batches are taken to be of equal size.
+    nonfinite: "raise" at the first NaN or infinity, or "skip" such a batch and count it.
+    distributed: sum over the processes of the default group. Each must call step() equally often, with batches of equal
+        size.
 
     Raises: OptionError, DataError, EmptyGroupError where the options, the rows or a group cannot be used.
     """
@@ -215,15 +218,19 @@ class Dual:
     def loss(
         self, scores: Tensor, targets: Any, group: Any = None, *, weight: Any = None, observe: bool = True
     ) -> Tensor:
-        """() mean loss of the batch plus w . g, to call .backward() on; in float32 at least.
+        """() the mean loss of a batch plus the multipliers times the bounds, to call .backward() on; in float32 at
+        least.
 
-        scores: (B,) or (B, 1), higher is more positive; with classes (B, k). targets: (B,) in {0, 1}, class numbers, or numbers. group:
-        (B,) or (B, A) codes, -1 missing: such a row enters the mean loss only. weight: (B,) >= 0, what each row counts for
-        in the loss, whose sum is divided by B, and in the rates of its groups.
-        observe: False where the batch must not enter the running estimates (validation, points that LBFGS tries; see `observe`).
-        A loop under rates that takes second derivatives not from its beginning lacks them for up to 15 steps, unless observe=False.
-        Raises: OptionError (shapes; probabilities in place of scores), DataError (labels, codes; after the first `dual_every` steps
-        it may come from the `step` that would have moved the multipliers), NonFiniteError naming batch, constraints and groups.
+        scores: (B,) or (B, 1), higher is more positive; with classes (B, k).
+        targets: (B,) in {0, 1}, class numbers, or numbers.
+        group: (B,) or (B, A) codes; a row of -1 (missing) enters the mean loss only.
+        weight: (B,) >= 0, what each row counts for in the loss, whose sum is divided by B, and in the rates of its
+            groups.
+        observe: False where the batch must not enter the running estimates (validation, points that LBFGS tries). A
+            loop under rates that takes second derivatives not from its beginning lacks them for up to 15 steps unless
+            observe=False.
+        Raises: OptionError (shapes; probabilities in place of scores); DataError (labels, codes; after the first
+            `dual_every` steps it may come from `step`); NonFiniteError, which names batch, constraints and groups.
         """
         state = self._state
         if self._quick and observe and weight is None and state["k"] >= self.config.dual_every:
@@ -251,7 +258,7 @@ class Dual:
             self._means.add(batch, self._state["k"])
 
     def step(self) -> None:
-        """Close an optimiser step; every `dual_every` of them moves the multipliers."""
+        """Close an optimiser step; every `dual_every` of them it moves the multipliers."""
         s, world = self._state, processes(self.distributed)
         if world == 1 and s["calls"] == s["calls_at_step"]:
             raise FairboundError(

@@ -48,26 +48,27 @@ ONE_ROW = (
 class PostProcessor(ClassifierMixin, BaseEstimator):
     """The thresholds, one for each group, that decide best on any score under stated bounds on rates.
 
-    It needs the group of every row at prediction, which the law does not allow everywhere (docs/postprocessing.md).
+    Every decision needs the group, which the law does not allow everywhere (docs/postprocessing.md).
 
-    estimator: a model with `decision_function`, `predict_proba` or `predict`, of scikit-learn, XGBoost, LightGBM or any other
-        library; None where X is the scores themselves, (n,) or (n, 1), larger for more positive.
-    constraint: one bound or several, as text or objects: on selection, error, true and false positive rates of groups, their
-        ratios, and on the recall or error of a class.
-    prefit: True takes the estimator as it is, False fits a clone of it to the same rows first, "auto" does so where it is
-        not fitted. Thresholds are best fitted to rows that the model was not.
-    scores: "auto" for the first of these methods that there is, one of their names, or a function of (estimator, X) that
-        returns (n,).
-    randomised: True for the optimum over mixtures of thresholds: a row between two thresholds of its group is decided at
-        random, by `random_state` and the row's identifier alone (see `predict`). False for one threshold per group.
+    estimator: a model of any library with `decision_function`, `predict_proba` or `predict`; None where X is the scores
+        themselves, (n,) or (n, 1), larger for more positive.
+    constraint: one bound or several, as text or objects: on selection, error, true and false positive rates of groups,
+        their ratios, and on the recall or error of a class.
+    prefit: True takes the estimator as it is, False fits a clone of it to the same rows first, "auto" does so where it
+        is not fitted. Fit thresholds to rows that the model was not fitted to.
+    scores: "auto" for the first of these methods that there is, one of their names, or a function (estimator, X) ->
+        (n,).
+    randomised: False for one threshold per group. True mixes two: a row between them is decided at random, by
+        `random_state` and the row's identifier alone (see `predict`).
     costs: of a false positive and of a false negative; (1, 1) maximises accuracy.
-    unknown: a row of a group that was not fitted: "pooled" decides it by the best threshold of all rows together, without
-        bounds, and warns; "raise" raises UnknownGroupError.
+    unknown: what to do with a row of a group that was not fitted: "pooled" decides it by the best threshold of all rows
+        together and warns; "raise" raises UnknownGroupError.
     positive: the label that counts as positive; None for the greater one.
 
     A missing group is a group of its own where the rows of `fit` have it, without a part in the bounds.
-    After fit: classes_, estimator_ (the model that scores), rule_ (a GroupRule), fit_report_ (plain data: accuracy, the
-    certificate, bounds and rates on the rows of fit).
+    After fit: classes_, estimator_ (the model that scores), rule_ (a GroupRule), fit_report_ (plain data: accuracy,
+        what is
+    proved of it, bounds and rates on the rows of fit).
     """
 
     estimator: Any = None

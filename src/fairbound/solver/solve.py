@@ -82,21 +82,24 @@ def solve(
         (fb.ALM(step_size=0.05)); one of your own works like ours.
     budget: "30s", "20 cpu s" (of the processor), "5000 steps", "10 epochs", "2e6 samples", Budget(...), or seconds.
         Evaluation is not counted.
+    batch_size, sampling: rows of a batch, and how they are drawn ("balanced" over groups and labels, "uniform",
+        "full").
     seed: one, or R of them for a stack of R runs in one set of tensors.
+    x0: (n,) or (R, n); None for the problem's own start.
     validation: the same bounds on other rows; an iterate is feasible if it meets them on both, and is ranked there.
-    record_every: steps between evaluations, or data passes as "0.5 epochs", or a share of the steps done as "5%", which
-        begins with every step; None: 50 steps (a method may say fewer), then 5 % of the steps done. A method that
-        counts its outer iterates is evaluated at each of them besides.
-    x0: (n,) or (R, n); None for the problem's own start. Counts begin at zero.
-    records: JSON-lines file to append to, read by `fairbound.base.records.read_records`. checkpoint: file to write
-        every `checkpoint_every` seconds, on an interrupt and at the end; where it exists the run goes on from it, bit
-        for bit as an unbroken one would. A full disk stops neither: a warning says so, and what was written stays.
-    patience: times the budget that is spent at most while no iterate of the second half of the steps meets the bounds.
-    average: power p of an average of the iterates that forgets the early ones: weights grow like k^p, so that about the
-        last share 1 / (p + 1) of the steps counts (Shamir and Zhang 2013; taken every tenth step). The average is then
-        what is measured, compared and returned. 0 for the iterates themselves. Bounds hold far more steadily at it.
+    record_every: steps between evaluations, or "0.5 epochs", or a share of the steps done as "5%". None: 50 steps (a
+        method may say fewer), then 5 % of the steps done. A method's outer iterates are evaluated besides.
+    records: JSON-lines file to append to, read by `fairbound.base.records.read_records`.
+    checkpoint: file to write every `checkpoint_every` seconds, on an interrupt and at the end. Where it exists the run
+        goes on from it, bit for bit as an unbroken one would. A disk that fills up stops neither; a warning says so.
+    patience: up to this many times the budget is spent while no iterate of the second half of the steps meets the
+        bounds.
+    average: power p of an average of the iterates with weights like k^p, so that about the last share 1 / (p + 1) of
+        the steps counts (Shamir and Zhang 2013). The average is then what is measured and returned; bounds hold far
+        more steadily at it. 0 for the iterates themselves.
     nonfinite: "raise" NonFiniteError at a NaN or infinity, or "skip" the batch (or record) and count it.
-    keep: what to keep of a record, where all of it is too much (10,000 constraints at every evaluation, say).
+    progress, callback: lines on standard error; a function of each record.
+    keep: what to keep of a record, where all of it is too much.
 
     Raises: OptionError for wrong options, and where the problem lacks what the method needs; CheckpointError.
     """

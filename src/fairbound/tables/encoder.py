@@ -59,16 +59,16 @@ _Category = tuple[CategoryFeature, int, Column]
 
 
 class TableEncoder(BaseEstimator):
-    """Learns on one table how to turn tables into features; the module's docstring has the rules.
+    """Learns on one table how to turn tables into features: standardised numbers, 0/1 columns of text.
 
-    ``fit`` and ``transform`` take a DataFrame of any library that narwhals reads (pandas, polars, pyarrow, ...), a 2-D numpy array or torch tensor, a list of rows
-    (made-up names x0, x1, ...) or a scipy sparse matrix, which stays sparse. Frames are matched by name in any order;
-    extra columns are ignored and reported. A table without names is matched by place.
+    `fit` and `transform` take a DataFrame of any library that narwhals reads (pandas, polars, pyarrow, ...), a 2-D
+    numpy array or torch tensor, a list of rows, or a scipy sparse matrix, which stays sparse. Frames are matched by
+    name in any order; extra columns are ignored and reported. A table without names is matched by place. As a step of
+    a scikit-learn `Pipeline` it lets any estimator take tables; `y` (n,) is looked at under `knots="auto"` alone. The
+    module's docstring has the rules.
 
-    As a step of a scikit-learn ``Pipeline`` it lets any estimator take tables; ``y`` (n,) is looked at under ``knots="auto"`` alone.
-
-    After ``fit``: ``feature_names`` (d,), ``columns`` (the input columns it needs), ``dropped`` (column -> reason) and
-    ``last_report``, the :class:`EncodeReport` of the latest ``fit`` or ``transform``.
+    After `fit`: `feature_names` (d,), `columns` (the input columns it needs), `dropped` (column -> reason) and
+    `last_report`, the `EncodeReport` of the latest `fit` or `transform`.
 
     Raises: DataError naming the column and the next move, for every table that does not fit.
     """

@@ -13,22 +13,28 @@ from fairbound.tables.bending import MOST
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """How a :class:`TableEncoder` reads a table; every name in ``categorical`` and ``numeric`` must be a column."""
+    """How a `TableEncoder` reads a table.
 
-    min_count: int = 5  # training rows a category needs for a column of its own, >= 1
-    max_categories: int = 50  # columns one categorical column may become, (other) included and (missing) not, >= 2
-    unique_share: float = (
-        0.5  # text with more than max_categories values is dropped from this share distinct/known rows on
-    )
-    infinite: str = "error"  # "error", or "missing": infinities count as missing
-    categorical: tuple[str, ...] = ()  # columns that are categories whatever their type
-    numeric: tuple[str, ...] = ()  # columns that are numbers whatever their type
-    # values at which a number's part of a linear model may change its slope, at most (5, say); "auto": 3 for those numbers for which the
-    # labels ask by a test, for two classes; None: "auto" for a linear FairClassifier of two classes (docs/training.md), else 0
+    knots: at how many values each number of a linear model may bend, 0 or more; "auto": 3, in the numbers for which a
+        test on the labels asks; None: "auto" for a linear FairClassifier of two classes, else 0 (docs/training.md).
+    categorical, numeric: names of columns that are categories, or numbers, whatever their type.
+    min_count: training rows that a category needs for a column of its own, >= 1.
+    max_categories: columns that one categorical column may become, >= 2; (other) counts, (missing) does not.
+    unique_share: text with more than max_categories values is dropped where this share of its rows, in (0, 1], is
+        distinct.
+    infinite: "error", or "missing": infinities count as missing.
+    sparse_scale: of sparse tables: "max_abs" divides each column by its largest |x|, "none" leaves it.
+    Raises: OptionError for a value out of range.
+    """
+
+    min_count: int = 5
+    max_categories: int = 50
+    unique_share: float = 0.5
+    infinite: str = "error"
+    categorical: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
     knots: int | str | None = None
-    sparse_scale: str = (
-        "max_abs"  # scipy sparse tables: "max_abs" divides each column by its largest |x|, "none" leaves it
-    )
+    sparse_scale: str = "max_abs"
 
     def __post_init__(self) -> None:
         for name, least in (("min_count", 1), ("max_categories", 2), ("knots", 0)):
