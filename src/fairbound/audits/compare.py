@@ -24,7 +24,7 @@ from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
-from fairbound.rows.groups import Groups, label_text
+from fairbound.rows.groups import Groups, doubtful_groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.reading import column_array, read_weights
 from fairbound.rows.scores import as_logits
@@ -98,7 +98,7 @@ def compare(
         "confidence": confidence,
         "seed": seed,
         "differences": differences,
-        "warnings": said,
+        "warnings": said + doubtful_groups(groups.names),
     }
 
 

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
-from fairbound.base.errors import OptionError, silenced
+from fairbound.base.errors import DataWarning, OptionError, silenced
 from fairbound.base.files import check_writable
 from fairbound.base.own import own_module
 from fairbound.cli.audited import add_own_model, data_facts
@@ -52,7 +52,7 @@ def fit_reduction(options: FitOptions) -> Outcome:
     )
     began = time.perf_counter()
     fair = Reduction(estimator, bounds or None, positive=rows.classes[1], folds=options.folds)
-    with silenced(ConvergenceWarning), rows.in_lines_of(train):  # the report says it
+    with silenced(ConvergenceWarning, DataWarning), rows.in_lines_of(train):  # the report says it
         fair.fit(parts.train.features, rows.y[train], rows.groups.take(train), rows.weight_of(train))
     seconds = time.perf_counter() - began
     scores = fair.decision_function(parts.held.features)

@@ -35,7 +35,7 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.postprocessing.scoring import scores_of, weighted_part
 from fairbound.postprocessing.sweep import ROUNDING, Sweep, sweep_of
-from fairbound.rows.groups import Groups
+from fairbound.rows.groups import Groups, warn_of_groups
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.reading import read_weights, warn_of_order
 
@@ -106,6 +106,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         groups, n = Groups.of(sensitive_features), len(codes)
         if len(groups) != n:
             raise DataError(f"y has {n} rows, sensitive_features {len(groups)}.")
+        warn_of_groups(groups)
         weight = np.ones(n) if sample_weight is None else read_weights(sample_weight, n)
         some = np.flatnonzero(weight)
         if len(np.unique(codes[some])) < 2:

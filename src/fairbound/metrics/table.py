@@ -18,7 +18,7 @@ from fairbound.confidence.single import clopper_pearson
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
 from fairbound.fairness.values import rate_values
-from fairbound.rows.groups import Groups
+from fairbound.rows.groups import Groups, warn_of_groups
 from fairbound.rows.labels import as_decisions, labels_of, two_valued
 from fairbound.rows.reading import column_array, read_weights
 from fairbound.rows.scores import as_logits
@@ -154,6 +154,7 @@ def table(
     if len(given) != n:
         raise DataError(f"there are {len(given)} scores and {n} labels.")
     groups = Groups.of_rows(sensitive_features, n)
+    warn_of_groups(groups)
     weight = None if sample_weight is None else read_weights(sample_weight, n)
     rates = [name for name, metric in named.items() if isinstance(metric, str)]
     rows = _scored(given, truth, positive, groups, weight, threshold) if rates else None

@@ -11,7 +11,7 @@ from torch import Tensor
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.plan import Plan
-from fairbound.rows.groups import MISSING, Groups, no_groups
+from fairbound.rows.groups import MISSING, Groups, no_groups, warn_of_groups
 from fairbound.rows.occurring import Occurring
 
 LARGEST_CODE = 1 << 16
@@ -123,7 +123,9 @@ def _coded(groups: Any, names: Any, labels: tuple[tuple[str, ...], ...] | None) 
             raise OptionError(
                 "group_names= labels integer codes, but groups= are not integers; their own values are the names."
             )
-        return Groups.of(groups)
+        made = Groups.of(groups)
+        warn_of_groups(made)
+        return made
     codes = array.reshape(len(array), -1).astype(np.int64)
     if not codes.size or codes.min() < MISSING or codes.max() > LARGEST_CODE:
         found = f"values in [{codes.min()}, {codes.max()}]" if codes.size else "no rows"

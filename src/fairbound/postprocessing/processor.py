@@ -24,7 +24,7 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.postprocessing.fitting import RuleOptions, fit_rule
 from fairbound.postprocessing.rule import GroupRule, draws
 from fairbound.postprocessing.scoring import check_how, fitted_to, is_fitted, scores_of
-from fairbound.rows.groups import Groups, check_lengths, no_groups
+from fairbound.rows.groups import Groups, check_lengths, no_groups, warn_of_groups
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.reading import read_weights, warn_of_order
 
@@ -113,6 +113,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         if compared and sensitive_features is None:
             raise DataError(f"{compared[0]!r} needs fit(X, y, sensitive_features=...).")
         groups = no_groups(len(codes)) if sensitive_features is None else Groups.of(sensitive_features)
+        warn_of_groups(groups)
         self.classes_ = np.array(classes)
         self.estimator_ = self._fitted(X, y, sample_weight)
         scores = scores_of(self.estimator_, self.scores, X, self.classes_)

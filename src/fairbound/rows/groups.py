@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError
+from fairbound.base.callers import users_line
+from fairbound.base.errors import DataError, DataWarning
 from fairbound.base.names import unspelled
 from fairbound.rows.reading import column_values, factorised, frame_of, is_missing, plain_array, series_of
 
@@ -18,6 +20,8 @@ MISSING = -1
 MANY_VALUES = 100
 MANY_NUMBERS = 20
 """More groups than this, each a number, are taken for a quantity."""
+READS_MISSING = frozenset({"", "nan", "none", "null", "na", "n/a", "<na>", "nat", "?", "."})
+"""Names of groups that may stand for a missing value."""
 SAYS_NOTHING = frozenset({"true", "false", "yes", "no", "y", "n"})
 """Labels of which two say nothing without their attribute, as numbers do."""
 AND = " & "
@@ -261,23 +265,22 @@ def said_labels(
     """The labels of every attribute as they stand in the names of groups.
 
     They are said with the attribute, "sex: 1", where one of its labels is a number or two are words such as yes, or where two
-    attributes share the label; and everywhere where a label of `crossed` groups holds the sign that joins them.
+    attributes share the label; and everywhere where a label of `crossed` groups holds the sign that joins them. A label that
+    begins or ends with a blank, or is empty, stands in quotation marks.
     """
     times = Counter(label for known in labels for label in known)
     bare = [any(map(_is_number, known)) or len(SAYS_NOTHING & {v.lower() for v in known}) > 1 for known in labels]
     joined = crossed and len(labels) > 1 and any(AND in label for label in times)
+    seen = lambda label: label if label and label == label.strip() else repr(label)  # noqa: E731
     return tuple(
-        tuple(f"{attribute}: {label}" if joined or alone or times[label] > 1 else label for label in known)
+        tuple(f"{attribute}: {seen(v)}" if joined or alone or times[v] > 1 else seen(v) for v in known)
         for attribute, known, alone in zip(attributes, labels, bare, strict=True)
     )
 
 
 def natural_order(label: str) -> tuple[int, float, str]:
     """A key that sorts numbers by size, before texts."""
-    try:
-        return (0, float(label), label)
-    except ValueError:
-        return (1, 0.0, label)
+    return (0, float(label), label) if _is_number(label) else (1, 0.0, label)
 
 
 def _places(texts: Sequence[str | None], known: Sequence[str]) -> np.ndarray:
@@ -287,14 +290,19 @@ def _places(texts: Sequence[str | None], known: Sequence[str]) -> np.ndarray:
 
 
 def doubtful_groups(labels: Mapping[str, Sequence[str]]) -> list[str]:
-    """A warning for every two groups whose names differ only in capitals or blanks, and for each attribute of many
-    numbers, such as an age. labels: attribute to the names of its groups."""
+    """A warning for every two groups whose names differ only in capitals or blanks, for groups that are blank or read like
+    a missing value, and for each attribute of many numbers, such as an age. labels: attribute to the names of its groups."""
     out = []
     for attribute, names in labels.items():
         if len(names) > MANY_NUMBERS and all(map(_is_number, names)):
             out.append(
                 f"{attribute} has {len(names)} groups, each a number, such as {names[0]}. Where it is a quantity, such as an age, make a "
                 "column of a few bands and compare these (pandas.cut)."
+            )
+        if unnamed := [name for name in names if unspelled(name) in READS_MISSING]:
+            out.append(
+                f"{attribute}: {', '.join(map(repr, unnamed))} {'is' if len(unnamed) == 1 else 'are'} counted as a group of "
+                "people like any other. Where it means not known, make it missing (None): its rows are in no group then."
             )
         seen: dict[str, str] = {}
         for name in names:
@@ -307,9 +315,15 @@ def doubtful_groups(labels: Mapping[str, Sequence[str]]) -> list[str]:
     return out
 
 
+def warn_of_groups(groups: Groups) -> None:
+    """Warns: DataWarning with each of `doubtful_groups`."""
+    for said in doubtful_groups(groups.names):
+        warnings.warn(said, DataWarning, stacklevel=users_line())
+
+
 def _is_number(text: str) -> bool:
+    """Whether a text is written as a number; "nan" is not one."""
     try:
-        float(text)
+        return math.isfinite(float(text))
     except ValueError:
         return False
-    return True
