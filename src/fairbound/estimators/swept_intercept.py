@@ -43,7 +43,7 @@ def swept_intercept(trained: Trained) -> Trained:
     if solution.x.dim() > 1 or problem.n > model.n or not problem.m or not problem.shards.alone or ranks(problem):
         return trained
     cells = np.append(problem.counts_of_cells(), problem.rows)
-    alone = (cells <= FEW)[problem.cells.cpu().numpy()].any(axis=1)
+    alone = problem.within(cells <= FEW)
     coarse = coarse_groups(problem) and alone.any()
     if solution.stopped == "interrupted" or (solution.found and not coarse):
         return trained

@@ -76,7 +76,8 @@ def decay_of(
     if stated == "auto":
         if not possible or problem.loss is not LOGISTIC:
             return 0.0
-        chosen = {} if chosen is None else chosen
+        if chosen is None:
+            return auto_decay(problem)
         key = _of_rows(problem)
         if key not in chosen:
             chosen[key] = auto_decay(problem)
@@ -94,7 +95,7 @@ def _of_rows(problem: FairProblem) -> bytes:
     weight = torch.ones_like(problem.targets) if problem.row_weight is None else problem.row_weight
     made = torch.empty(2, problem.rows, dtype=problem.dtype)
     made[:, torch.as_tensor(problem.strata.order)] = torch.stack([problem.targets, weight]).cpu()
-    return hashlib.sha256(made.numpy().tobytes()).digest()
+    return hashlib.sha256(made.numpy()).digest()
 
 
 def auto_decay(problem: FairProblem) -> float:

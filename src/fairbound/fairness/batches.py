@@ -41,7 +41,7 @@ class Batch:
     sorted rows, None for all of them. kept: what statistics have computed of the rows, by their own keys.
     """
 
-    __slots__ = ("cells", "features", "kept", "key", "objective", "reduction", "rows", "seed", "seen", "targets")
+    __slots__ = ("_cells", "features", "kept", "key", "objective", "reduction", "rows", "seed", "seen", "targets")
 
     def __init__(
         self,
@@ -56,8 +56,13 @@ class Batch:
         rows: Tensor | None = None,
     ):
         self.features, self.targets, self.objective, self.reduction = features, targets, objective, reduction
-        self.seen, self.cells, self.key, self.seed, self.rows = seen, cells, key, seed, rows
+        self.seen, self._cells, self.key, self.seed, self.rows = seen, cells, key, seed, rows
         self.kept: dict[Any, Any] = {}
+
+    @property
+    def cells(self) -> Tensor:
+        """(..., B, C) int64 the cell of each row in each column of the plan."""
+        return self._cells.long()
 
     @property
     def size(self) -> int:
@@ -87,13 +92,23 @@ class Batches:
         shards: Shards = ALONE,
     ):
         self.shards = shards
-        self.features, self.targets, self.cells, self.row_weight = features, targets, cells, row_weight
+        self.features, self.targets, self._cells, self.row_weight = features, targets, cells, row_weight
         self.strata, self.rows = strata, len(targets)
         self.dtype, self.device = targets.dtype, targets.device
         self.total_rows = int(shards.sum(torch.tensor(self.rows)))
         mass = torch.tensor(float(self.rows), dtype=self.dtype) if row_weight is None else row_weight.sum()
         self._mass = shards.sum(mass.to(self.device))
         self._totals: Tensor | None = None
+
+    @property
+    def cells(self) -> Tensor:
+        """(n_rows, C) int64 the cell of each row in each column of the plan, made of the smaller integers that are held."""
+        return self._cells.long()
+
+    @property
+    def _of_strata(self) -> Tensor:
+        """(S, C) int64 the cells of the rows of each stratum."""
+        return self._cells[torch.as_tensor(self.strata.starts, device=self.device)].long()
 
     def _use(self, plan: Plan) -> None:
         """Use this plan, whose columns are those of `cells`, and forget the batches made for another."""
@@ -166,7 +181,7 @@ class Batches:
             key = stream[2:]
             if key not in self._fixed:
                 places = index[(0,) * (index.dim() - 1)]
-                cells = self.cells[places]
+                cells = self._cells[places].long()
                 scale_of_rows = scale.to(self.dtype).to(self.device)  # type: ignore[union-attr]
                 objective = scale_of_rows / self.total_rows
                 shares = self._cell_shares(cells, scale_of_rows)
@@ -180,7 +195,7 @@ class Batches:
             if reduce is None:
                 return objective.expand(index.shape), None, None, cells.expand(*index.shape, cells.shape[-1])
             return objective, reduce, seen, cells
-        cells = self.cells[index]
+        cells = self._cells[index].long()
         weights = None if scale is None else scale.to(self.dtype).to(self.device).expand(index.shape)
         if self.row_weight is not None:
             rows = self.row_weight[index]
@@ -214,7 +229,7 @@ class Batches:
             sizes = rows.to(self.dtype)
             if self.row_weight is not None:
                 sizes = torch.zeros_like(sizes).index_add_(0, torch.repeat_interleave(rows), self.row_weight)
-            cells = self.cells[torch.as_tensor(self.strata.starts, device=self.device)]
+            cells = self._of_strata
             totals = sizes.new_zeros(self.plan.n_cells + 1)
             totals.index_add_(0, cells.flatten(), sizes.unsqueeze(1).expand(cells.shape).flatten())
             self._totals = self.shards.sum(totals)
@@ -222,15 +237,20 @@ class Batches:
 
     def counts_of_cells(self) -> np.ndarray:
         """(K,) rows of every cell in all parts, whatever their weight."""
-        counts = np.bincount(self.cells.cpu().numpy().ravel(), minlength=self.plan.n_cells + 1)[: self.plan.n_cells]
-        return self.shards.sum(torch.from_numpy(counts)).numpy()
+        cells = self._of_strata.cpu().numpy()
+        counts = np.bincount(cells.ravel(), np.repeat(self.strata.sizes, cells.shape[1]), self.plan.n_cells + 1)
+        return self.shards.sum(torch.from_numpy(counts[:-1].astype(np.int64))).numpy()
+
+    def within(self, cells: np.ndarray) -> np.ndarray:
+        """(n_rows,) bool whether each row is in one of the cells (K + 1,) bool; the last stands for no cell."""
+        return np.repeat(cells[self._of_strata.cpu().numpy()].any(axis=1), self.strata.sizes)
 
     def full(self) -> Batch:
         """All rows as one batch."""
         if self._full is None:
             w = torch.ones_like(self.targets) if self.row_weight is None else self.row_weight
             reduce = self._whole(w) if self.plan.columns else None
-            self._full = Batch(self.features, self.targets, w / self._mass, reduce, None, self.cells, ("full", 0), 0)
+            self._full = Batch(self.features, self.targets, w / self._mass, reduce, None, self._cells, ("full", 0), 0)
         return self._full
 
     def _whole(self, w: Tensor) -> IndexedReduction:
@@ -245,7 +265,7 @@ class Batches:
                 self._reduced,
                 shards=self.shards,
             )
-        cells = self.cells[torch.as_tensor(self.strata.starts)]
+        cells = self._of_strata
         shares = self._cell_shares(cells, torch.ones_like(cells[:, 0], dtype=self.dtype))
         rows, P = entry_rows(plan, len(cells)), len(plan.functions)
         made = StratifiedReduction(

@@ -219,11 +219,11 @@ class Plan:
         return self.n_cells + (more if self.beyond_means else 0) + len(self.ratios)
 
     def cells(self, codes: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """(n, C) cell of each row in each column; K (one past the last) where the row is in none.
+        """(n, C) cell of each row in each column, in the smallest integers that hold it; K (one past the last) where the row is in none.
 
         codes: (n, A) group codes, -1 missing; targets: (n,) labels in {0, 1}, or class numbers.
         """
-        out = np.empty((len(targets), len(self.columns)), dtype=np.int64)
+        out = np.empty((len(targets), len(self.columns)), dtype=np.min_scalar_type(-self.n_cells - 1))
         for j, column in enumerate(self.columns):
             group = (
                 cross([codes[:, a] for a in column.attributes], column.sizes)

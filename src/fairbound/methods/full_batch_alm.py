@@ -49,7 +49,7 @@ _FACTORS = WeakTensorKeyDictionary()
 class FullBatchALMState(State):
     """offset, margin: c and a (..., m). lowest: (...,) the lowest objective of a round of the last sharpness that met
     every bound. idle: (...,) int64, rounds since it fell that met them, or that changed nothing. pairs: (..., 2, PAIRS,
-    n), what L-BFGS knows of the curvature."""
+    n), what L-BFGS knows of the curvature; (..., 2, PAIRS, 0) where rounds do not keep it."""
 
     offset: Tensor
     margin: Tensor
@@ -130,7 +130,7 @@ class FullBatchALM(Method[FullBatchALMState]):
             margin=self.margin * (no_multipliers(problem, x) + problem.bounds),
             lowest=x.new_full(lead, torch.inf),
             idle=torch.zeros(lead, dtype=torch.int64),
-            pairs=torch.from_numpy(no_pairs(problem.n)).to(x).repeat(*lead, 1, 1, 1),
+            pairs=torch.from_numpy(no_pairs(problem.n if self.keep_curvature else 0)).to(x).repeat(*lead, 1, 1, 1),
         )
 
     def step(self, state: FullBatchALMState, problem: Problem, draws: Draws) -> FullBatchALMState:
@@ -171,7 +171,7 @@ class FullBatchALM(Method[FullBatchALMState]):
         if k and self._stage(k - 1) != stage:
             e, trained = self._both(problem, sharp, x, everything)
             offset = e.g - trained.g
-        if self._stage(k - 1) != stage or not self.keep_curvature:
+        if self._stage(k - 1) != stage:
             known = torch.zeros_like(known)
 
         seen: list[float] = []
@@ -195,7 +195,7 @@ class FullBatchALM(Method[FullBatchALMState]):
         priced = trained.g + offset if self.dual_values == "shifted" else e.g
         y = (y + rho * (priced + margin)).clamp(0, self.multiplier_bound)
         offset = offset + (self.relaxation if last else 1.0) * (e.g - trained.g - offset)
-        out: dict[str, Any] = {"multipliers": y, "offset": offset, "pairs": pairs}
+        out: dict[str, Any] = {"multipliers": y, "offset": offset, "pairs": pairs[..., : known.shape[-1]]}
         if not last:
             return out
         outside = e.g > 0

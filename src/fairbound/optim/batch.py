@@ -61,7 +61,7 @@ class Keys:
         codes = np.indices(shape).reshape(len(shape), -1).T if shape else np.zeros((1, 0), dtype=np.int64)
         codes = np.where(codes == np.array(self.sizes, dtype=np.int64), MISSING, codes)  # the last of each is missing
         repeated, labels = np.repeat(codes, classes, axis=0), np.tile(np.arange(classes), len(codes))
-        self.table = torch.as_tensor(plan.cells(repeated, labels))
+        self.table = torch.as_tensor(plan.cells(repeated, labels)).long()
         table = self.table.numpy()
         self.by_code = len(shape) == 1 and bool((table[::classes].repeat(classes, 0) == table).all())
         self._cells = table.T.copy()

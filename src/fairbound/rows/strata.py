@@ -21,9 +21,12 @@ class Strata:
         n = len(cells)
         if cells.shape[1] == 0:
             return cls(np.arange(n), np.zeros(1, dtype=np.int64), np.array([n]))
-        joint = cells[:, 0] - cells[:, 0].min()
+        joint = cells[:, 0].astype(np.int64) - int(cells[:, 0].min())
         for column in cells.T[1:]:
-            joint = joint * (column.max() - column.min() + 1) + (column - column.min())
+            least = int(column.min())
+            joint *= int(column.max()) - least + 1
+            joint += column
+            joint -= least
             if joint.max() > n:
                 joint = np.unique(joint, return_inverse=True)[1].ravel()
         stratum, sizes = ranked(joint)

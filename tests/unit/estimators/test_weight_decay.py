@@ -130,6 +130,9 @@ def test_models_on_one_encoded_table_choose_it_once(rows, monkeypatch):
     fb.FairClassifier("demographic_parity <= 0.2", validation=0.3).fit(table, y, sensitive_features=group)
     assert len(asked) == 4
     assert len(table.decays) == 3
+    wrong = "all rows were read for a key that no other model asks for"
+    monkeypatch.setattr("fairbound.estimators.weight_decay._of_rows", lambda problem: pytest.fail(wrong))
+    fb.FairClassifier().fit(X, y)
 
 
 def test_it_is_saved_and_other_models_have_none(rows, tmp_path):
