@@ -95,7 +95,7 @@ def _of_rows(problem: FairProblem) -> bytes:
     weight = torch.ones_like(problem.targets) if problem.row_weight is None else problem.row_weight
     made = torch.empty(2, problem.rows, dtype=problem.dtype)
     made[:, torch.as_tensor(problem.strata.order)] = torch.stack([problem.targets, weight]).cpu()
-    return hashlib.sha256(made.numpy()).digest()
+    return hashlib.sha256(made.numpy().data).digest()
 
 
 def auto_decay(problem: FairProblem) -> float:

@@ -102,7 +102,7 @@ class Batches:
 
     @property
     def cells(self) -> Tensor:
-        """(n_rows, C) int64 the cell of each row in each column of the plan, made of the smaller integers that are held."""
+        """(n_rows, C) int64 the cell of each row in each column, made of the smaller integers that are held."""
         return self._cells.long()
 
     @property
