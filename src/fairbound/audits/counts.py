@@ -31,11 +31,13 @@ from fairbound.rows.strata import Strata
 
 @dataclass(frozen=True, eq=False)
 class AuditCounts:
-    """Counts of the rows of one part or of several, merged.
+    """An audit of rows that are read in parts: `AuditCounts.of(...)` of each part, `merge`, then `.audit(bounds)`.
 
-    attributes: A names; labels: the group names of each, sorted. cells: (u, A + 2) groups, label and decision of the
-    combinations that occur, MISSING (-1) for a group that is not known. counts: (u,) rows; losses: (u,) sums of their logistic
-    losses. bins: for each attribute (groups, 40) rows by predicted probability. read_as: how scores were read.
+    attributes: A names. labels: the group names of each, sorted.
+    cells: (u, A + 2) groups, label and decision of the combinations that occur; MISSING (-1) for a group that is not
+        known.
+    counts: (u,) rows. losses: (u,) sums of their logistic losses.
+    bins: for each attribute (groups, 40) rows by predicted probability. read_as: how scores were read.
     """
 
     attributes: tuple[str, ...]

@@ -54,10 +54,11 @@ class FrontierPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianParity:
-    """The problem above.
+    """Made rows of two classes and several groups, of which the best classifier under a bound is known (see the
+    module).
 
     proportions: p_k > 0, at least two, of sum 1. base_rates: q_k in (0, 1). centres: m_k. separations: d_k > 0; if all
-    are equal, the attribute-aware optimum is linear in (s, group indicators), so that a linear model can reach it.
+        are equal, the attribute-aware optimum is linear in (s, group indicators), so that a linear model can reach it.
     nuisance: features of standard normal noise beside the signal.
     """
 

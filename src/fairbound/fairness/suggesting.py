@@ -39,20 +39,22 @@ def suggest_interval(
     step: float = STEP,
     sample_weight: Any = None,
 ) -> dict[str, Any]:
-    """Suggest a percentile interval of scores to bound: of those that hold the rate of positive decisions, the most
-    unequal.
+    """Suggest a percentile interval of scores to bound: the one on which the groups differ most, of those that hold
+        the rate.
 
     scores: (n,) probabilities or real scores of a model trained without bounds, on rows that will not judge the final
-    model.
-    sensitive_features: as in `audit`; of several attributes each is looked at, and the largest disparity counts.
-    positive_rate: in [0, 1], such as last year's rate of admission; by default the share of scores above the threshold.
-    threshold: where a positive decision begins, as in `audit`. lengths: in (0, 1], of the intervals tried; step: in (0,
-    0.5], of the grid that they begin on. sample_weight: (n,) >= 0.
+        model.
+    sensitive_features: as in `audit`; of several attributes the largest disparity counts.
+    positive_rate: the rate of positive decisions, in [0, 1], such as last year's rate of admission; by default the
+        share of scores above the threshold.
+    threshold: where a positive decision begins, as in `audit`.
+    lengths: of the intervals tried, in (0, 1]. step: of the grid that they begin on, in (0, 0.5].
+    sample_weight: (n,) >= 0.
 
     Returns: plain data that `fairbound.report.interval_files` draws: "interval" (alpha, beta), "text" as a bound writes
         it, "value" (partial statistical parity of the scores there), "positive_rate", "threshold" (None where the rate
-        is given), "candidates" (each with "interval" and "value", the largest first), and "profiles", of each attribute
-        the groups' scores and the disparity at every percentile.
+        is given), "candidates" (each with "interval" and "value", the largest first), and "profiles" (of each
+        attribute the groups' scores and the disparity at every percentile).
     Raises: DataError for decisions in place of scores, EmptyGroupError where fewer than two groups have rows,
         OptionError for options out of range.
     """

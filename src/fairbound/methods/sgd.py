@@ -30,10 +30,10 @@ class SGDState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class SGD(Method[SGDState]):
-    """Options of SGD. step_size: of plain steps or of the named optimizer; optimizer: "sgd", "momentum", "adam",
-    "adamw" or a factory.
+    """Options of SGD, which looks at no bound.
 
-    The step size at step k is step_size / (1 + k / decay_steps)^decay.
+    step_size: of plain steps or of the named optimizer; at step k it is step_size / (1 + k / decay_steps)^decay.
+    optimizer: "sgd", "momentum", "adam", "adamw" or a factory.
     """
 
     step_size: float = 0.1

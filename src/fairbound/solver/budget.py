@@ -22,11 +22,13 @@ _PART = re.compile(r"^\s*(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)\s*(cpu\s+)?([a-z]+)\s*$
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """seconds: of training, evaluation not counted; steps; samples: rows touched; epochs: samples / the problem's rows.
-    processor: whether seconds are those of the processor, all threads of the process together, which other work on the
-    machine changes little; else those of the clock.
+    """How long a run trains: it ends where the first of the stated limits is reached.
 
-    In a stack of runs, samples and epochs are those of each run.
+    seconds: of training, evaluation not counted.
+    steps: of the method.
+    samples: rows touched. epochs: samples over the problem's rows. In a stack of runs both are those of each run.
+    processor: whether seconds are those of the processor, all threads of the process together, which other work on the
+        machine changes little; else those of the clock.
     """
 
     seconds: float = math.inf

@@ -56,12 +56,13 @@ class Advice:
 
 
 def diagnose(solution: Solution, problem: Problem | None = None) -> list[Advice]:
-    """The faults of a finished run, the one to repair first comes first; none where nothing is wrong.
+    """What went wrong in a finished run and what to try, the fault to repair first comes first; empty where nothing is
+    wrong.
 
-    solution: of one run (not a stack), with records that keep "train" and "multipliers". problem: the one solved;
-    without it vanished gradients, surrogates far from the metric and noise cannot be seen.
-    fault: "diverging", "vanished_gradient", "surrogate_far", "undertrained", "infeasible", "noise", "oscillating",
-    "inactive".
+    solution: of one run (not a stack), with records that keep "train" and "multipliers".
+    problem: the one solved; without it vanished gradients, surrogates far from the metric and noise cannot be seen.
+    Returns: a list of Advice with `fault`, `said` and `next` (docs/training.md). A fault is "diverging",
+        "vanished_gradient", "surrogate_far", "undertrained", "infeasible", "noise", "oscillating" or "inactive".
     Raises: OptionError for a stack of runs.
     """
     if solution.x.dim() != 1:

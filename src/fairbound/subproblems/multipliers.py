@@ -64,10 +64,11 @@ class KKT(NamedTuple):
 
 
 def kkt(problem: Problem, x: Tensor) -> KKT:
-    """The residuals at x (n,) over all rows, with the multipliers that make the first one smallest.
+    """How nearly x (n,) meets the conditions of an optimum over all rows (docs/training.md).
 
-    Constraints within a tenth of their bound count as active, at most 64 of them. Surrogates are those of `problem`: take
-    `problem.sharpened(k)` for those of a method that ended with steeper ones.
+    The multipliers are those that make the gradient of the Lagrangian smallest. Constraints within a tenth of their
+    bound count as active, at most 64 of them. Surrogates are those of `problem`: take `problem.sharpened(k)` for those
+    of a method that ended with steeper ones.
 
     Raises: OptionError unless x is a tensor of one run's n numbers.
     """
