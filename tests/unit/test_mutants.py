@@ -434,7 +434,7 @@ MUTANTS = {
     "statistics: slope's sign": Mutant("fairness/quantities.py", "of_scores = ds if of_scores is None", "of_scores = -ds if of_scores is None", "claims/test_forms.py"),
     "classes: recall for error": Mutant("fairness/notions/classes.py", "return error if self.recall is None else 1 - error", "return error", "claims/test_class_risk.py"),
     "classes: recall's limits not mirrored": Mutant("fairness/notions/classes.py", '"lower": 1 - error["upper"], "upper": 1 - error["lower"]', '"lower": 1 - error["lower"], "upper": 1 - error["upper"]', "claims/test_class_risk.py"),
-    "names: a label of two attributes": Mutant("rows/groups.py", "alone or times[label] > 1", "alone or times[label] > 2", "unit/fairness/test_group_names.py"),
+    "names: a label of two attributes": Mutant("rows/groups.py", "alone or times[v] > 1", "alone or times[v] > 2", "unit/fairness/test_group_names.py"),
     "names: in the order of the codes": Mutant("fairness/comparing.py", "for a in sorted(parts)", "for a in parts", "unit/fairness/test_group_names.py"),
     # fairness: verdicts
     "judging: overall by equal weights": Mutant("fairness/judging.py", "share = totals / np.maximum(totals.sum(1, keepdims=True), 1e-300)", "share = np.full(totals.shape, 1 / k)", "claims/test_notions_exact.py"),
