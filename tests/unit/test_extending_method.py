@@ -23,11 +23,54 @@ def code_of(section):
     return "\n\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.S))
 
 
+HOLDS_ANOTHER = '''
+from dataclasses import field, replace
+from typing import Any
+
+from fairbound.methods import algorithm
+
+@dataclass(frozen=True, kw_only=True)
+class RestartedState(State):
+    """inner: the state of the method held, whose x is this x."""
+
+    inner: State
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restarted(Method[RestartedState]):
+    """Another method, begun anew from where it stands every so many steps."""
+
+    inner: Any = field(default_factory=lambda: algorithm("sgd"))
+    every: int = 50
+
+    name: ClassVar[str] = "restarted"
+
+    def __post_init__(self):
+        object.__setattr__(self, "inner", algorithm(self.inner))
+
+    @property
+    def needs(self):
+        return self.inner.needs
+
+    def init(self, problem, x, draws):
+        inner = self.inner.init(problem, x, draws)
+        return RestartedState(x=x, k=0, multipliers=inner.multipliers, inner=inner)
+
+    def step(self, state, problem, draws):
+        held = state.inner
+        if state.k and state.k % self.every == 0:
+            held = replace(self.inner.init(problem, state.x, draws), k=held.k)
+        held = self.inner.step(held, problem, draws)
+        return state.next(multipliers=held.multipliers, inner=held)
+'''
+"""A method that holds another, as the page says in words."""
+
+
 @pytest.fixture(scope="module")
 def own(tmp_path_factory):
     """The page's modules, importable, and forgotten afterwards."""
     folder = tmp_path_factory.mktemp("own")
-    (folder / "my_methods.py").write_text(code_of("A method"))
+    (folder / "my_methods.py").write_text(code_of("A method") + HOLDS_ANOTHER)
     (folder / "my_problems.py").write_text(code_of("A problem"))
     sys.path.insert(0, str(folder))
     try:
