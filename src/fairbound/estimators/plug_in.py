@@ -1,13 +1,14 @@
-"""Bounds around any classifier by probabilities: fits to group and label at once, whose mean probabilities are then priced.
+"""Bounds around any classifier by probabilities of label and group, which are then priced.
 
 Prices y >= 0 of the bounds make a positive decision of a row of group a and label l worth gain[a, l]. What a row is worth in the mean,
 sum over a and l of P(a, l | x) gain[a, l], is the score: above 0 a positive decision lowers the priced error. Decisions need no group,
 and prices are looked for without another fit. They and the threshold are judged by probabilities of fits that had not seen the row,
-so that a model that knows its rows by heart is not taken at its word. New rows are decided by the mean of these fits.
+so that a model that knows its rows by heart is not taken at its word. New rows are decided by the mean of these fits. P(a, l | x) is
+P(l | x) P(a | x, l): the label is fitted on all rows, which is easier than every pair of a group and a label, and the group on the rows of each label.
 
 Source: Menon, Williamson (2018), The cost of fairness in binary classification, section 4 (plug-in of estimated probabilities);
 Zeng, Dobriban, Cheng (2022), Bayes-optimal classifiers under group fairness; Parmanto, Munro, Doyle (1996), Reducing variance of committee
-prediction with resampling techniques (the mean of fits to all folds but one). Departs: group and label are estimated jointly; any bounds that are
+prediction with resampling techniques (the mean of fits to all folds but one). Departs: any bounds that are
 weighted sums of rates, any number of groups; prices by exponentiated gradient on cross-fitted rows, with the best of all thresholds.
 """
 
@@ -18,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
 
@@ -32,20 +34,35 @@ MEANT = 20
 
 
 @dataclass(frozen=True)
-class Priced(SeveralModels):
-    """models: fitted to the atoms (2 * group + label) of rows, each numbered by their place in its `atoms`. gain: (2 C,) of an atom."""
+class LabelThenGroup(SeveralModels):
+    """models: of the label, and of the group on the rows of each label, each fitted to places in its `values`: labels, then groups of `width`."""
 
-    atoms: tuple[np.ndarray, ...]
+    values: tuple[np.ndarray, ...]
+    width: int
+
+    def atoms(self, X: Any) -> np.ndarray:
+        """(n, 2 width) the probability of each atom, 2 * group + label."""
+        labels = probabilities(self.models[0], X)
+        out = np.zeros((len(labels), self.width, 2))
+        for place, label in enumerate(self.values[0]):
+            of = labels[:, [place]] * probabilities(self.models[1 + place], X)
+            out[:, self.values[1 + place], label] = of
+        return out.reshape(len(labels), -1)
+
+
+@dataclass(frozen=True)
+class Priced(SeveralModels):
+    """models: `LabelThenGroup`. gain: (2 C,) of an atom."""
+
     gain: np.ndarray
 
     def decision_function(self, X: Any) -> np.ndarray:
         """(n,) what a positive decision is worth in the mean of the models, in shares of a row."""
-        worth = [probabilities(model, X) @ self.gain[of] for model, of in zip(self.models, self.atoms, strict=True)]
-        return np.mean(worth, axis=0)
+        return np.mean([model.atoms(X) @ self.gain for model in self.models], axis=0)
 
 
 def probabilities(model: Any, X: Any) -> np.ndarray:
-    """(n, k) of the model's k atoms, in the order of their numbers."""
+    """(n, k) of the model's k classes, in their order."""
     found = np.asarray(model.predict_proba(X), dtype=np.float64)
     if not np.isfinite(found).all():
         raise DataError(
@@ -64,19 +81,29 @@ class PlugIn:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # it is missing in a fold then
             parts = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(sweep.atom, sweep.atom))
-        self._models: list[tuple[Any, np.ndarray]] = []
+        self._models = []
         for seen, judged in parts:
-            model, atoms = self._fitted(seen)
-            self._models.append((model, atoms))
-            self._chance[np.ix_(judged, atoms)] = probabilities(model, _safe_indexing(X, judged))
+            self._models.append(self._fitted(seen if weight is None else seen[weight[seen] > 0]))
+            self._chance[judged] = self._models[-1].atoms(_safe_indexing(X, judged))
         self._pairs, self._tried = Pairs(sweep), list[np.ndarray]()
         self._best: tuple[tuple[bool, float, float], tuple[np.ndarray, float, float]] | None = None
 
-    def _fitted(self, rows: np.ndarray) -> tuple[Any, np.ndarray]:
-        atoms, numbers = np.unique(self.sweep.atom[rows], return_inverse=True)
+    def _fitted(self, rows: np.ndarray) -> LabelThenGroup:
+        group, label = np.divmod(self.sweep.atom[rows], 2)
+        fits = [self._one(rows, label)]
+        fits += [self._one(rows[label == value], group[label == value]) for value in fits[0][1]]
+        models, values = zip(*fits, strict=True)
+        return LabelThenGroup(models, values, len(self.sweep.program.curves))
+
+    def _one(self, rows: np.ndarray, target: np.ndarray) -> tuple[Any, np.ndarray]:
+        """A model fitted to the places of `target` (k,) in its values, and these."""
+        values, places = np.unique(target, return_inverse=True)
         weight = None if self.weight is None else self.weight[rows]
+        X = _safe_indexing(self.X, rows)
+        if len(values) == 1:
+            return DummyClassifier(strategy="prior").fit(X, places), values
         self.fits += 1
-        return fitted_to(self.estimator, _safe_indexing(self.X, rows), numbers, weight), atoms
+        return fitted_to(self.estimator, X, places, weight), values
 
     def fit(self, prices: np.ndarray) -> np.ndarray:
         """(m,) the excess of every inequality under these prices, where a positive decision is worth more than 0."""
@@ -118,5 +145,4 @@ class PlugIn:
         """The models priced, the threshold, largest excess, and the prices."""
         assert self._best is not None
         prices, threshold, excess = self._best[1]
-        models, atoms = zip(*self._models, strict=True)
-        return Priced(models, atoms, self._gain(prices)), threshold, excess, prices
+        return Priced(tuple(self._models), self._gain(prices)), threshold, excess, prices

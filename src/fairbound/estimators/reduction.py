@@ -55,7 +55,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         objects.
     folds: 0 judges every fit by the rows that it was fitted to. K >= 2 is for classifiers that know their rows by
         heart, as boosted trees: K fits to group and label at once, judged on rows that each has not seen
-        (`fairbound.estimators.plug_in`). The classifier then needs `predict_proba`, for more than two classes.
+        (`fairbound.estimators.plug_in`). The classifier then needs `predict_proba`.
     rounds: fits in which the prices of the bounds move, at least 1. Up to 7 more follow, and up to 36 where a lottery
         over the fits is more accurate by 0.01.
     step: of the exponentiated gradient that moves the prices.

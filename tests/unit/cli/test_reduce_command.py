@@ -109,7 +109,7 @@ def test_folds_judge_the_bound_by_rows_that_a_fit_had_not_seen(people, tmp_path,
         3,
     )
     whole = json.loads((tmp_path / "o" / "audit.json").read_text())
-    assert whole["model"]["algorithm"] == "plug-in" and whole["model"]["steps"] == 3
+    assert whole["model"]["algorithm"] == "plug-in" and whole["model"]["steps"] == 9
 
 
 def test_what_is_lost_to_a_lottery_is_a_warning_of_the_page(people, tmp_path, monkeypatch):
