@@ -20,7 +20,6 @@ from fairbound.estimators.choosing import chosen
 from fairbound.estimators.conventions import (
     TrainedEstimator,
     linear_parts,
-    named_features,
     on_few_threads,
     seed_of,
     trained_by,
@@ -58,6 +57,7 @@ from fairbound.rows.reading import frame_of
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import Encoded, EncodeReport
 from fairbound.tables.group_terms import codes_of, with_terms
+from fairbound.tables.naming import named_features
 
 
 @dataclass(eq=False, repr=False)

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from fairbound.base.callers import users_line
-from fairbound.base.errors import DataError, DataWarning, OptionError
+from fairbound.base.errors import DataWarning, OptionError
 from fairbound.base.threads import one_thread
 from fairbound.estimators.choosing import Chosen
 from fairbound.estimators.folder import save_folder
@@ -25,14 +25,13 @@ from fairbound.estimators.problems import Problems
 from fairbound.estimators.saved import parts_of
 from fairbound.estimators.trained import Trained
 from fairbound.estimators.training import train
-from fairbound.estimators.training_rows import column_names
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import class_number
 from fairbound.fairness.objectives import ClassLosses
 from fairbound.models.mlp import MLP
-from fairbound.rows.reading import frame_of
 from fairbound.solver.budget import Budget
 from fairbound.tables import Encoded, TableEncoder, TableOptions
+from fairbound.tables.naming import column_names
 from fairbound.tables.numbers import NumberFeature
 from fairbound.tables.options import dropped_words, identifier_words
 
@@ -127,35 +126,6 @@ def seed_of(random_state: Any) -> int:
     raise OptionError(
         f"random_state must be an integer >= 0, None, a RandomState or a Generator of numpy; got {random_state!r}."
     )
-
-
-def named_features(X: Any, sensitive_features: Any) -> Any:
-    """The columns of X that `sensitive_features` names, where it is a name or a list of names; else itself.
-
-    A list is one of names where all of it are different columns of X, and it is no value for every row.
-    Raises: DataError where X has no such column.
-    """
-    if isinstance(sensitive_features, str):
-        wanted = [sensitive_features]
-    elif isinstance(sensitive_features, list | tuple) and all(isinstance(v, str) for v in sensitive_features):
-        wanted = list(sensitive_features)
-    else:
-        return sensitive_features
-    columns, frame = column_names(X), frame_of(X)
-    if not isinstance(sensitive_features, str):
-        named = len(set(wanted)) == len(wanted) > 0 and set(wanted) <= set(columns or ())
-        if not named or (frame is not None and len(frame) == len(wanted)):
-            return sensitive_features
-    if frame is None:
-        raise DataError(
-            f"sensitive_features={sensitive_features!r} names columns, but X is no data frame with columns in memory. Pass the "
-            "values, (n,) or a dict of columns."
-        )
-    absent = [name for name in wanted if name not in (columns or ())]
-    if absent:
-        raise DataError(f"sensitive_features names {absent[0]!r}, which is no column of X. It has {columns}.")
-    native = {str(name): name for name in frame.columns}
-    return {name: frame.get_column(native[name]) for name in wanted}
 
 
 def warn_of_names(names: Sequence[str] | None, X: Any, estimator: str) -> None:

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from fairbound.base.errors import CertificateError, DataError
-from fairbound.estimators.conventions import named_features
 from fairbound.estimators.sharded import same_groups, shards_of, with_labels_of_all
 from fairbound.estimators.training_rows import checked_labels, class_codes, compares_groups
 from fairbound.fairness.bound import Bound
@@ -30,6 +29,7 @@ from fairbound.rows.queries import query_codes, split_by_query
 from fairbound.rows.reading import frame_of, read_weights, take_rows, warn_of_order
 from fairbound.rows.split import stratified_split
 from fairbound.tables import Chunks, Encoded
+from fairbound.tables.naming import named_features
 
 
 class JudgedRows:

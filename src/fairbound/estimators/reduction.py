@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.estimators.conventions import named_features, on_few_threads
+from fairbound.estimators.conventions import on_few_threads
 from fairbound.estimators.lottery import Lottery
 from fairbound.estimators.plug_in import PlugIn
 from fairbound.estimators.trained import no_better_than_constant
@@ -38,6 +38,7 @@ from fairbound.postprocessing.sweep import ROUNDING, Sweep, sweep_of
 from fairbound.rows.groups import Groups, warn_of_groups
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.reading import read_weights, warn_of_order
+from fairbound.tables.naming import named_features
 
 SCALES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0)
 QUICK = 6

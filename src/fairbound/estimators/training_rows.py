@@ -25,6 +25,7 @@ from fairbound.rows.reading import frame_of, plain_array
 from fairbound.rows.shards import ALONE, Shards
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import Chunks, Encoded, EncodeReport, TableEncoder, TableOptions
+from fairbound.tables.naming import column_names
 
 MOST_BENT = 200_000
 """Rows of a table up to which numbers bend by default."""
@@ -83,14 +84,6 @@ def columns_to_drop(X: Any, groups: Groups, choice: str, notes: list[str]) -> li
     if shared:
         notes.append(f"Sensitive columns kept among the features: {', '.join(shared)}.")
     return []
-
-
-def column_names(X: Any) -> list[str] | None:
-    """The column names of a frame, or of the table that was encoded; None for a table without names."""
-    if isinstance(X, Encoded):
-        return list(X.encoder.columns) if X.encoder.named else None
-    frame = frame_of(next(iter(X), None) if isinstance(X, Chunks) else X)
-    return None if frame is None else [str(name) for name in frame.columns]
 
 
 def without(X: Any, columns: Sequence[str]) -> Any:

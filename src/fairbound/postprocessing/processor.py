@@ -27,6 +27,7 @@ from fairbound.postprocessing.scoring import check_how, fitted_to, is_fitted, sc
 from fairbound.rows.groups import Groups, check_lengths, no_groups, warn_of_groups
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.reading import read_weights, warn_of_order
+from fairbound.tables.naming import named_features
 
 FORMAT, FORMAT_VERSION = "fairbound-postprocessor", 1
 INSTEAD = (
@@ -84,11 +85,15 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+    __metadata_request__decision_function: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
+        if hasattr(self.estimator, "__sklearn_tags__"):
+            tags.input_tags = self.estimator.__sklearn_tags__().input_tags
+            return tags
         tags.input_tags.one_d_array = True
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
@@ -112,13 +117,19 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         compared = [b.text for b in stated if "groups" in b.needs]
         if compared and sensitive_features is None:
             raise DataError(f"{compared[0]!r} needs fit(X, y, sensitive_features=...).")
-        groups = no_groups(len(codes)) if sensitive_features is None else Groups.of(sensitive_features)
+        given = named_features(X, sensitive_features)
+        groups = no_groups(len(codes)) if given is None else Groups.of(given)
         warn_of_groups(groups)
         self.classes_ = np.array(classes)
         self.estimator_ = self._fitted(X, y, sample_weight)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
         scores = scores_of(self.estimator_, self.scores, X, self.classes_)
         check_lengths(scores, len(codes), groups)
         weight = None if sample_weight is None else read_weights(sample_weight, len(codes))
+        if weight is not None and len(np.unique(codes[weight > 0])) < 2:
+            raise DataError("all rows of positive weight have one class; two are needed.")
         options = RuleOptions(randomised=self.randomised, costs=self.costs)
         self.rule_, self.fit_report_ = fit_rule(
             scores, codes, groups, stated, classes=classes, weight=weight, options=options
@@ -194,7 +205,16 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
     def _scored(self, X: Any, sensitive_features: Any) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)
         scores = scores_of(self.estimator_, self.scores, X, self.classes_)
-        return scores, self.rule_.groups_of(sensitive_features, len(scores), self.unknown)  # type: ignore[arg-type]
+        given = named_features(X, sensitive_features)
+        return scores, self.rule_.groups_of(given, len(scores), self.unknown)  # type: ignore[arg-type]
+
+    @available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), "predict_proba"))
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(n, 2) probabilities of classes_ as the estimator gives them, which the thresholds leave as they are: `predict` does not decide
+        at 0.5, and `selection_probability` is that of its decisions. Only of an estimator that has them."""
+        check_is_fitted(self)
+        positive = scores_of(self.estimator_, "predict_proba", X, self.classes_)
+        return np.column_stack([1 - positive, positive])
 
     def score(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> float:
         """Accuracy of the predictions."""

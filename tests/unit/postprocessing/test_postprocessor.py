@@ -14,10 +14,12 @@ import polars as pl
 import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import get_scorer, log_loss
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -453,3 +455,54 @@ def test_the_page_s_example_runs_and_names_what_the_report_holds(tmp_path, monke
     assert accuracy <= bound + 1e-9 and (tmp_path / "thresholds.json").exists()
     for key in set(names["fair"].fit_report_) - {"rows", "randomised"}:
         assert f"`{key}`" in page, key
+
+
+# -- probabilities, and columns as groups ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("positive", [None, "no"])
+def test_probabilities_are_those_of_the_estimator_in_the_order_of_the_classes(positive):
+    X, y, sex = table()
+    model = LogisticRegression().fit(X, np.array(["no", "yes"])[y])
+    made = fb.PostProcessor(model, "demographic_parity <= 0.03", positive=positive).fit(
+        X, np.array(["no", "yes"])[y], sex
+    )
+    found, own = made.predict_proba(X), model.predict_proba(X)
+    np.testing.assert_allclose(found, own if positive is None else own[:, ::-1], atol=1e-15)
+    assert list(made.classes_) == (["no", "yes"] if positive is None else ["yes", "no"])
+    one_threshold = made.classes_[(found[:, 1] > 0.5).astype(int)]
+    assert (made.predict(X, sex) != one_threshold).any()  # which the docstring says
+
+
+def test_without_probabilities_there_are_none():
+    X, y, sex = table()
+    made = fb.PostProcessor(LinearSVC(), "demographic_parity <= 0.03")
+    assert not hasattr(made, "predict_proba") and not hasattr(made.fit(X, y, sex), "predict_proba")
+    alone = fb.PostProcessor(None, "demographic_parity <= 0.03").fit(X.sum(1), y, sex)
+    with pytest.raises(AttributeError, match="predict_proba"):
+        alone.predict_proba(X.sum(1))
+    with pytest.raises(NotFittedError):
+        fb.PostProcessor(LogisticRegression(), "demographic_parity <= 0.03").predict_proba(X)
+
+
+def test_probabilities_in_pipelines_scorers_and_beside_calibration():
+    X, y, sex = table(900)
+    fair = fb.PostProcessor(CalibratedClassifierCV(LinearSVC()), "demographic_parity <= 0.03")
+    with config_context(enable_metadata_routing=True):
+        whole = make_pipeline(StandardScaler(), fair).fit(X, y, sensitive_features=sex)
+        assert whole.predict_proba(X).shape == (900, 2)
+        margins = whole.decision_function(X, sensitive_features=sex)
+        assert ((margins > 0) == (whole.predict(X, sensitive_features=sex) == 1)).all()
+    scored = get_scorer("neg_log_loss")(whole, X, y)
+    assert scored == pytest.approx(-log_loss(y, whole[-1].estimator_.predict_proba(whole[0].transform(X))))
+
+
+def test_columns_of_the_table_may_be_named_as_groups():
+    X, y, sex = table()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(woman=(sex == "F").astype(int))
+    for named in ("woman", ["woman"]):
+        by_name = fb.PostProcessor(LogisticRegression(), "demographic_parity <= 0.03").fit(frame, y, named)
+        by_value = fb.PostProcessor(LogisticRegression(), "demographic_parity <= 0.03").fit(frame, y, frame[["woman"]])
+        assert (by_name.predict(frame, named) == by_value.predict(frame, frame[["woman"]])).all()
+    with pytest.raises(DataError, match="no column of X"):
+        by_name.predict(frame, "man")

@@ -1,0 +1,47 @@
+"""Columns of a table by their names, and groups that are such columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairbound.base.errors import DataError
+from fairbound.rows.reading import frame_of
+from fairbound.tables.chunks import Chunks
+from fairbound.tables.encoded import Encoded
+
+
+def column_names(X: Any) -> list[str] | None:
+    """The column names of a frame, or of the table that was encoded; None for a table without names."""
+    if isinstance(X, Encoded):
+        return list(X.encoder.columns) if X.encoder.named else None
+    frame = frame_of(next(iter(X), None) if isinstance(X, Chunks) else X)
+    return None if frame is None else [str(name) for name in frame.columns]
+
+
+def named_features(X: Any, sensitive_features: Any) -> Any:
+    """The columns of X that `sensitive_features` names, where it is a name or a list of names; else itself.
+
+    A list is one of names where all of it are different columns of X, and it is no value for every row.
+    Raises: DataError where X has no such column.
+    """
+    if isinstance(sensitive_features, str):
+        wanted = [sensitive_features]
+    elif isinstance(sensitive_features, list | tuple) and all(isinstance(v, str) for v in sensitive_features):
+        wanted = list(sensitive_features)
+    else:
+        return sensitive_features
+    columns, frame = column_names(X), frame_of(X)
+    if not isinstance(sensitive_features, str):
+        named = len(set(wanted)) == len(wanted) > 0 and set(wanted) <= set(columns or ())
+        if not named or (frame is not None and len(frame) == len(wanted)):
+            return sensitive_features
+    if frame is None:
+        raise DataError(
+            f"sensitive_features={sensitive_features!r} names columns, but X is no data frame with columns in memory. Pass the "
+            "values, (n,) or a dict of columns."
+        )
+    absent = [name for name in wanted if name not in (columns or ())]
+    if absent:
+        raise DataError(f"sensitive_features names {absent[0]!r}, which is no column of X. It has {columns}.")
+    native = {str(name): name for name in frame.columns}
+    return {name: frame.get_column(native[name]) for name in wanted}
