@@ -77,7 +77,7 @@ def fit_rule(
     some = np.flatnonzero(weight > 0)
     scores, target, weight, known = scores[some], target[some], weight[some], groups.take(some)
     if len(np.unique(target)) < 2:
-        raise DataError("all rows of positive weight have one label; both are needed to choose thresholds.")
+        raise DataError("all rows of positive weight have one class; both are needed to choose thresholds.")
     plan = compile_plan(bounds, known, target, classes)
     at = sorted({a for column in plan.columns for a in (*column.attributes, *column.known)})
     codes, member = _members(known.codes[:, at], [len(known.labels[a]) for a in at])

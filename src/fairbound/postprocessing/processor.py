@@ -128,8 +128,6 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         scores = scores_of(self.estimator_, self.scores, X, self.classes_)
         check_lengths(scores, len(codes), groups)
         weight = None if sample_weight is None else read_weights(sample_weight, len(codes))
-        if weight is not None and len(np.unique(codes[weight > 0])) < 2:
-            raise DataError("all rows of positive weight have one class; two are needed.")
         options = RuleOptions(randomised=self.randomised, costs=self.costs)
         self.rule_, self.fit_report_ = fit_rule(
             scores, codes, groups, stated, classes=classes, weight=weight, options=options

@@ -366,7 +366,7 @@ def test_bad_rows():
         made.fit(s, None, sex)
     with pytest.raises(DataError, match="one class"):
         made.fit(s, np.zeros(60), sex)
-    with pytest.raises(DataError, match="one label"):
+    with pytest.raises(DataError, match="one class; both"):
         made.fit(s, y, sex, sample_weight=(y == 1).astype(float))
     with pytest.raises(DataError, match="must have shape"):
         made.fit(X, y, sex)
