@@ -82,6 +82,8 @@ def read_content(folder: Path, file: FileInfo, name: str) -> bytes:
         content = path.read_bytes()
     except FileNotFoundError:
         hint = f"`fairbound datasets fetch {name}` gets it." if file.url else "No publisher offers it in this form."
+        if ":" in name:
+            hint = "Put it there, or name its folder (--data-dir; in Python the second argument of load)."
         raise DataError(f"data set {name!r}: file {str(path)!r} is missing. {hint}") from None
     except OSError as error:
         raise DataError(f"data set {name!r}: file {str(path)!r} cannot be read: {error}.") from error
@@ -89,9 +91,12 @@ def read_content(folder: Path, file: FileInfo, name: str) -> bytes:
         content = unpack(content, path)
     found = hashlib.sha256(content).hexdigest()
     if found != file.sha256:
+        next_move = (
+            "Delete it and fetch it again." if ":" not in name else "If it is the right one, state that in FileInfo."
+        )
         raise DataError(
             f"data set {name!r}: file {str(path)!r} is not the published one: expected sha256 {file.sha256} "
-            f"(unpacked), found {found}. Delete it and fetch it again."
+            f"(unpacked), found {found}. {next_move}"
         )
     return content
 

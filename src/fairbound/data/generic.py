@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.callers import users_line
+from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.names import did_you_mean
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build, labels
@@ -41,9 +43,14 @@ def load_csv(
         `encoding` and `decimal` of `fairbound.tables.read_table`.
     Raises: DataError for an empty, damaged or ragged file, a column named twice, a label that is missing somewhere or
         has 1 or more than 2 values, infinite numbers, a column without any value, text among numbers, or text with more
-        than 1,000 different values; OptionError for a column that is not there or has two roles.
+        than 1,000 different values; OptionError for a column that is not there or has two roles. Warns: DataWarning of features
+        that look like identifiers.
     """
-    from fairbound.tables import read_table  # with it comes torch, which a list of the data sets does without
+    from fairbound.tables import (
+        identifiers,
+        options,
+        read_table,
+    )  # with it comes torch, which a list of the data sets does without
 
     try:
         frame = read_table(path, encoding=file_encoding, decimal=decimal)
@@ -68,6 +75,10 @@ def load_csv(
     features = [column for column in frame.columns if column != label and column not in drop]
     for column in features:
         _check_column(frame[column], f"{where}, column {column!r}", column in categorical)
+    numbers = [c for c in features if frame[c].dtype.kind in "iuf" and c not in (*groups, *categorical)]
+    found = [c for c in numbers if identifiers.is_identifier(c, frame[c].to_numpy())]
+    for said in options.identifier_words(found, "Leave them out with drop="):
+        warnings.warn(said, DataWarning, stacklevel=users_line())
     return build(
         Path(path).name,
         frame,

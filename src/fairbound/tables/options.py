@@ -93,12 +93,12 @@ def dropped_words(dropped: Mapping[str, str]) -> list[str]:
     return said
 
 
-def identifier_words(names: Sequence[str]) -> list[str]:
-    """What is said of features that look like identifiers."""
+def identifier_words(names: Sequence[str], out: str = "Leave them out of X") -> list[str]:
+    """What is said of features that look like identifiers. out: how they are left out."""
     more = f" and {len(names) - BY_NAME} more" if len(names) > BY_NAME else ""
     return [
-        f"These columns look like identifiers of rows or persons, and are features: {', '.join(names[:BY_NAME])}{more}. Leave them out of "
-        "X if they are, since they say nothing of new people."
+        f"These columns look like identifiers of rows or persons, and are features: {', '.join(names[:BY_NAME])}{more}. {out} "
+        "if they are, since they say nothing of new people."
     ] if names else []  # fmt: skip
 
 

@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.data import load_csv
 
 pytest.importorskip("pandas")
@@ -101,3 +101,11 @@ def test_a_group_of_one_is_kept(tmp_path):
     data = load_csv(write(tmp_path, GOOD), "risk", "sex")
     assert (data.sensitive["sex"] == "M").sum() == 1
     assert data.positive == "good"
+
+
+def test_features_that_look_like_identifiers_are_warned_of(tmp_path):
+    lines = [f"{1000 + 3 * i},{i % 7},{'FM'[i % 2]},{'yn'[i % 3 > 0]}" for i in range(300)]
+    (tmp_path / "t.csv").write_text("\n".join(["case,a,sex,hired", *lines]))
+    with pytest.warns(DataWarning, match="and are features: case. Leave them out with drop= if they are"):
+        load_csv(tmp_path / "t.csv", label="hired", sensitive="sex")
+    load_csv(tmp_path / "t.csv", label="hired", sensitive="sex", drop=["case"])

@@ -75,6 +75,14 @@ def test_the_environment_names_the_folder(monkeypatch, tmp_path):
         load("acs-income-co")
 
 
+def test_files_of_an_own_data_set_say_where_they_are_looked_for_and_what_they_are(tmp_path):
+    with pytest.raises(DataError, match=r"f.csv.gz' is missing. Put it there, or name its folder \(--data-dir"):
+        read_content(tmp_path, GOOD, "my_data:PEOPLE")
+    (tmp_path / "f.csv").write_bytes(b"a")
+    with pytest.raises(DataError, match=r"found [0-9a-f]{64}. If it is the right one, state that in FileInfo"):
+        read_content(tmp_path, GOOD, "my_data:PEOPLE")
+
+
 CONTENT = b"a,b\n" + b"1,2\n" * 5000
 GOOD = FileInfo("f.csv.gz", hashlib.sha256(CONTENT).hexdigest())
 
