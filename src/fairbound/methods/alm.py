@@ -39,18 +39,26 @@ class ALMState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class ALM(Method[ALMState]):
-    """Options of the augmented Lagrangian method.
+    """For bounds on many rows or large models: descends on random batches, with a price on every broken bound.
 
-    step_size: tau; at step k it is step_size / (1 + k / decay_steps)^decay. optimizer: as in SGD.
-    dual_step_size: eta, per dual update, times the same decay. penalty: rho >= 0. Both are multiplied by
-        `Problem.dual_scale`: 1 for rates by a sigmoid, 1/4 for the logistic loss, which is four times as steep.
+    Take it where the rows or the model are too large for `full_batch_alm`; `auto` takes it for networks and modules.
+    Formulas and source: help(fairbound.methods.alm).
+
+    step_size: > 0, tau; at step k it is step_size / (1 + k / decay_steps)^decay.
+    dual_step_size: > 0, eta, for each rise of the multipliers; times the same decay, and times `Problem.dual_scale`.
+    penalty: >= 0, rho, the weight of the violation itself; times `Problem.dual_scale`.
+    dual_every: primal steps between two rises of the multipliers.
+    dual_rows: rows on which g is measured for a rise; 0 for all, None for eight batches and at most 1,024.
+    dual_values: "true" raises multipliers by the stated metric, "surrogate" by what training differentiates.
+    multiplier_bound: > 0, may be infinite; multipliers and weights stay in [0, multiplier_bound].
     margin: share of each stated bound to stay below it by, in [0, 1), so that iterates settle inside and not around it.
+    clip: > 0, may be infinite; a longer primal gradient is shortened to it. It bounds the damage of an overshoot.
     weight_decay: w >= 0; w x is added to the primal gradient.
-    clip: largest norm of a primal gradient; a longer one is shortened to it. It bounds the damage of an overshoot.
-    dual_every: primal steps between dual updates. dual_rows: rows of each dual estimate, 0 for all rows; None for eight
-        batches, at most 1,024.
-    dual_values: "true" drives the multipliers by the stated metric, "surrogate" by what training differentiates.
-    multiplier_bound: multipliers and weights stay in [0, multiplier_bound].
+    optimizer: what moves x, as in SGD.
+    decay: >= 0, the power by which steps fade; 0 for constant steps.
+    decay_steps: > 0, after how many steps they begin to.
+
+    `Problem.dual_scale` is 1 for rates by a sigmoid, and 1/4 for the logistic loss, which is four times as steep.
     """
 
     step_size: float = 0.1

@@ -108,22 +108,28 @@ class CertifiedState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class CertifiedLevelSet(Method[CertifiedState]):
-    """Options of the certified level-set method.
+    """For convex problems whose models on the way are used too: each one it returns is certified to meet every bound.
 
-    delta: the probability, in (0, 1), with which an outer iterate may be infeasible. certificate: "exact", a full pass;
-        "sampled", only rows drawn (a problem with `ranges`; what they do not decide is not accepted); "both", first
-        rows, up to half a pass, then the pass.
+    Take it where a broken bound costs more than a slow descent; the guarantee needs no trust in its steps or batches.
+    Formulas and source: help(fairbound.methods.certified_level_set).
+
+    delta: the probability, in (0, 1), with which an outer iterate may be infeasible.
+    certificate: "exact", a full pass; "sampled", only rows drawn (a problem with `ranges`; what they do not decide is
+        not accepted); "both", first rows, up to half a pass, then the pass.
     certify: what is certified where training uses a surrogate: the "metric" itself, or the "surrogate", which is what
         the oracle can lower and what is convex. Both are the same g in a convex problem stated as such.
-    oracle_rows: rows of an oracle step, None for a thousandth of the data, at least 8 and at most 32: many small steps,
-        as the noise is averaged out anyway; the run's batch size is not used. first_call: epochs of oracle steps before
-        the first certificate; growth: the next comes after that many epochs again, or after `growth` times the steps so
-        far if more (and sooner where a pass costs fewer rows than a step, as it does with a closed expectation).
-    margin, most_margin: least and largest tau in standard errors. It is 1 until a point is certified; halved after a
-        call with a new outer iterate, doubled (to 1/2 at least) after one without.
-    first_move: length of the first step of x, as a share of the domain's radius, in an unbounded domain as it is.
-    dual_step: of y, relative.
-    start_weight: y_0 at the start, in (0, 1). averaging: p, step t of the run weighs about t^p in the mean.
+    oracle_rows: rows of an oracle step; the run's batch size is not used. None for a thousandth of the data, at least 8
+        and at most 32: many small steps, as the noise is averaged out anyway.
+    first_call: > 0, epochs of oracle steps before the first certificate.
+    growth: >= 0; the next certificate comes after `first_call` epochs again, or after `growth` times the steps so far
+        if more (sooner where a pass costs fewer rows than a step, as with a closed expectation).
+    margin: >= 0, least tau in standard errors. tau is 1 of them until a point is certified; it is halved after a call
+        with a new outer iterate, and doubled (to 1/2 at least) after one without.
+    most_margin: >= margin, the largest tau.
+    first_move: > 0, length of the first step of x, as a share of the domain's radius; in an unbounded domain as it is.
+    dual_step: > 0, of y, relative.
+    start_weight: y_0 at the start, in (0, 1).
+    averaging: p >= 0; step t of the run weighs about t^p in the mean.
     """
 
     delta: float = 0.05

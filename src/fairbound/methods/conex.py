@@ -52,13 +52,16 @@ class ConExState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class ConEx(Method[ConExState]):
-    """Options of ConEx.
+    """For smooth bounds on random batches: descends on the loss, with a price on every bound that looks one step ahead.
 
-    step_size: 1 / eta_0; theory has at most half of one over the smoothness of f + y . g. modulus: a >= 0, of strong
-    convexity.
-    dual_step: 1 / tau_0; theory has a / (32 M^2) for constraints of slope M. multiplier_bound: y stays in [0,
-    multiplier_bound].
-    average: whether the mean is the output, else the last iterate.
+    Take it as the inner method of `proximal_point`, as its source does, or by itself where the loss is strongly convex.
+    Formulas and source: help(fairbound.methods.conex).
+
+    step_size: > 0, 1 / eta_0; theory has at most half of one over the smoothness of f + y . g.
+    modulus: >= 0, a, of strong convexity; 0 keeps all steps constant.
+    dual_step: > 0, 1 / tau_0; theory has a / (32 M^2) for constraints of slope M.
+    multiplier_bound: > 0, may be infinite; y stays in [0, multiplier_bound].
+    average: whether the mean of the iterates is the output, else the last one.
     """
 
     step_size: float = 0.1

@@ -66,11 +66,16 @@ class DFLSState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class DFLS(Method[DFLSState]):
-    """Options of the deterministic feasible level-set method.
+    """For convex problems on all rows: descends on the worst of loss and bounds, and lowers what it asks of the loss.
 
-    step_size: c of gamma_t = c / sqrt(t + 1); a step is a pass over the data. relative_error: estimated error, as a
-    multiple of |P|, at which a call ends; smaller means longer calls. level: r_0, above f* (no point with P < 0 exists
-    otherwise); None for f at the first strictly feasible point.
+    Take it to compare with `sfls` and the methods of its paper: no outer iterate breaks a bound, but each step is a
+    full pass.
+    Formulas and source: help(fairbound.methods.dfls).
+
+    step_size: > 0, c of gamma_t = c / sqrt(t + 1).
+    relative_error: > 0; a call ends once its estimated error is at most this multiple of |P|; smaller means longer
+        calls.
+    level: r_0, above f* (no point with P < 0 exists otherwise); None for f at the first strictly feasible point.
     """
 
     step_size: float = 0.05

@@ -60,13 +60,17 @@ class FullBatchALMState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class FullBatchALM(Method[FullBatchALMState]):
-    """Options of the augmented Lagrangian on all rows.
+    """For small models on rows that fit in memory: L-BFGS on all rows, with a price on every broken bound.
 
-    sharpness: factors on the surrogates' own sharpness, from the first rounds to the last. rounds_each: rounds at each
-        of them but the last, which holds until the run ends.
+    Take it first for linear models, as `auto` does; for large networks and modules take `alm`.
+    Formulas and source: help(fairbound.methods.full_batch_alm).
+
+    sharpness: factors > 0 on the surrogates' own sharpness, from the first rounds to the last.
+    rounds_each: rounds at each sharpness but the last, which holds until the run ends.
     iterations: L-BFGS iterations of a round at most; the preset "thresholds", for bounds that train thresholds beside
         the model, has five times as many.
-    penalty: rho, times the problem's `dual_scale`. multiplier_bound: y stays in [0, multiplier_bound].
+    penalty: > 0, rho, times the problem's `dual_scale`.
+    multiplier_bound: > 0, may be infinite; y stays in [0, multiplier_bound].
     keep_curvature: whether L-BFGS begins a round with the curvature that it learnt in the one before, of the same
         sharpness; False in the preset "thresholds", as at the kinks of bounds with thresholds it would lead astray.
     relaxation: share of the way, in (0, 1], that c goes to g(x) - g^s(x) in rounds of the last sharpness. Below 1 where
@@ -74,11 +78,12 @@ class FullBatchALM(Method[FullBatchALMState]):
         "thresholds".
     margin: a at first, as a share of each bound in [0, 1); it is doubled where a round of the last sharpness ends
         outside, up to half of the bound, or this share of it where that is more.
-    patience, tolerance: the run ends where, in `patience` rounds of the last sharpness that met every bound, the
-        objective fell by less than tolerance times its size. With shifted multipliers, once a round has met every
-        bound, one counts too in which the augmented Lagrangian fell by less.
-    rounds: the run ends after so many in any case. unmet: it ends after so many where none of the last sharpness met
-        every bound.
+    patience: the run ends where the objective hardly fell in so many rounds of the last sharpness that met every bound.
+        With shifted multipliers, once a round has met every bound, one counts too in which the augmented Lagrangian
+        hardly fell.
+    tolerance: > 0; "hardly" is by less than this times the objective's size.
+    rounds: the run ends after so many in any case.
+    unmet: the run ends after so many rounds where none of the last sharpness met every bound.
     dual_values: "true" for multipliers and offsets of the stated metric; "shifted" for multipliers of the surrogates
         with their offsets, as FairClassifier's "auto" takes under bounds that are contrasts of rates; "surrogate"
         solves the problem that training differentiates, at the last sharpness, without offsets.

@@ -73,17 +73,21 @@ class IDCAState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class IDCA(Method[IDCAState]):
-    """Options of the algorithm. One step is one convex model, solved.
+    """For losses and bounds that are differences of convex functions: solves one convex model of them a step.
 
-    inner: the method that solves the models; inner_steps: its steps on each of them, most_steps where the bounds are
-        not met then.
-    room: in the units of g.
-    proximal: weight of the proximal term; needed (> 0) where the parts are not convex, as of networks.
+    Take it for `partial_*` bounds from a start that meets them; with `descent`, every later iterate meets them too.
+    Formulas and source: help(fairbound.methods.idca).
+
+    inner: the method that solves the models, by default one that takes far fewer passes than subgradient steps.
+    inner_steps: its steps on each model.
+    most_steps: its steps where the bounds are not met after `inner_steps`.
+    room: >= 0, in the units of g, by which bounds are tighter in the model.
+    proximal: >= 0, weight of the proximal term; needed (> 0) where the parts are not convex, as of networks.
     residuals: whether the residual is computed, at one call of the Jacobian a step.
-    descent: whether iterates are moved back until they meet the bounds and the objective does not rise. Without it, as
-        for an inner method of random batches, a model gets `inner_steps` steps, the point that they end at is the next
-        iterate, and the next model begins at their multipliers, which few steps could not find anew. With it, a run
-        ends when its iterate no longer moves.
+    descent: whether iterates are moved back until they meet the bounds and the objective does not rise; a run then ends
+        when its iterate no longer moves. Without it, as for an inner method of random batches, a model gets
+        `inner_steps` steps and the next iterate is where they end. The next model begins at their multipliers, which
+        few steps could not find anew.
     """
 
     inner: Any = field(

@@ -51,13 +51,23 @@ class MultiplierModelState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class MultiplierModel(Method[MultiplierModelState]):
-    """Options of the multiplier model.
+    """For very many bounds: a small network learns the price of each bound from a description of it.
 
-    hidden: widths of the network's layers. shift: added to its outputs. step_size, optimizer: of x, as in SGD; decay,
-        decay_steps: its step is divided by (1 + k / decay_steps)^decay. dual_step, dual_optimizer: of the network.
+    Take it where the bounds are alike, as those of overlapping groups are, so that they can share what is learnt.
+    Formulas and source: help(fairbound.methods.multiplier_model).
+
+    hidden: widths of the network's layers.
+    shift: added to the network's outputs; the default makes multipliers small at first.
+    step_size: > 0, of x, divided by (1 + k / decay_steps)^decay.
+    dual_step: > 0, of the network.
+    optimizer: what moves x, as in SGD.
+    dual_optimizer: what moves the network.
     descriptions: (m, p) a row for each constraint, as nested tuples; None for the problem's own.
-    dual_values: "true" raises multipliers by the stated metric, "surrogate" by what training differentiates. margin:
-        share of each stated bound to stay below it by, in [0, 1). clip: largest norm of a gradient in x.
+    dual_values: "true" raises multipliers by the stated metric, "surrogate" by what training differentiates.
+    margin: share of each stated bound to stay below it by, in [0, 1), so that iterates settle inside and not around it.
+    clip: > 0, may be infinite; a longer gradient in x is shortened to it.
+    decay: >= 0, the power by which steps of x fade; 0 for constant steps.
+    decay_steps: > 0, after how many steps they begin to.
     """
 
     hidden: tuple[int, ...] = (64, 64, 64)

@@ -116,23 +116,28 @@ class PLADAState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class PLADA(Method[PLADAState]):
-    """Options of PLADA.
+    """For non-convex bounds, on all rows or on batches: prices on bounds that cannot grow without end.
 
-    alpha > 0, beta > 0: the penalty on z and the proximal term between lambda and mu; rho = alpha / (1 + alpha beta).
-        The paper has alpha > 1 and beta < 1.
-    step_size: eta; None for the largest that the theory allows, 1 / (L_F + 3 rho M_G^2) and at most LONGEST, with both
-        constants estimated at the start, of at most CONSTANT_ROWS rows (on batches CONSTANT_ROWS_ON_BATCHES).
-        slack_step: tau; None for the largest that the theory allows, 1 / (3 rho).
-    dual_step: gamma_0 in (0, 1]. kappa: of delta_k = kappa / (k + 1); a larger one keeps gamma_0 for longer.
+    Take it beside `alm`, which it comes near to; by default it estimates its own step size.
+    Formulas and source: help(fairbound.methods.plada).
+
+    alpha: > 0, the penalty on z; the paper has alpha > 1.
+    beta: > 0, the proximal term between lambda and mu; the paper has beta < 1. rho = alpha / (1 + alpha beta).
+    step_size: > 0, eta; None for the largest that the theory allows, 1 / (L_F + 3 rho M_G^2) and at most LONGEST, with
+        both constants estimated at the start, of at most CONSTANT_ROWS rows (on batches CONSTANT_ROWS_ON_BATCHES).
+    slack_step: > 0, tau; None for the largest that the theory allows, 1 / (3 rho).
+    dual_step: gamma_0 in (0, 1].
+    kappa: > 0, of delta_k = kappa / (k + 1); a larger one keeps gamma_0 for longer.
     inner_steps: subgradient steps on the proximal problem of theta.
     dual_values: "true" takes G of the stated metric, "surrogate" of what training differentiates.
-    margin: share of each stated bound to stay below it by, in [0, 1).
-    balance: what M_G^2 / L_F becomes by weighing the constraints, on all rows, for at most FEW of them and no
+    margin: share of each stated bound to stay below it by, in [0, 1), so that iterates settle inside and not around it.
+    balance: > 0, what M_G^2 / L_F becomes by weighing the constraints, on all rows, for at most FEW of them and no
         `step_size`; None leaves them as they are, and the first mu at 0.
     scaled: whether rho is multiplied, and tau divided, by `Problem.dual_scale`: 1 for rates by a sigmoid, 1/4 for
         losses.
-    clip: largest norm of a step's direction, inf for none. decay, decay_steps: on batches, eta is divided by
-        (1 + k / decay_steps)^decay.
+    clip: > 0, largest norm of a step's direction; inf for none.
+    decay: >= 0; on batches, eta is divided by (1 + k / decay_steps)^decay.
+    decay_steps: > 0, see decay.
     constraint_rows: rows of each G on batches; None for eight batches, at most 1,024.
     """
 

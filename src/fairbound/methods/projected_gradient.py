@@ -39,7 +39,14 @@ class ProjectedGradientState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectedGradient(Method[ProjectedGradientState]):
-    """Options. step_size: eta at first. tolerance: the decrease of f below which a step counts as idle."""
+    """For bounds that are a convex set of parameters: gradient descent on all rows, projected on that set.
+
+    Take it where every bound is part of the problem's domain, as a `QuadraticSet`: it looks at no other bound.
+    Formulas and source: help(fairbound.methods.projected_gradient).
+
+    step_size: > 0, eta at first; it is found by halving, so that this matters little.
+    tolerance: >= 0, the decrease of f below which a step counts as idle; the run ends after ten of these in a row.
+    """
 
     step_size: float = 1.0
     tolerance: float = 1e-7

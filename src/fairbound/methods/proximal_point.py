@@ -51,10 +51,16 @@ class ProximalPointState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class ProximalPoint(Method[ProximalPointState]):
-    """Options of the inexact proximal point method.
+    """For mildly non-convex problems: makes them strongly convex around a centre, and leaves each to another method.
 
-    inner: a method, its name or a table {name = ..., options}. rho: > 0, the strength of the proximal terms.
-        inner_steps: for each centre. on_constraints: whether the constraints have the proximal term too.
+    Take it to use a method for convex problems on others; the presets are IPP-SSG, IPP-ConEx and IQRC of the
+    literature.
+    Formulas and source: help(fairbound.methods.proximal_point).
+
+    inner: a method, its name or a table {name = ..., options}; ConEx by default.
+    rho: > 0, the strength of the proximal terms; to exceed the weak convexity of f and g.
+    inner_steps: steps for each centre.
+    on_constraints: whether the constraints have the proximal term too.
     """
 
     inner: Any = field(default_factory=lambda: ConEx(modulus=0.1, average=True))

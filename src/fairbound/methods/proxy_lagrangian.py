@@ -44,8 +44,15 @@ class ProxyLagrangianState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class ProxyLagrangian(Method[ProxyLagrangianState]):
-    """Options of the proxy-Lagrangian method. step_size: eta_x. dual_step_size: eta_lambda,
-    times the problem's `dual_scale`."""
+    """For bounds on rates: the model descends smooth stand-ins of them, while prices follow the rates themselves.
+
+    Take it to compare with Cotter et al. (2019); on our 28 problems `alm` mostly had the lower loss
+    (docs/which_method.md).
+    Formulas and source: help(fairbound.methods.proxy_lagrangian).
+
+    step_size: > 0, eta_x.
+    dual_step_size: > 0, eta_lambda, times the problem's `dual_scale`.
+    """
 
     step_size: float = 0.1
     dual_step_size: float = 0.1

@@ -69,29 +69,36 @@ class SFLSState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class SFLS(Method[SFLSState]):
-    """Options of the stochastic feasible level-set method.
+    """For convex problems whose models on the way are used too: each of them meets every bound with high probability.
+
+    Take it to compare with its paper; `certified_level_set` promises more and ended nearer to the optimum
+    (docs/level_sets.md).
+    Formulas and source: help(fairbound.methods.sfls).
 
     oracle: "ovsmd" bounds by its own iterates; "smd" evaluates all rows at the end of each call.
     stopping: "practical" (section 5.2), or "theory": the fixed number of iterations T (ovsmd) or W (smd) for
-        oracle_error (eps_A) and `light_tails`, which needs a bounded domain or a `diameter`, and a `level`. It is
-        astronomically large on real problems, and proved for step_size=None and scaling="diameters".
-    theta: > 1; the level moves by U / (2 theta). level: r_0 > f*; None finds a strictly feasible point and r_0 first.
-    step_size: c of gamma_t = c / sqrt(t + 1); None for 1 / M with stopping="theory".
+        oracle_error and light_tails, which needs a bounded domain or a `diameter`, and a `level`. It is astronomically
+        large on real problems, and proved for step_size=None and scaling="diameters".
+    theta: > 1; the level moves by U / (2 theta).
+    level: r_0 > f*; None finds a strictly feasible point and r_0 first.
+    step_size: > 0, c of gamma_t = c / sqrt(t + 1); None for 1 / M with stopping="theory".
     scaling: "diameters" multiplies gamma by 2 D_x^2 and 2 D_y^2 as Algorithm 3 does; "dual" the steps of y alone;
         "none" takes it as it is.
-    diameter: D_x in place of the domain's own; without one an unbounded domain has 2 D_x^2 = 1.
+    diameter: > 0, D_x in place of the domain's own; without one an unbounded domain has 2 D_x^2 = 1.
     restart: where a call begins: "centre", argmin omega_z as in the source; "last", where the one before ended, in x
         and in y.
     delta: probability that some outer iterate is infeasible, in (0, 1), as far as averages of batches are normal: a few
         batches without one of the rare rows that break a constraint look surely feasible; larger batches and
         `min_steps` make that less likely.
-    optimality_tolerance: eps_opt; 0 never halts. It bounds the gap (Theorem 1) under "theory" alone: a practical call
-        ends as soon as U is surely negative, however far below 0 H(r) is, so that U >= -eps_opt says nothing about the
-        gap.
+    optimality_tolerance: >= 0, eps_opt; 0 never halts. It bounds the gap (Theorem 1) under "theory" alone: a practical
+        call ends as soon as U is surely negative, however far below 0 H(r) is, so that U >= -eps_opt says nothing about
+        the gap.
     min_steps: iterations of a call before its bound is judged.
     margin: what "practical" adds to the online bound before it is judged: "student" margins (see Departs), or "none",
         the paper's own rule as far as it is stated: a call ends as soon as the bound itself is negative. delta is then
         unused, and no probability of feasible outer iterates is claimed.
+    oracle_error: > 0, eps_A, for stopping="theory" alone.
+    light_tails: LightTails(M_x=, M_y=, Q=), for stopping="theory" alone.
     """
 
     oracle: Literal["ovsmd", "smd"] = "ovsmd"

@@ -30,10 +30,15 @@ class SGDState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class SGD(Method[SGDState]):
-    """Options of SGD, which looks at no bound.
+    """For training without bounds: stochastic gradient descent on the loss alone.
 
-    step_size: of plain steps or of the named optimizer; at step k it is step_size / (1 + k / decay_steps)^decay.
-    optimizer: "sgd", "momentum", "adam", "adamw" or a factory.
+    Take it as the baseline, to see what bounds cost.
+    Formulas and source: help(fairbound.methods.sgd).
+
+    step_size: > 0, of plain steps or of the named optimizer; at step k it is step_size / (1 + k / decay_steps)^decay.
+    optimizer: "sgd" for plain steps, "momentum", "adam", "adamw", or a function of a list of tensors that makes one.
+    decay: >= 0, the power by which steps fade; 0 for constant steps.
+    decay_steps: > 0, after how many steps they begin to.
     """
 
     step_size: float = 0.1

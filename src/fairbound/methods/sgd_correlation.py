@@ -23,9 +23,13 @@ from fairbound.problems.problem import Draws, Problem
 
 @dataclass(frozen=True, kw_only=True)
 class SGDCorrelation(SGD):
-    """Options of SGD with the correlation penalty.
+    """For fairness as a wish, without a bound: SGD on the loss plus the correlation of scores and groups.
 
-    strength: >= 0, of the penalty; 0 is SGD. attributes: whose groups, "each", "crossed" or a tuple of names to cross.
+    Take it as a baseline for bounds on areas under ROC curves, as its source does.
+    Formulas and source: help(fairbound.methods.sgd_correlation).
+
+    strength: >= 0, of the penalty; 0 is SGD.
+    attributes: whose groups, "each", "crossed" or a tuple of names to cross.
     step_size, optimizer, decay, decay_steps: as in SGD.
     """
 

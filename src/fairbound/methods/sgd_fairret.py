@@ -31,13 +31,17 @@ class SGDFairretState(SGDState):
 
 @dataclass(frozen=True, kw_only=True)
 class SGDFairret(SGD):
-    """Options of SGD with a fairness penalty.
+    """For fairness as a wish, without a bound: SGD on the loss plus a penalty on how far groups differ in a statistic.
 
-    strength: >= 0, of the penalty beside the mean loss; 0 is SGD. The paper does not state its
-        own; a configuration in its code has 0.5 ("pmult"), step size 0.05 and batches of 8.
+    Take it as the regularised baseline; which strength meets which bound has to be tried.
+    Formulas and source: help(fairbound.methods.sgd_fairret).
+
+    strength: >= 0, of the penalty beside the mean loss; 0 is SGD. The paper does not state its own; a configuration in
+        its code has 0.5 ("pmult"), step size 0.05 and batches of 8.
     statistic: what groups should agree on: "accuracy" (the paper's), "positive_rate", "true_positive_rate",
         "false_positive_rate", "positive_predictive_value", "false_omission_rate", "f1" or
-        "false_negatives_per_false_positive". norm: p >= 1 of the norm over groups.
+        "false_negatives_per_false_positive".
+    norm: p >= 1 of the norm over groups.
     attributes: groups of "each" sensitive attribute, "crossed" for combinations, or a tuple of names to cross.
     penalty: any function of (scores (B, 1), groups one-hot (B, S), targets (B, 1)) in place of `statistic` and `norm`,
         e.g. `NormLoss(Accuracy())` of the package fairret (pip install fairbound[fairret]).

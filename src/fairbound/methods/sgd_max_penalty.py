@@ -26,10 +26,14 @@ from fairbound.problems.problem import Evaluation, Problem, Weights
 
 @dataclass(frozen=True, kw_only=True)
 class SGDMaxPenalty(SGD):
-    """Options of SGD with the largest violation as a penalty.
+    """For bounds as a wish: SGD on the loss plus `strength` times how far the worst bound is broken.
 
-    strength: >= 0, the source's lambda; 0 is SGD. step_size, optimizer, decay, decay_steps: as in SGD; the source picks
-        the step size among 5e-4, 1e-3, 2e-3, 5e-3 on validation rows, and takes the last iterate.
+    Take it as the regularised baseline under `partial_*` bounds of 0, with sampling="full", as its source does.
+    Formulas and source: help(fairbound.methods.sgd_max_penalty).
+
+    step_size: > 0; the source picks it among 5e-4, 1e-3, 2e-3, 5e-3 on validation rows, and takes the last iterate.
+    strength: >= 0, the source's lambda; 0 is SGD.
+    optimizer, decay, decay_steps: as in SGD.
     """
 
     step_size: float = 5e-3

@@ -50,13 +50,16 @@ class SMDState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class SMD(Method[SMDState]):
-    """Options of stochastic mirror descent at a level.
+    """For one question on a convex problem: does some point with a loss of at most `level` meet every bound?
+
+    Take it to see how far a single call of `sfls` comes, whose oracle it is; `sfls` also lowers the level.
+    Formulas and source: help(fairbound.methods.smd).
 
     level: r; H(r) <= 0 where a point with f <= r meets every constraint. None leaves f out: H is then the smallest
-        possible max_i g_i, as in the first call of `SFLS` without a level. step_size: c of
-        eta_t = tau_t = c / sqrt(t + 1).
-    scaling: "diameters" multiplies the steps by 2 D_x^2 and 2 D_y^2, "none" takes them as they are, "dual" those of y
-        alone.
+        possible max_i g_i, as in the first call of `SFLS` without a level.
+    step_size: > 0, c of eta_t = tau_t = c / sqrt(t + 1).
+    scaling: "diameters" multiplies the steps by 2 D_x^2 and 2 D_y^2, "dual" those of y alone, "none" takes them as they
+        are.
     """
 
     level: float | None = None

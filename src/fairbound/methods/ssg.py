@@ -37,9 +37,13 @@ class SSGState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class SSG(Method[SSGState]):
-    """Options of the switching subgradient method.
+    """For bounds on all rows: one step lowers the loss while all bounds nearly hold, else the most broken bound.
 
-    tolerance: eps. fading: with c > 0, eps is c / (k + 1) instead.
+    Take it where few options and proven steps on convex problems count; `full_batch_alm` needs far fewer passes.
+    Formulas and source: help(fairbound.methods.ssg).
+
+    tolerance: > 0, eps, how far g may lie above 0.
+    fading: >= 0; with c > 0, eps is c / (k + 1) instead.
     """
 
     tolerance: float = 1e-3

@@ -50,11 +50,20 @@ class SSLALMState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class SSLALM(Method[SSLALMState]):
-    """Options of SSL-ALM. smoothing: mu; penalty: rho; step_size: tau; dual_step_size: eta; centre_step: beta;
-    multiplier_bound: M_y.
+    """For bounds on random batches: descends with a price on every bound, its slack, and a pull to a moving centre.
 
-    decay, decay_steps: at step k, tau and eta are divided by (1 + k / decay_steps)^decay.
+    Take it to compare with its paper; on our 28 problems `alm` mostly had the lower loss (docs/which_method.md).
+    Formulas and source: help(fairbound.methods.ssl_alm).
+
+    smoothing: >= 0, mu; 0 is the paper's ALM.
+    penalty: >= 0, rho.
+    step_size: > 0, tau, divided by (1 + k / decay_steps)^decay at step k.
+    dual_step_size: > 0, eta, divided likewise.
+    centre_step: >= 0, beta, by which the smoothing centre follows x.
+    multiplier_bound: > 0, may be infinite, M_y; a multiplier that reaches it starts again at 0.
     margin: share of each stated bound to stay below it by, in [0, 1), so that iterates settle inside and not around it.
+    decay: >= 0, the power by which steps fade; 0 for constant steps.
+    decay_steps: > 0, after how many steps they begin to.
     constraint_batch_size: rows of zeta1 and of zeta2 each; 0 for the run's batch size, None for eight times that, at
         most 1,024.
     """

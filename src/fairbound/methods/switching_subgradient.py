@@ -53,15 +53,23 @@ class SwitchingState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class SwitchingSubgradient(Method[SwitchingState]):
-    """Options of the switching subgradient method.
+    """For bounds on random batches: one step lowers the loss while the bounds nearly hold, else the worst of them.
 
-    objective_step, constraint_step: eta_f, eta_c. rule: "constant"; "diminishing", eta / sqrt(k + 1); "adaptive",
-        eta times (tolerance on an objective step, the violation on a constraint step) / |subgradient|^2;
-        "strongly-convex", 2 / (modulus (k + 2)), at most eta.
-    modulus: of strong convexity, for the rule of that name.
-    tolerance: eps_k before `tolerance_from`; then times `tolerance_factor` every `tolerance_every` steps; and in any
-        case over (k + 1)^tolerance_power.
-    constraint_batch_size: J rows for the test c <= eps; 0 for the run's batch size. record_from: k0.
+    Take it to compare with its papers; on our 28 problems `alm` mostly had the lower loss (docs/which_method.md).
+    Formulas and source: help(fairbound.methods.switching_subgradient).
+
+    objective_step: > 0, eta_f.
+    constraint_step: > 0, eta_c.
+    rule: "constant"; "diminishing", eta / sqrt(k + 1); "adaptive", eta times (tolerance on an objective step, the
+        violation on a constraint step) / |subgradient|^2; "strongly-convex", 2 / (modulus (k + 2)), at most eta.
+    modulus: > 0, of strong convexity, for the rule of that name.
+    tolerance: >= 0, eps_k before `tolerance_from`.
+    tolerance_power: >= 0; the tolerance is divided by (k + 1)^tolerance_power.
+    tolerance_factor: > 0, on the tolerance every `tolerance_every` steps from `tolerance_from` on.
+    tolerance_from: see tolerance_factor.
+    tolerance_every: see tolerance_factor.
+    constraint_batch_size: J rows for the test c <= eps; 0 for the run's batch size.
+    record_from: k0, the first step that the random output may come from.
     """
 
     objective_step: float = 0.5

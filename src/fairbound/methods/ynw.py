@@ -49,11 +49,17 @@ class YNWState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class YNW(Method[YNWState]):
-    """Options of YNW.
+    """For convex problems on random batches: subgradient steps in which a bound weighs more the longer it is broken.
 
-    horizon: T, the number of steps that V and alpha are made for. objective_weight: V, None for sqrt(T); proximal:
-    alpha, None for T. normalised: whether moves are divided by 1 + sum_k Q_k / V. output: what is returned, the latest
-    iterate ("last") or the mean of all of them ("average").
+    Take it to compare with its papers; single iterates may break the bounds, and their mean nearly meets them.
+    Formulas and source: help(fairbound.methods.ynw).
+
+    horizon: T, the number of steps that V and alpha are made for.
+    objective_weight: > 0, V; None for sqrt(T).
+    proximal: > 0, alpha; None for T.
+    normalised: whether moves are divided by 1 + sum_k Q_k / V, so that queues of very many constraints do not lengthen
+        them.
+    output: what is returned, the latest iterate ("last") or the mean of all of them ("average").
     """
 
     horizon: int = 100
