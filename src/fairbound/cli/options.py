@@ -268,13 +268,14 @@ class FitOptions(HeldOutOptions, TrainOptions):
         ),
     ] = None
     folds: Annotated[
-        int,
+        int | None,
         option(
             "--folds",
-            help="With --estimator: judge the bounds on rows that a fit has not seen, by so many fits; boosted trees need it, with 5, say.",
+            help="With --estimator: judge the bounds on rows that a fit has not seen, of so many parts, or 0 for none; 5 unless given for a "
+            "classifier that knows its training rows by heart.",
             min=0,
         ),
-    ] = 0
+    ] = None
     baseline: Annotated[
         bool, option("--baseline/--no-baseline", help="Also train a model without bounds, for comparison.")
     ] = True
@@ -303,7 +304,7 @@ class FitOptions(HeldOutOptions, TrainOptions):
         super().__post_init__()
         if self.certify and not self.constraint:
             raise OptionError("--certify needs a bound: state one with --constraint.")
-        if self.folds and self.estimator is None:
+        if self.folds is not None and self.estimator is None:
             raise OptionError(
                 "--folds is for a classifier of another library; name one with --estimator, or leave it out."
             )

@@ -51,7 +51,9 @@ def fit_reduction(options: FitOptions) -> Outcome:
         f"{rows.name}: {type(estimator).__name__} on {len(train):,} rows under {under}; {len(test):,} rows are held out."
     )
     began = time.perf_counter()
-    fair = Reduction(estimator, bounds or None, positive=rows.classes[1], folds=options.folds)
+    fair = Reduction(
+        estimator, bounds or None, positive=rows.classes[1], folds="auto" if options.folds is None else options.folds
+    )
     with silenced(ConvergenceWarning, DataWarning), rows.in_lines_of(train):  # the report says it
         fair.fit(parts.train.features, rows.y[train], rows.groups.take(train), rows.weight_of(train))
     seconds = time.perf_counter() - began
@@ -122,7 +124,7 @@ def _judged(
         compare=compare,
         **data_facts(rows.name, rows.label, parts.split.words, rows.checksum, len(train), rows.classes),
         model={"kind": type(fair.estimator).__name__, "description": f"{options.estimator} under fairbound.Reduction",
-               "algorithm": "plug-in" if options.folds else "reduction", "seed": options.seed, "seconds": seconds, "steps": facts["fits"]},
+               "algorithm": "plug-in" if fair.folds_ else "reduction", "seed": options.seed, "seconds": seconds, "steps": facts["fits"]},
         warnings=[*([] if facts["feasible"] else [facts["message"]]), *filter(None, [facts["shortfall"]]), *parts.identifiers, *rows.cautions, *group_warnings(rows.groups, train)],
         notes=[*rows.notes, NOT_SAVED],
     )  # fmt: skip

@@ -16,12 +16,13 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.lottery import Lottery
+from fairbound.estimators.plug_in import knows_by_heart
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import constraint, constraints
 from fairbound.fairness.scored import Scored
@@ -150,6 +151,33 @@ def test_a_model_that_knows_its_rows_by_heart_is_judged_by_fits_that_had_not_see
     assert (pickle.loads(pickle.dumps(folded)).predict(X[new]) == folded.predict(X[new])).all()
 
 
+@pytest.mark.parametrize(
+    ("model", "n", "folds"),
+    [(RandomForestClassifier(10, random_state=0), 400, 5), (make_pipeline(RandomForestClassifier(10, random_state=0)), 400, 5),
+     (RandomForestClassifier(10, random_state=0), 99, 0), (LogisticRegression(), 400, 0), (SVC(C=100, gamma=50), 400, 0)],
+)  # fmt: skip
+@pytest.mark.parametrize("weighted", [False, True])
+def test_folds_are_taken_by_themselves_for_a_model_that_knows_its_rows_by_heart(model, n, folds, weighted):
+    X, y, groups = rows(1, n=n)
+    y = np.where(np.random.default_rng(0).random(n) < 0.2, "no", y)  # which nobody can know
+    weight = np.random.default_rng(1).integers(0, 4, n) if weighted and n > 100 else None
+    known = knows_by_heart(model, X, (y == "yes").astype(int), np.ones(n) if weight is None else weight)
+    assert known == (folds == 5 or isinstance(model, SVC))  # which gives no probabilities
+    own, stated = (fb.Reduction(model, "demographic_parity <= 0.1", folds=k, rounds=3) for k in ("auto", folds))
+    for made in (own, stated):
+        made.fit(X, y, groups["sex"], sample_weight=weight)
+    assert own.folds_ == stated.folds_ == folds and (own.predict(X) == stated.predict(X)).all()
+
+
+def test_what_is_far_more_on_known_rows_is_told_from_chance_and_of_rows_that_count():
+    X, _, _ = rows(1, n=1000)
+    forest, even, plain = RandomForestClassifier(10, random_state=0), np.ones(1000), (X[:, 0] > 0).astype(int)
+    noisy = np.where(np.random.default_rng(0).random(1000) < 0.2, 1 - plain, plain)
+    assert knows_by_heart(forest, X, noisy, even) and not knows_by_heart(forest, X, plain, even)
+    assert not knows_by_heart(forest, X, noisy, (np.arange(1000) < 90).astype(float))
+    assert not knows_by_heart(forest, X, (np.arange(1000) < 4).astype(int), even)
+
+
 def test_new_rows_are_decided_by_the_mean_of_the_fits_to_all_folds_but_one():
     X, y, groups = rows(2, n=600)
     fair = fb.Reduction(RandomForestClassifier(10, random_state=0), "demographic_parity <= 0.1", folds=3)
@@ -238,7 +266,7 @@ def test_true_probabilities_priced_are_nearly_the_best_decisions(stated):
     ("change", "error", "words"),
     [({"constraint": None}, OptionError, "at least one bound"), ({"estimator": None}, OptionError, "needs a classifier"),
      ({"estimator": KNeighborsClassifier()}, OptionError, "takes no sample_weight"), ({"rounds": 0}, OptionError, "rounds"),
-     ({"folds": 1}, OptionError, "folds must be 0"), ({"folds": 3, "estimator": LinearSVC()}, OptionError, "no predict_proba"),
+     ({"folds": 1}, OptionError, "folds must be \"auto\", 0"), ({"folds": 3, "estimator": LinearSVC()}, OptionError, "no predict_proba"),
      ({"step": 0}, OptionError, "step"), ({"constraint": "f1_parity <= 0.1"}, OptionError, "no weighted sum"),
      ({"constraint": "loss_gap <= 0.1"}, OptionError, "no weighted sum"), ({"groups": None}, DataError, "needs fit"),
      ({"groups": ["a"]}, DataError, "sensitive_features 1")],
