@@ -159,8 +159,11 @@ def units_of(frame: Any, column: str) -> np.ndarray:
     return np.where(codes < 0, len(frame) + np.arange(len(frame)), codes)
 
 
-def repeated_identifiers(frame: Any, split_by: str | None) -> tuple[str, ...]:
-    """What a reader must know where the rows of a file are not all of different persons, by the names of the columns."""
+def repeated_identifiers(frame: Any, split_by: str | None, may_split: bool = True) -> tuple[str, ...]:
+    """What a reader must know where the rows of a file are not all of different persons, by the names of the columns.
+
+    may_split: whether the command takes --split-by as it was called.
+    """
     out = []
     for name in frame.columns if split_by is None else [split_by]:
         rows, different = int(frame[name].notna().sum()), frame[name].nunique()
@@ -172,7 +175,8 @@ def repeated_identifiers(frame: Any, split_by: str | None) -> tuple[str, ...]:
         elif names_identifier(str(name)) and FEWEST <= different < rows <= MOST_ROWS * different:
             out.append(
                 f"Column {name} has {different:,} values on {rows:,} rows. If each is one person, rows of one stand on both sides of the "
-                f"split, and the model looks better on the rows held out than on new people. --split-by {name} holds out whole persons."
+                "split, and the model looks better on the rows held out than on new people. "
+                + (f"--split-by {name} holds out whole persons." if may_split else "Keep one row of each person.")
             )
     return tuple(out)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbound.base.errors import OptionError
-from fairbound.base.verdicts import about, direction
+from fairbound.base.verdicts import about, direction, left_out
 from fairbound.cli.audit import run_audit
 from fairbound.cli.compare import compared
 from fairbound.cli.outcome import Outcome
@@ -117,6 +117,8 @@ def _verdicts(summary: dict[str, Any], accept: list[str]) -> tuple[list[str], li
                     f"; about {about(c['rows_needed'])} held-out rows would decide it, this audit had {summary['rows']:,}."
                     f"{direction([c])}".rstrip(".")
                 )
+            elif c.get("why"):
+                needed = f"; {c['why']}".rstrip(".")
             by[c["verdict"]].append(_found(c) + needed)
     return by["violated"], by["insufficient"]
 
@@ -125,7 +127,8 @@ def _found(c: dict[str, Any]) -> str:
     """A bound's verdict, the value measured and its interval."""
     named = {"measured": c["value"], "at least": c["lower"], "at most": c["upper"]}
     ends = ", ".join(f"{name} {_number(v)}" for name, v in named.items() if v is not None)
-    return f"{c['text']}: {VERDICTS[c['verdict']].lower()}" + (f" ({ends})" if ends else "")
+    out = left_out([c]).rstrip(".")
+    return f"{c['text']}: {VERDICTS[c['verdict']].lower()}" + (f" ({ends})" if ends else "") + (out and f".{out}")
 
 
 def _number(value: float | None) -> str:

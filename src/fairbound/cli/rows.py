@@ -188,7 +188,8 @@ def rows_of_file(
         notes.append(f"Every row counts with its weight, column {asked.weights}.")
     if by and split_by not in attributes:
         notes.append(f"Rows of one {split_by} are on one side of the split; it is not among the features.")
-    cautions = repeated_identifiers(frame.drop(columns=[label, *queries]), split_by)
+    may_split = hasattr(asked, "split_by") and not getattr(asked, "certify", False) and query is None
+    cautions = repeated_identifiers(frame.drop(columns=[label, *queries]), split_by, may_split)
     for said in cautions:
         say(said)
     checksum = file_checksum(path)

@@ -198,3 +198,17 @@ def test_a_threshold_is_that_of_both_columns_and_of_a_baseline_and_not_of_decisi
     )
     found = check(tmp_path / "gate.toml")
     assert any("worse than the baseline's" in said and f"{gaps[0]:.4g}" in said for said in found.reasons)
+
+
+@pytest.mark.parametrize("empty", ["raise", "drop"])
+def test_a_gate_says_what_keeps_the_rows_from_deciding_and_what_was_left_out(run, folder, empty):
+    frame = pd.read_csv(folder / "held_out.csv")
+    frame.loc[:99, ["sex", "paid"]] = "D", "no"
+    frame.to_csv(folder / "some.csv", index=False)
+    path = gate(folder, "some.toml", data="some.csv", model=None, score="score", baseline=None,
+                constraint=[f"equalized_odds[empty={empty}] <= 0.3"], least=None)  # fmt: skip
+    code, text, _ = run("gate", "--config", path)
+    if empty == "raise":
+        assert code == 3 and "; No held-out row measures D | y=1" in text
+    else:
+        assert code == 0 and ". Left out (empty=drop), for want of rows that it needs: D" in text

@@ -60,6 +60,8 @@ def test_what_is_said(run, visits, tmp_path):
                        (["--split-by", "patient_id", "--certify"], "one row of each person")):  # fmt: skip
         code, _, err = run(*call, *more, "--out", tmp_path / "o")
         assert code == 2 and said in err
+    _, _, before = run(*call, "--certify", "--budget", "5 steps", "--out", tmp_path / "c")
+    assert "Keep one row of each person." in before and "--split-by" not in before
     code, _, err = run("fit", "--data", "loanapp", "--split-by", "id", "--out", tmp_path / "o")
     assert code == 2 and "--split-by" in err
 
