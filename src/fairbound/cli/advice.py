@@ -7,7 +7,7 @@ from fairbound.base.errors import BINARY
 ADVICE = {
     "positive=": "--positive ",
     "certify=True": "--certify",
-    "Leave them out of X if they are": "Leave them out with --drop if they are",
+    "Leave them out of X": "Leave them out with --drop",
     "options=TableOptions(knots=0)": "--knots 0",
     "group_terms=True": "--group-terms",
     "put fb.PostProcessor": "in Python put fb.PostProcessor",
