@@ -49,12 +49,14 @@ def formulate(
     dtype: torch.dtype | None = None,
     device: str | torch.device | None = None,
 ) -> FairProblem:
-    """The problem "min mean loss of the module over the data, subject to the stated bounds".
+    """From a torch module, data and groups to the problem of least mean loss under the stated bounds, for `fb.solve`.
+
+    Take it for networks of your own, images and text; for a linear model or an MLP on a table take `fb.FairClassifier`.
 
     module: rows (B, ...) -> one score per row, (B,) or (B, 1), or one per class, (B, c). It is run on two rows to learn
         which. Its parameters are where training starts, and become views of the solver's x.
-    loss: "logistic", "hinge" or "squared" for one score; "cross_entropy" for one per class; a loss module of torch
-        (its reduction is set to "none" on a copy); or a function (scores, targets) -> (B,).
+    loss: "logistic", "hinge" or "squared" for one score; "cross_entropy" for one per class; a loss module of torch (its
+        reduction is set to "none" on a copy); or a function (scores, targets) -> (B,).
     data: (features, targets); (features, targets, groups); a torch Dataset whose items are such tuples; or a Dataset of
         this library. Features are arrays or tensors (n, ...), or a table. Floats take the module's dtype; integers
         (tokens for an embedding) stay integers. Targets: (n,) or (n, 1), 0/1 or class numbers.
@@ -63,9 +65,11 @@ def formulate(
         (features, targets) -> labels, called on slices of rows; or None to take the third part of the data.
     constraint: one bound or several, as text or objects, e.g. ["loss_gap <= 0.01", "equal_opportunity <= 0.05"]. Bounds
         on rates of groups need one score per row; "recall of class 2 >= 0.95" names a class by its number.
-    sample_weight, domain: as in FairProblem. dtype, device: the module's by default.
+    sample_weight: (n,) >= 0, or None.
+    domain: a convex set of parameters, on which steps are projected; None for all.
+    dtype, device: the module's by default.
     Raises: OptionError where module, loss and bounds do not fit each other, or scores are probabilities; DataError for
-    rows that cannot be used.
+        rows that cannot be used.
     """
     if not isinstance(module, nn.Module):
         raise OptionError(f"formulate takes a torch.nn.Module, got {type(module).__name__}.")

@@ -43,13 +43,17 @@ MEASURED = 32
 
 
 class RankingProblem(RankingVerbs, BaseProblem):
-    """min mean pair loss subject to bounds on rankings, over the documents given.
+    """Training of a ranker: least mean pair loss over the documents given, subject to the stated bounds on rankings.
 
-    model: one score per row. features: (n, d) tensor, array or sparse matrix. relevance: (n,) grades >= 0. qid: (n,)
-    the query of each row. groups: anything Groups.of takes; None without bounds. stated: bounds on rankings, as text or
-    objects.
-    loss: "logistic" or "hinge". partners: worse documents that each better one meets in a random batch. dtype: of the
-    arithmetic.
+    model: one score per row.
+    features: (n, d) tensor, array or sparse matrix.
+    relevance: (n,) grades >= 0.
+    qid: (n,) the query of each row.
+    groups: anything Groups.of takes; None without bounds.
+    stated: bounds on rankings, as text or objects.
+    loss: "logistic" or "hinge".
+    partners: worse documents that each better one meets in a random batch.
+    dtype: of the arithmetic.
 
     `rows` and the size of a batch are numbers of queries.
     Raises: DataError for rows that cannot be used; EmptyGroupError as the bounds do; OptionError.

@@ -41,10 +41,16 @@ def fair_ratio(
     dtype: torch.dtype = torch.float64,
     name: str = "fair_ratio",
 ) -> LinearTerms:
-    """The convex form of (15) as a Problem with two constraints and the blocks "labelled", "M" and "F".
+    """Classification whose rates of positive decisions in two groups keep a ratio, in the convex form of (15).
 
-    X: (rows, d) array or SciPy sparse matrix with labels y (rows,) in {0, 1} or {-1, 1}. X_m, X_f: (rows, d) unlabelled
-    rows of the two groups. kappa: in (0, 1]. radius: lambda. loss: phi(z), "hinge" (1 - z)_+ or "logistic".
+    It has two constraints and the blocks "labelled", "M" and "F".
+
+    X: (rows, d) array or SciPy sparse matrix.
+    y: (rows,) labels in {0, 1} or {-1, 1}.
+    X_m, X_f: (rows, d) unlabelled rows of the two groups.
+    radius: lambda.
+    kappa: in (0, 1].
+    loss: phi(z), "hinge" (1 - z)_+ or "logistic".
 
     x = 0 is feasible: its left-hand sides are (1 + 1 / kappa) / 2 <= 1 / kappa, strictly so for kappa < 1.
     Raises: DataError for rows or labels that cannot be used; OptionError for other options.

@@ -85,18 +85,26 @@ class Sum:
 
 
 class LinearTerms(Verbs, BaseProblem):
-    """min F_0(x) subject to F_i(x) <= 0, with |w_c|_2 <= radius for each of the C class vectors.
+    """For linear scores: least weighted losses of some blocks of rows, subject to bounds on weighted losses of others.
 
-    blocks: K blocks of rows, of equal width. terms: what each of F_0 .. F_m is the sum of; each needs one.
-    bounds: (m,) the r_i. classes: C, 1 for one score per row. radius: of the ball of each class vector; None for all
-    space. names: of the m constraints. start: (n,) the first iterate, 0 by default. dtype: float64 or float32.
+    Take it where every function is such a sum; it is convex, gives unbiased batches, and has `ranges` for certificates.
+
+    In letters: min F_0(x) subject to F_i(x) <= 0, with |w_c|_2 <= radius for each of the C class vectors.
+
+    blocks: K blocks of rows, of equal width; kept by name and size in `blocks`.
+    terms: what each of F_0 .. F_m is the sum of; each needs one.
+    bounds: (m,) the r_i.
+    classes: C, 1 for one score per row; x of shape (n,) is `x.view(C, d)`.
+    radius: > 0, of the ball of each class vector; None for all space.
+    names: of the m constraints.
+    start: (n,) the first iterate, 0 by default.
+    dtype: float64 or float32.
+    losses (attribute): the distinct losses, each with the coefficients (1 + m, K) of its block means in F_0 .. F_m.
 
     Every estimate from a batch is unbiased. A *balanced* batch takes equally many rows of every block, as
     `sampling.balanced_layout` does: a smaller block takes part whole. *uniform* and *shuffled* batches take rows of all
     blocks alike, and a block they lack adds 0.
 
-    blocks are kept by name and size in `blocks`; x of shape (n,) is `x.view(C, d)`. losses: the distinct losses, each
-    with the coefficients (1 + m, K) of its block means in F_0 .. F_m.
     Raises: DataError for rows or labels that cannot be used; OptionError for terms, bounds or a radius that do not fit.
     """
 

@@ -33,12 +33,16 @@ def neyman_pearson(
     dtype: torch.dtype = torch.float64,
     name: str = "neyman_pearson",
 ) -> LinearTerms:
-    """Formulation (14) as a Problem with a constraint for every class but the first.
+    """Classification that bounds the loss of every class but one and minimises the loss of that one: (14) as a problem.
 
-    X: (rows, d) array or SciPy sparse matrix. y: (rows,) labels. first: the label of the class whose loss is the
-    objective, the least label by default; the others follow in order. bound: r_i > 0, one for all constraints or one
-    each in that order; number of classes - 1 by default, which is L_i(0) for the hinge: no class may do worse than a
-    classifier that does not decide. radius: lambda. loss: phi(z), "hinge" (1 - z)_+ or "logistic" log(1 + exp(-z)).
+    X: (rows, d) array or SciPy sparse matrix.
+    y: (rows,) labels.
+    first: the label of the class whose loss is the objective, the least label by default; the others follow in order.
+    radius: lambda.
+    bound: r_i > 0, one for all constraints or one each in that order; number of classes - 1 by default, which is L_i(0)
+        for the hinge: no class may do worse than a classifier that does not decide.
+    loss: phi(z), "hinge" (1 - z)_+ or "logistic" log(1 + exp(-z)).
+
     Class vector c of x is `x.view(m, d)[c]`, first class first; block "class L" holds the rows with label L.
 
     Raises: DataError for rows or labels that cannot be used, or fewer than two classes; OptionError for other options.

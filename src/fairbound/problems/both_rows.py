@@ -22,12 +22,11 @@ class BothBatch(NamedTuple):
 
 
 class BothRows(Wrapper):
-    """f and g of the inner problem and, after its g, that of another with the same n and m: 2 m constraints, one
-    objective.
+    """Training under the same bounds on two sets of rows: the bounds of one problem and, after them, those of another.
 
-    f is of the inner problem's rows alone. `evaluate` measures the inner problem: give `solve` the other one as
-    validation rows, so that iterates are judged on both. Not for partial problems. Raises: OptionError where n or m
-    differ.
+    Both have the same n and m; there are 2 m constraints and one objective, f of the inner problem's rows alone.
+    `evaluate` measures the inner problem: give `solve` the other one as validation rows, so that iterates are judged on
+    both. Not for partial problems. Raises: OptionError where n or m differ.
     """
 
     def __init__(self, inner: Problem, other: Problem):

@@ -64,7 +64,7 @@ class Domain(ABC):
 
 @dataclass(frozen=True)
 class Space(Domain):
-    """R^n."""
+    """All of R^n: nothing is projected."""
 
     def project(self, x: Tensor) -> Tensor:
         """x (..., n) itself."""
@@ -77,7 +77,7 @@ class Space(Domain):
 
 @dataclass(frozen=True)
 class Box(Domain):
-    """lower <= x <= upper, numbers or (n,) tensors; infinite sides are allowed."""
+    """An interval for every entry: lower <= x <= upper, numbers or (n,) tensors; infinite sides are allowed."""
 
     lower: float | Tensor
     upper: float | Tensor
@@ -114,7 +114,7 @@ class Box(Domain):
 
 @dataclass(frozen=True)
 class Ball(Domain):
-    """|x - centre|_2 <= radius, centre a number or an (n,) tensor."""
+    """The points near a centre: |x - centre|_2 <= radius, centre a number or an (n,) tensor."""
 
     radius: float
     centre: Tensor | float = 0.0
@@ -144,7 +144,7 @@ class Ball(Domain):
 
 @dataclass(frozen=True)
 class Simplex(Domain):
-    """x >= 0, sum x = total. Projection by sorting (Held, Wolfe, Crowder 1974)."""
+    """Shares of a total: x >= 0, sum x = total. Projection by sorting (Held, Wolfe, Crowder 1974)."""
 
     total: float = 1.0
 

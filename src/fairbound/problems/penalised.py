@@ -27,10 +27,11 @@ class Penalty(Protocol):
 
 
 class Penalised(Wrapper):
-    """The problem with f + strength * penalty as its objective, and g_i + on_constraints * penalty as its constraints.
+    """A problem with a penalty added: f + strength * penalty, and in each g_i on_constraints * penalty.
 
-    penalty: see `Penalty`. strength, on_constraints: >= 0, numbers. convex, unbiased: of the sum, which are the inner
-    problem's and the penalty's together; False unless stated.
+    penalty: see `Penalty`.
+    strength, on_constraints: >= 0, numbers.
+    convex, unbiased: of the sum, which are the inner problem's and the penalty's together; False unless stated.
     """
 
     def __init__(
@@ -148,10 +149,13 @@ class Distance:
 
 
 class Proximal(Penalised):
-    """The problem with f + rho/2 |x - centre|^2 as its objective, as proximal-point methods solve it.
+    """A problem with a pull to a centre, f + rho/2 |x - centre|^2 in place of f, as proximal-point methods solve it.
 
-    centre: (n,) or (R, n); rho: > 0. on_constraints: whether g_i + rho/2 |x - centre|^2 <= 0 are the constraints, as
-        where these are weakly convex. Convexity and unbiased batches are the inner problem's.
+    centre: (n,) or (R, n).
+    rho: > 0.
+    on_constraints: whether g_i + rho/2 |x - centre|^2 <= 0 are the constraints, as where these are weakly convex.
+
+    Convexity and unbiased batches are the inner problem's.
     """
 
     def __init__(self, inner: Problem, centre: Tensor, rho: float, *, on_constraints: bool = False):

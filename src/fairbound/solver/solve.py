@@ -76,13 +76,18 @@ def solve(
     callback: Callable[[dict[str, Any]], None] | None = None,
     keep: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> Solution:
-    """Run `algorithm` on `problem` and return the best iterate that meets the true bounds.
+    """Train: run a method on a problem until the budget ends, and return the best iterate that meets the true bounds.
 
+    Take it for a module (`fb.formulate`), a problem of your own, or to compare methods; for a table `fb.FairClassifier`
+    does all of it.
+
+    problem: what is minimised and what is bounded; see `fairbound.problems.base.BaseProblem`.
     algorithm: a name ("alm", "ssl_alm:paper"), a class to import ("package.module:Class"), or a method with its options
         (fb.ALM(step_size=0.05)); one of your own works like ours.
     budget: "30s", "20 cpu s" (of the processor), "5000 steps", "10 epochs", "2e6 samples", Budget(...), or seconds.
         Evaluation is not counted.
-    batch_size, sampling: rows of a batch, and how they are drawn: "balanced" over groups and labels, "uniform", "full".
+    batch_size: rows of a batch.
+    sampling: how they are drawn: "balanced" over groups and labels, "uniform", "shuffled" or "full".
     seed: one, or R of them for a stack of R runs in one set of tensors.
     x0: (n,) or (R, n); None for the problem's own start.
     validation: the same bounds on other rows; an iterate is feasible if it meets them on both, and is ranked there.
@@ -91,13 +96,16 @@ def solve(
     records: JSON-lines file to append to, read by `fairbound.base.records.read_records`.
     checkpoint: file to write every `checkpoint_every` seconds, on an interrupt and at the end. Where it exists the run
         goes on from it, bit for bit as an unbroken one would.
+    checkpoint_every: seconds.
+    nonfinite: "raise" NonFiniteError at a NaN or infinity, or "skip" the batch (or record) and count it.
     patience: up to this many times the budget is spent while no iterate of the second half of the steps meets the
         bounds.
     average: power p of an average of the iterates with weights like k^p, so that about the last share 1 / (p + 1) of
         the steps counts (Shamir and Zhang 2013). The average is then what is measured and returned; bounds hold far
         more steadily at it. 0 for the iterates themselves.
-    nonfinite: "raise" NonFiniteError at a NaN or infinity, or "skip" the batch (or record) and count it.
-    progress, callback, keep: lines on standard error; a function of each record; what to keep of a record.
+    progress: whether lines go to standard error.
+    callback: a function of each record.
+    keep: what to keep of a record.
     Raises: OptionError for wrong options, and where the problem lacks what the method needs; CheckpointError.
     """
     method = algorithm_named(algorithm)
@@ -120,7 +128,10 @@ def solve(
         keep=keep,
     )
     run = Run(problem, settings, x0, records)
-    stopped, seconds = run.go()
+    return _solution(run, *run.go())
+
+
+def _solution(run: Run, stopped: Stopped, seconds: float) -> Solution:
     return Solution(
         x=run.best.x,
         last=run.current.clone(),

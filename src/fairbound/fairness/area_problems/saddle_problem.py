@@ -33,15 +33,16 @@ from fairbound.problems.problem import Evaluation, Measured, Weights
 
 
 class PairSaddleProblem(BaseProblem):
-    """The min-max form of a FairProblem whose objective is "auc[surrogate=quadratic]" and whose bounds are
-    `auc_parity`s with surrogate=quadratic and one c1; a bound is then kappa, on the surrogate.
+    """For areas under ROC curves on batches: a FairProblem whose losses of pairs are written as losses of single rows.
+
+    It is the min-max form of the problem. Its objective is "auc[surrogate=quadratic]" and its bounds are `auc_parity`s
+    with surrogate=quadratic and one c1; a bound is then kappa, on the surrogate.
 
     reach: the interval [-reach, reach] of a, b and alpha, which must hold the mean scores of all sets and their
         differences for every w that training meets. None takes it from a linear model's domain, `Ball(radius)`; other
         models need a number.
-    x: (..., n) the model's parameters, then a and b of the objective's loss and of the bounds' losses. g: (..., m), of
-        which the
-    last `lifted` are G.
+    x: (..., n) the model's parameters, then a and b of the objective's loss and of the bounds' losses.
+    g: (..., m), of which the last `lifted` are G.
 
     Raises: OptionError for another objective or bound, and where reach is not known.
     """
