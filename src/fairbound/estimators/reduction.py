@@ -8,7 +8,8 @@ Source: Agarwal, Beygelzimer, Dudik, Langford, Wallach (2018), A reductions appr
 Departs: one of the models fitted on the way is returned, with one threshold on its score, in place of a lottery over all of
 them: of all models and thresholds, the most accurate that meets the true bounds on the training rows. Where the best lottery is far more accurate
 there, a weighted mean of the models' scores may take the place of one (`fairbound.estimators.mean_of_fits`). Grid: the mean prices of
-the run are tried too, scaled by several factors (their section 3.4 in one direction).
+the run are tried too, scaled by several factors (their section 3.4 in one direction). For models that know their rows by heart see
+`fairbound.estimators.plug_in`.
 """
 
 from __future__ import annotations
