@@ -79,6 +79,7 @@ MUTANTS = {
     "full_batch: what the surrogates were wrong by counts twice": Mutant("methods/full_batch_alm.py", 'trained.g + offset if self.dual_values == "shifted" else e.g', 'e.g', "claims/test_full_batch.py"),
     "full_batch: curvature of the round before is kept": Mutant("methods/full_batch_alm.py", "problem.n if self.keep_curvature else 0", "problem.n", "claims/test_full_batch.py"),
     "cells: integers too small for none": Mutant("fairness/plan.py", "np.min_scalar_type(-self.n_cells - 1)", "np.min_scalar_type(-self.n_cells)", "unit/fairness/test_in_place.py"),
+    "classes: the weight of the first rows alone": Mutant("fairness/batches.py", "for rows in range(0, self.rows, SLICE):", "for rows in range(0, 1, SLICE):", "unit/fairness/test_in_place.py"),
     "cells: rows of a stratum counted in another column": Mutant("fairness/batches.py", "np.repeat(self.strata.sizes, cells.shape[1])", "np.tile(self.strata.sizes, cells.shape[1])", "unit/fairness/test_in_place.py"),
     "full_batch: rounds outside that change nothing go on": Mutant("methods/full_batch_alm.py", 'int(state["idle"]) + (still and', 'int(state["idle"]) + (False and', "claims/test_full_batch.py"),
     "descent: what was learnt is forgotten": Mutant("subproblems/descent.py", 'zip(*pairs, strict=True) if s @ t > 0]', 'zip(*pairs, strict=True) if False]', "unit/subproblems/test_descent.py"),

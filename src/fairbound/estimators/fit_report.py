@@ -150,9 +150,8 @@ def _share_as_accurate(problem: FairProblem, measured: Measured) -> float | None
     other_aim = problem.plan.objective is not None and not problem.refined
     if "accuracy" not in measured.extra or other_aim or any(b.about == "class" for b in problem.plan.notions):
         return None
-    weight = problem.full().objective.double()
-    shares = weight.new_zeros(max(2, problem.model.outputs)).index_add(0, problem.targets.long(), weight)
-    largest = float(problem.shards.sum(shares).max())
+    weight = problem.weight_of_classes(max(2, problem.model.outputs))
+    largest = float((weight / weight.sum()).max())
     return largest if no_better_than_constant(float(measured.extra["accuracy"]), largest, problem.total_rows) else None
 
 

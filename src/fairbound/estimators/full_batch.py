@@ -216,9 +216,9 @@ def gained(problem: FairProblem, x: Tensor, other: Tensor) -> float:
     """By how much `other` (n,) is more accurate than x on the problem's rows, less what chance may gain: the best direction of n free numbers
     sqrt(n) standard errors in the mean, and SURE more. A standard error is McNemar's, of the rows decided otherwise."""
     weight = torch.ones_like(problem.targets) if problem.row_weight is None else problem.row_weight
-    before, after = (torch.where(problem.all_scores(at) > 0, 1.0, -1.0) for at in (x, other))
-    more = weight * (after - before) / 2 * (2 * (problem.targets > 0.5) - 1)
-    sums = torch.stack([part.double().sum() for part in (weight, more, more.square())])
+    before, after = (problem.all_scores(at) > 0 for at in (x, other))
+    more = weight * (before != after) * torch.where(after == (problem.targets > 0.5), 1.0, -1.0)
+    sums = torch.stack([part.sum(dtype=torch.float64) for part in (weight, more, more.square())])
     total, gain, square = problem.shards.sum(sums).tolist()
     return (gain - (problem.n**0.5 + SURE) * square**0.5) / total
 

@@ -126,9 +126,8 @@ def _alike(problem: FairProblem, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Last layers, weights and intercepts, that decide all rows alike. Of one output, first that of x (n,), shrunk about the log
     odds of the positive label until every score has their sign, so that the rows keep their order. Then those of which every
     row has the same scores: of the classes' shares, and each class for certain."""
-    targets, outputs = problem.targets, problem.model.outputs
-    weight = torch.ones_like(targets) if problem.row_weight is None else problem.row_weight
-    mass = problem.shards.sum(weight.new_zeros(max(outputs, 2)).index_add(0, targets.long(), weight))
+    outputs = problem.model.outputs
+    mass = problem.weight_of_classes(max(outputs, 2)).to(problem.dtype)
     scores = (mass / mass.sum()).clamp_min(torch.finfo(mass.dtype).tiny).log()
     assert isinstance(problem.model, MLP)
     weights, intercept = problem.model.layers.split(problem.split(x)[0])[-2:]

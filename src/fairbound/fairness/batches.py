@@ -15,6 +15,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.fairness.contrasts import Contrasts, seen_contrasts
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.reduction import (
+    SLICE,
     IndexedReduction,
     Reduction,
     StratifiedReduction,
@@ -234,6 +235,15 @@ class Batches:
             totals.index_add_(0, cells.flatten(), sizes.unsqueeze(1).expand(cells.shape).flatten())
             self._totals = self.shards.sum(totals)
         return self._totals
+
+    def weight_of_classes(self, classes: int) -> Tensor:
+        """(classes,) float64 total weight of the rows of each class in all parts."""
+        total = torch.zeros(classes, dtype=torch.float64, device=self.device)
+        for rows in range(0, self.rows, SLICE):
+            y = self.targets[rows : rows + SLICE].long()
+            w = torch.ones_like(y) if self.row_weight is None else self.row_weight[rows : rows + SLICE]
+            total.index_add_(0, y, w.double())
+        return self.shards.sum(total)
 
     def counts_of_cells(self) -> np.ndarray:
         """(K,) rows of every cell in all parts, whatever their weight."""

@@ -10,6 +10,7 @@ import torch
 
 import fairbound as fb
 from fairbound.estimators import conventions, full_batch
+from fairbound.fairness import batches
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups
@@ -65,6 +66,15 @@ def test_a_problem_holds_few_bytes_of_a_row_beside_its_features():
     tracemalloc.stop()
     assert problem.cells.shape == (50_000, 3) and held < 12, "the order, and a byte for each cell"
     assert most < 50, "a few numbers of each row"
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_weight_of_classes_is_a_sum_over_all_slices_of_rows(monkeypatch, weighted):
+    monkeypatch.setattr(batches, "SLICE", 300)
+    X, y, _ = rows(1000)
+    weight = np.random.default_rng(5).uniform(0, 2, 1000) if weighted else None
+    problem = FairProblem(model_of("linear", 6), X, y, sample_weight=weight, dtype=torch.float64)
+    np.testing.assert_allclose(problem.weight_of_classes(3), np.bincount(y, weight, 3), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("labels", "bytes_each"), [(125, 1), (126, 2)])
