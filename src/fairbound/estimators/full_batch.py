@@ -27,6 +27,7 @@ from fairbound.estimators.weight_decay import USUAL, Decayed
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
+from fairbound.fairness.reduction import SLICE
 from fairbound.methods import FullBatchALM, Method
 from fairbound.problems.both_rows import BothRows
 from fairbound.ranking.wins import auc
@@ -217,8 +218,10 @@ def gained(problem: FairProblem, x: Tensor, other: Tensor) -> float:
     sqrt(n) standard errors in the mean, and SURE more. A standard error is McNemar's, of the rows decided otherwise."""
     weight = torch.ones_like(problem.targets) if problem.row_weight is None else problem.row_weight
     before, after = (problem.all_scores(at) > 0 for at in (x, other))
-    more = weight * (before != after) * torch.where(after == (problem.targets > 0.5), 1.0, -1.0)
-    sums = torch.stack([part.sum(dtype=torch.float64) for part in (weight, more, more.square())])
+    sums = torch.zeros(3, dtype=torch.float64, device=weight.device)
+    for w, y, old, new in zip(*(each.split(SLICE) for each in (weight, problem.targets, before, after)), strict=True):
+        more = (w * (old != new) * torch.where(new == (y > 0.5), 1.0, -1.0)).double()
+        sums += torch.stack([w.double().sum(), more.sum(), more.square().sum()])
     total, gain, square = problem.shards.sum(sums).tolist()
     return (gain - (problem.n**0.5 + SURE) * square**0.5) / total
 

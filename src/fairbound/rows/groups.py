@@ -254,7 +254,8 @@ def cross(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
     flat = np.zeros_like(codes[0])
     missing = np.zeros(len(flat), dtype=bool)
     for code, size in zip(codes, sizes, strict=True):
-        flat = flat * size + np.maximum(code, 0)
+        flat *= size
+        flat += np.maximum(code, 0)
         missing |= code < 0
     return np.where(missing, MISSING, flat)
 

@@ -33,7 +33,7 @@ class Occurring:
     def of(cls, groups: Groups, targets: np.ndarray, each: np.ndarray | None = None) -> Occurring:
         """groups of n rows, and their class numbers (n,); each: (n,) rows that each of them stands for,
         None for one."""
-        y = np.asarray(targets).astype(np.int64)
+        y = np.asarray(targets).astype(np.int64, copy=False)
         sizes = [len(known) + 1 for known in groups.labels]
         joint = y - int(y.min(initial=0))
         span = int(joint.max(initial=0)) + 1
@@ -41,7 +41,10 @@ class Occurring:
             if span * size > LARGEST_JOINT:
                 joint = np.unique(joint, return_inverse=True)[1].ravel()
                 span = int(joint.max(initial=0)) + 1
-            joint, span = joint * size + (column + 1), span * size
+            joint *= size
+            joint += column
+            joint += 1
+            span *= size
         if span <= LARGEST_JOINT:
             counts = np.bincount(joint, weights=each, minlength=span).astype(np.int64)
             present = np.flatnonzero(counts)
