@@ -31,16 +31,13 @@ def plan_parts(plan: Plan) -> tuple[Plan, Plan] | None:
     before = plan.n_cells + 1
     plus = np.arange(plan.quantities)
     minus = np.full(plan.quantities, -1)
-    at = before
     for size, start in zip(sizes, np.cumsum([before, *sizes[:-1]]), strict=True):
-        plus[start : start + size] = at + np.arange(size)
-        minus[start : start + size] = at + size + np.arange(size)
-        at += 2 * size
+        plus[start : start + size] += start - before
+        minus[start : start + size] = plus[start : start + size] + size
     first_auxiliary = before + sum(sizes)
     plus[first_auxiliary:] += sum(sizes)
     linear = plan.index >= first_auxiliary
     up = (plan.coefficient > 0) | linear
-    down = plan.coefficient < 0
 
     def part(own: bool) -> Plan:
         """The plus part (own), or the minus part."""
@@ -56,5 +53,4 @@ def plan_parts(plan: Plan) -> tuple[Plan, Plan] | None:
             objective=None if own else Objective((0,), (0.0,)),
         )
 
-    assert not (up & down & ~linear).any()
     return part(True), part(False)

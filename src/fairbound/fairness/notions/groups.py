@@ -141,8 +141,8 @@ class GroupBound(Bound):
             found = Compared.of(occurring, attributes, 0 if self.within is None else 1)
             rows = np.stack([occurring.per_group(attributes, c)[found.codes] for c in self.conditions()])
             if (rows == 0).any() and (empty or self.empty) == "raise":
-                g = int(np.flatnonzero((rows == 0).any(0))[0])
-                what = self.row_words(self.conditions()[int(np.flatnonzero(rows[:, g] == 0)[0])])
+                g, r = (int(first) for first in np.argwhere(rows.T == 0)[0])
+                what = self.row_words(self.conditions()[r])
                 raise EmptyGroupError(
                     f"{self.text!r}: the group {found.name(g)!r} has no {what}, so its part of the bound is undefined. Merge "
                     f"the group with another, mark its value missing, or leave it out: {replace(self, empty='drop').text!r}."
@@ -150,7 +150,7 @@ class GroupBound(Bound):
             has = (rows > 0).any(0) if empty == "partly" else (rows > 0).all(0)
             kept = found.keep(np.asarray(has))
             alone = self.against == "overall" or self.compares == "values"
-            if len(kept) < (1 if alone else 2) or (not alone and not len(kept.pairs("pairwise")[0])):
+            if not len(kept if alone else kept.pairs("pairwise")[0]):
                 what = "*".join(names[a] for a in attributes)
                 few = f"only {[kept.name(g) for g in range(len(kept))]}" if len(kept) else "none of them"
                 raise EmptyGroupError(
