@@ -175,8 +175,8 @@ def _decided_by_few(constraints: Sequence[Mapping[str, Any]]) -> list[str]:
                 f"{n} held-out {'row measures' if n == 1 else 'rows measure'} {name}" for name, n in few.items()
             )
             out.append(
-                f"{c['text']}: its value is that of {c['worst']}, and only {rows}. Merge small groups with others, or leave their values "
-                "empty: then their rows are in no group."
+                f"{c['text']}: its value is that of {c['worst']}, and only {rows}. Merge small groups with others, or mark their values "
+                "missing: then their rows are in no group."
             )
     return out
 

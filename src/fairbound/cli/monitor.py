@@ -20,6 +20,7 @@ from fairbound.cli.using import MonitorOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder, model_folder
 from fairbound.monitoring import Monitor
+from fairbound.monitoring.tally import OTHER_LABELS
 from fairbound.report import write_audit
 from fairbound.rows.groups import Groups, label_text, texts_of
 from fairbound.rows.labels import binary_labels, class_labels
@@ -126,9 +127,7 @@ def _in_columns(source: str, columns: dict[str, str]) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        said = str(error).replace(
-            " (classes=...), or a score with threshold=....", ", the labels that the monitor began with."
-        )
+        said = str(error).replace(OTHER_LABELS, ", the labels that the monitor began with.")
         for argument, column in columns.items():
             said = said.replace(argument, f"the column {column!r}")
         raise DataError(f"{Path(source).name}: {said}") from None

@@ -342,6 +342,6 @@ def group_warnings(groups: Groups, train: np.ndarray) -> list[str]:
             more = f" and {len(few) - FEW_ROWS} more" if len(few) > FEW_ROWS else ""
             out.append(
                 f"{attribute}: too few training rows to control or measure the rates of {named}{more}. Merge such groups with others, or "
-                "leave their values empty in the file to take them out of the bound."
+                "leave their cells empty to take them out of the bound."
             )
     return out

@@ -158,8 +158,8 @@ class LabelledRows(GroupedRows):
                 few = f"Of {group!r}, {n:,} are among the {len(self):,} kept apart to certify, too few to confirm it even where "
                 few = found[0]["why"] or f"{few}everyone is given the same decision."
                 raise CertificateError(
-                    f"{bound.text!r} cannot be certified on these rows, whatever the model. {few} Merge small groups with others, leave their "
-                    "values empty to take them out of the bound, loosen the bound, or train without a certificate."
+                    f"{bound.text!r} cannot be certified on these rows, whatever the model. {few} Merge small groups with others, mark their "
+                    "values missing to take them out of the bound, loosen the bound, or train without a certificate."
                 )
 
     def scored(self, model: Any, confidence: float) -> Scored:

@@ -111,7 +111,7 @@ def coarse_groups(problem: FairProblem) -> list[tuple[Bound, str]]:
         out.append(
             (
                 bound,
-                f"{said} Merge the group with another, leave its values empty so that no bound holds for it, or loosen the bound.",
+                f"{said} Merge the group with another, mark its values missing so that no bound holds for it, or loosen the bound.",
             )
         )
     return out

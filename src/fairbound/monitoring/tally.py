@@ -37,6 +37,11 @@ Key = tuple[Any, ...]
 Sums = dict[Key, tuple[float, ...]]
 
 
+OTHER_LABELS = (
+    ", or a score with threshold=.... Name other labels to the monitor, the negative one first: classes=['no', 'yes']."
+)
+
+
 class Moment(NamedTuple):
     """The counts at one moment: rows (u,) of each of u combinations, and the sums of their losses (u, L)."""
 
@@ -185,10 +190,7 @@ class Tally:
         text = label_text(value)
         text = {"True": "1", "False": "0"}.get(str(text), text) if self.classes == ("0", "1") else text
         if text not in self.classes:
-            raise DataError(
-                f"{what} holds {value!r}; it must be {' or '.join(map(repr, self.classes))} (classes=...), or a score "
-                "with threshold=...."
-            )
+            raise DataError(f"{what} holds {value!r}; it must be {' or '.join(map(repr, self.classes))}{OTHER_LABELS}")
         return self.classes.index(str(text))
 
     def _check_values(self, names: Sequence[str], found: dict[Key, int]) -> None:

@@ -74,7 +74,7 @@ def test_a_group_of_one_row_is_kept_as_stated_and_missing_it_is_under_no_bound()
     y, found = (X[:, 0] > 0).astype(int), []
     for first in ("alone", None):
         group[0] = first
-        with pytest.warns(UserWarning, match="leave its values empty" if first else "missing in 1 training rows"):
+        with pytest.warns(UserWarning, match="mark its values missing" if first else "missing in 1 training rows"):
             fair = fb.FairClassifier("demographic_parity <= 0.05", random_state=0).fit(X, y, sensitive_features=group)
         rates = [fair.predict(X)[group == g].mean() for g in ("a", "b", *([first] if first else []))]
         assert max(rates) - min(rates) <= 0.05

@@ -317,3 +317,12 @@ def test_a_group_that_a_bound_leaves_out_is_named_and_does_not_keep_it_from_bein
         found[empty] = monitor.look()["constraints"][0]
     assert found["raise"]["verdict"] == "insufficient" and "c" in found["raise"]["why"]
     assert (found["drop"]["verdict"], found["drop"]["left_out"]) == ("met", ["c"])
+
+
+def test_other_labels_are_refused_with_what_names_them():
+    with pytest.raises(
+        DataError, match=r"y_true holds 'yes'; it must be '0' or '1', or a score .* classes=\['no', 'yes'\]"
+    ):
+        fb.Monitor("demographic_parity <= 0.3").update(["yes"], ["no"], {"sex": ["F"]})
+    named = fb.Monitor("demographic_parity <= 0.3", classes=["no", "yes"]).update(["yes"], ["no"], {"sex": ["F"]})
+    assert named.look()["data"]["rows"] == 1
