@@ -26,8 +26,9 @@ from sklearn.utils import _safe_indexing
 from fairbound.base.errors import DataError
 from fairbound.estimators.lottery import Lottery, Pairs
 from fairbound.estimators.mean_of_fits import SeveralModels, best_mean
+from fairbound.estimators.tried import Rules
 from fairbound.postprocessing.scoring import fitted_to
-from fairbound.postprocessing.sweep import ROUNDING, Sweep
+from fairbound.postprocessing.sweep import Sweep
 
 MEANT = 20
 """Priced scores of which means are tried."""
@@ -97,7 +98,7 @@ def _folds(count: int) -> StratifiedKFold:
     return StratifiedKFold(count, shuffle=True, random_state=0)
 
 
-class PlugIn:
+class PlugIn(Rules):
     """The prices tried so far, with the best threshold of each; of them the best by rows that a fit had not seen."""
 
     def __init__(self, estimator: Any, X: Any, weight: np.ndarray | None, sweep: Sweep, folds: int):
@@ -112,7 +113,6 @@ class PlugIn:
             self._models.append(self._fitted(seen if weight is None else seen[weight[seen] > 0]))
             self._chance[judged] = self._models[-1].atoms(_safe_indexing(X, judged))
         self._pairs, self._tried = Pairs(sweep), list[np.ndarray]()
-        self._best: tuple[tuple[bool, float, float], tuple[np.ndarray, float, float]] | None = None
 
     def _fitted(self, rows: np.ndarray) -> LabelThenGroup:
         group, label = np.divmod(self.sweep.atom[rows], 2)
@@ -136,15 +136,14 @@ class PlugIn:
         scores = self._chance @ self._gain(prices)
         self._pairs.add(scores)
         self._tried.append(prices.copy())
-        self._take(prices.copy(), scores, 0.0)
+        self._take(None, prices.copy(), scores, 0.0)
         return self.sweep.excess((scores > 0).astype(float))
 
     def mixed(self) -> Lottery:
         """The best lottery over the priced scores. Where none of these alone is near to it, more prices near to its multipliers are tried, and means of
         prices."""
         lottery = self._pairs.best()
-        assert self._best is not None
-        if not lottery.far_ahead(None if self._best[0][0] else self._best[0][2]):
+        if not self._behind(lottery):
             return lottery
         lottery = self._pairs.near(self.fit, lottery)
         of = self._pairs.nearest(lottery, MEANT)
@@ -153,16 +152,8 @@ class PlugIn:
         found = best_mean(self.sweep, scores, replace(lottery, shares=lottery.shares[of]))
         if found is not None:
             prices = found.shares @ np.stack(tried)
-            self._take(prices, self._chance @ self._gain(prices), found.threshold)
+            self._take(None, prices, self._chance @ self._gain(prices), found.threshold)
         return lottery
-
-    def _take(self, prices: np.ndarray, scores: np.ndarray, own: float) -> None:
-        """Keep what is better than all before: of what meets the bounds the fewest errors, else the smallest excess."""
-        threshold, excess, error = self.sweep.best(scores, own)
-        rank = (excess > ROUNDING, excess if excess > ROUNDING else error, error)
-        if self._best is None or rank < self._best[0]:
-            self._best = (rank, (prices, threshold, excess))
-            self.decided = scores > threshold
 
     def _gain(self, prices: np.ndarray) -> np.ndarray:
         return self.sweep.worth(prices) * self.rows
@@ -170,5 +161,5 @@ class PlugIn:
     def best(self) -> tuple[Any, float, float, np.ndarray]:
         """The models priced, the threshold, largest excess, and the prices."""
         assert self._best is not None
-        prices, threshold, excess = self._best[1]
+        _, threshold, excess, prices = self._best[1]
         return Priced(tuple(self._models), self._gain(prices)), threshold, excess, prices

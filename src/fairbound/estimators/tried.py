@@ -18,7 +18,30 @@ def own_threshold(model: Any) -> float:
     return 0.0 if hasattr(model, "decision_function") else 0.5
 
 
-class Tried:
+class Rules:
+    """The best rule of those tried: of what meets the bounds the one with the fewest errors, else that of the smallest excess."""
+
+    sweep: Sweep
+    decided: np.ndarray
+    _best: tuple[tuple[bool, float, float], tuple[Any, float, float, np.ndarray]] | None = None
+
+    def _take(self, model: Any, prices: np.ndarray, scores: np.ndarray, own: float) -> None:
+        """Keep a model with its best threshold on its scores (n,) if it is better than all before."""
+        threshold, excess, error = self.sweep.best(scores, own)
+        rank = (excess > ROUNDING, excess if excess > ROUNDING else error, error)
+        if self._best is None or rank < self._best[0]:
+            self._best = (rank, (model, threshold, excess, prices))
+            self.decided = scores > threshold
+
+    def _behind(self, lottery: Lottery) -> bool:
+        """Whether the lottery is far more accurate than the best rule."""
+        if self._best is None:
+            return False
+        missed, _, error = self._best[0]
+        return lottery.far_ahead(None if missed else error)
+
+
+class Tried(Rules):
     """The models fitted so far, and the best of them with its best threshold."""
 
     def __init__(
@@ -28,7 +51,6 @@ class Tried:
         self.weight, self.sweep = weight, sweep
         self.models: list[Any] = []
         self.pairs = Pairs(sweep)
-        self._best: tuple[tuple[bool, float, float], tuple[Any, float, float, np.ndarray]] | None = None
 
     @property
     def fits(self) -> int:
@@ -46,26 +68,16 @@ class Tried:
         self.models.append(model)
         self.pairs.add(scores)
         own = own_threshold(model)
-        threshold, excess, error = self.sweep.best(scores, own)
-        self._take(model, threshold, excess, error, prices, scores)
+        self._take(model, prices, scores, own)
         return self.sweep.excess((scores > own).astype(float))
 
     def _scores(self, model: Any) -> np.ndarray:
         return scores_of(model, "auto", self.X, self.classes)
 
-    def _take(
-        self, model: Any, threshold: float, excess: float, error: float, prices: np.ndarray, scores: np.ndarray
-    ) -> None:
-        """Keep what is better than all before: of what meets the bounds the fewest errors, else the smallest excess."""
-        rank = (excess > ROUNDING, excess if excess > ROUNDING else error, error)
-        if self._best is None or rank < self._best[0]:
-            self._best = (rank, (model, threshold, excess, prices))
-            self.decided = scores > threshold
-
     def mixed(self) -> Lottery:
         """The best lottery over the fits. Where none of these alone is near to it, more are fitted at its multipliers, and means of their scores tried."""
         lottery = self.pairs.best()
-        if self._best is None or not lottery.far_ahead(None if self._best[0][0] else self._best[0][2]):
+        if not self._behind(lottery):
             return lottery
         lottery = self.pairs.near(self.fit, lottery)
         scores = [self._scores(model) for model in self.models]
@@ -73,8 +85,7 @@ class Tried:
         if found is not None:
             drawn = np.flatnonzero(found.shares)
             model = MeanOfFits(tuple(self.models[k] for k in drawn), tuple(found.shares[drawn].tolist()), self.classes)
-            joint = model.decision_function(self.X)
-            self._take(model, *self.sweep.best(joint, found.threshold), lottery.multipliers, joint)
+            self._take(model, lottery.multipliers, model.decision_function(self.X), found.threshold)
         return lottery
 
     def best(self) -> tuple[Any, float, float, np.ndarray]:
