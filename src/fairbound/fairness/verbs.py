@@ -131,15 +131,20 @@ class Verbs(RowSlopes):
         evaluation, memo = self._evaluate(scores, z, batch)
         if self.joint is not None:
             self._check(evaluation, scores, batch)
-        if self.joint is not None and x.dim() == 1 and isinstance(self.model, MLP) and not self.model.hidden:
+        linear = x.dim() == 1 and isinstance(self.model, MLP) and not self.model.hidden
+        if linear and self.joint is not None:
             jacobian = self._joint_jacobian(tape, scores, batch, which)
-            check_finite(jacobian, lambda: self._explain(scores, batch))
-            return evaluation, jacobian
-        own = self._at_once(tape, scores, batch, memo, which) if x.dim() == 1 else None
-        if own is not None:
-            check_finite(own, lambda: self._explain(scores, batch))
-            return evaluation, own
-        zero = scores.new_zeros(*evaluation.g.shape)
+        elif linear and self._statistic_alone:
+            jacobian = self._at_once(tape, scores, batch, memo, which)
+        else:
+            jacobian = self._one_by_one(x, tape, scores, batch, memo, which)
+        check_finite(jacobian, lambda: self._explain(scores, batch))
+        return evaluation, jacobian
+
+    def _one_by_one(
+        self, x: Tensor, tape: Any, scores: Tensor, batch: Batch, memo: Any, which: Sequence[int] | None
+    ) -> Tensor:
+        """(..., 1 + m, n) gradients, or the rows `which` of them, by a backward pass each."""
         w0 = torch.ones((*x.shape[:-1], 1), dtype=self.dtype, device=x.device) if x.dim() > 1 else 1.0
         made: dict[int, Tensor] = {}
         places = range(1 + self.m) if which is None else which
@@ -150,12 +155,10 @@ class Verbs(RowSlopes):
             elif opposite is not None and 1 + opposite in made:
                 made[i] = -made[1 + opposite]
             else:
-                w = zero.clone()
+                w = scores.new_zeros(*x.shape[:-1], self.m)
                 w[..., i - 1] = 1.0
                 made[i] = self._gradient(tape, scores, batch, 0.0, w, memo)
-        jacobian = torch.stack([made[i] for i in places], dim=-2)
-        check_finite(jacobian, lambda: self._explain(scores, batch))
-        return evaluation, jacobian
+        return torch.stack([made[i] for i in places], dim=-2)
 
     def _joint_jacobian(self, tape: Any, scores: Tensor, batch: Batch, which: Sequence[int] | None) -> Tensor:
         """(..., n) gradients of a joint plan and a linear model, from slopes of the row functions: of a whole table
@@ -178,12 +181,9 @@ class Verbs(RowSlopes):
             out.append(tape.vjp(self._function_slopes(scores, batch, reduce.vjp(some))))  # type: ignore[union-attr]
         return self.shards.sum(torch.cat(out))
 
-    def _at_once(self, tape: Any, scores: Tensor, batch: Batch, memo: Any, which: Any) -> Tensor | None:
-        """(1 + m, n) gradients, or the rows `which` of them, where all constraints are contrasts of one statistic that
-        knows all its slopes at once, and of auxiliary variables; None for others."""
+    def _at_once(self, tape: Any, scores: Tensor, batch: Batch, memo: Any, which: Any) -> Tensor:
+        """(1 + m, n) gradients of a linear model, or the rows `which` of them, where `_statistic_alone`."""
         plan = self.plan
-        if not (self._statistic_alone and isinstance(self.model, MLP) and not self.model.hidden):
-            return None
         rows, of_auxiliaries, mix = plan.statistics[0].basis(memo.statistics[0])  # type: ignore[attr-defined]
         asked = list(range(1 + self.m) if which is None else which)
         w = torch.eye(1 + self.m, dtype=scores.dtype, device=scores.device)[asked, 1:]  # the objective has a row of 0
