@@ -1,7 +1,7 @@
 """A linear model trained on all rows at once: the lowest loss first, from there towards accuracy, both under the bounds.
 
 The share of the error rate in the objective rises in steps, each begun at the point before, as long as accuracy on the
-training rows does not fall. With objective "auto" it rises only where the area under the ROC curve stays near that of the lowest
+training rows does not fall; then the model is moved along lines on which wrong decisions are counted (`fewer_wrong`). With objective "auto" it rises only where the area under the ROC curve stays near that of the lowest
 loss seen, so that scores keep their order, or where what is lost of the area beyond that is less than what is gained of accuracy beyond chance.
 
 Where weight decay is asked for, all runs have it in their objective (see `weight_decay`). Without it, where the model decides every
@@ -24,6 +24,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.choosing import Refined
 from fairbound.estimators.weight_decay import USUAL, Decayed
+from fairbound.fairness.fewer_wrong import fewer_wrong
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
@@ -178,6 +179,8 @@ def train_full_batch(
     if part is not None and solution.stopped != "interrupted":
         solution = run(solution, under(problem, share), quick)
     held = options.get("validation")
+    if refined == "yes" and solution.feasible and held is None and not separated and solution.stopped != "interrupted":
+        solution = replace(solution, x=fewer_wrong(problem, solution.x))
     near = BothRows(problem, held) if held is not None and ranks(problem) else under(problem, share)
     return solution, {
         **optimality(near, method, solution.x, problem.total_rows),

@@ -50,6 +50,7 @@ def share_of(seen, refined, monkeypatch, free_thresholds=False, unmet=None, chan
         return of[round(float(other[0]), 6)] - of[round(float(x[0]), 6)] - chance
 
     monkeypatch.setattr(full_batch, "gained", gained)
+    monkeypatch.setattr(full_batch, "fewer_wrong", lambda on, x: x)
     monkeypatch.setattr(full_batch, "kkt", lambda on, x: KKT(0.0, 0.0, 0.0, torch.zeros(0), None))
     solution, facts = full_batch.train_full_batch(problem(None), None, FullBatchALM(), refined=refined)
     assert float(solution.x[0]) == pytest.approx(facts["error_share"])

@@ -1,0 +1,114 @@
+"""A linear model moved along lines on which wrong decisions are counted: the part of the error rate that smooth training leaves.
+
+On a line x + t v the score of each row crosses 0 at most once. Sums over the rows in the order of their crossings give the error
+rate and the bounds of every division of the rows on the line:
+
+    for directions v of a few random coordinates, in which features have equal spread and no correlation, and a random reach:
+        of all stretches between two crossings with |t| <= reach, but for that of x, which meet the bounds and decide no more rows
+        wrongly than x, take those that decide the fewest wrongly; go to the middle of the longest
+
+Steps that decide as many rows wrongly are made too, as better divisions lie beyond them.
+
+Source: Nguyen and Sanner (2013), Algorithms for direct 0-1 loss optimization (coordinate search with counted losses). Departs:
+    under bounds; several coordinates at once; steps on a plateau; only rows near the boundary are looked at, and every LINES lines
+    all rows verify where they led.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairbound.base.seeds import seed_for
+from fairbound.fairness.objectives import Accuracy
+from fairbound.fairness.one_pass import OnePass
+
+ROUNDS, LINES = 12, 50
+"""How often all rows are looked at, and lines between. Where these led outside the bounds, or to more wrong decisions, they are forgotten."""
+
+COORDINATES, REACHES = (1, 2, 4), (0.02, 0.1, 0.5)
+"""Of how many coordinates a direction is made, and how far a line goes to either side, in standard deviations of the scores."""
+
+WIDE = 3.0
+"""Rows are looked at whose scores lie within so many of the largest reach."""
+
+FLAT, SAME = 1e-6, 1e-10
+"""The least share of the reach that a stretch must have, and the difference of error rates that is rounding."""
+
+
+def fewer_wrong(problem: Any, x: Tensor) -> Tensor:
+    """x (n,), which meets the bounds of a FairProblem, or a point that meets them too and decides fewer rows wrongly.
+
+    problem: its objective is an `Accuracy`. x is returned where it has no `OnePass`.
+    """
+    problem = problem.with_objective(Accuracy(1.0))
+    whole, curvature = problem._at_once_with(x, problem.full()), problem.curvature()
+    if whole is None or curvature is None:
+        return x
+    size, axes = np.linalg.eigh(curvature.double().cpu().numpy())
+    kept = size > FLAT * size[-1]
+    axes = (axes[:, kept] / size[kept] ** 0.5).T * float(whole.scores(x).std())
+    rng, state = np.random.default_rng(seed_for("fewer wrong", root=0)), _state(whole, x)
+    for _ in range(ROUNDS):
+        tried = _walk(whole, x, state, axes, rng)
+        found = _state(whole, tried)
+        if found[0] <= state[0] + SAME and (found[1:] <= 0).all():
+            x, state = tried, found
+    return x
+
+
+def _walk(whole: OnePass, x: Tensor, state: np.ndarray, axes: np.ndarray, rng: np.random.Generator) -> Tensor:
+    """x (n,) moved along LINES lines, by the rows near the boundary. state: (1 + m,) that at x. axes: (r, n) the coordinates."""
+    scores = whole.scores(x).double().cpu().numpy()
+    near = np.flatnonzero(np.abs(scores) <= WIDE * max(REACHES) * scores.std())
+    rows = whole.features[torch.from_numpy(near)].double().cpu().numpy()
+    columns = axes @ (np.column_stack([rows, np.ones(len(rows))]) if whole.bias else rows).T
+    turns = (whole.contrasts @ whole.each[:, near]).T.cpu().numpy()
+    scores, moved = scores[near], np.zeros(axes.shape[1])
+    used, reaches = rng.choice(np.minimum(COORDINATES, len(axes)), LINES), rng.choice(REACHES, LINES)
+    order = rng.random((LINES, len(axes))).argsort(axis=1)
+    parts = rng.normal(size=(LINES, max(COORDINATES)))
+    for line in range(LINES):
+        chosen, part = order[line, : used[line]], parts[line, : used[line]]
+        part = part / np.linalg.norm(part)
+        along = part @ columns[chosen]
+        found = _best(scores, along, reaches[line], turns, state)
+        if found is not None:
+            t, state = found
+            scores, moved = scores + t * along, moved + t * part @ axes[chosen]
+    return x + torch.from_numpy(moved).to(x)
+
+
+def _state(whole: OnePass, x: Tensor) -> np.ndarray:
+    """(1 + m,) the error rate of all rows, and the constraints, at x (n,)."""
+    return (whole.contrasts @ whole.true_rates(x) - whole.bounds).cpu().numpy()  # type: ignore[no-any-return]
+
+
+def _best(
+    scores: np.ndarray, along: np.ndarray, reach: float, turns: np.ndarray, state: np.ndarray
+) -> tuple[float, np.ndarray] | None:
+    """Where to go on the line `scores` + t `along` (k,), and the state there; None where no other stretch is as good as that of t = 0.
+
+    turns: (k, 1 + m) by how much the state (1 + m,) rises where a row is decided positive."""
+    crossed = np.flatnonzero(np.abs(scores) < reach * np.abs(along))
+    t = -scores[crossed] / along[crossed]
+    order = np.argsort(t)
+    crossed, t = crossed[order], t[order]
+    states = np.zeros((len(t) + 1, len(state)))
+    np.cumsum(np.sign(along[crossed])[:, None] * turns[crossed], axis=0, out=states[1:])
+    here = int(np.searchsorted(t, 0.0))
+    states += state - states[here]
+    ends = np.concatenate([[-reach], t, [reach]])
+    length = np.diff(ends)
+    allowed = (states[:, 0] <= state[0] + SAME) & (states[:, 1:] <= 0).all(1) & (length > FLAT * reach)
+    allowed[here] = False
+    stretches = np.flatnonzero(allowed)
+    if not len(stretches):
+        return None
+    wrong = states[stretches, 0]
+    stretches = stretches[wrong <= wrong.min() + SAME]
+    longest = stretches[length[stretches].argmax()]
+    return float(ends[longest] + ends[longest + 1]) / 2, states[longest]

@@ -1,0 +1,96 @@
+"""A linear model moved along lines on which wrong decisions are counted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import fairbound as fb
+from fairbound.estimators import full_batch
+from fairbound.fairness import fewer_wrong as lines
+from fairbound.fairness.objectives import Accuracy
+from fairbound.fairness.problem import FairProblem
+from fairbound.models.mlp import MLP
+
+BOUNDS = ("demographic_parity <= 0.02", "equalized_odds <= 0.05", "error_rate_parity <= 0.05")
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(800, 8)) * np.arange(1, 9)
+GROUP = RNG.integers(0, 2, 800)
+Y = (X[:, 0] + 0.5 * GROUP + 0.2 * X[:, 7] + RNG.normal(size=800) > 0).astype(int)
+WEIGHT = RNG.uniform(0.5, 2, 800)
+
+
+def made(bound=BOUNDS[0], **options):
+    return FairProblem(MLP(8), X, Y, GROUP, bound, objective=Accuracy(0.5), dtype=torch.float64, **options)
+
+
+def inside(problem):
+    """Points that decide by one feature, or none, about which the bounds are met."""
+    for scale in (0.0, 0.3, 1.0, 3.0):
+        x = torch.zeros(9, dtype=torch.float64)
+        x[1:3] = torch.tensor([scale, 1.0], dtype=torch.float64)
+        x[8] = 100.0 if float(problem.evaluate(x).violation) > 0 else 0.0
+        yield x
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_no_stretch_of_a_line_that_meets_the_bounds_decides_fewer_rows_wrongly(bound, weighted):
+    problem = made(bound, **({"sample_weight": WEIGHT} if weighted else {})).with_objective(Accuracy(1.0))
+    whole, rng, found = problem._at_once_with(torch.zeros(9, dtype=torch.float64), problem.full()), np.random.default_rng(1), 0
+    turns = (whole.contrasts @ whole.each).T.numpy()
+    for x in inside(problem):
+        for reach in (0.1, 1.0, 5.0):
+            v, scores = torch.from_numpy(rng.normal(size=9)), whole.scores(x).numpy()
+            along = (whole.features @ v[:-1] + v[-1]).numpy()
+            before, here = problem.evaluate(x), lines._state(whole, x)
+            best = lines._best(scores, along, reach, turns, here)
+            crossings = np.sort(-scores / along)
+            middles = (crossings[1:] + crossings[:-1])[np.diff(crossings) > 2 * lines.FLAT * reach] / 2
+            tried = [problem.evaluate(x + t * v) for t in middles[np.abs(middles) < reach]]
+            least = min((float(m.f) for m in tried if float(m.violation) <= 0), default=np.inf)
+            if best is None:
+                assert not least < float(before.f) - 1e-9
+                continue
+            after = problem.evaluate(x + best[0] * v)
+            np.testing.assert_allclose(best[1], [float(after.f), *after.g.tolist()], atol=1e-9)
+            assert float(after.violation) <= 0 and float(after.f) <= min(least, float(before.f)) + 1e-9
+            found += 1
+    assert found
+
+
+@pytest.mark.parametrize("wide", [lines.WIDE, 0.05])
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_what_comes_of_it_meets_the_bounds_and_is_no_less_accurate(bound, wide, monkeypatch):
+    """Also where the rows looked at are too few to tell."""
+    monkeypatch.setattr(lines, "WIDE", wide)
+    problem = made(bound)
+    gains = []
+    for x in inside(problem):
+        before, after = (problem.evaluate(at) for at in (x, lines.fewer_wrong(problem, x)))
+        assert float(before.violation) > 0 or float(after.violation) <= 0
+        gains.append(float(after.extra["accuracy"] - before.extra["accuracy"]))
+    assert min(gains) >= 0
+    assert max(gains) > (0.05 if wide == lines.WIDE else 0)
+
+
+def test_the_same_point_every_time_and_none_without_a_pass_over_all_rows():
+    problem, x = made(), next(iter(inside(made())))
+    assert torch.equal(lines.fewer_wrong(problem, x), lines.fewer_wrong(problem, x))
+    ratios = FairProblem(MLP(8), X, Y, GROUP, "predictive_parity <= 0.2", objective=Accuracy(0.5))
+    assert lines.fewer_wrong(ratios, x.float()).tolist() == x.tolist()
+
+
+def test_the_objective_accuracy_has_what_it_finds_and_others_do_not(monkeypatch):
+    def accuracy(objective, **options):
+        model = fb.FairClassifier(BOUNDS[0], objective=objective, **options).fit(X, Y, sensitive_features=GROUP)
+        assert model.fit_report_["feasible"]
+        return model.fit_report_["accuracy"]
+
+    names = ("accuracy", "auto", "loss")
+    found, held = [accuracy(name) for name in names], accuracy("accuracy", validation=0.2)
+    monkeypatch.setattr(full_batch, "fewer_wrong", lambda problem, x: x)
+    without = [accuracy(name) for name in names]
+    assert found[0] > without[0]
+    assert found[1:] == without[1:] and held == accuracy("accuracy", validation=0.2)
