@@ -33,7 +33,10 @@ COORDINATES, REACHES = (1, 2, 4), (0.02, 0.1, 0.5)
 """Of how many coordinates a direction is made, and how far a line goes to either side, in standard deviations of the scores."""
 
 WIDE = 3.0
-"""Rows are looked at whose scores lie within so many of the largest reach."""
+"""Rows are looked at whose scores lie within so many times the largest reach."""
+
+MOST = 2_000_000
+"""Such rows times lines, at most, but for the first round."""
 
 FLAT, SAME = 1e-6, 1e-10
 """The least share of the reach that a stretch must have, and the difference of error rates that is rounding."""
@@ -49,27 +52,30 @@ def fewer_wrong(problem: Any, x: Tensor) -> Tensor:
     if whole is None or curvature is None:
         return x
     size, axes = np.linalg.eigh(curvature.double().cpu().numpy())
-    kept = size > FLAT * size[-1]
-    axes = (axes[:, kept] / size[kept] ** 0.5).T * float(whole.scores(x).std())
+    kept, spread = size > FLAT * size[-1], float(whole.scores(x).std())
+    axes = (axes[:, kept] / size[kept] ** 0.5).T * spread
+    near = (whole.scores(x).abs() <= WIDE * max(REACHES) * spread).nonzero()[:, 0]
+    rows = whole.features[near].double().cpu().numpy()
+    columns = axes @ (np.column_stack([rows, np.ones(len(rows))]) if whole.bias else rows).T
+    turns = (whole.contrasts @ whole.each[:, near]).cpu().numpy()
     rng, state = np.random.default_rng(seed_for("fewer wrong", root=0)), _state(whole, x)
-    for _ in range(ROUNDS):
-        tried = _walk(whole, x, state, axes, rng)
+    for _ in range(max(1, min(ROUNDS, MOST // max(LINES * len(near), 1)))):
+        scores = whole.scores(x)[near].double().cpu().numpy()
+        tried = x + torch.from_numpy(_walk(scores, columns, turns, state, rng) @ axes).to(x)
         found = _state(whole, tried)
         if found[0] <= state[0] + SAME and (found[1:] <= 0).all():
             x, state = tried, found
     return x
 
 
-def _walk(whole: OnePass, x: Tensor, state: np.ndarray, axes: np.ndarray, rng: np.random.Generator) -> Tensor:
-    """x (n,) moved along LINES lines, by the rows near the boundary. state: (1 + m,) that at x. axes: (r, n) the coordinates."""
-    scores = whole.scores(x).double().cpu().numpy()
-    near = np.flatnonzero(np.abs(scores) <= WIDE * max(REACHES) * scores.std())
-    rows = whole.features[torch.from_numpy(near)].double().cpu().numpy()
-    columns = axes @ (np.column_stack([rows, np.ones(len(rows))]) if whole.bias else rows).T
-    turns = (whole.contrasts @ whole.each[:, near]).T.cpu().numpy()
-    scores, moved = scores[near], np.zeros(axes.shape[1])
-    used, reaches = rng.choice(np.minimum(COORDINATES, len(axes)), LINES), rng.choice(REACHES, LINES)
-    order = rng.random((LINES, len(axes))).argsort(axis=1)
+def _walk(
+    scores: np.ndarray, columns: np.ndarray, turns: np.ndarray, state: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """How far LINES lines move each of r coordinates. scores: (k,) of the rows near the boundary; columns: (r, k) by how much a
+    coordinate moves them. turns, state: as of `_best`."""
+    moved = np.zeros(len(columns))
+    used, reaches = rng.choice(np.minimum(COORDINATES, len(columns)), LINES), rng.choice(REACHES, LINES)
+    order = rng.random((LINES, len(columns))).argsort(axis=1)
     parts = rng.normal(size=(LINES, max(COORDINATES)))
     for line in range(LINES):
         chosen, part = order[line, : used[line]], parts[line, : used[line]]
@@ -78,8 +84,9 @@ def _walk(whole: OnePass, x: Tensor, state: np.ndarray, axes: np.ndarray, rng: n
         found = _best(scores, along, reaches[line], turns, state)
         if found is not None:
             t, state = found
-            scores, moved = scores + t * along, moved + t * part @ axes[chosen]
-    return x + torch.from_numpy(moved).to(x)
+            scores = scores + t * along
+            moved[chosen] += t * part
+    return moved
 
 
 def _state(whole: OnePass, x: Tensor) -> np.ndarray:
@@ -92,23 +99,25 @@ def _best(
 ) -> tuple[float, np.ndarray] | None:
     """Where to go on the line `scores` + t `along` (k,), and the state there; None where no other stretch is as good as that of t = 0.
 
-    turns: (k, 1 + m) by how much the state (1 + m,) rises where a row is decided positive."""
-    crossed = np.flatnonzero(np.abs(scores) < reach * np.abs(along))
-    t = -scores[crossed] / along[crossed]
-    order = np.argsort(t)
-    crossed, t = crossed[order], t[order]
-    states = np.zeros((len(t) + 1, len(state)))
-    np.cumsum(np.sign(along[crossed])[:, None] * turns[crossed], axis=0, out=states[1:])
-    here = int(np.searchsorted(t, 0.0))
-    states += state - states[here]
-    ends = np.concatenate([[-reach], t, [reach]])
-    length = np.diff(ends)
-    allowed = (states[:, 0] <= state[0] + SAME) & (states[:, 1:] <= 0).all(1) & (length > FLAT * reach)
-    allowed[here] = False
-    stretches = np.flatnonzero(allowed)
+    turns: (1 + m, k) by how much the state (1 + m,) rises where a row is decided positive."""
+    crossed = np.nonzero(np.abs(scores) < reach * np.abs(along))[0]
+    slopes = along[crossed]
+    t = -scores[crossed] / slopes
+    order = t.argsort()
+    ends = np.empty(len(t) + 2)
+    ends[0], ends[1:-1], ends[-1] = -reach, t[order], reach
+    length = ends[1:] - ends[:-1]
+    states = np.zeros((len(state), len(t) + 1))
+    crossed = crossed[order]
+    np.cumsum(turns[:, crossed] * np.sign(along[crossed]), axis=1, out=states[:, 1:])
+    here = ends[1:-1].searchsorted(0.0)
+    states += (state - states[:, here])[:, None]
+    good = (states[0] <= state[0] + SAME) & (length > FLAT * reach)
+    good[here] = False
+    stretches = np.nonzero(good & (states[1:] <= 0).all(0))[0]
     if not len(stretches):
         return None
-    wrong = states[stretches, 0]
+    wrong = states[0, stretches]
     stretches = stretches[wrong <= wrong.min() + SAME]
     longest = stretches[length[stretches].argmax()]
-    return float(ends[longest] + ends[longest + 1]) / 2, states[longest]
+    return float(ends[longest] + ends[longest + 1]) / 2, states[:, longest]
