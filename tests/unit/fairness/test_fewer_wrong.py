@@ -38,7 +38,11 @@ def inside(problem):
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_no_stretch_of_a_line_that_meets_the_bounds_decides_fewer_rows_wrongly(bound, weighted):
     problem = made(bound, **({"sample_weight": WEIGHT} if weighted else {})).with_objective(Accuracy(1.0))
-    whole, rng, found = problem._at_once_with(torch.zeros(9, dtype=torch.float64), problem.full()), np.random.default_rng(1), 0
+    whole, rng, found = (
+        problem._at_once_with(torch.zeros(9, dtype=torch.float64), problem.full()),
+        np.random.default_rng(1),
+        0,
+    )
     turns = (whole.contrasts @ whole.each).numpy()
     for x in inside(problem):
         for reach in (0.1, 1.0, 5.0):
