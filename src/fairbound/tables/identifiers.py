@@ -8,7 +8,7 @@ import numpy as np
 
 _NAME = re.compile(
     r"((.*[\W_])?(id|uuid|guid)([\W_].*)?"
-    r"|(patient|subject|person|customer|client|user|member|applicant|borrower|respondent|participant|employee|student|household)s?"
+    r"|(patient|subject|person|customer|client|user|member|applicant|borrower|respondent|participant|employee|student|household)"
     r"[\W_]*(id|no|nr|num|number|key|code)?)",
     re.IGNORECASE,
 )

@@ -12,13 +12,15 @@ from fairbound.tables.identifiers import is_identifier, names_identifier
 
 
 @pytest.mark.parametrize(
-    "name", ["id", "ID", "patient_id", "CustomerID", "userId", "id number", "subject", "person_no", "Patients"]
+    "name", ["id", "ID", "patient_id", "CustomerID", "userId", "id number", "subject", "person_no", "Patient"]
 )
 def test_names_of_identifiers(name):
     assert names_identifier(name)
 
 
-@pytest.mark.parametrize("name", ["paid", "grid", "idle", "humid", "identity", "age", "subject_area", "candid"])
+@pytest.mark.parametrize(
+    "name", ["paid", "grid", "idle", "humid", "identity", "age", "subject_area", "candid", "students"]
+)
 def test_other_names(name):
     assert not names_identifier(name)
 
