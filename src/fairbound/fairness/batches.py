@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -71,6 +71,15 @@ class Batch:
         return self.targets.shape[-1]
 
 
+class Weighed(NamedTuple):
+    """How the rows of a batch count; see `Batch`."""
+
+    objective: Tensor
+    reduction: Reduction | None
+    seen: Tensor | None
+    cells: Tensor
+
+
 class Batches:
     """Rows sorted by stratum, and the batches that the verbs of a FairProblem see.
 
@@ -120,7 +129,7 @@ class Batches:
         self._chunks: dict[tuple, tuple[int, list[Batch]]] = {}
         self._blocks: dict[tuple, tuple[int, Rows]] = {}
         self._lengths: dict[tuple, int] = {}
-        self._fixed: dict[tuple, tuple] = {}
+        self._fixed: dict[tuple, Weighed] = {}
         self._full: Batch | None = None
 
     def sample(self, seeds: Sequence[int], name: str, k: int, size: int, kind: str) -> Batch:
@@ -152,22 +161,14 @@ class Batches:
         index = index.to(self.device)
         features = self._rows_of(index)
         targets = self.targets.index_select(0, index.flatten()).view(index.shape)
-        objective, reduce, seen, cells = self._weighted(stream, index, scale, rows.fixed)
+        weighed = self._weighed(stream, index, scale, rows.fixed)
         seed = (seed_for("noise", name, root=seeds[0]) + chunk * length) % 2**62
-        out = []
-        for t, (x, y, at) in enumerate(zip(features, targets.unbind(0), index.unbind(0), strict=True)):
-            if reduce is not None and not isinstance(reduce, list):
-                step_reduce, step_seen, step_cells, step_objective = reduce, seen, cells, objective
-            else:
-                step_reduce = None if reduce is None else reduce[t]
-                step_seen = None if seen is None else seen[t]
-                step_cells, step_objective = cells[t], objective[t]
-            out.append(
-                Batch(
-                    x, y, step_objective, step_reduce, step_seen, step_cells, (name, chunk * length + t), seed + t, at
-                )
+        return [
+            Batch(x, y, *counts, (name, chunk * length + t), seed + t, at)
+            for t, (x, y, counts, at) in enumerate(
+                zip(features, targets.unbind(0), weighed, index.unbind(0), strict=True)
             )
-        return out
+        ]
 
     def _rows_of(self, index: Tensor) -> Sequence[Tensor | SparseRows]:
         """The features of T batches, index (T, B) or (T, R, B)."""
@@ -176,26 +177,17 @@ class Batches:
         rows = self.features.index_select(0, index.flatten())
         return rows.view(*index.shape, *self.features.shape[1:]).unbind(0)
 
-    def _weighted(self, stream: tuple, index: Tensor, scale: Tensor | None, fixed: bool) -> tuple:
-        """Objective weights, reductions, seen masks and cells; single objects where every batch has the same."""
+    def _weighed(self, stream: tuple, index: Tensor, scale: Tensor | None, fixed: bool) -> list[Weighed]:
+        """How the rows of each of T batches count, index (T, B) or (T, R, B)."""
         if fixed and self.row_weight is None:
             key = stream[2:]
             if key not in self._fixed:
-                places = index[(0,) * (index.dim() - 1)]
-                cells = self._cells[places].long()
-                scale_of_rows = scale.to(self.dtype).to(self.device)  # type: ignore[union-attr]
-                objective = scale_of_rows / self.total_rows
-                shares = self._cell_shares(cells, scale_of_rows)
-                self._fixed[key] = (
-                    objective,
-                    reduction(self._reduced, cells, shares, self.shards) if self.plan.columns else None,
-                    None,
-                    cells,
-                )
-            objective, reduce, seen, cells = self._fixed[key]
-            if reduce is None:
-                return objective.expand(index.shape), None, None, cells.expand(*index.shape, cells.shape[-1])
-            return objective, reduce, seen, cells
+                cells = self._cells[index[(0,) * (index.dim() - 1)]].long()
+                each = scale.to(self.dtype).to(self.device)  # type: ignore[union-attr]
+                shares = self._cell_shares(cells, each)
+                reduce = reduction(self._reduced, cells, shares, self.shards) if self.plan.columns else None
+                self._fixed[key] = Weighed(each / self.total_rows, reduce, None, cells)
+            return [self._fixed[key]] * len(index)
         cells = self._cells[index].long()
         weights = None if scale is None else scale.to(self.dtype).to(self.device).expand(index.shape)
         if self.row_weight is not None:
@@ -208,15 +200,17 @@ class Batches:
         else:
             each = weights * stands_for
             objective = each / self._mass
-        if not self.plan.columns:
-            return objective, None, None, cells
-        if fixed or not self.own_means or not self.shards.alone:
-            shares, seen = self._cell_shares(cells, each), None
-        else:
-            shares, present = batch_shares(cells, weights, self.plan.n_cells, self.dtype)
-            seen = seen_contrasts(self.plan, present)
-        joint = reduction(self._reduced, cells, shares, self.shards)
-        return objective, _unbind(joint), seen, cells
+        reductions: Sequence[Any] = [None] * len(index)
+        seen = None
+        if self.plan.columns:
+            if fixed or not self.own_means or not self.shards.alone:
+                shares = self._cell_shares(cells, each)
+            else:
+                shares, present = batch_shares(cells, weights, self.plan.n_cells, self.dtype)
+                seen = seen_contrasts(self.plan, present)
+            reductions = _unbind(reduction(self._reduced, cells, shares, self.shards))
+        masks = [None] * len(index) if seen is None else seen.unbind(0)
+        return [Weighed(*of) for of in zip(objective.unbind(0), reductions, masks, cells.unbind(0), strict=True)]
 
     def _cell_shares(self, cells: Tensor, weights: Tensor) -> Tensor:
         """Weight of each row in each of its cells' means over all the data: unbiased for balanced draws."""
