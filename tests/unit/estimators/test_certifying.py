@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 import torch
 from scipy import stats
+from sklearn.exceptions import ConvergenceWarning
 
 import fairbound as fb
 from fairbound.base.errors import CertificateError, CertificateWarning, DataError, OptionError
@@ -226,6 +227,7 @@ def test_labels_too_rare_to_be_divided_are_named(labels, constraint, says):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", CertificateWarning)
+                warnings.simplefilter("ignore", ConvergenceWarning)  # there is nothing to learn
                 fair.fit(rng.normal(size=(60, 1)), labels, sensitive_features=sex)
         except (DataError, CertificateError) as wrong:
             said.append(str(wrong))
