@@ -441,6 +441,7 @@ MUTANTS = {
     "classes: recall for error": Mutant("fairness/notions/classes.py", "return error if self.recall is None else 1 - error", "return error", "claims/test_class_risk.py"),
     "classes: recall's limits not mirrored": Mutant("fairness/notions/classes.py", '"lower": 1 - error["upper"], "upper": 1 - error["lower"]', '"lower": 1 - error["lower"], "upper": 1 - error["upper"]', "claims/test_class_risk.py"),
     "names: a label of two attributes": Mutant("rows/groups.py", "alone or times[v] > 1", "alone or times[v] > 2", "unit/fairness/test_group_names.py"),
+    "language: the name of a form is an option": Mutant("fairness/language.py", "if not isinstance(named, Key) or not equals:", "if named is None or isinstance(named, Key) != bool(equals):", "unit/fairness/test_notions.py"),
     "names: in the order of the codes": Mutant("fairness/comparing.py", "for a in sorted(parts)", "for a in parts", "unit/fairness/test_group_names.py"),
     # fairness: verdicts
     "judging: overall by equal weights": Mutant("fairness/judging.py", "share = totals / np.maximum(totals.sum(1, keepdims=True), 1e-300)", "share = np.full(totals.shape, 1 / k)", "claims/test_notions_exact.py"),

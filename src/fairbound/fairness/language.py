@@ -141,32 +141,36 @@ def _meant(number: str) -> str:
 def read_options(cls: type[Any], inside: str, text: str) -> dict[str, Any]:
     """The fields that the words `inside` brackets set, by the OPTIONS of `cls`.
     Raises: OptionError naming text and word."""
-    table: Mapping[str, Option] = cls.OPTIONS
     options: dict[str, Any] = {}
     said: dict[str, str] = {}
-    forms = [o for o in table.values() if isinstance(o, Form)]
     for word in filter(None, (o.strip() for o in inside.split(","))):
-        form, made = next(((o, value) for o in forms if (value := o.read(word)) is not None), (None, None))
-        if form is not None:
-            if form.field in said and not form.many:
-                raise OptionError(f"{said[form.field]!r} and {word!r} in {text!r} say the same thing twice; keep one.")
-            said[form.field] = word
-            options[form.field] = (*options.get(form.field, ()), made) if form.many else made
-            continue
-        key, equals, value = (part.strip() for part in word.partition("="))
-        if not equals and key not in table and "+" in key and "by" in table:
-            key, equals, value = "by", "=", key  # names joined by + can be nothing else
-        option = table.get(key)
-        if option is None or isinstance(option, Key) != bool(equals):
-            raise OptionError(_unknown(cls, key, word, text))
-        if option.field in said:
+        option, value = _read_option(cls, word, text)
+        many = isinstance(option, Form) and option.many
+        if option.field in said and not many:
             raise OptionError(f"{said[option.field]!r} and {word!r} in {text!r} say the same thing twice; keep one.")
         said[option.field] = word
-        try:
-            options[option.field] = option.value if isinstance(option, Word) else option.read(value)
-        except ValueError:
-            raise OptionError(f"the {key} {value!r} in {text!r} is not a number.") from None
+        options[option.field] = (*options.get(option.field, ()), value) if many else value
     return options
+
+
+def _read_option(cls: type[Any], word: str, text: str) -> tuple[Option, Any]:
+    """The option that a word speaks of, and the value that it gives."""
+    table: Mapping[str, Option] = cls.OPTIONS
+    for option in table.values():
+        if isinstance(option, Form) and (made := option.read(word)) is not None:
+            return option, made
+    key, equals, value = (part.strip() for part in word.partition("="))
+    if not equals and key not in table and "+" in key and "by" in table:
+        key, equals, value = "by", "=", key  # names joined by + can be nothing else
+    named = table.get(key)
+    if isinstance(named, Word) and not equals:
+        return named, named.value
+    if not isinstance(named, Key) or not equals:
+        raise OptionError(_unknown(cls, key, word, text))
+    try:
+        return named, named.read(value)
+    except ValueError:
+        raise OptionError(f"the {key} {value!r} in {text!r} is not a number.") from None
 
 
 def _unknown(cls: type[Any], key: str, word: str, text: str) -> str:

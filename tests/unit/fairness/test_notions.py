@@ -128,6 +128,7 @@ def test_texts_as_shown():
         ("loss_gap[surrogate=hinge] <= 0.1", "unknown option 'surrogate=hinge'"),
         ("demographic_parity[intergroup] <= 0.1", "unknown option 'intergroup'.* write by=intergroup"),
         ("demographic_parity[0.05:0.30] <= 0.1", r"unknown option '0.05:0.30' in .*; demographic_parity has: pairwise"),
+        ("partial_demographic_parity[interval] <= 0.1", "unknown option 'interval'.*did you mean '0.05:0.3'"),
         ("demographic_parity[overal] <= 0.1", "did you mean 'overall'"),
         ("demographic_parity[overall,pairwise] <= 0.1", "say the same thing twice"),
         ("demographic_parity[empty=drop,empty=raise] <= 0.1", "say the same thing twice"),
