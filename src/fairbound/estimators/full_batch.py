@@ -24,7 +24,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.choosing import Refined
 from fairbound.estimators.weight_decay import USUAL, Decayed
-from fairbound.fairness.fewer_wrong import fewer_wrong
+from fairbound.fairness.fewer_wrong import fewer_wrong, scaled
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
@@ -180,7 +180,9 @@ def train_full_batch(
         solution = run(solution, under(problem, share), quick)
     held = options.get("validation")
     if refined == "yes" and solution.feasible and held is None and not separated and solution.stopped != "interrupted":
-        solution = replace(solution, x=fewer_wrong(problem, solution.x))
+        moved = fewer_wrong(problem, solution.x)
+        if moved is not solution.x:
+            solution = replace(solution, x=scaled(under(problem, share), moved))
     near = BothRows(problem, held) if held is not None and ranks(problem) else under(problem, share)
     return solution, {
         **optimality(near, method, solution.x, problem.total_rows),
