@@ -34,7 +34,7 @@ from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import LOSSES, Pointwise
 from fairbound.fairness.trial import refuse_probabilities, takes_logits
 from fairbound.methods.alm import ALM
-from fairbound.optim.batch import Batch, Keys, class_names, device_named, loss_of_rows, without_number
+from fairbound.optim.batch import Batch, Keys, class_names, device_named, loss_of_rows, no_loss, without_number
 from fairbound.optim.means import RunningMeans, best_of, cell_weights, compared, processes, report_of, stated_values
 from fairbound.optim.multipliers import moved
 from fairbound.optim.numbers import NumberKeys, units_of
@@ -79,7 +79,7 @@ class Dual:
     penalty (rho), dual_values, multiplier_bound, decay, decay_steps: as in ALM; k counts step() calls.
     memory: rows after which a row's part in the running estimates has fallen to 1/e; larger is less noisy and later.
         None: 2048, or as many as `groups` has if these are fewer, and at least 32 per cell.
-    nonfinite: "raise" at the first NaN or infinity, or "skip" such a batch and count it.
+    nonfinite: "raise" at the first NaN or infinity, or "skip" such a batch, with gradients of 0, and count it.
     distributed: sum over the processes of the default group. Each must call step() equally often, with batches of equal
         size.
 
@@ -243,7 +243,7 @@ class Dual:
         batch = self._read(scores, targets, group, weight)
         value = self._weights.loss(self._loss, batch.scores, batch.y, batch.places, batch.weight, batch.rows)
         if not self._usable(value, batch, observe):
-            return torch.zeros((), dtype=value.dtype, device=value.device, requires_grad=True)
+            return no_loss(batch.scores)
         if observe:
             self._means.add(batch, state["k"])
         value = self._weights.whole(value)

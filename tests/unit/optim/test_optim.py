@@ -489,9 +489,32 @@ def test_a_skipped_batch_leaves_no_gradient_and_no_trace(bad):
     loss.backward()
     dual.step()
     report = dual.report()
-    assert scores.grad is None and loss.item() == 0.0
+    assert scores.grad.tolist() == [0, 0, 0] and loss.item() == 0.0
     assert report.skipped == 1 and report.rows == 0 and "1 batches skipped" in str(report)
     assert not dual.multipliers.any()
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")  # of numpy, at a NaN
+@pytest.mark.parametrize("stated", ["demographic_parity <= 0.1", "residual_gap <= 0.1"])
+def test_a_skipped_batch_has_gradients_of_zero_even_where_inputs_are_nan(stated):
+    features, y, group = rows()
+    dual = Dual(stated, groups=group, targets=y, nonfinite="skip", dual_every=1)
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)).double()
+    before = [p.detach().clone() for p in net.parameters()]
+    optimizer, scaler = torch.optim.SGD(net.parameters(), lr=0.1), torch.amp.GradScaler("cpu")
+    spoilt = features.clone()
+    spoilt[0, 0] = math.nan
+    for _ in range(3):  # before and after the multipliers move
+        optimizer.zero_grad()
+        loss = dual.loss(net(spoilt).squeeze(1), y, group)
+        scaler.scale(loss).backward()
+        assert loss.item() == 0 and all(p.grad is not None and not p.grad.any() for p in net.parameters())
+        scaler.step(optimizer)  # a scaler wants a gradient in one parameter at least
+        scaler.update()
+        assert all(torch.equal(p, q) for p, q in zip(net.parameters(), before, strict=True))
+        dual.loss(net(features), y, group)
+        dual.step()
+    assert dual.report().skipped == 3 and dual.report().batches == 3
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
