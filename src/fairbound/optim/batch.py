@@ -153,6 +153,8 @@ class Keys:
                 else f"(B, {self.outputs}), one real score per class"
             )  # fmt: skip
             more = " For several classes give Dual classes=." if self.outputs == 1 and scores.dim() == 2 else ""
+            if not scores.dim() and self.outputs == 1:
+                more = " squeeze() makes this of a batch of one row: use squeeze(1)."
             raise OptionError(f"scores must be floating {asked}, got {scores.dtype} {tuple(scores.shape)}.{more}")
         return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
 
@@ -161,6 +163,8 @@ class Keys:
         attributes = len(self.sizes)
         if group is None and not attributes:
             return None
+        if group is None:
+            raise OptionError("pass group=, the codes that dual.encode(...) gave, of the rows of the batch.")
         codes = on_device(s.device, group, "group must hold integer codes, as dual.encode(sensitive_features) gives.")
         if attributes == 1 and codes.dim() == 2 and codes.shape[1] == 1:
             codes = codes.squeeze(1)

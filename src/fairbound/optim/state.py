@@ -60,6 +60,8 @@ class DualReport:
 
     def __str__(self) -> str:
         lines = [f"{self.steps} steps, {self.batches} batches, {self.rows} rows, {self.processes} process(es)"]
+        if self.batches and not self.steps:
+            lines.append("dual.step() was never called, so no multiplier moves: call it after every optimizer.step().")
         for text, value in self.values.items():
             where = (
                 "not measured yet" if math.isnan(value) else _where(text, value, self.bounds[text], self.smallest[text])

@@ -288,6 +288,12 @@ def test_a_wrong_batch_says_what_to_pass():
     for labels, words in ((2 * y - 1, "POSITIVE"), (y + 14.5, "residual_gap"), (y * 0.5, "soft_targets=True")):
         with pytest.raises(DataError, match=words):
             made.loss(s, labels, group)
+    with pytest.raises(OptionError, match=r"pass group=, the codes that dual\.encode"):
+        made.loss(s, y)
+    with pytest.raises(OptionError, match=r"one row: use squeeze\(1\)"):
+        made.loss(s[:1, None].squeeze(), y[:1], group[:1])
+    with pytest.raises(OptionError, match=r"float32 \(4, 3\)\. For several classes"):
+        made.loss(torch.zeros(4, 3), y, group)
     with pytest.raises(OptionError, match="the batch has no rows; leave it out"):
         made.loss(s[:0], y[:0], group[:0])
     with pytest.raises(OptionError, match=r"'auc_parity\[intra\] <= 0.1' needs more; .*FairClassifier\(model"):

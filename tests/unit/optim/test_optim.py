@@ -474,6 +474,17 @@ def test_a_step_without_a_batch_is_a_mistake():
         dual.step()
 
 
+def test_a_report_says_where_step_was_never_called():
+    dual = Dual("demographic_parity <= 0.1", groups=[0, 1], targets=[0, 1])
+    said = "dual.step() was never called"
+    assert said not in str(dual.report())  # nothing has begun
+    for batches in (1, 2):
+        dual.loss(torch.zeros(2), torch.tensor([0, 1]), torch.tensor([0, 1]))
+        assert f"0 steps, {batches} batches" in str(dual.report()) and said in str(dual.report())
+    dual.step()
+    assert said not in str(dual.report())
+
+
 # -- NaN -----------------------------------------------------------------------------------------------------------
 
 
