@@ -128,7 +128,8 @@ def assembled(
     warnings: Sequence[str],
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """The audit made of what was found: its verdict, exit code, library versions and what the caller adds. bounds: those judged."""
+    """The audit made of what was found: its verdict, exit code, library versions and what the caller adds.
+    bounds: those judged."""
     verdict = worst_verdict(c["verdict"] for c in facts["constraints"])
     remarks = [remark for bound in bounds for remark in bound.remarks(facts["data"]["sensitive"])]
     if title is None:
@@ -166,7 +167,8 @@ def _unknown_groups(data: Mapping[str, Any]) -> list[str]:
 
 
 def _decided_by_few(constraints: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A warning for every bound that is not met, and whose value, if there is a difference at all, is that of groups of very few rows."""
+    """A warning for every bound that is not met, and whose value, if there is a difference at all,
+    is that of groups of very few rows."""
     out = []
     for c in constraints:
         few = {name: n for name, n in c.get("worst_groups", {}).items() if 0 < n < FEW_ROWS}
@@ -219,7 +221,8 @@ def _number_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Map
 
 
 def _scored(given: Given, bounds: Sequence[Any], read: Callable[[Any], Scored]) -> tuple[Scored, dict[str, Scored]]:
-    """What was predicted for the rows, by the model and by those that it is compared with; read: of the predictions of one."""
+    """What was predicted for the rows, by the model and by those that it is compared with;
+    read: of the predictions of one."""
     n = len(given.y)
     weight = None if given.sample_weight is None else read_weights(given.sample_weight, n)
     groups = compared_groups(given, bounds, n)

@@ -1,4 +1,5 @@
-"""The part of an audit that speaks of classes: recall and error of each, with exact binomial bounds, from predicted labels.
+"""The part of an audit that speaks of classes: recall and error of each, with exact binomial bounds, from predicted
+labels.
 
 Source: Clopper and Pearson (1934), as set out in `fairbound.confidence.single`.
 """

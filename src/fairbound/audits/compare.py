@@ -1,9 +1,11 @@
-"""Two models on the same rows: differences of accuracy, of each group's rates and of each bound's value, with paired intervals.
+"""Two models on the same rows: differences of accuracy, of each group's rates and of each bound's value, with paired
+intervals.
 
-What both decide alike cancels. A rate's difference is that of two paired shares, with the score interval of Tango (1998), Statistics
-in Medicine 17, 891-908, equations 4 to 6: solved here by bisection. The value of a bound is a largest difference, for which there is
-no formula: its interval is the bias-corrected percentile interval of a bootstrap of rows, Efron, Tibshirani (1993), section 14.3. Rows
-with weights count in a rate as sum(w)^2 / sum(w^2) rows do (Kish 1965), and keep their weight where the bootstrap draws them.
+What both decide alike cancels. A rate's difference is that of two paired shares, with the score interval of Tango
+(1998), Statistics in Medicine 17, 891-908, equations 4 to 6: solved here by bisection. The value of a bound is a
+largest difference, for which there is no formula: its interval is the bias-corrected percentile interval of a bootstrap
+of rows, Efron, Tibshirani (1993), section 14.3. Rows with weights count in a rate as sum(w)^2 / sum(w^2) rows do (Kish
+1965), and keep their weight where the bootstrap draws them.
 Departs: no acceleration. All of them hold asymptotically, and each for itself alone.
 """
 
@@ -141,8 +143,8 @@ def _paired(
 
 
 def paired_interval(gained: float, lost: float, n: float, alpha: float) -> tuple[float, float]:
-    """Score limits of the difference of two paired shares: `gained` of n (effective) rows are hits of the second alone, `lost` of the
-    first alone."""
+    """Score limits of the difference of two paired shares: `gained` of n (effective) rows are hits of the second alone,
+    `lost` of the first alone."""
     z = stats.norm.ppf(1 - alpha / 2)
 
     def upper(b: float, c: float) -> float:
@@ -188,7 +190,8 @@ def _of_bounds(
 
 
 def _cells(both: list[Scored]) -> tuple[list[Scored], np.ndarray, np.ndarray]:
-    """The combinations of groups, label and the two decisions, as rows of each model; how often each occurs; and each row's."""
+    """The combinations of groups, label and the two decisions, as rows of each model; how often each occurs;
+    and each row's."""
     groups = both[0].groups
     table = np.column_stack([groups.codes, both[0].target, both[0].predicted, both[1].predicted])
     kinds, at, place, counts = np.unique(table, axis=0, return_index=True, return_inverse=True, return_counts=True)
@@ -201,7 +204,8 @@ def _cells(both: list[Scored]) -> tuple[list[Scored], np.ndarray, np.ndarray]:
 
 
 def _difference(bound: Bound, both: list[Scored], each: np.ndarray) -> float:
-    """The second's value less the first's where entry i stands for each[i] (n,) rows: as counts, else in their weights."""
+    """The second's value less the first's where entry i stands for each[i] (n,) rows: as counts,
+    else in their weights."""
     some = np.flatnonzero(each)
     counted = _counted(bound, both)
     standing: dict[str, Any] = {"each": each[some]} if counted else {"weight": (each * both[0].mass[1])[some]}

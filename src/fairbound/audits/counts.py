@@ -1,8 +1,8 @@
 """Audits of rows that come in parts: what each part counts is added up, and audited as if all rows were at hand.
 
-Rates need no more of a row than its groups, label and decision, so the numbers of bounds on rates, and of bounds on the two
-classes, are those of the audit of all rows to the last bit. Bounds on losses need the rows, and the area under the ROC
-curve their order: neither can be had from counts.
+Rates need no more of a row than its groups, label and decision, so the numbers of bounds on rates, and of bounds on the
+two classes, are those of the audit of all rows to the last bit. Bounds on losses need the rows, and the area under the
+ROC curve their order: neither can be had from counts.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ class AuditCounts:
         warnings: Sequence[str] = (),
         notes: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """The audit of all rows counted, as `fairbound.audit` returns it: every rate, interval and verdict is the same; mean
-        losses are to rounding, "auc" is None and nothing is compared. classes: the labels that 0 and 1 mean.
+        """The audit of all rows counted, as `fairbound.audit` returns it: every rate, interval and verdict is the same;
+        mean losses are to rounding, "auc" is None and nothing is compared. classes: the labels that 0 and 1 mean.
 
         Raises: DataError for a bound that needs the rows themselves; OptionError for options out of range.
         """

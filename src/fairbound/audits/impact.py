@@ -1,9 +1,10 @@
 """Selection rates and impact ratios of every category and intersection, in the form of bias audits of hiring tools.
 
-The impact ratio of a category is its rate over that of the category with the highest rate. The rate is the share selected, or (scoring
-rate) the share whose score is above the median score of all rows. A category of less than 2 % of the rows is shown, and left out of
-the ratios, with this reason. Rows whose category is not known are counted. The four-fifths screen says whether a ratio is below
-0.8, with Fisher's exact test of the two categories. Nothing here says that a model passes: there is no such thing in these rules.
+The impact ratio of a category is its rate over that of the category with the highest rate. The rate is the share
+selected, or (scoring rate) the share whose score is above the median score of all rows. A category of less than 2 % of
+the rows is shown, and left out of the ratios, with this reason. Rows whose category is not known are counted. The
+four-fifths screen says whether a ratio is below 0.8, with Fisher's exact test of the two categories. Nothing here says
+that a model passes: there is no such thing in these rules.
 
 Sources: New York City, 6 RCNY 5-300 to 5-304 (Local Law 144 of 2021); 29 CFR 1607.4 D (four-fifths); Fisher (1935).
 """
@@ -100,8 +101,8 @@ def _reason(n: float, total: float, enough: bool) -> str | None:
 
 
 def _screen(hits: np.ndarray, n: np.ndarray, i: int, best: int) -> dict[str, Any]:
-    """Whether a category's ratio is below four fifths, how surprising so large a difference is if the two rates were equal, and
-    whether the sample is small."""
+    """Whether a category's ratio is below four fifths, how surprising so large a difference is if the two rates were
+    equal, and whether the sample is small."""
     table = np.array([[hits[i], n[i] - hits[i]], [hits[best], n[best] - hits[best]]])
     expected = table.sum(1, keepdims=True) * table.sum(0) / table.sum()
     ratio = _impact(hits, n, i, best, True)

@@ -1,4 +1,5 @@
-"""The part of an audit that speaks of predicted numbers: errors over all rows, of every group, and verdicts on the bounds."""
+"""The part of an audit that speaks of predicted numbers: errors over all rows, of every group,
+and verdicts on the bounds."""
 
 from __future__ import annotations
 
@@ -78,8 +79,8 @@ def _group_means(rows: Scored, bounds: Sequence[PredictionBound]) -> list[dict[s
 def _means(
     rows: Scored, values: np.ndarray, code: np.ndarray, k: int, ends: tuple[float, float] | None
 ) -> list[dict[str, Any]]:
-    """The mean of the values (n,) in each of k groups, with its two-sided interval: betting limits of values between `ends`, else
-    Student's t where there are at least ASYMPTOTIC_ROWS rows."""
+    """The mean of the values (n,) in each of k groups, with its two-sided interval: betting limits of values between
+    `ends`, else Student's t where there are at least ASYMPTOTIC_ROWS rows."""
     mean, variance, count = moments(values, code, k, rows.weight)
     alpha = (1 - rows.confidence) / 2
     if ends is None:

@@ -19,8 +19,8 @@ MOST_GROUPS = 50
 
 
 def percentile_profiles(rows: Scored, bounds: Sequence[Any]) -> list[dict[str, Any]]:
-    """One entry for each bound on a percentile interval, set of attributes, and rows that it speaks of; none where the scores
-    are decisions. Scores are predicted probabilities, as in the audit's histograms."""
+    """One entry for each bound on a percentile interval, set of attributes, and rows that it speaks of; none where the
+    scores are decisions. Scores are predicted probabilities, as in the audit's histograms."""
     if rows.scores is None or len(np.unique(rows.scores)) < 3:
         return []
     out = []

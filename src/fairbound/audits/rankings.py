@@ -1,4 +1,5 @@
-"""The part of an audit that speaks of rankings: gain and precision with intervals over queries, groups, and verdicts on bounds.
+"""The part of an audit that speaks of rankings: gain and precision with intervals over queries, groups, and verdicts on
+bounds.
 
 Queries are taken as drawn independently, their documents not. Intervals of means over queries hold for any distribution
 (`fairbound.confidence.betting`); those of shares of pairs, which are ratios of sums, are asymptotic.
@@ -30,7 +31,8 @@ PLACES = 10
 
 
 def scored_documents(scores: Any, documents: Documents, confidence: float, what: str = "scores") -> Scored:
-    """Documents with the scores (n,) of their rows as given. Raises: DataError for scores that are missing or infinite."""
+    """Documents with the scores (n,) of their rows as given.
+    Raises: DataError for scores that are missing or infinite."""
     s = column_array(what, scores, len(documents)).astype(np.float64)
     if not np.isfinite(s).all():
         raise DataError(f"{what}: {int((~np.isfinite(s)).sum())} of {len(s)} are missing or infinite; drop these rows.")
@@ -49,7 +51,8 @@ def ranking_facts(
     alpha: float,
     confidence: float,
 ) -> dict[str, Any]:
-    """The part of an audit that scored documents decide; arguments as of `audit`, y being the relevance, a number >= 0."""
+    """The part of an audit that scored documents decide; arguments as of `audit`, y being the relevance,
+    a number >= 0."""
     bounds = ranking_bounds(stated)
     check_groups(bounds, sensitive_features)
     n = len(column_array("scores", scores))
@@ -76,8 +79,8 @@ def ranking_facts(
 
 
 def metric_intervals(rows: Scored, documents: Documents, confidence: float) -> dict[str, dict[str, Any]]:
-    """Metric -> value, lower and upper limit, and the count of queries that it is a mean over. A document counts as relevant for the mean
-    average precision where its relevance is above 0."""
+    """Metric -> value, lower and upper limit, and the count of queries that it is a mean over. A document counts as
+    relevant for the mean average precision where its relevance is above 0."""
     s, y, starts = rows.scores, documents.relevance, documents.starts
     assert s is not None
     won = by_query.sums(by_query.wins(s, y, starts, np.ones((len(s), 1)))[0], starts)[:, 0]
@@ -106,7 +109,8 @@ def _record(value: float, lower: float, upper: float, count: int) -> dict[str, A
 
 
 def group_rows(rows: Scored, documents: Documents, confidence: float) -> list[dict[str, Any]]:
-    """The audit's "groups": of each, the share of attention and how often its better documents are ranked above worse ones."""
+    """The audit's "groups": of each, the share of attention and how often its better
+    documents are ranked above worse ones."""
     out: list[dict[str, Any]] = []
     groups, alpha = documents.groups, (1 - confidence) / 2
     assert rows.scores is not None

@@ -1,7 +1,7 @@
 """The data of an audit's figures for bounds on areas: ROC curves within groups, across groups, and of what is compared.
 
-The curve of AUC(G, G') shows, for every threshold, the share of G above it over the share of G' above it; the area below it, with
-straight lines over ties, is AUC(G, G') with ties as one half.
+The curve of AUC(G, G') shows, for every threshold, the share of G above it over the share of G' above it; the area
+below it, with straight lines over ties, is AUC(G, G') with ties as one half.
 
 Source: Kallus, Zhou (2019), for curves across groups (xROC).
 """

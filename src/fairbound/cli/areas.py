@@ -1,4 +1,5 @@
-"""`fairbound stream` and `fairbound shift`: bounds on areas under ROC curves, for files read in chunks and for scores at hand."""
+"""`fairbound stream` and `fairbound shift`: bounds on areas under ROC curves,
+for files read in chunks and for scores at hand."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ SCORE_ONLY = (
 
 
 def run_stream(options: StreamOptions) -> Outcome:
-    """Learn chunk by chunk, judge on held-out rows, write weights.json and the report; the exit code is the verdict's."""
+    """Learn chunk by chunk, judge on held-out rows, write weights.json and the report;
+    the exit code is the verdict's."""
     bound = _one_area(options.constraint)
     check_writable(options.out)
     began = time.perf_counter()
@@ -78,7 +80,8 @@ def run_stream(options: StreamOptions) -> Outcome:
 
 
 def run_shift(options: ShiftOptions) -> Outcome:
-    """Fit scale and shift on some rows, judge the moved scores on the others, write shift.json, scores.csv and the report."""
+    """Fit scale and shift on some rows, judge the moved scores on the others, write shift.json,
+    scores.csv and the report."""
     bound = _one_area(options.constraint)
     check_writable(options.out)
     began = time.perf_counter()

@@ -104,7 +104,8 @@ def run_audit(options: AuditOptions) -> Outcome:
 def _model_and_bounds(
     options: AuditOptions, folder: Folder | None, columns: Sequence[str]
 ) -> tuple[FairClassifier | None, list[Bound]]:
-    """The saved classifier, None where there is none, and the bounds. Raises: OptionError where groups are needed and not named."""
+    """The saved classifier, None where there is none, and the bounds.
+    Raises: OptionError where groups are needed and not named."""
     classifier = None if folder is None else FairClassifier.load(folder)
     bounds = bounds_for(options, classifier)
     needed = (classifier is not None and classifier.needs_groups) or any("groups" in b.needs for b in bounds)
@@ -124,7 +125,8 @@ def model_facts(model: Any, options: AuditOptions) -> dict[str, Any]:
 
 
 def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None) -> Outcome:
-    """As `run_audit`, of a file read in parts: two classes, and bounds on rates or on a class, which counts can tell."""
+    """As `run_audit`, of a file read in parts: two classes, and bounds on rates or on a class,
+    which counts can tell."""
     check_writable(options.out)
     columns = file_columns(options)
     label, attributes = one_column(options.label, columns, "--label"), listed(options.group, columns, "--group")
@@ -171,7 +173,8 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
 
 
 def _explain_missing(found: dict[str, Any], options: AuditOptions) -> None:
-    """Where groups of a CSV file are not known, warn which words are read as that, since a group may be called by one of them."""
+    """Where groups of a CSV file are not known, warn which words are read as that,
+    since a group may be called by one of them."""
     if any(found["data"]["missing_group_rows"].values()) and not is_parquet(options.data):
         found["warnings"].append(
             "In a CSV file an empty cell, ? and words such as NA, None, nan or null are read as not known (docs/commands.md). "
@@ -216,7 +219,8 @@ def _two(frame: Any, label: str, positive: str | None, options: AuditOptions) ->
 
 
 def _with_groups_of_training(classifier: FairClassifier, groups: Groups) -> tuple[Groups, Counter[tuple[str, str]]]:
-    """The file's groups with those of training, and the rows by (attribute, group) of every group that training lacked."""
+    """The file's groups with those of training, and the rows by (attribute,
+    group) of every group that training lacked."""
     known = classifier.groups_
     if set(known.attributes) != set(groups.attributes):
         return groups, Counter()

@@ -21,8 +21,8 @@ OF_TRAINING = (
 def data_facts(
     name: str, label: str, split: str, checksum: str | None, train_rows: int | None = None, classes: Sequence[Any] = ()
 ) -> dict[str, Any]:
-    """Title and data of a report, as `audit` takes them. split: how the held-out rows were chosen; classes: the labels, of two the
-    positive one last."""
+    """Title and data of a report, as `audit` takes them. split: how the held-out rows were chosen; classes: the labels,
+    of two the positive one last."""
     positive = str(classes[1]) if len(classes) == 2 else None
     data = {"name": name, "train_rows": train_rows, "checksum": checksum, "label": label, "positive": positive}
     return {"title": f"{label}: {name}", "data": {**data, "split": split}}
@@ -36,8 +36,8 @@ def whole_file_facts(
     classes: Sequence[Any] = (),
     warnings: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """`data_facts` of a file whose rows are all judged, and the warnings: those given, and one more where the model saved in `folder`
-    was trained on this file. rows: what they are called."""
+    """`data_facts` of a file whose rows are all judged, and the warnings: those given, and one more where the model
+    saved in `folder` was trained on this file. rows: what they are called."""
     checksum = file_checksum(path)
     seen = trained_on(folder, checksum)
     split = f"all {rows} of the file{', which the model was trained on' if seen else ', taken as held out'}"
@@ -48,8 +48,8 @@ def whole_file_facts(
 
 
 def add_own_model(audit: dict[str, Any], facts: dict[str, Any]) -> None:
-    """Add the model itself, first, to those that it is compared with, and the certificate of its fit_report_ `facts`, where it has
-    one, which then decides the audit's verdict and exit code."""
+    """Add the model itself, first, to those that it is compared with, and the certificate of its fit_report_ `facts`,
+    where it has one, which then decides the audit's verdict and exit code."""
     if audit["comparison"]:
         metrics = audit["metrics"]
         own = compared_model("constrained", metrics.get("accuracy"), metrics.get("auc"), audit["constraints"])

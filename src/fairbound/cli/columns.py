@@ -28,8 +28,8 @@ MOST_ROWS = 50
 def in_lines(error: Exception, source: str, rows: np.ndarray | None = None) -> str:
     """What an error says, with the lines of a file for row numbers that count from 0.
 
-    source: the file's path, empty for a named data set; where there are no lines (there, and in Parquet), rows are counted from 1. rows: (k,) the rows of the
-    file that the error numbers, where it was raised for a part of them.
+    source: the file's path, empty for a named data set; where there are no lines (there, and in Parquet), rows are
+    counted from 1. rows: (k,) the rows of the file that the error numbers, where it was raised for a part of them.
     """
     text, begins = str(error), 0
     if part := re.search(r" \(In the part that begins with row (\d+)\.\)", text):
@@ -91,9 +91,11 @@ def _some(columns: Sequence[str], most: int = 20) -> str:
 
 
 def labelled_rows(frame: Any, label: str, drop_missing: bool, source: str) -> tuple[Any, list[str]]:
-    """The rows of a file that have a label, their index the numbers of the file's rows, and notes on those left out, which are said.
+    """The rows of a file that have a label, their index the numbers of the file's rows, and notes on those left out,
+    which are said.
 
-    Raises: DataError where labels are missing and `drop_missing` does not say that their rows are left out, and where no row has one.
+    Raises: DataError where labels are missing and `drop_missing` does not say that their rows are left out, and where
+    no row has one.
     """
     missing = frame[label].isna().to_numpy()
     if not missing.any():
@@ -182,7 +184,8 @@ def repeated_identifiers(frame: Any, split_by: str | None, may_split: bool = Tru
 
 
 def weights_of(frame: Any, column: str | None, source: str) -> np.ndarray | None:
-    """(n,) the column of --weights, None where none is named. source: the file. Raises: DataError for what weighs no rows."""
+    """(n,) the column of --weights, None where none is named. source: the file.
+    Raises: DataError for what weighs no rows."""
     if column is None:
         return None
     weight = numbers_of(frame[one_column(column, list(frame.columns), "--weights")], column)

@@ -36,7 +36,8 @@ from fairbound.rows.scores import as_logits
 
 
 def run_compare(options: CompareOptions) -> Outcome:
-    """Measure both on all rows of the file; write compare.json and compare.html where a folder is given. The exit code is 0."""
+    """Measure both on all rows of the file; write compare.json and compare.html where a folder is given.
+    The exit code is 0."""
     if options.out is not None:
         check_writable(options.out)
     found = compared(options)

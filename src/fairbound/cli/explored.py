@@ -1,4 +1,5 @@
-"""What the page of a frontier shows when its reader moves the bound: each model's rates and ROC curves by group, and decisions changed."""
+"""What the page of a frontier shows when its reader moves the bound: each model's rates and ROC curves by group,
+and decisions changed."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ def explored(
 ) -> dict[str, Any]:
     """What one model does to each group.
 
-    found: its audit. scores: (n,) its logits on the held-out rows; target: (n,) in {0, 1}; free: (n,) the unconstrained model's.
+    found: its audit. scores: (n,) its logits on the held-out rows; target: (n,) in {0, 1}; free: (n,) the unconstrained
+    model's.
     """
     curves = {}
     for attribute, codes, labels in zip(groups.attributes, groups.codes.T, groups.labels, strict=True):
@@ -37,7 +39,8 @@ def explored(
 
 
 def roc(scores: np.ndarray, target: np.ndarray) -> list[list[float]]:
-    """(false positive rate, true positive rate) at a few thresholds, from (0, 0) to (1, 1); empty where there is one class."""
+    """(false positive rate, true positive rate) at a few thresholds, from (0, 0) to (1, 1);
+    empty where there is one class."""
     if not 0 < target.sum() < len(target):
         return []
     positive, negative = np.sort(scores[target == 1]), np.sort(scores[target == 0])
@@ -50,7 +53,8 @@ def roc(scores: np.ndarray, target: np.ndarray) -> list[list[float]]:
 def certifiable(points: Sequence[dict[str, Any]], sense: str) -> list[dict[str, Any]]:
     """For each model under a bound of one seed: what a certificate of that bound would say of all models of the seed.
 
-    They are tested from the tightest bound on, each at the whole level, until one fails; the last that passed is the one.
+    They are tested from the tightest bound on, each at the whole level, until one fails; the last that passed is the
+    one.
     """
     models = sorted(
         (p for p in points if p["bound"] is not None), key=lambda p: p["bound"], reverse=sense == "at least"

@@ -13,7 +13,8 @@ from fairbound.report.terminal import grid
 
 
 def run_feasibility(options: FeasibilityOptions) -> Outcome:
-    """Train models under tighter and tighter bounds, judge each on the other half of the rows, print; the exit code is 0."""
+    """Train models under tighter and tighter bounds, judge each on the other half of the rows, print;
+    the exit code is 0."""
     if options.out is not None:
         check_writable(options.out)
     (bound,) = stated_bounds([options.constraint], options.cross)
@@ -47,7 +48,8 @@ def run_feasibility(options: FeasibilityOptions) -> Outcome:
 
 
 def gains_of_rows(more_rows: dict[str, float]) -> list[str]:
-    """Lines that say by how much more rows of each group would move the interval's end, the most first; groups that do nothing together."""
+    """Lines that say by how much more rows of each group would move the interval's end, the most first;
+    groups that do nothing together."""
     helps = sorted(((gain, name) for name, gain in more_rows.items() if gain >= SHOWN), reverse=True)
     rest = len(more_rows) - len(helps)
     others = [f"  0.0000  of {'any other group' if rest > 1 else 'the other group'}"] if helps and rest else []

@@ -42,8 +42,8 @@ from fairbound.tables import Encoded
 def fit(options: FitOptions) -> Outcome:
     """Train, judge and write; the outcome's exit code is the verdict's, or 130 where an interrupt cut training short.
 
-    Of several processes that train together the first one alone judges and writes; the exit code is 0 then, as torchrun takes another
-    for a crash.
+    Of several processes that train together the first one alone judges and writes; the exit code is 0 then, as torchrun
+    takes another for a crash.
     """
     if options.use_groups_at_prediction and not options.constraint:
         raise OptionError("--use-groups-at-prediction needs a bound: state one with --constraint.")
@@ -109,8 +109,8 @@ def certified_parts(rows: InputRows, done: Trained) -> Parts:
 
 
 def train(options: TrainOptions, bounds: list, parts: Parts, shards: Shards = ALONE) -> FairClassifier:
-    """The classifier of these options on the training rows; without bounds, the unconstrained one. shards: the processes that
-    train together; each has read all rows and trains on its own part."""
+    """The classifier of these options on the training rows; without bounds, the unconstrained one. shards: the
+    processes that train together; each has read all rows and trains on its own part."""
     rows, numbers, table = parts.rows, parts.split.train, parts.train
     classifier = of_options(options, bounds, rows)
     if not shards.alone:
@@ -142,8 +142,8 @@ def of_options(options: TrainOptions, bounds: list, rows: InputRows) -> FairClas
 def judged_rows(
     classifier: FairClassifier, rows: InputRows, encoded: Encoded, numbers: np.ndarray, by_class: bool = False
 ) -> dict[str, Any]:
-    """What `audit` needs of the rows `numbers`: predicted labels where there are more than two classes or `by_class` says so,
-    else scores."""
+    """What `audit` needs of the rows `numbers`: predicted labels where there are more than two classes or `by_class`
+    says so, else scores."""
     facts = rows.known_of(numbers) | {"classes": rows.classes}
     groups = facts["sensitive_features"]
     if len(rows.classes) > 2 or by_class:

@@ -43,8 +43,8 @@ def training_facts(model: Any) -> dict[str, Any]:
 
 
 def _weights(model: Any) -> list[dict[str, Any]]:
-    """The features that weigh most in a linear classifier of two classes, the first MOST of them; [] of another model, and of one that
-    decides by groups, for which they are not all."""
+    """The features that weigh most in a linear classifier of two classes, the first MOST of them; [] of another model,
+    and of one that decides by groups, for which they are not all."""
     if (
         not isinstance(model, FairClassifier)
         or model.encoder_ is None
@@ -73,9 +73,9 @@ def written_fit(
     *,
     stopped: bool = False,
 ) -> Outcome:
-    """Write a fitted estimator, its training records and its audit to the folder `out`, which is held; what the command says of it. All
-    is written beside what is older before that is replaced, and the older report goes first, so that a kill never leaves it
-    beside the new model.
+    """Write a fitted estimator, its training records and its audit to the folder `out`, which is held; what the command
+    says of it. All is written beside what is older before that is replaced, and the older report goes first, so that a
+    kill never leaves it beside the new model.
 
     checksum: of the file trained on. lines: said after the verdict. stopped: an interrupt cut training short.
     Raises: ImportError where the page cannot be drawn; the rest is there then.

@@ -108,7 +108,8 @@ def _interrupted(points: list[dict[str, Any]]) -> bool:
 
 
 class Shown:
-    """The held-out rows of the seed whose models the page shows group by group, and the unconstrained model's scores there."""
+    """The held-out rows of the seed whose models the page shows group by group,
+    and the unconstrained model's scores there."""
 
     def __init__(self, parts: Parts, free: FairClassifier):
         self.parts, self.numbers = parts, parts.split.test
@@ -140,7 +141,8 @@ def _knee(points: list[dict[str, Any]]) -> float | None:
 
 
 def _advice(made: list[dict[str, Any]], bent: float | None, points: list[dict[str, Any]], seed: int, sense: str) -> str:
-    """Which bound to take: the tightest that a certificate would confirm, and where more accuracy begins to cost much."""
+    """Which bound to take: the tightest that a certificate would confirm,
+    and where more accuracy begins to cost much."""
     met = [c for c in made if c["verdict"] == "met"]
     first = [p for p in points if p["seed"] == seed and p["bound"] is not None and p["value"] is not None]
     said = []

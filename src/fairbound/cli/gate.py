@@ -1,4 +1,5 @@
-"""A gate for CI: what a TOML file says must hold of a model, checked by one function for Python, the command line and pytest."""
+"""A gate for CI: what a TOML file says must hold of a model, checked by one function for Python,
+the command line and pytest."""
 
 from __future__ import annotations
 
@@ -25,9 +26,11 @@ KEYS = (
 
 @dataclass(frozen=True)
 class Gate:
-    """What was found. passed: whether all holds. exit_code: 0, 1 where something is broken, 3 where only evidence is missing.
-    reasons: what does not hold, in sentences. measured: every bound's verdict and every metric asked for, with its value. summary: of
-    the audit, as `fairbound audit --json` prints it; its "out" is None where the file names no folder."""
+    """What was found. passed: whether all holds. exit_code: 0, 1 where something is broken, 3 where only evidence is
+    missing.
+    reasons: what does not hold, in sentences. measured: every bound's verdict and every metric asked for, with its
+    value. summary: of the audit, as `fairbound audit --json` prints it;
+    its "out" is None where the file names no folder."""
 
     passed: bool
     exit_code: int

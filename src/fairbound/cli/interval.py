@@ -16,7 +16,8 @@ SHOWN = 8
 
 
 def run_interval(options: IntervalOptions) -> Outcome:
-    """Suggest an interval for all rows of the file; write interval.json, interval.png and interval.svg where a folder is given."""
+    """Suggest an interval for all rows of the file; write interval.json,
+    interval.png and interval.svg where a folder is given."""
     if options.out is not None:
         check_writable(options.out)
     frame = read_table(options.data, **options.written)

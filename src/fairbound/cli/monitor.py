@@ -1,4 +1,5 @@
-"""`fairbound monitor`: add a file of labelled decisions to a monitor's state, and judge its bounds on all decisions so far."""
+"""`fairbound monitor`: add a file of labelled decisions to a monitor's state,
+and judge its bounds on all decisions so far."""
 
 from __future__ import annotations
 
@@ -76,8 +77,8 @@ def _new_groups(data: str, before: dict[str, set[str]], after: dict[str, set[str
 
 
 def _added(options: MonitorOptions, data: str, monitor: Monitor | None, folder: Folder | None) -> tuple[Monitor, int]:
-    """The monitor (made where there is none) with the rows of the file, and how many rows lacked a label. folder: of the saved model that
-    decides, or None."""
+    """The monitor (made where there is none) with the rows of the file, and how many rows lacked a label. folder: of
+    the saved model that decides, or None."""
     checksum = file_checksum(data)
     for file in [] if monitor is None else monitor.files:
         if file["sha256"] == checksum:
@@ -123,7 +124,8 @@ def _added(options: MonitorOptions, data: str, monitor: Monitor | None, folder: 
 
 @contextlib.contextmanager
 def _in_columns(source: str, columns: dict[str, str]) -> Iterator[None]:
-    """Errors of data name the file, and its columns in place of the arguments that they were passed as. columns: by argument."""
+    """Errors of data name the file, and its columns in place of the arguments that they were passed as.
+    columns: by argument."""
     try:
         yield
     except DataError as error:
@@ -192,7 +194,8 @@ def _check_same(options: MonitorOptions, monitor: Monitor) -> None:
 
 
 def _check_columns(source: dict[str, str], attributes: list[str], monitor: Monitor) -> None:
-    """Raises: OptionError where groups, labels or decisions are taken from other columns, or of another model, than before."""
+    """Raises: OptionError where groups, labels or decisions are taken from other columns, or of another model,
+    than before."""
     before = sorted(monitor.attributes or ())
     if sorted(attributes) != before:
         raise _differs("--group", f"compares {', '.join(before) or 'no groups'}", ", ".join(attributes))

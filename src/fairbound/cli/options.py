@@ -1,5 +1,5 @@
-"""What each command may be given: every option once, with its default and the checks that need no data. `fairbound.cli.typed` makes
-commands of the dataclasses here."""
+"""What each command may be given: every option once, with its default and the checks that need no data.
+`fairbound.cli.typed` makes commands of the dataclasses here."""
 
 from __future__ import annotations
 
@@ -295,7 +295,8 @@ class FitOptions(HeldOutOptions, TrainOptions):
         return "fit:fit" if self.qid is None else "rank:fit_ranking"
 
     def refuse(self, what: str, option: str, *names: str) -> None:
-        """Raises: OptionError for one of these options that differs from its default, which `what`, asked for by `option`, has not."""
+        """Raises: OptionError for one of these options that differs from its default, which `what`,
+        asked for by `option`, has not."""
         odd = [name for name in names if getattr(self, name) != getattr(type(self), name)]
         if odd:
             raise OptionError(f"--{odd[0].replace('_', '-')} is not for {what}; leave it out, or leave {option} out.")
@@ -337,7 +338,8 @@ class FrontierOptions(TrainOptions):
 class FeasibilityOptions(TrainOptions):
     """Say what a bound costs, before a long run.
 
-    Also the smallest value reached, whether these rows could confirm the bound, and what more rows of each group would buy.
+    Also the smallest value reached, whether these rows could confirm the bound, and what more rows of each group would
+    buy.
     """
 
     run: ClassVar[str] = "feasibility:run_feasibility"
@@ -365,7 +367,8 @@ class RegressOptions(HeldOutOptions, ModelOptions, FileOptions):
 class StreamOptions(RowOptions):
     """Learn a ranking score under a bound, in one pass over a file.
 
-    It is the linear score of largest area under the ROC curve under one bound on areas, judged on held-out rows (docs/auc.md).
+    It is the linear score of largest area under the ROC curve under one bound on areas, judged on held-out rows
+    (docs/auc.md).
     """
 
     run: ClassVar[str] = "areas:run_stream"

@@ -35,7 +35,8 @@ def say(text: str) -> None:
 
 
 def shows_progress() -> bool:
-    """Whether progress is to be drawn: standard error is a terminal or --progress is given, and nobody asked for quiet."""
+    """Whether progress is to be drawn: standard error is a terminal or --progress is given,
+    and nobody asked for quiet."""
     return PROGRESS.isEnabledFor(logging.INFO)
 
 

@@ -26,8 +26,9 @@ MODELS: dict[str, Any] = {kind.__name__: kind for kind in (FairClassifier, FairR
 
 
 def run_predict(options: PredictOptions) -> Outcome:
-    """Write a line for each row: of two classes `prediction`, `probability` (of the positive one) and `score` (above 0 where that
-    is predicted), of more `prediction` and the probability of each, of numbers `prediction`, of rankings `score`."""
+    """Write a line for each row: of two classes `prediction`, `probability` (of the positive one) and `score` (above 0
+    where that is predicted), of more `prediction` and the probability of each, of numbers `prediction`,
+    of rankings `score`."""
     import pandas as pd
 
     if not is_file(options.data):

@@ -1,4 +1,5 @@
-"""`fairbound fit --estimator`: a scikit-learn classifier of the user's, fitted under stated bounds by `fairbound.Reduction`."""
+"""`fairbound fit --estimator`: a scikit-learn classifier of the user's,
+fitted under stated bounds by `fairbound.Reduction`."""
 
 from __future__ import annotations
 
@@ -68,8 +69,8 @@ def fit_reduction(options: FitOptions) -> Outcome:
 
 
 def named_classifier(text: str, seed: int) -> Any:
-    """The classifier that `text` names, as "package.module.Class" or "package.module.Class(option=value, ...)" with plain values; the
-    seed is its random_state where it has one and the text gives none.
+    """The classifier that `text` names, as "package.module.Class" or "package.module.Class(option=value, ...)" with
+    plain values; the seed is its random_state where it has one and the text gives none.
 
     Raises: OptionError where the text is anything else, or the class is no scikit-learn classifier.
     """

@@ -1,5 +1,5 @@
-"""`fairbound regress`: predict a number under stated bounds, judge the result on held-out rows, write the model and the report.
-And the audit of a column of predicted numbers."""
+"""`fairbound regress`: predict a number under stated bounds, judge the result on held-out rows, write the model and the
+report. And the audit of a column of predicted numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from fairbound.estimators.regressor import FairRegressor, regression_bounds
 
 
 def regress(options: RegressOptions) -> Outcome:
-    """Train on a part of the file, judge the rest beside a model without bounds, and write both reports and the model."""
+    """Train on a part of the file, judge the rest beside a model without bounds,
+    and write both reports and the model."""
     bounds = stated_bounds(options.constraint, options.cross)
     if not bounds:
         raise OptionError("state a bound with --constraint, as in 'residual_gap <= 0.1'.")

@@ -49,12 +49,14 @@ FEW_ROWS = 5
 
 @dataclass(frozen=True, eq=False)
 class InputRows:
-    """n labelled rows. X: pandas frame, CSR matrix or Chunks; y: (n,) labels as the file has them; target: (n,) class numbers.
+    """n labelled rows. X: pandas frame, CSR matrix or Chunks; y: (n,) labels as the file has them; target: (n,) class
+    numbers.
 
-    classes: the labels of the class numbers; of two, the positive one is last; () where target holds numbers. published: row numbers of the publisher's "train" and
-    "test", or empty. weight: (n,) >= 0, or None. path: of the file; a named set has none. numbers: (n,) of the rows in the file, None
-    where they are all of it. qid: (n,) the query of each row, or None. units: (n,) the person of each row, by the column split_by, or
-    None. cautions: what a reader must know of persons with several rows.
+    classes: the labels of the class numbers; of two, the positive one is last; () where target holds numbers.
+    published: row numbers of the publisher's "train" and "test", or empty. weight: (n,) >= 0, or None. path: of the
+    file; a named set has none. numbers: (n,) of the rows in the file, None where they are all of it. qid: (n,) the
+    query of each row, or None. units: (n,) the person of each row, by the column split_by, or None. cautions: what a
+    reader must know of persons with several rows.
     """
 
     name: str
@@ -93,7 +95,8 @@ class InputRows:
         return known if self.qid is None else known | {"qid": np.asarray(self.qid)[rows]}
 
     def in_lines_of(self, rows: np.ndarray | None = None) -> AbstractContextManager[None]:
-        """Errors of data raised within name the file and its lines; rows: (k,) those that the error numbers, None for all."""
+        """Errors of data raised within name the file and its lines; rows: (k,) those that the error numbers,
+        None for all."""
         if self.numbers is not None:
             rows = self.numbers if rows is None else self.numbers[rows]
         return in_file(self.path, rows)
@@ -101,8 +104,8 @@ class InputRows:
 
 @contextmanager
 def in_lines_of_parts(rows: InputRows) -> Iterator[None]:
-    """As `rows.in_lines_of`, for errors that may count the rows of a part alone: the whole table is then read again, so that the error
-    names lines of the file."""
+    """As `rows.in_lines_of`, for errors that may count the rows of a part alone: the whole table is then read again, so
+    that the error names lines of the file."""
     try:
         yield
     except DataError:
@@ -123,8 +126,8 @@ def is_file(source: str) -> bool:
 def read_rows(asked: RowOptions, needs_groups: bool = True, two_classes: bool = True) -> InputRows:
     """The rows of `asked.data`, a CSV or Parquet file or the name of a data set, which has its own label and groups.
 
-    needs_groups: whether a group must be named; else there may be none. two_classes: whether y must have two, as it must where
-    a positive one is named.
+    needs_groups: whether a group must be named; else there may be none. two_classes: whether y must have two, as it
+    must where a positive one is named.
     Raises: DataError or OptionError saying what is wrong with the file or the options; OSError for a wrong path.
     """
     if is_file(asked.data):
@@ -140,7 +143,8 @@ def read_rows(asked: RowOptions, needs_groups: bool = True, two_classes: bool = 
 
 
 def read_labels(y: Any, positive: str | None, two_classes: bool) -> tuple[np.ndarray, tuple[Any, ...]]:
-    """(n,) class numbers and the labels: two where `two_classes` says so or a positive one is named, else two or more."""
+    """(n,) class numbers and the labels: two where `two_classes` says so or a positive one is named,
+    else two or more."""
     codes, classes = class_labels(y)
     if len(classes) > 2 and not two_classes and positive is None:
         return codes, classes
@@ -154,7 +158,8 @@ def rows_of_file(
     query: str | None = None,
     chunk_rows: int | None = None,
 ) -> InputRows:
-    """The rows of the file `asked.data`. read: of the column of labels, the targets and the classes. query: the column of the query."""
+    """The rows of the file `asked.data`. read: of the column of labels, the targets and the classes.
+    query: the column of the query."""
     path = asked.data
     frame = read_table(path, **asked.written) if chunk_rows is None else None
     columns = file_columns(asked) if frame is None else list(frame.columns)
@@ -274,8 +279,8 @@ class Split:
 
 
 def split_rows(rows: InputRows, share: float | None, seed: int) -> Split:
-    """The published split where there is one and no share is asked for; else `share` of every label and group, of numbers of every
-    group, of documents whole queries.
+    """The published split where there is one and no share is asked for; else `share` of every label and group, of
+    numbers of every group, of documents whole queries.
 
     Every stratum keeps a row in training, as `stratified_split` says. Raises: OptionError where a part would be empty.
     """
@@ -321,7 +326,8 @@ def table_options(knots: str | None) -> TableOptions | None:
 
 
 def encoded_parts(rows: InputRows, split: Split, options: TableOptions | None) -> Parts:
-    """The parts of `split` as features, for any number of models. Raises: DataError naming the column that cannot be."""
+    """The parts of `split` as features, for any number of models.
+    Raises: DataError naming the column that cannot be."""
     encoder = TableEncoder(options)
     take = rows.X.take if isinstance(rows.X, Chunks) else partial(take_rows, rows.X)
     made = []

@@ -30,7 +30,8 @@ def saved_bounds(model: Any) -> list[str]:
 
 
 def bounds_for(asked: Any, *models: Any) -> list[Bound]:
-    """The bounds of `--constraint`, or where none are stated, those of the last saved model; None stands for no model."""
+    """The bounds of `--constraint`, or where none are stated, those of the last saved model;
+    None stands for no model."""
     own = next((saved_bounds(model) for model in reversed(models) if model is not None), [])
     return stated_bounds(asked.constraint or own, asked.cross)
 

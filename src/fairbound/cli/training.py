@@ -1,4 +1,5 @@
-"""What the commands that train have in common: the model beside the one without bounds, the rows that judge them, and the audit."""
+"""What the commands that train have in common: the model beside the one without bounds, the rows that judge them,
+and the audit."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ ENOUGH = 30
 
 
 class Trained(NamedTuple):
-    """A fitted estimator, None or the same without bounds, which rows took part, and whether an interrupt cut training short."""
+    """A fitted estimator, None or the same without bounds, which rows took part,
+    and whether an interrupt cut training short."""
 
     model: Any
     free: Any
@@ -48,7 +50,8 @@ def trained(
 ) -> Trained:
     """Train under the bounds, and without them where options.baseline asks for it.
 
-    split: as `held_out` gives it. fit: of row numbers, bounds and the confidence of a certificate, or 0 for none, the fitted estimator.
+    split: as `held_out` gives it. fit: of row numbers, bounds and the confidence of a certificate, or 0 for none, the
+    fitted estimator.
     """
     under = " and ".join(b.text for b in bounds) or "no bound"
     what = "rows" if rows.qid is None else "documents"
@@ -80,8 +83,8 @@ def judged(
     warnings: Sequence[str],
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The audit of a trained model on the held-out rows, beside the one without bounds. scored: of a model, what `audit` takes of these
-    rows and the model's scores. about: describes the model."""
+    """The audit of a trained model on the held-out rows, beside the one without bounds. scored: of a model, what
+    `audit` takes of these rows and the model's scores. about: describes the model."""
     facts, split = done.model.fit_report_, done.split
     found = audit(
         **scored(done.model),
@@ -101,8 +104,9 @@ def judged(
 def in_training(
     options: Any, bounds: Sequence[Any], done: Trained, scored: Callable[[Any], dict[str, Any]], found: dict[str, Any]
 ) -> list[str]:
-    """The exact value of every bound on the training rows, with and without it: what training did, beside its verdict; and where that is
-    not "met" what to do next. The notes of the audit `found` take them in. Nothing of a model with a certificate.
+    """The exact value of every bound on the training rows, with and without it: what training did, beside its verdict;
+    and where that is not "met" what to do next. The notes of the audit `found` take them in. Nothing of a model with a
+    certificate.
 
     scored: as in `judged`, of the training rows.
     """

@@ -30,8 +30,9 @@ Debug = Annotated[bool, option("--debug", help="Show where in the program an err
 
 
 def add(app: Any, command: str, options: type) -> None:
-    """Add a command to a typer application. options: a dataclass whose fields are its options, and whose docstring is its help. Its `run`, "module:function"
-    below `fairbound.cli`, is imported when the command is called; it takes the options and returns an `Outcome`."""
+    """Add a command to a typer application. options: a dataclass whose fields are its options, and whose docstring is
+    its help. Its `run`, "module:function" below `fairbound.cli`, is imported when the command is called; it takes the
+    options and returns an `Outcome`."""
 
     def call(*, as_json: bool, debug: bool, **given: Any) -> int:
         asked = options(**given)
@@ -69,7 +70,8 @@ ONE_BOUND = ("feasibility", "frontier")
 
 
 def given_twice(arguments: Sequence[str]) -> str | None:
-    """The first option that the arguments of a command give more than once, of which all but the last would be ignored."""
+    """The first option that the arguments of a command give more than once,
+    of which all but the last would be ignored."""
     names = [word.partition("=")[0] for word in arguments if word.startswith("--") and len(word) > 2]
     may = () if arguments and arguments[0] in ONE_BOUND else REPEATED
     return next((name for name in names if names.count(name) > 1 and name not in may), None)

@@ -109,8 +109,8 @@ class PredictOptions(ReadOptions):
 class MonitorOptions(ReadOptions):
     """Watch bounds on decisions as they come, file by file.
 
-    Adds a file of decisions with known outcomes to the state and judges the bounds on all decisions so far. The verdicts hold
-    however often one looks (docs/monitoring.md).
+    Adds a file of decisions with known outcomes to the state and judges the bounds on all decisions so far. The
+    verdicts hold however often one looks (docs/monitoring.md).
     """
 
     run: ClassVar[str] = "monitor:run_monitor"
@@ -153,7 +153,8 @@ class MonitorOptions(ReadOptions):
 class CompareOptions(JudgeOptions):
     """Compare two models on the same rows.
 
-    The second less the first: accuracy, rates of each group and values of bounds, with paired intervals (docs/evidence.md).
+    The second less the first: accuracy, rates of each group and values of bounds, with paired intervals
+    (docs/evidence.md).
     """
 
     run: ClassVar[str] = "compare:run_compare"

@@ -1,21 +1,21 @@
 """Confidence bounds for contrasts of areas under ROC curves between sets of rows, which may overlap.
 
-An area AUC(G, G') is the mean over pairs of a row of G and a row of G'. Its variance is that of the placements: with P(z) the
-share of G' that scores below z, and Q(z) the share of G above it,
+An area AUC(G, G') is the mean over pairs of a row of G and a row of G'. Its variance is that of the placements: with
+P(z) the share of G' that scores below z, and Q(z) the share of G above it,
 
     AUC - theta ~ mean over G of (P - theta) + mean over G' of (Q - theta),
 
-a sum over rows, so that areas with rows in common have covariances too. The limits of a single area are Clopper-Pearson's with
-as many trials as give a share this variance. Few rows, or an area near 1, say little about the variance. So
-its estimate is mixed with the largest variance that any two samples of at least m rows can have, theta (1 - theta) / m.
-The estimate has the weight m min(theta, 1 - theta), the rows in the wrong order; the largest variance has the weight
-PRIOR. Where no pair is in the wrong order, the largest variance alone counts, and the limit level^(1/m) is exact: m
-disjoint pairs must all be in order. Limits of two areas are joined for their difference by MOVER with the areas'
-correlation.
+a sum over rows, so that areas with rows in common have covariances too. The limits of a single area are
+Clopper-Pearson's with as many trials as give a share this variance. Few rows, or an area near 1, say little about the
+variance. So its estimate is mixed with the largest variance that any two samples of at least m rows can have, theta
+(1 - theta) / m. The estimate has the weight m min(theta, 1 - theta), the rows in the wrong order; the largest variance
+has the weight PRIOR. Where no pair is in the wrong order, the largest variance alone counts, and the limit level^(1/m)
+is exact: m disjoint pairs must all be in order. Limits of two areas are joined for their difference by MOVER with the
+areas' correlation.
 
-Sources: DeLong, DeLong, Clarke-Pearson (1988), Biometrics 44, 837-845; Birnbaum, Klose (1957), Ann. Math. Statist. 28, 933-945,
-for the largest variance; Zou (2007), Psychological Methods 12, 399-413, for MOVER with correlation. Departs: their limits are
-normal; see docs/intervals.md for how often these are wrong.
+Sources: DeLong, DeLong, Clarke-Pearson (1988), Biometrics 44, 837-845; Birnbaum, Klose (1957), Ann. Math. Statist. 28,
+933-945, for the largest variance; Zou (2007), Psychological Methods 12, 399-413, for MOVER with correlation. Departs:
+their limits are normal; see docs/intervals.md for how often these are wrong.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ PRIOR = 3.0  # rows in the wrong order that the largest variance counts for; doc
 class Areas:
     """What rows say of A areas.
 
-    estimates: (A,). variances: (A,) of the estimates. rows: (A,) (effective) rows of the smaller of an area's two sets; infinite
-    for a set against itself, whose area is 1/2 for certain. together: (p,) ascending, a * A + b of the areas a < b whose
-    correlations (p,) are not 0.
+    estimates: (A,). variances: (A,) of the estimates. rows: (A,) (effective) rows of the smaller of an area's two sets;
+    infinite for a set against itself, whose area is 1/2 for certain. together: (p,) ascending, a * A + b of the areas
+    a < b whose correlations (p,) are not 0.
     """
 
     estimates: np.ndarray
@@ -64,8 +64,9 @@ def measure_areas(
 ) -> Areas:
     """The areas AUC(sets[a], sets[b]) for the rows (a, b) of pairs (A, 2), as the contrasts of them need.
 
-    scores: (n,) real. cells: (n,) of each row, -1 for none. sets: (S, k) bool, which cells each set has. weight: (n,) >= 0.
-    Estimates are NaN where a set has no row. Time O(n log n + n (A + contrasts of areas with rows in common)).
+    scores: (n,) real. cells: (n,) of each row, -1 for none. sets: (S, k) bool, which cells each set has. weight:
+    (n,) >= 0. Estimates are NaN where a set has no row. Time O(n log n + n (A + contrasts of areas with rows in
+    common)).
     """
     contrasts.check(len(pairs))
     rows = _Rows(scores, cells, sets, weight)
@@ -137,9 +138,9 @@ class _Rows:
 def area_bounds(areas: Areas, contrasts: Contrasts, alpha: float = 0.05, whole: float | None = None) -> GapBounds:
     """Bounds of the largest contrast of areas; lower and upper hold with probability 1 - alpha each, asymptotically.
 
-    whole: the error of the upper bound, where these are a part of more contrasts that share the lower bound's; alpha if None.
-    Bonferroni over the contrasts, but for the upper bound (`largest`). A contrast that uses an area without rows has estimate NaN
-    and trivial bounds.
+    whole: the error of the upper bound, where these are a part of more contrasts that share the lower bound's; alpha if
+    None. Bonferroni over the contrasts, but for the upper bound (`largest`). A contrast that uses an area without rows
+    has estimate NaN and trivial bounds.
     """
     level = check_level(alpha) / len(contrasts)
     upper, lower = _upper(areas, contrasts, level), -_upper(areas, -contrasts, level)
@@ -149,8 +150,8 @@ def area_bounds(areas: Areas, contrasts: Contrasts, alpha: float = 0.05, whole: 
 def area_rows_needed(
     areas: Areas, contrasts: Contrasts, rows: int, bound: float, alpha: float = 0.05, whole: float | None = None
 ) -> int | None:
-    """Fewest rows that would decide "the largest contrast <= bound" if estimates, and shares of rows, stayed as observed on
-    `rows` rows; None if none would. whole: as in `area_bounds`."""
+    """Fewest rows that would decide "the largest contrast <= bound" if estimates, and shares of rows, stayed as
+    observed on `rows` rows; None if none would. whole: as in `area_bounds`."""
     if np.isnan(areas.estimates).any():
         return None
     check_level(alpha)
@@ -180,7 +181,8 @@ def _upper(areas: Areas, contrasts: Contrasts, level: float) -> np.ndarray:
 def area_limits(
     estimates: np.ndarray, variances: np.ndarray, rows: np.ndarray, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Limits (lower, upper) of single areas, each wrong with probability at most `level`, asymptotically; [0, 1] without rows."""
+    """Limits (lower, upper) of single areas, each wrong with probability at most `level`, asymptotically; [0,
+    1] without rows."""
     sure = np.isinf(rows)
     some = (rows > 0) & ~sure
     theta, m = np.where(some, estimates, 0.5), np.where(some, rows, 1.0)

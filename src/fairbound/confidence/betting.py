@@ -1,14 +1,14 @@
 """Confidence limits of the means of bounded values, weighted or not, that hold for every number of rows: betting.
 
-A gambler bets that the mean of values x_i in [0, 1] is above m. The capital multiplies by 1 + l_i w_i (x_i - m), where the
-bet l_i in [0, 1 / m) is chosen from earlier rows and weights w_i lie in [0, 1]. If m is the weighted mean
+A gambler bets that the mean of values x_i in [0, 1] is above m. The capital multiplies by 1 + l_i w_i (x_i - m), where
+the bet l_i in [0, 1 / m) is chosen from earlier rows and weights w_i lie in [0, 1]. If m is the weighted mean
 E[w x] / E[w], each factor has mean 1 whatever ties weights to values, so by Ville's inequality the capital ever reaches
-1 / level with probability at most ``level``. The lower limit is the largest m at which it does; capital falls with m, so
-bisection finds it. The upper limit is that of 1 - x, mirrored.
+1 / level with probability at most ``level``. The lower limit is the largest m at which it does; capital falls with m,
+so bisection finds it. The upper limit is that of 1 - x, mirrored.
 
-The bet is the predictable plug-in for n rows, sqrt(2 log(1 / level) / (n v_i)) with v_i the variance of w (x - mean) over
-earlier rows and one made-up row, and at most CAP / m. Rows must be independent draws; they are permuted with a fixed seed,
-which leaves independent draws what they are and mixes a file that was sorted.
+The bet is the predictable plug-in for n rows, sqrt(2 log(1 / level) / (n v_i)) with v_i the variance of w (x - mean)
+over earlier rows and one made-up row, and at most CAP / m. Rows must be independent draws; they are permuted with a
+fixed seed, which leaves independent draws what they are and mixes a file that was sorted.
 
 Source: Waudby-Smith, Ramdas (2024), JRSS B 86, 1-27, section 3.1, equation 26 and Theorem 3 ("hedged capital") with one
 side at a time. Departs: weights; the made-up row weighs what earlier rows weigh on average.
@@ -42,8 +42,9 @@ def mean_limits(
 
     values: (n,) in [low, high], independent draws within a cell. cell_of_value: (n,) in 0..K-1, or -1 for none.
     weights: (n,) >= 0; limits are then of E[w x] / E[w]. largest_weight: the largest weight that a row could have; the
-    guarantee needs it. Default: the largest that occurs, and the limits are then guaranteed only if no row could weigh more.
-    [low, high] for a cell without rows. Raises: DataError for values outside [low, high] or weights that do not fit.
+    guarantee needs it. Default: the largest that occurs, and the limits are then guaranteed only if no row could weigh
+    more. [low, high] for a cell without rows. Raises: DataError for values outside [low, high] or weights that do not
+    fit.
     """
     x, w, cell = _read(values, cell_of_value, cells, low, high, weights, largest_weight)
     order = np.lexsort((np.random.default_rng(SEED).random(len(x)), cell))

@@ -2,11 +2,12 @@
 
     theta_k = sum_q u_qk / sum_q d_qk,   value_i = sum_t c_it theta_{index_it}
 
-Clusters q (queries with their documents, say) are drawn independently; what is inside one is not. A ratio of sums is no mean, so
-that its bounds are asymptotic: the delete-one jackknife's variance of each value, with Student's t. Its degrees of freedom are
-(sum_q d_q^2)^2 / sum_q d_q^4 - 1, those of a sum of squares of which cluster q has a share that grows with d_q^2, as
-where all of a cluster behaves alike. Where clusters are few or skewed, t is too narrow on one side. With z_q = sum_t
-c_t (u_qt - theta_t d_qt) / sum_q d_qt, the amount by which cluster q moves the value, the quantile should be
+Clusters q (queries with their documents, say) are drawn independently; what is inside one is not. A ratio of sums is no
+mean, so that its bounds are asymptotic: the delete-one jackknife's variance of each value, with Student's t. Its
+degrees of freedom are (sum_q d_q^2)^2 / sum_q d_q^4 - 1, those of a sum of squares of which cluster q has a share that
+grows with d_q^2, as where all of a cluster behaves alike. Where clusters are few or skewed, t is too narrow on one
+side. With z_q = sum_t c_t (u_qt - theta_t d_qt) / sum_q d_qt, the amount by which cluster q moves the value, the
+quantile should be
 
     t - G (2 t^2 + 1) / 6 + B t^2 + C,    G = sum z^3 / (sum z^2)^(3/2)
 
@@ -14,10 +15,11 @@ where B and C say how the measured variance depends on the value, through the de
 quantile only where it is wider than t. Every ratio is taken with two clusters more, of mean size, one at the lowest and
 one at the highest value possible, so that a ratio that is the same in every cluster is not thought to be certain.
 
-Source: Efron, Stein (1981), Annals of Statistics 9, 586-596, for the jackknife, which overestimates on the whole; Agresti, Caffo
-    (2000), American Statistician 54, 280-288, for one success and one failure more in each sample; Kish (1965) for the
-    effective number of clusters of unequal weight, below which nothing is said; Bell, McCaffrey (2002), Survey Methodology 28, 169-181,
-    for degrees of freedom under a working model, after Satterthwaite; Hall (1992), JRSS B 54, 221-228, for the quantile of t under skewness.
+Source: Efron, Stein (1981), Annals of Statistics 9, 586-596, for the jackknife, which overestimates on the whole;
+    Agresti, Caffo (2000), American Statistician 54, 280-288, for one success and one failure more in each sample; Kish
+    (1965) for the effective number of clusters of unequal weight, below which nothing is said; Bell, McCaffrey (2002),
+    Survey Methodology 28, 169-181, for degrees of freedom under a working model, after Satterthwaite; Hall (1992), JRSS
+    B 54, 221-228, for the quantile of t under skewness.
 Departs: B and C are ours, by the expansion that gives Hall's; the wider of both quantiles is taken.
 """
 
@@ -45,10 +47,12 @@ def ratio_of_sums_bounds(
     high: float,
     whole: float | None = None,
 ) -> GapBounds:
-    """Asymptotic bounds of the largest contrast of K ratios of sums; lower and upper hold with probability 1 - alpha each.
+    """Asymptotic bounds of the largest contrast of K ratios of sums; lower and upper hold with probability 1 - alpha
+    each.
 
-    numerators, denominators: (Q, K) of Q independent clusters, denominators >= 0. low, high: between which numerator / denominator
-    lies in every cluster. whole: as in `area_bounds`, alpha if None. Infinite for a contrast of a ratio with fewer than CLUSTERS effective clusters.
+    numerators, denominators: (Q, K) of Q independent clusters, denominators >= 0. low, high: between which
+    numerator / denominator lies in every cluster. whole: as in `area_bounds`, alpha if None. Infinite for a contrast of
+    a ratio with fewer than CLUSTERS effective clusters.
     Raises: DataError for shapes that do not fit and for numbers that are not finite.
     """
     u, d = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
@@ -97,7 +101,8 @@ def _lean(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """G, B and C (m,) of the module's docstring. residuals: (Q, K) u - theta d; d: (Q, K) with sums total (K,).
 
-    The measured variance moves with the value as theta_k moves with it, by beta_k, and z with theta_k, by d_k / sum d_k.
+    The measured variance moves with the value as theta_k moves with it, by beta_k, and z with theta_k, by d_k / sum
+    d_k.
     """
     safe = np.where(total > 0, total, 1.0)
     moved, weight = residuals / safe, d / safe - 1 / len(d)

@@ -1,8 +1,8 @@
 """Contrasts of cells, the bounds of the largest of them, the verdict, and the search for the rows that would decide it.
 
 Cells (groups, or groups with a label) have independent samples, and a gap is the largest of m contrasts
-``sum_k c_k theta_k`` of their rates or means: |p_1 - p_2| is the two contrasts (1, -1) and (-1, 1). The four-fifths rule
-p_1 >= 0.8 p_2 is the contrast 0.8 p_2 - p_1 <= 0.
+``sum_k c_k theta_k`` of their rates or means: |p_1 - p_2| is the two contrasts (1, -1) and (-1, 1). The four-fifths
+rule p_1 >= 0.8 p_2 is the contrast 0.8 p_2 - p_1 <= 0.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ class Contrasts:
 
 
 def mirrored(index: np.ndarray, coefficient: np.ndarray) -> dict[int, int]:
-    """Of sums of terms (m, t) as of `Contrasts`, the number of each that is an earlier one with the other sign, b - a for a - b, and of that
-    one."""
+    """Of sums of terms (m, t) as of `Contrasts`, the number of each that is an earlier one with the other sign, b - a
+    for a - b, and of that one."""
     m = len(index)
     cells = np.where(coefficient == 0, -1, index)
     order = np.lexsort((coefficient, cells))
@@ -142,11 +142,11 @@ def _added_up(index: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 class GapBounds:
     """Bounds of the largest of m contrasts, or (sense "at least") of the smallest of m ratios.
 
-    value, lower, upper: in the metric's units; lower and upper hold with probability 1 - alpha each. lower is at least 0
-    where the contrasts add up to zero, as a gap's do. worst: the contrast with the largest estimate (smallest ratio).
-    estimates: (m,); lowers, uppers: (m,) hold for all contrasts at once. NaN and infinite or trivial where a contrast uses
-    an empty cell. upper (of ratios, lower) may lie inside the largest of uppers: see `largest`. contrasts: what was bounded, where
-    it is sums of cells.
+    value, lower, upper: in the metric's units; lower and upper hold with probability 1 - alpha each. lower is at least
+    0 where the contrasts add up to zero, as a gap's do. worst: the contrast with the largest estimate (smallest ratio).
+    estimates: (m,); lowers, uppers: (m,) hold for all contrasts at once. NaN and infinite or trivial where a contrast
+    uses an empty cell. upper (of ratios, lower) may lie inside the largest of uppers: see `largest`. contrasts: what
+    was bounded, where it is sums of cells.
     """
 
     value: float
@@ -184,8 +184,9 @@ def largest(
     """The bounds of the largest contrast, from simultaneous bounds (m,) of all contrasts.
 
     lower: its lower bound; the largest of lowers where None.
-    singles: (m,) upper bounds, each of which alone holds with probability 1 - alpha. The largest of them holds for the largest
-    contrast with the same probability, however many there are: it is too low only where the bound of that very contrast is.
+    singles: (m,) upper bounds, each of which alone holds with probability 1 - alpha. The largest of them holds for the
+    largest contrast with the same probability, however many there are: it is too low only where the bound of that very
+    contrast is.
 
     Source: Berger (1982), Technometrics 24, 295-300 (intersection-union tests).
     """
@@ -199,7 +200,8 @@ def largest(
 
 
 def joined(each: list[GapBounds]) -> GapBounds:
-    """The bounds of the largest of several largest differences, whose bounds hold together. Of two opposite ones one is at least 0."""
+    """The bounds of the largest of several largest differences, whose bounds hold together.
+    Of two opposite ones one is at least 0."""
     worst = int(np.argmax([b.value for b in each]))
     before = sum(len(b.estimates) for b in each[:worst])
     estimates, lowers, uppers = (
@@ -213,12 +215,13 @@ def joined(each: list[GapBounds]) -> GapBounds:
 
 
 def pair_level(contrasts: Contrasts, alpha: float) -> float | None:
-    """The level of each lower limit under which the largest of them is a lower bound of the largest difference, where it is kept
-    only at ROOM times its distance from the estimate or above; None where the contrasts are no differences in both orders.
+    """The level of each lower limit under which the largest of them is a lower bound of the largest difference, where
+    it is kept only at ROOM times its distance from the estimate or above; None where the contrasts are no differences
+    in both orders.
 
-    Let M be the largest difference. Of three cells at most two pairs differ by more than M / 2, so that these pairs form no
-    triangle: of k cells that are compared they are at most k^2 / 4 (Mantel 1907). Only they can come near the bound; with z
-    the quantile of the level g, normal limits are wrong with probability at most
+    Let M be the largest difference. Of three cells at most two pairs differ by more than M / 2, so that these pairs
+    form no triangle: of k cells that are compared they are at most k^2 / 4 (Mantel 1907). Only they can come near the
+    bound; with z the quantile of the level g, normal limits are wrong with probability at most
         far (g + P(Z > (1 + 2 ROOM) z)) + (pairs - far) (P(Z > (1 + ROOM / 2) z) + P(Z > (1 + 3 ROOM / 2) z)) = alpha.
     """
     compared = contrasts.pairs()
@@ -249,13 +252,13 @@ def fewest_rows(
 ) -> int | None:
     """Fewest rows n that decide "the largest contrast <= bound", found by bisection; None beyond 10^12 rows.
 
-    upper: of contrasts (m',), n and the number of contrasts that share the error, their upper bounds (m',), never below their
-    estimates. So estimates above the bound can only be found "violated" (some lower bound above it, all sharing the error),
-    others only "met" (every upper bound within it, each with the whole error, as in `largest`).
+    upper: of contrasts (m',), n and the number of contrasts that share the error, their upper bounds (m',), never below
+    their estimates. So estimates above the bound can only be found "violated" (some lower bound above it, all sharing
+    the error), others only "met" (every upper bound within it, each with the whole error, as in `largest`).
 
     Bisection looks at a few contrasts, the witnesses; all are then looked at once. If those not looked at do not change
-    the decision there, the answer is that of all: "met" by all at n, and not by the witnesses at n - 1; or "violated" by
-    a witness at n, and by none at n - 1. Else the ones that do become witnesses.
+    the decision there, the answer is that of all: "met" by all at n, and not by the witnesses at n - 1; or "violated"
+    by a witness at n, and by none at n - 1. Else the ones that do become witnesses.
     """
     value = float(estimates.max())
     if not np.isfinite(value) or np.isclose(value, bound, rtol=0, atol=1e-12):

@@ -1,11 +1,11 @@
 """Confidence bounds for contrasts of means, and the rows that would decide a bound on them.
 
-"guaranteed": betting limits of the single means (``fairbound.confidence.betting``) at the level alpha / (number of cells,
-counted twice where a cell is used with both signs), combined; the upper bound of the largest contrast divides alpha by
-the cells of one contrast only. They hold for values in a stated range, for every number of
+"guaranteed": betting limits of the single means (``fairbound.confidence.betting``) at the level alpha / (number of
+cells, counted twice where a cell is used with both signs), combined; the upper bound of the largest contrast divides
+alpha by the cells of one contrast only. They hold for values in a stated range, for every number of
 rows and every distribution. "asymptotic": Welch's t, Bonferroni over contrasts, for values without a range. It breaks
-its promise for few, skewed values, so a contrast that uses a cell of fewer than ASYMPTOTIC_ROWS rows gets infinite bounds.
-Values that are rarely very large break it at any number of rows. docs/intervals.md has the measured errors.
+its promise for few, skewed values, so a contrast that uses a cell of fewer than ASYMPTOTIC_ROWS rows gets infinite
+bounds. Values that are rarely very large break it at any number of rows. docs/intervals.md has the measured errors.
 
 Source: Welch (1947), Biometrika 34, 28-35.
 """
@@ -31,9 +31,9 @@ def moments(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Means, variances of one row and counts (K,) of every cell, for ``welch_bounds``.
 
-    With weights: counts are Kish's effective sizes, and variances / counts the linearised variances of the weighted means,
-    ``sum w^2 (x - mean)^2 / (sum w)^2 * count / (count - 1)``, which see weights that go with the values. Equal weights
-    give the usual variance with divisor n - 1. NaN mean without rows, variance 0 of one row.
+    With weights: counts are Kish's effective sizes, and variances / counts the linearised variances of the weighted
+    means, ``sum w^2 (x - mean)^2 / (sum w)^2 * count / (count - 1)``, which see weights that go with the values. Equal
+    weights give the usual variance with divisor n - 1. NaN mean without rows, variance 0 of one row.
     cell_of_value: (n,) in 0..K-1, or -1 for none.
     """
     x, cell = np.asarray(values, dtype=np.float64), np.asarray(cell_of_value)
@@ -130,8 +130,8 @@ def mean_rows_needed(
 ) -> int | None:
     """``rate_rows_needed`` for means that stay as observed, with the observed variances of one row (K,).
 
-    Without a range: for ``welch_bounds``. With low and high: for ``mean_bounds``, whose width is not known before the rows
-    are; it is estimated by Bernstein's ``sqrt(2 v L / n) + (high - low) L / (3 n)``, L = log(1 / level).
+    Without a range: for ``welch_bounds``. With low and high: for ``mean_bounds``, whose width is not known before the
+    rows are; it is estimated by Bernstein's ``sqrt(2 v L / n) + (high - low) L / (3 n)``, L = log(1 / level).
     """
     m, s = check_cells(means, shares, "means")
     _, v, s = _samples(m, variances, s, contrasts)

@@ -1,17 +1,20 @@
 """Confidence bounds for contrasts and ratios of rates, and the rows that would decide a bound on them.
 
-Cell k has x_k successes in n_k trials, a binomial sample with rate p_k. Bounds are one-sided at level 1 - alpha. Those of each
-contrast hold for all at once, by Bonferroni; those of the largest contrast are sharper (`largest`, `pair_level`). Holm's procedure sharpens a list of decisions but no bound, so it is not offered.
+Cell k has x_k successes in n_k trials, a binomial sample with rate p_k. Bounds are one-sided at level 1 - alpha. Those
+of each contrast hold for all at once, by Bonferroni; those of the largest contrast are sharper (`largest`,
+`pair_level`). Holm's procedure sharpens a list of decisions but no bound, so it is not offered.
 
 The bounds of differences recover variances (MOVER) from Clopper-Pearson limits of the single rates:
-``sum_k c_k p_k + sqrt(sum_k (c_k w_k)^2) + max_k |c_k| h_k`` with w_k the distance from the estimate to its limit on the
-side that matters and h_k = 1 / (2 n_k) half a row. Asymptotic, but by exact enumeration not below nominal where
-docs/intervals.md says so; without its last term it falls short. One rate alone has its Clopper-Pearson limits (`share_bounds`).
+``sum_k c_k p_k + sqrt(sum_k (c_k w_k)^2) + max_k |c_k| h_k`` with w_k the distance from the estimate to its limit on
+the side that matters and h_k = 1 / (2 n_k) half a row. Asymptotic, but by exact enumeration not below nominal where
+docs/intervals.md says so; without its last term it falls short. One rate alone has its Clopper-Pearson limits
+(`share_bounds`).
 
-A transform is an increasing function h of a rate, applied to estimates and limits: what a limit covers, its image covers.
-Half a row is then |h(p +- 1 / (2 n)) - h(p)|, on the side that matters where [0, 1] has room for it, else on the other.
-Treatment equality FN / FP is p / (1 - p) of the share p of false negatives among the errors, and the F1 score 2 p / (1 + p)
-of the share p of true positives among true positives and errors; given those numbers of rows, both shares are binomial.
+A transform is an increasing function h of a rate, applied to estimates and limits: what a limit covers, its image
+covers. Half a row is then |h(p +- 1 / (2 n)) - h(p)|, on the side that matters where [0, 1] has room for it, else on
+the other. Treatment equality FN / FP is p / (1 - p) of the share p of false negatives among the errors, and the F1
+score 2 p / (1 + p) of the share p of true positives among true positives and errors; given those numbers of rows, both
+shares are binomial.
 
 Sources: Newcombe (1998), Statistics in Medicine 17, 873-890, method 10; Zou, Donner (2008), Statistics in Medicine 27,
 1693-1702. Departs: they combine two-sided limits (Newcombe: Wilson's) and have no last term.
@@ -40,8 +43,8 @@ def rate_bounds(
 ) -> GapBounds:
     """Bounds of the largest contrast of rates; lower and upper hold with probability 1 - alpha each.
 
-    successes, trials: (K,), reals where rows are weighted (``effective_trials``). transform: increasing on [0, 1], may be
-    infinite at its ends. A contrast that uses a cell without trials has estimate NaN and trivial bounds.
+    successes, trials: (K,), reals where rows are weighted (``effective_trials``). transform: increasing on [0, 1], may
+    be infinite at its ends. A contrast that uses a cell without trials has estimate NaN and trivial bounds.
     """
     x, n = check_trials(successes, trials)
     upper = rate_upper_bounds(x, n, contrasts, alpha, transform)
@@ -59,8 +62,8 @@ def largest_lower(
     alpha: float = 0.05,
     transform: Transform | None = None,
 ) -> np.ndarray:
-    """(...,) lower bounds of the largest contrast; successes, trials: (..., K), a stack of samples. By Bonferroni, or, of
-    differences in both orders, at the level of `pair_level` where there is room."""
+    """(...,) lower bounds of the largest contrast; successes, trials: (..., K), a stack of samples. By Bonferroni, or,
+    of differences in both orders, at the level of `pair_level` where there is room."""
     x, n = np.broadcast_arrays(*check_trials(successes, trials))
     plain = check_level(alpha) / len(contrasts)
     return -_below(x, n, -contrasts, plain, pair_level(contrasts, alpha), transform).min(-1)
@@ -74,8 +77,8 @@ def _below(
     pairs: float | None,
     transform: Transform | None,
 ) -> np.ndarray:
-    """(..., m) upper bounds of the contrasts `against`, the opposites of those whose largest is bounded from below: at the level
-    `plain`, or where there is room at the level `pairs`."""
+    """(..., m) upper bounds of the contrasts `against`, the opposites of those whose largest is bounded from below: at
+    the level `plain`, or where there is room at the level `pairs`."""
     bound = _upper(x, n, against, plain, transform)
     if pairs is None:
         return bound
@@ -92,7 +95,8 @@ def rate_upper_bounds(
     alpha: float = 0.05,
     transform: Transform | None = None,
 ) -> np.ndarray:
-    """(..., m) simultaneous upper bounds; successes, trials: (..., K), a stack of samples. Lower: of minus the contrasts.
+    """(..., m) simultaneous upper bounds; successes, trials: (..., K), a stack of samples. Lower: of minus the
+    contrasts.
 
     Raises: DataError for counts or cells that do not fit, OptionError for alpha outside (0, 0.5].
     """
@@ -141,12 +145,13 @@ def _image(p: np.ndarray, transform: Transform | None) -> np.ndarray:
 def ratio_bounds(successes: Any, trials: Any, pairs: Any, alpha: float = 0.05) -> GapBounds:
     """Bounds of the smallest ratio p_a / p_b over pairs (P, 2) of cells (a, b), sense "at least"; in [0, inf].
 
-    Inverts the contrasts ``tau p_b - p_a``, each at level alpha / P for the bounds of all ratios at once, and at level alpha for
-    the lower bound of the smallest, as in `largest`: the lower bound of a ratio is the largest tau whose
-    contrast's upper bound is at most 0, its upper bound the smallest tau whose contrast's lower bound is above 0. So the
-    verdict is that of ``rate_bounds`` on these contrasts with tau the stated bound. The upper bound of a contrast grows
-    with tau. Its lower bound is concave in tau, negative at 0, and below tau times (b's lower limit less half a row);
-    where it is ever positive that factor is, so its slope stays positive, and one tau parts. Both are roots of squares.
+    Inverts the contrasts ``tau p_b - p_a``, each at level alpha / P for the bounds of all ratios at once, and at level
+    alpha for the lower bound of the smallest, as in `largest`: the lower bound of a ratio is the largest tau whose
+    contrast's upper bound is at most 0, its upper bound the smallest tau whose contrast's lower bound is above 0. So
+    the verdict is that of ``rate_bounds`` on these contrasts with tau the stated bound. The upper bound of a contrast
+    grows with tau. Its lower bound is concave in tau, negative at 0, and below tau times (b's lower limit less half a
+    row); where it is ever positive that factor is, so its slope stays positive, and one tau parts. Both are roots of
+    squares.
 
     A ratio is NaN where both rates are 0 or a cell has no trials. At most 1 where every pair occurs in both orders.
     """
@@ -211,8 +216,8 @@ def rate_rows_needed(
 
     rates: (K,) in [0, 1]. shares: (K,) each cell's share of all held-out rows (for a true positive rate: the share of
     rows that are in the group and positive). The gap is decided once its upper bound is at most ``bound``, or its lower
-    bound above it. None where a share is 0, the gap equals the bound, or 10^12 rows would not do. For a bound on ratios:
-    their contrasts and bound 0.
+    bound above it. None where a share is 0, the gap equals the bound, or 10^12 rows would not do. For a bound on
+    ratios: their contrasts and bound 0.
     """
     p, s = check_cells(rates, shares, "rates")
     if (p > 1).any() or (p < 0).any():

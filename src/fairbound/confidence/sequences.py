@@ -6,18 +6,19 @@ gives, is a martingale if p is the truth, so by Ville's inequality it ever reach
 ``error``. The rates at which it has not are a convex set of all cells together, and the bounds of a contrast are its
 least and largest value on that set.
 
-Forecasts of the first rows are poor and cost evidence for ever. So there are several forecasters, j = 0, 1, ...: the j-th
-watches until checkpoint j (0, 250, 2,000, 16,000, ... rows, whatever their cells) and is scored on later rows alone. The mean
-of their martingales with weights w_j is a martingale too; it is at least w_j times the j-th, so each of them gives a set, with
-error w_j times as large, and the bounds are the best that one of the sets gives.
+Forecasts of the first rows are poor and cost evidence for ever. So there are several forecasters, j = 0, 1, ...: the
+j-th watches until checkpoint j (0, 250, 2,000, 16,000, ... rows, whatever their cells) and is scored on later rows
+alone. The mean of their martingales with weights w_j is a martingale too; it is at least w_j times the j-th, so each of
+them gives a set, with error w_j times as large, and the bounds are the best that one of the sets gives.
 
-With counts (s, n) now and (s_j, n_j) at the checkpoint, f = n - s, and p^ the rate of the rows after it, the set of j is
+With counts (s, n) now and (s_j, n_j) at the checkpoint, f = n - s, and p^ the rate of the rows after it, the set of j
+is
 
     sum_k (n_k - n_jk) KL(p^_k, p_k) <= log(1 / (w_j error)) + sum_k max_p log lik_k(p) - log (B(s + 1/2, f + 1/2) / B(s_j + 1/2, f_j + 1/2))
 
-Sources: Robbins (1970), Ann. Math. Statist. 41, 1397-1409, mixtures; Krichevsky, Trofimov (1981), IEEE Trans. Inf. Theory 27,
-199-207, the forecaster; Turner, Grünwald (2023), Statist. Probab. Lett. 198, 109835, sets of rates of several groups that hold
-at all times. Departs: theirs bet on blocks of rows of both groups; these need counts alone.
+Sources: Robbins (1970), Ann. Math. Statist. 41, 1397-1409, mixtures; Krichevsky, Trofimov (1981), IEEE Trans. Inf.
+Theory 27, 199-207, the forecaster; Turner, Grünwald (2023), Statist. Probab. Lett. 198, 109835, sets of rates of
+several groups that hold at all times. Departs: theirs bet on blocks of rows of both groups; these need counts alone.
 """
 
 from __future__ import annotations
@@ -48,15 +49,16 @@ def checkpoint_rows(j: int) -> int:
 
 
 def checkpoint_weight(j: int) -> float:
-    """Weight of the j-th forecaster: 1/5 each for the first four, then 1/5 over 2 3, 3 4, ..., so that all add up to 1."""
+    """Weight of the j-th forecaster: 1/5 each for the first four, then 1/5 over 2 3, 3 4, ...,
+    so that all add up to 1."""
     if j < EVEN:
         return 0.2
     return 0.2 / ((j - EVEN + 1) * (j - EVEN + 2))
 
 
 class Scored(NamedTuple):
-    """Successes and trials (..., K) that a forecaster is scored on, what its forecasts lost (..., K) against the best rate in
-    hindsight, in nats, and the logarithm of its weight."""
+    """Successes and trials (..., K) that a forecaster is scored on, what its forecasts lost (..., K) against the best
+    rate in hindsight, in nats, and the logarithm of its weight."""
 
     successes: np.ndarray
     trials: np.ndarray
@@ -107,7 +109,8 @@ def anytime_bounds(
     """Lower and upper bounds, each (..., m), of the contrasts.
 
     error: (m,) the probability that a bound of the contrast, or of another contrast of the same cells, ever fails.
-    transform: increasing on [0, 1]: the contrast is of its images; the cells' limits are then joined by their worst case.
+    transform: increasing on [0, 1]: the contrast is of its images; the cells' limits are then joined by their worst
+    case.
     """
     contrasts.check(counts.trials.shape[-1])
     index = contrasts.index
@@ -132,8 +135,8 @@ def anytime_bounds(
 def _largest(p: np.ndarray, n: np.ndarray, c: np.ndarray, room: np.ndarray) -> np.ndarray:
     """(...,) largest sum of c q over rates q (..., t) with sum n KL(p, q) <= room (...,), from above; c (..., t).
 
-    Where the sum is largest, n (q - p) / (q (1 - q)) = mu c for some mu > 0, a quadratic equation in q; the divergence grows
-    with mu.
+    Where the sum is largest, n (q - p) / (q (1 - q)) = mu c for some mu > 0, a quadratic equation in q; the divergence
+    grows with mu.
     """
     most = np.where(c > 0, 1.0, 0.0)
     alone = n == 0
@@ -162,7 +165,8 @@ def _largest(p: np.ndarray, n: np.ndarray, c: np.ndarray, room: np.ndarray) -> n
 def _of_images(
     p: np.ndarray, n: np.ndarray, c: np.ndarray, room: np.ndarray, lost: np.ndarray, transform: Transform
 ) -> np.ndarray:
-    """(...,) upper bounds of contrasts of the images of rates: those of each cell alone, with equal shares of the error."""
+    """(...,) upper bounds of contrasts of the images of rates: those of each cell alone,
+    with equal shares of the error."""
     terms = np.maximum((c != 0).sum(-1), 1)
     alone = (room + np.log(terms))[..., None] + lost
     sign = np.where(c > 0, 1.0, -1.0)

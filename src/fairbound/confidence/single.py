@@ -59,7 +59,8 @@ def effective_trials(hit_weight: Any, weight: Any, hit_square: Any, square: Any)
 
 
 def bernstein_width(variances: Any, counts: Any, level: Any, length: Any) -> np.ndarray:
-    """Distance from a sample's mean to its one-sided empirical Bernstein limit, for values in an interval of ``length``.
+    """Distance from a sample's mean to its one-sided empirical Bernstein limit, for values in an interval of
+    ``length``.
 
     variances: of one row, divisor n - 1. Infinite below two rows. Guaranteed: error at most ``level``.
     """

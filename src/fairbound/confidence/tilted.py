@@ -1,25 +1,29 @@
 """Sharper bounds for the difference of two rates that may be looked at after every row.
 
-The forecaster of `fairbound.confidence.sequences` pays for learning both rates, where only their difference is asked. Here each
-pair of rates p is tested by bets on one line alone, that on which the difference grows. With S = S_a / pi_a - S_b / pi_b the
-successes after a checkpoint, cell k's weighed by one over its share pi_k of the rows until then,
+The forecaster of `fairbound.confidence.sequences` pays for learning both rates, where only their difference is asked.
+Here each pair of rates p is tested by bets on one line alone, that on which the difference grows. With
+S = S_a / pi_a - S_b / pi_b the successes after a checkpoint, cell k's weighed by one over its share pi_k of the rows
+until then,
 
     M_t(p) = prod_k exp(t x_k)^(S_k) / (1 - p_k + p_k exp(t x_k))^(n_k),    x = (1 / pi_a, -1 / pi_b),  t > 0,
 
-is a martingale if p is the truth: each factor has mean 1. The bet t is best where the true difference exceeds that of p by about
-t times the variance of the weighed outcome. So a few bets t = 1, 1/2, 1/4, ... are mixed, with weights that were chosen before
-any stream was looked at and favour an excess of about 0.05. They say little of pairs that are far off in both rates alike;
-those the forecasters exclude. So LINE of the capital is put on the line and the rest on the forecasters:
+is a martingale if p is the truth: each factor has mean 1. The bet t is best where the true difference exceeds that of p
+by about t times the variance of the weighed outcome. So a few bets t = 1, 1/2, 1/4, ... are mixed, with weights that
+were chosen before any stream was looked at and favour an excess of about 0.05. They say little of pairs that are far
+off in both rates alike; those the forecasters exclude. So LINE of the capital is put on the line and the rest on the
+forecasters:
 
     M(p) = LINE sum_t w_t M_t(p) + (1 - LINE) sum_j w_j M_j(p),    and M(p) ever reaches 1 / error with probability at most error.
 
-M is convex in p. The lower bound is the least difference of a pair p with M(p) < 1 / error, found by bisection, the least M at a
-difference by a search along the other direction.
+M is convex in p. The lower bound is the least difference of a pair p with M(p) < 1 / error, found by bisection, the
+least M at a difference by a search along the other direction.
 
-A pair and its reverse can share one error: where p_a >= p_b the bets are on a, else on b, so that each p has one martingale.
+A pair and its reverse can share one error: where p_a >= p_b the bets are on a, else on b, so that each p has one
+martingale.
 
-Sources: Waudby-Smith, Ramdas (2024), JRSS B 86, 1-27, mixtures of bets; Wang, Ramdas, Grünwald (2024), arXiv:2402.18810, and
-Grünwald, de Heide, Koolen (2024), JRSS B 86, 1091-1128, for bets along the line on which the null is left fastest.
+Sources: Waudby-Smith, Ramdas (2024), JRSS B 86, 1-27, mixtures of bets; Wang, Ramdas, Grünwald (2024),
+arXiv:2402.18810, and Grünwald, de Heide, Koolen (2024), JRSS B 86, 1091-1128, for bets along the line on which the null
+is left fastest.
 Departs: theirs choose the nearest null; here every null has its own bets.
 """
 
@@ -67,7 +71,8 @@ class Pairs:
         self.successes, self.trials, self.tilt = self._after_a_checkpoint(counts, pairs)
 
     def _after_a_checkpoint(self, counts: CountsInTime, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Successes and trials (..., P, 2) that are bet on, and x (..., P, 2); no rows where no checkpoint is late enough."""
+        """Successes and trials (..., P, 2) that are bet on, and x (..., P, 2);
+        no rows where no checkpoint is late enough."""
         s, n = counts.successes[..., pairs], counts.trials[..., pairs]
         hits, rows, tilt = np.zeros_like(s), np.zeros_like(n), np.ones_like(n)
         open_ = np.ones(self.estimate.shape, dtype=bool)
@@ -96,7 +101,8 @@ class Pairs:
         return made
 
     def log_martingale(self, difference: np.ndarray) -> np.ndarray:
-        """(..., P) the logarithm of the least M(p) over pairs p with this difference (..., P), with bets that it is larger."""
+        """(..., P) the logarithm of the least M(p) over pairs p with this difference (..., P),
+        with bets that it is larger."""
         d, likely = np.asarray(difference)[..., None], self.likely(difference)
         least, most = np.abs(d) / 2, 1 - np.abs(d) / 2
         middle = np.clip(likely + (most - least) * OFFSETS, least, most)  # (..., P, g), mean rates
@@ -144,8 +150,9 @@ def _forecast_lower(counts: CountsInTime, cells: np.ndarray, error: np.ndarray) 
 def difference_bounds(counts: CountsInTime, pairs: Any, error: Any) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper bounds (..., P) of p_a - p_b over pairs (P, 2) of different cells (a, b), in [-1, 1].
 
-    error: (P,) or a number, the probability that a bound of the pair, or of the same cells in the other order, ever fails. The
-    lower bound is sharp where the forecasters tell which of the two rates is larger, the upper one is theirs.
+    error: (P,) or a number, the probability that a bound of the pair, or of the same cells in the other order, ever
+    fails. The lower bound is sharp where the forecasters tell which of the two rates is larger, the upper one is
+    theirs.
     """
     cells = np.asarray(pairs)
     e = np.broadcast_to(np.asarray(error, dtype=np.float64), (len(cells),))

@@ -1,4 +1,5 @@
-"""Data sets: loaders with checksums and published counts, two embedded real samples, and a generator with known truth."""
+"""Data sets: loaders with checksums and published counts, two embedded real samples,
+and a generator with known truth."""
 
 from fairbound.data.catalog import DatasetInfo
 from fairbound.data.communities import threshold_groups

@@ -27,7 +27,8 @@ SEX_FEATURES = {72: "Female", 73: "Male"}
 
 
 def aged_25_to(last: int, age: np.ndarray) -> np.ndarray:
-    """(n,) object array: "25-60" (both ends included) or "other", where last is 60: the age groups of YLY23 and HHYL26."""
+    """(n,) object array: "25-60" (both ends included) or "other",
+    where last is 60: the age groups of YLY23 and HHYL26."""
     return np.where((age >= 25) & (age <= last), f"25-{last}", "other").astype(object)
 
 

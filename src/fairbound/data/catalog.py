@@ -1,4 +1,5 @@
-"""The table of data sets, from catalog.toml: files with checksums, publishers, counts, labels, groups, licences and citations."""
+"""The table of data sets, from catalog.toml: files with checksums, publishers, counts, labels, groups,
+licences and citations."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from fairbound.data.files import read_rows
 NOT_FEATURES = ("state", "communityname", "fold", "ViolentCrimesPerPop", "Black", "class")
 RACES = ("racepctblack", "racePctAsian", "racePctHisp")
 THRESHOLDS = tuple(round(0.06 + 0.045 * i, 3) for i in range(10))
-"""Of the shares as UCI scales them, 0.06, 0.105, ..., 0.465: with these, strictly above, 535 of the 1,000 groups hold more than 1 %
-of all 1,994 rows, PLADA's count; the paper does not say what its thresholds were."""
+"""Of the shares as UCI scales them, 0.06, 0.105, ..., 0.465: with these, strictly above, 535 of the 1,000 groups hold
+more than 1 % of all 1,994 rows, PLADA's count; the paper does not say what its thresholds were."""
 
 QUANTILES = tuple(round(0.05 + 0.1 * i, 2) for i in range(10))
 
@@ -60,8 +60,8 @@ def threshold_groups(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Overlapping groups: the rows above a threshold in every one of `columns`, for each combination of thresholds.
 
-    quantiles: each column's thresholds are its quantiles at these levels, on `rows` (all rows by default). thresholds: the same
-        values for every column, in their place.
+    quantiles: each column's thresholds are its quantiles at these levels, on `rows` (all rows by default). thresholds:
+        the same values for every column, in their place.
     minimum: groups with at most this share of `rows` are left out.
     Returns: (memberships (m, n) bool, thresholds (m, len(columns))), in the order of the combinations.
     Source: Narasimhan et al. (2020), published code. PLADA counts 535 such groups, without saying how its thresholds

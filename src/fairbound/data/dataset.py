@@ -104,7 +104,8 @@ class Dataset:
 
     @property
     def features(self) -> Any:
-        """(n, ...) the feature columns of `frame`, as a person would hand them to an estimator; X where there is no frame."""
+        """(n, ...) the feature columns of `frame`, as a person would hand them to an estimator;
+        X where there is no frame."""
         return self.X if self.frame is None else self.frame[list(self.feature_columns)]
 
     def take(self, rows: Any) -> Dataset:

@@ -64,7 +64,8 @@ def data_folder(data_dir: str | os.PathLike[str] | None, name: str) -> Path:
 
 
 def read_rows(folder: Path, info: Any, rows: int | None = None, **how: Any) -> Any:
-    """The first file of a data set as a pandas frame of `rows` rows, those of the data set by default. how: options of pandas.read_csv."""
+    """The first file of a data set as a pandas frame of `rows` rows, those of the data set by default.
+    how: options of pandas.read_csv."""
     content = io.BytesIO(read_content(folder, info.files[0], info.name))
     frame = require_pandas().read_csv(content, **how)
     expect(info.name, "rows", len(frame), rows or info.rows or 0)

@@ -39,12 +39,12 @@ def load_csv(
     label: the column with exactly two values. positive: the one that becomes 1; the greater one by default.
     sensitive: one or several columns. They stay among the features: `dataset.without("sex")` removes one.
     drop: columns that are not features, e.g. identifiers. categorical: columns of numbers that are categories.
-    encoding: see `fairbound.data.encode.encode`. Missing numbers stay NaN in X. file_encoding, decimal: how the file is written, as
-        `encoding` and `decimal` of `fairbound.tables.read_table`.
+    encoding: see `fairbound.data.encode.encode`. Missing numbers stay NaN in X. file_encoding, decimal: how the file is
+        written, as `encoding` and `decimal` of `fairbound.tables.read_table`.
     Raises: DataError for an empty, damaged or ragged file, a column named twice, a label that is missing somewhere or
         has 1 or more than 2 values, infinite numbers, a column without any value, text among numbers, or text with more
-        than 1,000 different values; OptionError for a column that is not there or has two roles. Warns: DataWarning of features
-        that look like identifiers.
+        than 1,000 different values; OptionError for a column that is not there or has two roles. Warns: DataWarning of
+        features that look like identifiers.
     """
     from fairbound.tables import (
         identifiers,

@@ -1,9 +1,10 @@
-"""Ranking files: LETOR and SVMlight lines with a query, MSLR-WEB10K's folders, and rows of that data set's size and shape.
+"""Ranking files: LETOR and SVMlight lines with a query, MSLR-WEB10K's folders, and rows of that data set's size and
+shape.
 
     2 qid:10 1:0.031 2:0.5 ... 136:0 # anything
 
-is a document of relevance 2 of query 10. Features that a line leaves out are 0, and NULL is a missing one, NaN. A line that cannot
-be read is an error with its number.
+is a document of relevance 2 of query 10. Features that a line leaves out are 0, and NULL is a missing one, NaN. A line
+that cannot be read is an error with its number.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def read_letor(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """X (n, d), relevance (n,) and the query (n,) of each line of a file, gzip or not.
 
-    features: d; None for the greatest number that occurs. Raises: DataError naming the line that cannot be read; OSError.
+    features: d; None for the greatest number that occurs. Raises: DataError naming the line that cannot be read;
+    OSError.
     """
     where = f"file {str(path)!r}"
     with gzip.open(path, "rb") if str(path).endswith(".gz") else open(path, "rb") as file:
@@ -150,7 +152,8 @@ def _any_lines(chunk: bytes, where: str, first: int) -> Part:
 
 
 def high_or_low(values: np.ndarray, quantile: float) -> np.ndarray:
-    """(n,) "high" above the quantile of the known values, "low" else, None where it is missing: a quality as two groups."""
+    """(n,) "high" above the quantile of the known values, "low" else,
+    None where it is missing: a quality as two groups."""
     if not 0 < quantile < 1:
         raise OptionError(f"quantile must lie in (0, 1), got {quantile!r}.")
     out = np.full(len(values), None, dtype=object)
@@ -166,8 +169,8 @@ def as_dataset(
     quantile: float,
     description: str,
 ) -> Dataset:
-    """A Dataset of the parts (name, (X, relevance, query)); the documents' feature `attribute`, from 1 on, above its quantile is the
-    group "high" of the attribute "quality". Queries of different parts are different.
+    """A Dataset of the parts (name, (X, relevance, query)); the documents' feature `attribute`, from 1 on, above its
+    quantile is the group "high" of the attribute "quality". Queries of different parts are different.
     """
     X = np.concatenate([X for _, (X, _, _) in parts])
     if not 1 <= attribute <= X.shape[1]:
@@ -192,7 +195,8 @@ def as_dataset(
 
 
 def load_lightgbm_rank(folder: Path, *, attribute: int = 17, quantile: float = 0.6) -> Dataset:
-    """LightGBM's example of ranking: 201 training and 50 test queries, grades 0 to 4, 300 sparse features without names.
+    """LightGBM's example of ranking: 201 training and 50 test queries, grades 0 to 4, 300 sparse features without
+    names.
 
     attribute, quantile: the feature, and from which of its quantiles on, that plays a document's quality.
     """
@@ -202,7 +206,8 @@ def load_lightgbm_rank(folder: Path, *, attribute: int = 17, quantile: float = 0
 
 
 def load_mq2007_agg(folder: Path, *, attribute: int = 8, quantile: float = 0.5) -> Dataset:
-    """Two of the five parts of MQ2007-agg: the 21 features are ranks that 21 lists give a document, NaN where one lacks it.
+    """Two of the five parts of MQ2007-agg: the 21 features are ranks that 21 lists give a document, NaN where one lacks
+    it.
 
     attribute, quantile: as of `load_lightgbm_rank`; a document that the list `attribute` lacks is in no group.
     """
@@ -212,10 +217,11 @@ def load_mq2007_agg(folder: Path, *, attribute: int = 8, quantile: float = 0.5) 
 
 
 def load_mslr(folder: Path, *, fold: int = 1, attribute: int = QUALITY, quantile: float = 0.5) -> Dataset:
-    """MSLR-WEB10K as Microsoft distributes it: folder/Fold1/train.txt, vali.txt and test.txt (or below folder/MSLR-WEB10K).
+    """MSLR-WEB10K as Microsoft distributes it: folder/Fold1/train.txt, vali.txt and test.txt (or below
+    folder/MSLR-WEB10K).
 
-    X is float32. fold: 1 to 5. attribute: the feature that is a document's quality, by default its QualityScore. quantile:
-    above which it is "high". Raises: DataError where a file is missing.
+    X is float32. fold: 1 to 5. attribute: the feature that is a document's quality, by default its QualityScore.
+    quantile: above which it is "high". Raises: DataError where a file is missing.
     """
     found = next((f for f in (folder, folder / "MSLR-WEB10K") if (f / f"Fold{fold}").is_dir()), None)
     if found is None:
@@ -230,11 +236,12 @@ def load_mslr(folder: Path, *, fold: int = 1, attribute: int = QUALITY, quantile
 
 
 def rows_like_mslr(queries: int = 10_000, seed: int = 0, features: int = MSLR_FEATURES) -> Dataset:
-    """Made documents of the size and shape of MSLR-WEB10K: 10,000 queries of 120 documents each, 1.2 million rows, grades 0 to 4 in its
-    shares (52, 32, 13, 2 and 1 %), and a quality score from 0 to 149, a feature that goes with relevance but less than others do.
+    """Made documents of the size and shape of MSLR-WEB10K: 10,000 queries of 120 documents each, 1.2 million rows,
+    grades 0 to 4 in its shares (52, 32, 13, 2 and 1 %), and a quality score from 0 to 149, a feature that goes with
+    relevance but less than others do.
 
-    Some 470,000 pairs of a query and a quality score have a document that is better than another of the query. sensitive:
-    "quality", two groups, and "score", the quality score itself. A pure function of its arguments.
+    Some 470,000 pairs of a query and a quality score have a document that is better than another of the query.
+    sensitive: "quality", two groups, and "score", the quality score itself. A pure function of its arguments.
     """
     if queries < 2 or features < 2:
         raise OptionError(f"there must be at least 2 queries and 2 features, got {queries} and {features}.")

@@ -1,9 +1,10 @@
-"""Lending Club's loans issued in the fourth quarter of 2018, from the publisher's own file, which nobody offers any more.
+"""Lending Club's loans issued in the fourth quarter of 2018, from the publisher's own file, which nobody offers any
+more.
 
 Source: Lin, Nadarajah, Soheili, Yang (2020), section 6.4, "LoanStats".
-Departs: the paper's goal, whether a loan is approved, is not in this file, which lists issued loans only: the label here
-    is the status of the loan. The paper's 250 columns are not listed there; the features here are what was known when the
-    loan was asked for or priced, and nothing of its later course.
+Departs: the paper's goal, whether a loan is approved, is not in this file, which lists issued loans only: the label
+    here is the status of the loan. The paper's 250 columns are not listed there; the features here are what was known
+    when the loan was asked for or priced, and nothing of its later course.
 """
 
 from __future__ import annotations

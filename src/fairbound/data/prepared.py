@@ -25,9 +25,9 @@ class Prepared:
 
 
 def prepare(dataset: Dataset, seed: int, *, group: str) -> Prepared:
-    """80 % of the rows to train on and 20 % to test, stratified by the sensitive attribute `group`, without the features that reveal
-    it, standardised by the training rows (a constant feature is 0). Missing numbers take the mean of the training rows, 0 where these
-    have none.
+    """80 % of the rows to train on and 20 % to test, stratified by the sensitive attribute `group`, without the
+    features that reveal it, standardised by the training rows (a constant feature is 0). Missing numbers take the mean
+    of the training rows, 0 where these have none.
 
     Raises: OptionError for sparse X, since centring would fill it.
 

@@ -56,7 +56,8 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None, **chosen: An
     """A data set by name, its files verified by checksum and its rows by class against the published counts.
 
     name: one of `names()`, or "package.module:NAME" for a DatasetInfo of your own.
-    data_dir: the folder of data files; the environment variable FAIRBOUND_DATA by default. `loanapp` and `adult` need neither.
+    data_dir: the folder of data files; the environment variable FAIRBOUND_DATA by default. `loanapp` and `adult` need
+    neither.
     chosen: the data set's own options, listed by `options(name)`.
     Raises: OptionError for an unknown name or option; DataError if the folder or a file is missing, damaged, or not the
         published one; ImportError without pandas.

@@ -1,7 +1,8 @@
-"""A linear model moved along lines on which wrong decisions are counted: the part of the error rate that smooth training leaves.
+"""A linear model moved along lines on which wrong decisions are counted: the part of the error rate that smooth
+training leaves.
 
-On a line x + t v the score of each row crosses 0 at most once. Sums over the rows in the order of their crossings give the error
-rate and the bounds of every division of the rows on the line:
+On a line x + t v the score of each row crosses 0 at most once. Sums over the rows in the order of their crossings give
+the error rate and the bounds of every division of the rows on the line:
 
     for directions v of a few random coordinates, in which features have equal spread and no correlation, and a random reach:
         of all stretches between two crossings with |t| <= reach, but for that of x, which meet the bounds and decide no more rows
@@ -9,9 +10,9 @@ rate and the bounds of every division of the rows on the line:
 
 Steps that decide as many rows wrongly are made too, as better divisions lie beyond them.
 
-Source: Nguyen and Sanner (2013), Algorithms for direct 0-1 loss optimization (coordinate search with counted losses). Departs:
-    under bounds; several coordinates at once; steps on a plateau; only rows near the boundary are looked at, and every LINES lines
-    all rows verify where they led.
+Source: Nguyen and Sanner (2013), Algorithms for direct 0-1 loss optimization (coordinate search with counted losses).
+    Departs: under bounds; several coordinates at once; steps on a plateau; only rows near the boundary are looked at,
+    and every LINES lines all rows verify where they led.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.one_pass import OnePass
 
 ROUNDS, LINES = 12, 50
-"""How often all rows are looked at, and lines between. Where these led outside the bounds, or to more wrong decisions, they are forgotten."""
+"""How often all rows are looked at, and lines between. Where these led outside the bounds,
+or to more wrong decisions, they are forgotten."""
 
 COORDINATES, REACHES = (1, 2, 4), (0.02, 0.1, 0.5)
-"""Of how many coordinates a direction is made, and how far a line goes to either side, in standard deviations of the scores."""
+"""Of how many coordinates a direction is made, and how far a line goes to either side,
+in standard deviations of the scores."""
 
 WIDE = 3.0
 """Rows are looked at whose scores lie within so many times the largest reach."""
@@ -71,7 +74,8 @@ def fewer_wrong(problem: Any, x: Tensor) -> Tensor:
 
 
 def scaled(problem: Any, x: Tensor) -> Tensor:
-    """x (n,) of a linear model times the number above 0 that gives the lowest objective; its decisions stay as they are."""
+    """x (n,) of a linear model times the number above 0 that gives the lowest objective;
+    its decisions stay as they are."""
 
     def of(power: float) -> float:
         return float(problem.evaluate(math.exp(power) * x).f)
@@ -85,8 +89,8 @@ def scaled(problem: Any, x: Tensor) -> Tensor:
 def _walk(
     scores: np.ndarray, columns: np.ndarray, turns: np.ndarray, state: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """How far LINES lines move each of r coordinates. scores: (k,) of the rows near the boundary; columns: (r, k) by how much a
-    coordinate moves them. turns, state: as of `_best`."""
+    """How far LINES lines move each of r coordinates. scores: (k,) of the rows near the boundary; columns: (r, k) by
+    how much a coordinate moves them. turns, state: as of `_best`."""
     moved = np.zeros(len(columns))
     used, reaches = rng.choice(np.minimum(COORDINATES, len(columns)), LINES), rng.choice(REACHES, LINES)
     order = rng.random((LINES, len(columns))).argsort(axis=1)
@@ -111,7 +115,8 @@ def _state(whole: OnePass, x: Tensor) -> np.ndarray:
 def _best(
     scores: np.ndarray, along: np.ndarray, reach: float, turns: np.ndarray, state: np.ndarray
 ) -> tuple[float, np.ndarray] | None:
-    """Where to go on the line `scores` + t `along` (k,), and the state there; None where no other stretch is as good as that of t = 0.
+    """Where to go on the line `scores` + t `along` (k,), and the state there; None where no other stretch is as good as
+    that of t = 0.
 
     turns: (1 + m, k) by how much the state (1 + m,) rises where a row is decided positive."""
     crossed = np.nonzero(np.abs(scores) < reach * np.abs(along))[0]

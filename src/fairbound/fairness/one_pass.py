@@ -1,11 +1,12 @@
 """f and g of all rows of a table of moderate size, and their slopes, by one product with the features each way.
 
-For a linear model with one score, where f is a weighted mean of losses and every other row function is a weight by label and decision
-whose decision training replaces by one sigmoid of the score, all is a sum over rows of that sigmoid:
+For a linear model with one score, where f is a weighted mean of losses and every other row function is a weight by
+label and decision whose decision training replaces by one sigmoid of the score, all is a sum over rows of that sigmoid:
 
     q = q_0 + C sigmoid(t s),    F = A q - bounds,    f = F_0 + own . loss(s),    g = F_1, ..., F_m        s = X w + b
 
-q (K,) are the means of the rates' cells, C (K, n) what each row adds to them, A (1 + m, K) the contrasts, the objective's before them.
+q (K,) are the means of the rates' cells, C (K, n) what each row adds to them, A (1 + m, K) the contrasts, the
+objective's before them.
 
 The results are those of `Verbs`, up to rounding, with a tenth of its operations, which are most of the cost on small
 tables. Sums over rows are float64: rounding must not hide a small decrease from a line search, which would then fail or
@@ -34,8 +35,10 @@ MOST_ROWS = 1 << 17
 
 @dataclass(frozen=True)
 class OnePass:
-    """All rows of a problem: features (n, d), targets (n,). none: q_0 (K,); each: C (K, n); contrasts: A (1 + m, K); bounds: (1 + m,);
-    of_loss: own (n,), these five float64; steepness: t. last: the point looked at last, its scores, and its true q once it was asked for."""
+    """All rows of a problem: features (n, d), targets (n,). none: q_0 (K,); each: C (K, n); contrasts: A (1 + m, K);
+    bounds: (1 + m,);
+    of_loss: own (n,), these five float64; steepness: t. last: the point looked at last, its scores,
+    and its true q once it was asked for."""
 
     features: Tensor
     targets: Tensor

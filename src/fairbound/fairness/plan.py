@@ -219,8 +219,8 @@ class Plan:
         return self.n_cells + (more if self.beyond_means else 0) + len(self.ratios)
 
     def cells(self, codes: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """(n, C) cell of each row in each column, in the smallest integers that hold it; K (one past the last) where the
-        row is in none.
+        """(n, C) cell of each row in each column, in the smallest integers that hold it; K (one past the last) where
+        the row is in none.
 
         codes: (n, A) group codes, -1 missing; targets: (n,) labels in {0, 1}, or class numbers.
         """

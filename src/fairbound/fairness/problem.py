@@ -63,16 +63,17 @@ class FairProblem(Verbs, BaseProblem):
     targets: (n_rows,) in {0, 1}; class numbers 0, 1, ... for a model with several outputs.
     groups: Groups of the same rows, or anything Groups.of takes; None without bounds on groups.
     classes: labels of the class numbers, by which bounds on a class name it; None for the numbers themselves.
-    objective: None for the mean loss; "largest_group_loss" for the largest mean loss of a group, "auc" for one minus the
-        area under the ROC curve, as text or object.
+    objective: None for the mean loss; "largest_group_loss" for the largest mean loss of a group, "auc" for one minus
+        the area under the ROC curve, as text or object.
     objective_class: the label whose rows alone make up f, as in Neyman-Pearson classification; None for all rows.
     stated: bounds as text or objects. loss: "logistic", "hinge", "squared", "cross_entropy" or a per-row function.
-    sample_weight: (n_rows,) >= 0, or None. dtype: of the arithmetic. plan: bounds already compiled, in place of `stated`.
-    in_place: dense features of this dtype are the problem's own from now on, and are sorted by stratum where they lie; else
-        it makes a sorted copy.
-    shards: where the rows given are a part of the table and other processes hold the rest. Groups and classes have the same
-        numbers in all of them, and functions, gradients and measures are those of the whole table. Bounds that are no sums over rows,
-        as those on areas under ROC curves, are refused then.
+    sample_weight: (n_rows,) >= 0, or None. dtype: of the arithmetic. plan: bounds already compiled, in place of
+        `stated`.
+    in_place: dense features of this dtype are the problem's own from now on, and are sorted by stratum where they lie;
+        else it makes a sorted copy.
+    shards: where the rows given are a part of the table and other processes hold the rest. Groups and classes have the
+        same numbers in all of them, and functions, gradients and measures are those of the whole table. Bounds that are
+        no sums over rows, as those on areas under ROC curves, are refused then.
 
     Raises: DataError for rows that cannot be used; NonFiniteError, from the verbs, naming batch, group and constraint.
     """
@@ -159,7 +160,8 @@ class FairProblem(Verbs, BaseProblem):
         self._few: Any = UNREAD
 
     def _promises_to_be_convex(self) -> bool:
-        """Whether f is the mean of a convex loss of a linear model, and every g_i a sum of such means with weights of at least 0."""
+        """Whether f is the mean of a convex loss of a linear model,
+        and every g_i a sum of such means with weights of at least 0."""
         plan = self.plan
         convex_loss = isinstance(self.model, MLP) and not self.model.hidden and self.loss in CONVEX
         others = plan.objective is not None or plan.beyond_means or len(plan.ratios) or plan.best
@@ -288,8 +290,9 @@ class FairProblem(Verbs, BaseProblem):
 
     @cached_property
     def descriptions(self) -> Tensor | None:
-        """(m, d) a row for each constraint, that tells it from others: the contrast of its cells' mean features, each column over
-        its largest size; None for sparse or unflattened rows, and for constraints that are no contrasts of cell means."""
+        """(m, d) a row for each constraint, that tells it from others: the contrast of its cells' mean features, each
+        column over its largest size; None for sparse or unflattened rows,
+        and for constraints that are no contrasts of cell means."""
         features, plan = self.features, self.plan
         if (
             isinstance(features, SparseRows)
@@ -318,8 +321,8 @@ class FairProblem(Verbs, BaseProblem):
     def evaluate(self, x: Tensor) -> Measured:
         """The objective, the true constraints and the stated bounds' values on all rows; uncounted.
 
-        extra: "loss" the mean loss where the objective is accuracy, "accuracy" where there is one, and "stated" (..., bounds): the value of each bound as it was stated, NaN
-        where it is undefined.
+        extra: "loss" the mean loss where the objective is accuracy, "accuracy" where there is one, and "stated" (...,
+        bounds): the value of each bound as it was stated, NaN where it is undefined.
         """
         batch = self.full()
         whole = self._at_once_with(x, batch)

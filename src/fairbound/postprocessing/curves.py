@@ -13,8 +13,8 @@ PASSES = 30  # over whole arrays, before the points that are left are walked one
 class Curve:
     """Every threshold that tells rows of a group apart, from the one that selects nobody to the one that selects all.
 
-    thresholds: (p,) decreasing, inf first and -inf last; a row is selected where its score is above. selected: (p, 2) weight
-    of the selected rows of label 0 and 1.
+    thresholds: (p,) decreasing, inf first and -inf last; a row is selected where its score is above. selected: (p, 2)
+    weight of the selected rows of label 0 and 1.
     """
 
     thresholds: np.ndarray
@@ -30,7 +30,8 @@ class Curve:
 
 
 def curve_of(scores: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Curve:
-    """The curve of rows with scores (n,), labels (n,) in {0, 1} and weights (n,) > 0, n >= 1; equal scores are one step."""
+    """The curve of rows with scores (n,), labels (n,) in {0, 1} and weights (n,) > 0, n >= 1;
+    equal scores are one step."""
     order = np.argsort(-scores, kind="stable")
     s, y, w = scores[order], target[order], weight[order]
     last = np.flatnonzero(np.append(s[1:] != s[:-1], True))  # of every run of equal scores

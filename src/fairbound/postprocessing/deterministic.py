@@ -1,9 +1,10 @@
 """The best single threshold of every group under bounds on rates: branch and bound over spans of thresholds.
 
-A node limits every group to a span of its thresholds. Its linear program over mixtures bounds what any of them reaches from
-below. Near its solution a rule with one threshold per group is looked for: every group goes to the point nearest to its
-mixture, then one group after another, or two at once, to the point that lowers the excess over the bounds, and the cost next. The group that
-is farthest from its mixture is split there. Every move is decided by numbers alone, so that equal rows give equal rules.
+A node limits every group to a span of its thresholds. Its linear program over mixtures bounds what any of them reaches
+from below. Near its solution a rule with one threshold per group is looked for: every group goes to the point nearest
+to its mixture, then one group after another, or two at once, to the point that lowers the excess over the bounds, and
+the cost next. The group that is farthest from its mixture is split there. Every move is decided by numbers alone, so
+that equal rows give equal rules.
 
 Source: Land, Doig (1960), branch and bound; the nodes' programs are those of `fairbound.postprocessing.optimum`.
 """
@@ -75,7 +76,8 @@ def best_choice(program: Program, relaxation: Relaxation, root: Mixture) -> Choi
 
 
 def _children(spans: list[Span], near: np.ndarray, far: np.ndarray, mixture: Mixture) -> list[list[Span]]:
-    """The spans of one group cut in two such that its mixture is in neither; in three at its point where nothing is mixed."""
+    """The spans of one group cut in two such that its mixture is in neither;
+    in three at its point where nothing is mixed."""
     mixed = [c for c, points in enumerate(mixture.points) if len(points) > 1]
     if mixed:
         group = max(mixed, key=lambda c: (far[c], -c))
@@ -106,7 +108,8 @@ class Search:
 
     @property
     def step(self) -> float:
-        """Costs of choices differ by a multiple of this, where all rows weigh the same and both errors cost the same; else 0."""
+        """Costs of choices differ by a multiple of this, where all rows weigh the same
+        and both errors cost the same; else 0."""
         program = self.program
         jumps = np.unique(np.concatenate([np.diff(c.selected, axis=0).ravel() for c in self.curves]))
         jumps = jumps[jumps > 0]
@@ -138,7 +141,8 @@ class Search:
         return np.array(points), np.array(far)
 
     def improved(self, points: np.ndarray) -> np.ndarray:
-        """A choice that no move of one group, or of two nearby, betters: first in the sum of excesses, then in the cost."""
+        """A choice that no move of one group, or of two nearby, betters: first in the sum of excesses,
+        then in the cost."""
         points = points.copy()
         excess = self.program.excess(self.selected(points))
         pairs = list(itertools.combinations(range(len(points)), 2)) if len(points) <= MOST_PAIRED else []

@@ -32,8 +32,8 @@ SEEN = 0.0005
 
 @dataclass(frozen=True, kw_only=True)
 class RuleOptions:
-    """randomised: whether a group may mix thresholds. costs: of a false positive and of a false negative; equal ones make
-    accuracy the objective."""
+    """randomised: whether a group may mix thresholds. costs: of a false positive and of a false negative; equal ones
+    make accuracy the objective."""
 
     randomised: bool = False
     costs: tuple[float, float] = (1.0, 1.0)
@@ -60,13 +60,14 @@ def fit_rule(
     weight: np.ndarray | None = None,
     options: RuleOptions | None = None,
 ) -> tuple[GroupRule, dict[str, Any]]:
-    """The rule of lowest cost under the bounds on these rows, and a report of it as plain data (docs/postprocessing.md).
+    """The rule of lowest cost under the bounds on these rows, and a report of it as plain data
+    (docs/postprocessing.md).
 
     scores: (n,) finite, larger is more positive. target: (n,) in {0, 1}, of the labels `classes`. groups: of the rows.
     weight: (n,) >= 0, None for equal ones.
-    Raises: OptionError where a bound is no weighted sum of rates, where no rule meets the bounds, or where none with one
-        threshold per group was found; DataError for scores that are not finite; EmptyGroupError for a group without the rows
-        that a bound compares.
+    Raises: OptionError where a bound is no weighted sum of rates, where no rule meets the bounds, or where none with
+        one threshold per group was found; DataError for scores that are not finite; EmptyGroupError for a group without
+        the rows that a bound compares.
     """
     options = options or RuleOptions()
     if not np.isfinite(scores).all():
@@ -203,7 +204,8 @@ def _few(rule: GroupRule, rows: np.ndarray) -> list[str]:
 
 
 def _shortfall(program: Program, root: Mixture, selected: np.ndarray, cost: float, equal: bool) -> str | None:
-    """That mixtures of thresholds cost less by far than single ones, or by anything that is seen where these decide alike for all."""
+    """That mixtures of thresholds cost less by far than single ones,
+    or by anything that is seen where these decide alike for all."""
     share = selected.sum() / program.total
     constant = len(program.curves) > 1 and (share <= 0 or share >= 1)
     if cost - root.cost <= (SEEN if constant else SHORT) * max(program.costs):

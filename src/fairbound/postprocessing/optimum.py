@@ -1,12 +1,12 @@
 """The lowest cost of wrong decisions that mixtures of thresholds reach under bounds on rates, with a certificate.
 
-A group's mixtures select every convex combination of the corners of its ROC curve, so the best of them is a linear program
-in the weights of the corners. The multipliers y >= 0 of its inequalities give a lower bound without the solver,
+A group's mixtures select every convex combination of the corners of its ROC curve, so the best of them is a linear
+program in the weights of the corners. The multipliers y >= 0 of its inequalities give a lower bound without the solver,
     cost >= fixed + y . g0 + sum over groups of the least (price + G'y) . s over all thresholds,
 which holds for every rule that decides by thresholds in groups, at random or not.
 
-Source: Hardt, Price, Srebro (2016), sections 3 and 4.1. Departs: any number of groups, bounds that are not 0, and every bound
-    that is linear in the rates; the corners of the curve in place of its functions.
+Source: Hardt, Price, Srebro (2016), sections 3 and 4.1. Departs: any number of groups, bounds that are not 0, and every
+    bound that is linear in the rates; the corners of the curve in place of its functions.
 """
 
 from __future__ import annotations

@@ -103,11 +103,12 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> PostProcessor:
         """Choose the thresholds on rows X (n, d), labels y (n,) of two values, and their groups.
 
-        sensitive_features: as in FairClassifier.fit. sample_weight: (n,) >= 0, of the thresholds, and of the estimator where it
-            is fitted too.
-        Raises: OptionError where the bounds cannot be met by thresholds, or are no weighted sums of rates; DataError for rows
-            that cannot be used; EmptyGroupError for a group without the rows that a bound compares. Warns: ConvergenceWarning where
-            mixtures of thresholds would be more accurate by a point or more, or every row gets the same decision.
+        sensitive_features: as in FairClassifier.fit. sample_weight: (n,) >= 0, of the thresholds, and of the estimator
+            where it is fitted too.
+        Raises: OptionError where the bounds cannot be met by thresholds, or are no weighted sums of rates; DataError
+            for rows that cannot be used; EmptyGroupError for a group without the rows that a bound compares. Warns:
+            ConvergenceWarning where mixtures of thresholds would be more accurate by a point or more, or every row gets
+            the same decision.
         """
         stated = self._checked()
         if y is None:
@@ -167,11 +168,11 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any, sensitive_features: Any = None, row_ids: Any = None) -> np.ndarray:
         """(n,) labels. The same arguments give the same labels every time.
 
-        sensitive_features: the groups, with the attributes that the bounds name. row_ids: (n,) identifiers of the rows, for a
-            randomised rule: a row of the same identifier, group and score always gets the same label. None for the row's
-            place in X, 0, 1, ...: rows scored one by one would then all get the draw of place 0.
-        Raises: UnknownGroupError with unknown="raise"; DataError without the groups. Warns: UserWarning of rows of no fitted
-            group with unknown="pooled", and of a single row that is drawn for without row_ids.
+        sensitive_features: the groups, with the attributes that the bounds name. row_ids: (n,) identifiers of the rows,
+            for a randomised rule: a row of the same identifier, group and score always gets the same label. None for
+            the row's place in X, 0, 1, ...: rows scored one by one would then all get the draw of place 0.
+        Raises: UnknownGroupError with unknown="raise"; DataError without the groups. Warns: UserWarning of rows of no
+            fitted group with unknown="pooled", and of a single row that is drawn for without row_ids.
         """
         chances = self.selection_probability(X, sensitive_features)
         return self.classes_[(self._draws(chances, row_ids) < chances).astype(int)]
@@ -189,8 +190,8 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         return out
 
     def selection_probability(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
-        """(n,) probability that the rule decides for the positive label: 0 or 1 but for randomised rules. It is no probability
-        of the label itself."""
+        """(n,) probability that the rule decides for the positive label: 0 or 1 but for randomised rules. It is no
+        probability of the label itself."""
         scores, group = self._scored(X, sensitive_features)
         return self.rule_.chances(scores, group)
 
@@ -208,8 +209,9 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
 
     @available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), "predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
-        """(n, 2) probabilities of classes_ as the estimator gives them, which the thresholds leave as they are: `predict` does not decide
-        at 0.5, and `selection_probability` is that of its decisions. Only of an estimator that has them."""
+        """(n, 2) probabilities of classes_ as the estimator gives them, which the thresholds leave as they are:
+        `predict` does not decide at 0.5, and `selection_probability` is that of its decisions.
+        Only of an estimator that has them."""
         check_is_fitted(self)
         positive = scores_of(self.estimator_, "predict_proba", X, self.classes_)
         return np.column_stack([1 - positive, positive])
@@ -222,7 +224,8 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
     # -- the file -----------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the thresholds as one JSON file. The estimator is not in it: save it by the means of its own library."""
+        """Write the thresholds as one JSON file. The estimator is not in it:
+        save it by the means of its own library."""
         check_is_fitted(self)
         data = {
             "format": FORMAT,

@@ -1,8 +1,8 @@
 """Bounds on rates as inequalities in what each group selects.
 
-Let s (2 C) be the weights of the selected rows of each of C groups and both labels. Every cell mean of a plan that averages
-decisions is linear in s, q = (N + B s) / W, and so is every contrast, g = A q - bounds = G s + g0 <= 0, and the cost of
-wrong decisions. A contrast with the best-off group is one with every group.
+Let s (2 C) be the weights of the selected rows of each of C groups and both labels. Every cell mean of a plan that
+averages decisions is linear in s, q = (N + B s) / W, and so is every contrast, g = A q - bounds = G s + g0 <= 0, and
+the cost of wrong decisions. A contrast with the best-off group is one with every group.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ WRONG: Table = ((0, 1), (1, 0))
 class Program:
     """Minimise cost . s subject to G s + g0 <= 0, where s is on every group's curve, or on a mixture of its points.
 
-    curves: C groups. cells: numbers (k,) of the plan's cells that are compared. base, slope: q = base + slope s, (k,) and
-    (k, 2 C). contrasts: A (m, k); bounds: (m,); row_of: (m,) the plan's contrast that each belongs to. costs: of a false
-    positive and of a false negative.
+    curves: C groups. cells: numbers (k,) of the plan's cells that are compared. base, slope: q = base + slope s, (k,)
+    and (k, 2 C). contrasts: A (m, k); bounds: (m,); row_of: (m,) the plan's contrast that each belongs to. costs: of a
+    false positive and of a false negative.
     """
 
     curves: tuple[Curve, ...]
@@ -139,7 +139,8 @@ def _table(column: CellColumn) -> Table | None:
 
 
 def _every_best(plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """index (m, t), coefficient (m, t) and the plan's contrast (m,), with a row for each candidate of a best-off group."""
+    """index (m, t), coefficient (m, t) and the plan's contrast (m,),
+    with a row for each candidate of a best-off group."""
     of_best = {row: best.quantities for best in plan.best for row in best.rows}
     row_of, first = [], []
     for row in range(len(plan.index)):

@@ -26,7 +26,8 @@ class UnknownGroupError(DataError):
 class GroupRule:
     """A row is positive where its score is above its group's threshold.
 
-    attributes: A names; labels: of each the known values. codes: (C, A) the groups, MISSING where the value is not known.
+    attributes: A names; labels: of each the known values. codes: (C, A) the groups, MISSING where the value is not
+    known.
     thresholds, shares: for each group one threshold with share 1, or several, each used with the probability `shares`
     (ascending in what they select). pooled: the threshold of a row of no fitted group.
     """
@@ -83,8 +84,8 @@ class GroupRule:
     def margins(self, scores: np.ndarray, group: np.ndarray) -> np.ndarray:
         """(n,) score minus threshold, above 0 where the decision is positive. Of a rule that is not random.
 
-        Where a group's decision is always positive, log(1 + exp(score)), and where it never is, -log(1 + exp(-score)): they
-        rise with the score and never change their sign.
+        Where a group's decision is always positive, log(1 + exp(score)), and where it never is, -log(1 + exp(-score)):
+        they rise with the score and never change their sign.
         """
         thresholds = np.array([t[0] for t in self.thresholds] + [self.pooled])[group]
         always = np.maximum(np.logaddexp(0, scores), np.finfo(float).tiny)

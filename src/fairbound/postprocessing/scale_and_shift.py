@@ -1,9 +1,9 @@
 """Scores of one group scaled and shifted until areas under ROC curves agree: w1 h + w2 for its rows, h for all others.
 
-Source: Kallus, Zhou (2019), The fairness of risk scores beyond classification: bipartite ranking and the xAUC metric; Yao, Lin, Yang
-    (2023), E.2 and E.3, for the form and the grids: w1 in [0, 5] by 0.05, w2 in [-3, 3] by 0.1.
-Departs: scores are first scaled to unit standard deviation, so that the grids mean the same for every score; kept is the pair with
-    the largest area that meets the bound, and of pairs that do not the one nearest to it.
+Source: Kallus, Zhou (2019), The fairness of risk scores beyond classification: bipartite ranking and the xAUC metric;
+    Yao, Lin, Yang (2023), E.2 and E.3, for the form and the grids: w1 in [0, 5] by 0.05, w2 in [-3, 3] by 0.1.
+Departs: scores are first scaled to unit standard deviation, so that the grids mean the same for every score; kept is
+    the pair with the largest area that meets the bound, and of pairs that do not the one nearest to it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ class ScaleAndShift(BaseEstimator):
     """A transformer of scores, given the group of every row at prediction, for an `auc_parity` between two groups.
 
     constraint: one bound as text or object. group: the label of the group whose scores move; None for the smaller.
-    scales, shifts: the grids of w1 >= 0 and w2. rows: a random part of so many rows is tried, None for all; random_state: its seed.
+    scales, shifts: the grids of w1 >= 0 and w2. rows: a random part of so many rows is tried, None for all;
+    random_state: its seed.
 
-    After fit: scale_, shift_ (w1, w2 in standard deviations), spread_ (that deviation), group_, met_, value_ and auc_ on the rows tried.
+    After fit: scale_, shift_ (w1, w2 in standard deviations), spread_ (that deviation), group_, met_, value_ and auc_
+    on the rows tried.
     """
 
     constraint: str | AUCParity
@@ -114,9 +116,11 @@ class ScaleAndShift(BaseEstimator):
 
 
 def _moved_wins(s: np.ndarray, cells: np.ndarray, mine: np.ndarray) -> Callable[[float, float], Wins]:
-    """w1, w2 -> the wins between the 4 cells of the rows where the scores s (n,) of the rows `mine` are w1 s + w2, w1 >= 0.
+    """w1, w2 -> the wins between the 4 cells of the rows where the scores s (n,) of the rows `mine` are w1 s + w2,
+    w1 >= 0.
 
-    Within a group the order stays (all are ties at w1 = 0), so only rows of different groups are compared, in scores sorted once.
+    Within a group the order stays (all are ties at w1 = 0), so only rows of different groups are compared, in scores
+    sorted once.
     """
     own, others = np.unique(cells[mine]).tolist(), np.unique(cells[~mine]).tolist()
     ordered = {c: np.sort(s[cells == c]) for c in (*own, *others)}

@@ -40,7 +40,8 @@ def weighted_part(estimator: Any) -> tuple[Any, str]:
 
 
 def fitted_to(estimator: Any, X: Any, y: Any, weight: Any = None) -> Any:
-    """A clone of the estimator fitted to rows of these weights, None for none. Raises: DataError for an X that it does not take."""
+    """A clone of the estimator fitted to rows of these weights, None for none.
+    Raises: DataError for an X that it does not take."""
     name = weighted_part(estimator)[1]
     with _saying_why(estimator, X):
         return clone(estimator).fit(X, y, **({} if weight is None else {name: weight}))
@@ -48,7 +49,8 @@ def fitted_to(estimator: Any, X: Any, y: Any, weight: Any = None) -> Any:
 
 @contextmanager
 def _saying_why(estimator: Any, X: Any) -> Iterator[None]:
-    """Raises: DataError where the estimator fails on an X that is no table, or on columns of text or without a value, and names them."""
+    """Raises: DataError where the estimator fails on an X that is no table,
+    or on columns of text or without a value, and names them."""
     try:
         yield
     except (TypeError, ValueError, AttributeError) as error:
@@ -114,7 +116,8 @@ def scores_of(estimator: Any, how: str | Callable[[Any, Any], Any], X: Any, clas
 
     estimator: None where X is the scores themselves. how: a method's name, "auto" for the first of `METHODS` that the
     model has, or a function of (estimator, X).
-    Raises: OptionError where the model lacks the method; DataError for scores that are no finite numbers, one for each row.
+    Raises: OptionError where the model lacks the method; DataError for scores that are no finite numbers, one for each
+    row.
     """
     if callable(how):
         return _checked("the scores", how(estimator, X))

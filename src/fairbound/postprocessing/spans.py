@@ -22,7 +22,8 @@ class Span:
     bound: float
 
     def largest(self, q: np.ndarray) -> np.ndarray:
-        """(T,) the largest excess at means q >= 0 (k, T). With a < b a cell is compared with itself too, which is no excess."""
+        """(T,) the largest excess at means q >= 0 (k, T). With a < b a cell is compared with itself too,
+        which is no excess."""
         some = q[self.cells]
         return self.a * some.max(0) - self.b * some.min(0) - self.bound
 

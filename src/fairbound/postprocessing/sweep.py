@@ -1,4 +1,5 @@
-"""One threshold for all rows, swept over every value that tells rows apart: the error and all bounds at each, at once."""
+"""One threshold for all rows, swept over every value that tells rows apart: the error and all bounds at each,
+at once."""
 
 from __future__ import annotations
 
@@ -73,8 +74,8 @@ class Sweep:
         return np.stack([self.errors(selected), self.largest(selected)])
 
     def selected(self, scores: np.ndarray, most: int) -> np.ndarray:
-        """(k, 2 C) what thresholds select of every atom, the first of them nothing and the last all; k is at most `most` + 1, of distinct scores at equal
-        shares of the rows where there are more."""
+        """(k, 2 C) what thresholds select of every atom, the first of them nothing and the last all; k is at most
+        `most` + 1, of distinct scores at equal shares of the rows where there are more."""
         levels = np.unique(scores)[::-1]
         if len(levels) > most:
             levels = np.unique(np.quantile(scores, np.arange(most) / most, method="lower"))[::-1]
@@ -84,8 +85,9 @@ class Sweep:
         return np.concatenate([np.zeros((1, width)), np.cumsum(sums, axis=0)])
 
     def best(self, scores: np.ndarray, own: float) -> tuple[float, float, float]:
-        """The threshold of lowest error under the bounds, or of least excess where none meets them, its largest excess and
-        its error. own: taken where no other threshold is better. scores: (n,); a row is selected where its score is above."""
+        """The threshold of lowest error under the bounds, or of least excess where none meets them, its largest excess
+        and its error. own: taken where no other threshold is better. scores: (n,);
+        a row is selected where its score is above."""
         order = np.argsort(-scores, kind="stable")
         s = scores[order]
         last = np.append(s[1:] != s[:-1], True)

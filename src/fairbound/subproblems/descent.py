@@ -19,18 +19,21 @@ PAIRS = 10
 """Moves, and turns of the slope, that are kept."""
 
 FALL, SLOPE = 1e-4, 0.9
-"""A step is taken that falls by the first share of what the slope promised, and leaves at most the second one of the slope."""
+"""A step is taken that falls by the first share of what the slope promised,
+and leaves at most the second one of the slope."""
 
 TRIES = 20
 """Points along a line at most."""
 
 SETTLED = 1e-7
-"""The value counts as lowest where an iteration falls, or promises to fall, by at most this share of its size (of 1, if that is more)."""
+"""The value counts as lowest where an iteration falls, or promises to fall, by at most this share of its size (of 1,
+if that is more)."""
 
 TINY = float(np.finfo(np.float64).tiny)
 
 FIRST = 4.0
-"""The inverse curvature where nothing is known: of the logistic loss, whose curvature is 1/4 at most, in features of unit spread."""
+"""The inverse curvature where nothing is known: of the logistic loss, whose curvature is 1/4 at most,
+in features of unit spread."""
 
 Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
@@ -41,10 +44,11 @@ def no_pairs(n: int) -> np.ndarray:
 
 
 def descended(function: Function, z: np.ndarray, pairs: np.ndarray, iterations: int) -> tuple[np.ndarray, np.ndarray]:
-    """A point of lower value than z (n,), and the pairs (2, PAIRS, n) of moves and turns that are known there, the latest last.
+    """A point of lower value than z (n,), and the pairs (2, PAIRS, n) of moves and turns that are known there, the
+    latest last.
 
-    function: z -> value and slope. pairs: those known before. Where a search along a line finds no step to take, as at a
-    kink, it goes on from the lowest point seen; where that is the one it began at, as if no curvature were known."""
+    function: z -> value and slope. pairs: those known before. Where a search along a line finds no step to take, as at
+    a kink, it goes on from the lowest point seen; where that is the one it began at, as if no curvature were known."""
     kept = [(s, t, 1 / (s @ t)) for s, t in zip(*pairs, strict=True) if s @ t > 0]
     value, slope = function(z)
     for _ in range(iterations):
@@ -87,7 +91,8 @@ def _direction(slope: np.ndarray, kept: list[tuple[np.ndarray, np.ndarray, float
 def _along(
     function: Function, z: np.ndarray, value: float, slope: np.ndarray, d: np.ndarray
 ) -> tuple[float, float, np.ndarray]:
-    """The step t along d, and value and slope at z + t d: one that fits the conditions, or else the lowest seen, 0 included."""
+    """The step t along d, and value and slope at z + t d: one that fits the conditions, or else the lowest seen,
+    0 included."""
     lowest, down = (0.0, value, slope), slope @ d
     low, high, t = 0.0, np.inf, 1.0
     for _ in range(TRIES):

@@ -5,8 +5,8 @@
 The dual function is concave, piecewise linear and positively homogeneous. Three ways, in this order: if the shortest d
 with c + J d <= 0 fits in the box then V = 0; with one or two rows the maximum over the unit segment is found by sorting
 its breakpoints; otherwise by cutting planes (Kelley's method, each master problem a linear program in m + 1 variables
-for HiGHS), which also give d as a convex combination of corners of the box. Where these do not close the gap the program
-in d itself goes to HiGHS. A result carries its duality gap.
+for HiGHS), which also give d as a convex combination of corners of the box. Where these do not close the gap the
+program in d itself goes to HiGHS. A result carries its duality gap.
 
 Source: Kliachkin et al. (2025), section 3.2, the second term of kappa_k; Kelley (1960).
 """
@@ -46,7 +46,8 @@ def least_violation(
     """Solve the program above.
 
     c: (m,) float64; jacobian: (m, n); radius: rho >= 0. factor: `row_factor(jacobian)` where the caller has it.
-    Raises: SubproblemError where the duality gap stays larger than TOLERANCE, or COARSE of rows that are dependent up to rounding.
+    Raises: SubproblemError where the duality gap stays larger than TOLERANCE, or COARSE of rows that are dependent up
+    to rounding.
     """
     m, n = jacobian.shape
     allowed = TOLERANCE * float(np.abs(c).max(initial=0.0))

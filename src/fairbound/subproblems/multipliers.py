@@ -1,14 +1,15 @@
 """The multipliers that make a point most nearly stationary, and how near they make it.
 
-Duality gap. Where f and every g_i are convex, L(x) = f(x) + y . g(x) with y >= 0 lies above its tangents. At every z that meets the
-bounds and has |z - x|_H <= R
+Duality gap. Where f and every g_i are convex, L(x) = f(x) + y . g(x) with y >= 0 lies above its tangents. At every z
+that meets the bounds and has |z - x|_H <= R
 
     f(z) >= L(z) >= L(x) + grad L(x) . (z - x) >= L(x) - R |grad L(x)|_(1/H),
 
-so that f(x) - f(z) <= R |grad L(x)|_(1/H) - y . g(x). H is the problem's curvature, R = 2 |x|_H: all z no longer than x are among them.
+so that f(x) - f(z) <= R |grad L(x)|_(1/H) - y . g(x). H is the problem's curvature, R = 2 |x|_H: all z no longer than x
+are among them.
 
-Source: Nocedal and Wright (2006), section 18.3 (least-squares multipliers), with y >= 0 by Lawson and Hanson's method; Boyd and
-    Vandenberghe (2004), section 5.5.1 (the gap as a certificate).
+Source: Nocedal and Wright (2006), section 18.3 (least-squares multipliers), with y >= 0 by Lawson and Hanson's method;
+    Boyd and Vandenberghe (2004), section 5.5.1 (the gap as a certificate).
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def nearly_active(problem: Problem, g: Tensor) -> list[int]:
 class KKT(NamedTuple):
     """How nearly a point x meets the conditions of optimality of a problem.
 
-    stationarity: |grad f + sum_i y_i grad g_i|, of the functions that training differentiates. violation: the largest g_i > 0 of the metric, else 0. complementarity: the largest y_i |g_i|.
+    stationarity: |grad f + sum_i y_i grad g_i|, of the functions that training differentiates. violation: the largest
+        g_i > 0 of the metric, else 0. complementarity: the largest y_i |g_i|.
     multipliers: (m,) y >= 0, the price of each bound: how much f falls for each unit that it is loosened.
     duality_gap: the most by which f(x) can exceed the objective of a point no longer than x that meets the bounds;
         None where the problem does not promise to be convex, so that no such proof is known.

@@ -1,7 +1,7 @@
 """The set of points that meet convex quadratic bounds, with its exact Euclidean projection.
 
-The projection of v is the solution of min |x - v|^2 under the bounds, which `QuadraticProgram` finds by Newton's method on its dual: one
-multiplier for each bound, whatever the number of variables.
+The projection of v is the solution of min |x - v|^2 under the bounds, which `QuadraticProgram` finds by Newton's method
+on its dual: one multiplier for each bound, whatever the number of variables.
 
 Source: He, Huang, Yao, Lin (2026), (108) to (110), for the sets of their baselines.
 """
@@ -21,7 +21,8 @@ MET = 1e-9
 
 
 class QuadraticSet(Domain):
-    """x with x_d' A_i x_d + b_i' x_d + c_i <= 0 for i = 1..m, where x_d are the first d entries of x; the others are free.
+    """x with x_d' A_i x_d + b_i' x_d + c_i <= 0 for i = 1..m, where x_d are the first d entries of x; the others are
+    free.
 
     A: (m, d, d) positive semidefinite; b: (m, d); c: (m,).
     Raises: OptionError for other shapes; when projecting, SubproblemError where no point meets the bounds.

@@ -2,12 +2,13 @@
 
     min  x'A_0 x + b_0'x + c_0    subject to    x'A_i x + b_i'x + c_i <= 0,  i = 1..m,      A_0, ..., A_m positive semidefinite
 
-In coordinates in which A_0 is the identity, the Lagrangian of y >= 0 has the one minimiser x(y) = -(I + sum y_i A_i)^-1 (b_0 +
-sum y_i b_i) / 2, so the dual function is smooth, its gradient is g(x(y)), and Newton's method on y >= 0 ends in a few steps of one
-Cholesky factorisation each. The dual value is a lower bound of the optimum, which the point nearly attains: see `gap`.
+In coordinates in which A_0 is the identity, the Lagrangian of y >= 0 has the one minimiser x(y) = -(I + sum y_i A_i)^-1
+(b_0 + sum y_i b_i) / 2, so the dual function is smooth, its gradient is g(x(y)), and Newton's method on y >= 0 ends in
+a few steps of one Cholesky factorisation each. The dual value is a lower bound of the optimum, which the point nearly
+attains: see `gap`.
 
-Source: Boyd, Vandenberghe (2004), Convex Optimization, sections 4.4 and 5.2; Bertsekas (1982), SIAM J. Control Optim. 20, 221-246,
-for Newton's method under bounds.
+Source: Boyd, Vandenberghe (2004), Convex Optimization, sections 4.4 and 5.2; Bertsekas (1982), SIAM J. Control Optim.
+20, 221-246, for Newton's method under bounds.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ TOLERANCE = 1e-11
 
 @dataclass(frozen=True)
 class QuadraticSolution:
-    """x: (d,). f: x's objective. g: (m,) x's constraints. multipliers: (m,) >= 0. gap: f less the dual value, a bound on how far
-    f is above the least objective of points with g <= 0. steps: of Newton's method."""
+    """x: (d,). f: x's objective. g: (m,) x's constraints. multipliers: (m,) >= 0. gap: f less the dual value, a bound
+    on how far f is above the least objective of points with g <= 0. steps: of Newton's method."""
 
     x: np.ndarray
     f: float
@@ -40,8 +41,8 @@ class QuadraticSolution:
 
 
 class QuadraticProgram:
-    """A: (1 + m, d, d), b: (1 + m, d), c: (1 + m,), row 0 the objective. Directions along which the objective is constant must
-    be directions of all constraints too; they are left out of x.
+    """A: (1 + m, d, d), b: (1 + m, d), c: (1 + m,), row 0 the objective. Directions along which the objective is
+    constant must be directions of all constraints too; they are left out of x.
 
     Raises: DataError where they are not, or the numbers are not finite.
     """
@@ -67,7 +68,8 @@ class QuadraticProgram:
     def solve(
         self, c: np.ndarray | None = None, start: np.ndarray | None = None, slope: np.ndarray | None = None
     ) -> QuadraticSolution:
-        """The optimum, with other constants c (1 + m,) or another b_0, slope (d,), where given, from multipliers `start` (m,).
+        """The optimum, with other constants c (1 + m,) or another b_0, slope (d,), where given, from multipliers
+        `start` (m,).
 
         Raises: SubproblemError where no point meets all constraints, or Newton's method does not end.
         """
@@ -115,7 +117,8 @@ class QuadraticProgram:
         return moved, new
 
     def _check_feasible(self, y: np.ndarray, c: np.ndarray) -> None:
-        """Raises: SubproblemError where the weighted sum y . g is above 0 at every point, so that no point has g <= 0."""
+        """Raises: SubproblemError where the weighted sum y . g is above 0 at every point,
+        so that no point has g <= 0."""
         if y.sum() < 1e3:
             return
         w = y / y.sum()
@@ -132,7 +135,8 @@ class QuadraticProgram:
 
 @dataclass(frozen=True)
 class _Point:
-    """z: the minimiser of the Lagrangian; f, g there; dual: the Lagrangian; factor: of its Hessian / 2; slopes: (m, d) of g."""
+    """z: the minimiser of the Lagrangian; f, g there; dual: the Lagrangian; factor: of its Hessian / 2; slopes: (m,
+    d) of g."""
 
     z: np.ndarray
     f: float

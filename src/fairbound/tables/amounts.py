@@ -81,11 +81,11 @@ class _Cell(NamedTuple):
 class Amounts:
     """The texts of a column, read as numbers.
 
-    numbers: by text. marked: those of them with a unit (a sign of currency, or per cent), a mark between thousands, k or M, or a minus
-    written as brackets or at the end. other: the texts that are no numbers. doubtful: those that may be, such as 12-
-    and 5k, where no other text settles it. alike: whether there is one unit, which some may lack unless it is per cent,
-    and one mark between thousands. settled: which of the ways "()", "-" and "k" to write numbers are beyond doubt in
-    this column.
+    numbers: by text. marked: those of them with a unit (a sign of currency, or per cent), a mark between thousands, k
+    or M, or a minus written as brackets or at the end. other: the texts that are no numbers. doubtful: those that may
+    be, such as 12- and 5k, where no other text settles it. alike: whether there is one unit, which some may lack unless
+    it is per cent, and one mark between thousands. settled: which of the ways "()", "-" and "k" to write numbers are
+    beyond doubt in this column.
     """
 
     numbers: dict[str, float]
@@ -123,8 +123,9 @@ class Amounts:
 
 
 def _settled(cells: Sequence[_Cell]) -> frozenset[str]:
-    """Which ways to write numbers are beyond doubt in a column: brackets and a last minus by a unit, by a mark between thousands or by cents in such a cell
-    (12- may be a code, 1.5- a grade, (2) a note), k and M by money or by decimals (5k may be a run)."""
+    """Which ways to write numbers are beyond doubt in a column: brackets and a last minus by a unit, by a mark between
+    thousands or by cents in such a cell (12- may be a code, 1.5- a grade, (2) a note),
+    k and M by money or by decimals (5k may be a run)."""
     forms = {c.form for c in cells if c.form and (c.unit or c.mark or c.cents)}
     return frozenset(forms | {"k" for c in cells if c.times and (c.unit or c.decimals)})
 
@@ -137,8 +138,9 @@ Written = dict[Any, dict[str, Amounts]]
 
 
 def written_amounts(frame: Any, settled: Mapping[Any, Iterable[str]] | None = None) -> Written:
-    """The text columns of a pandas frame whose first cells are nearly all numbers by one of both marks before decimals, or mostly like amounts of
-    money: by name, and of each its cells as read with either mark. settled: `Amounts.settled` of earlier parts of the same file, by column."""
+    """The text columns of a pandas frame whose first cells are nearly all numbers by one of both marks before decimals,
+    or mostly like amounts of money: by name, and of each its cells as read with either mark. settled: `Amounts.settled`
+    of earlier parts of the same file, by column."""
     out = {}
     for name in frame.columns:
         if frame[name].dtype.kind in "biuf":
@@ -159,8 +161,9 @@ def _like_money(text: str) -> bool:
 
 
 def decimal_mark(written: Written) -> str:
-    """The mark before decimals in columns of `written_amounts` whose file says nothing of it, where commas do not separate fields: "," unless they
-    stand between thousands for sure, as in $1,234,567, or in all amounts of money before three digits, and no column says otherwise."""
+    """The mark before decimals in columns of `written_amounts` whose file says nothing of it, where commas do not
+    separate fields: "," unless they stand between thousands for sure, as in $1,234,567, or in all amounts of money
+    before three digits, and no column says otherwise."""
     mark = ","
     for either in written.values():
         comma, point = either[","], either["."]
@@ -173,11 +176,11 @@ def decimal_mark(written: Written) -> str:
 
 
 def read_amounts(frame: Any, written: Written, decimal: str) -> list[str]:
-    """Make numbers of those text columns of a pandas frame all of whose cells are some. written: its `written_amounts`. decimal: the mark before
-    decimals, "." or ",".
+    """Make numbers of those text columns of a pandas frame all of whose cells are some. written: its `written_amounts`.
+    decimal: the mark before decimals, "." or ",".
 
-    Returns what a reader should know: which columns were read so that have signs, marks between thousands, or commas that may be either
-    mark; and which stay text though most cells are or may be numbers, with what to do.
+    Returns what a reader should know: which columns were read so that have signs, marks between thousands, or commas
+    that may be either mark; and which stay text though most cells are or may be numbers, with what to do.
     """
     read, said, other_mark, either = [], [], OTHER_MARK[decimal], False
     for name, by_mark in written.items():

@@ -6,8 +6,9 @@
 
 One regression is fitted, however many numbers there are.
 
-Source: Rao (1948), Mathematical Proceedings of the Cambridge Philosophical Society 44, 50-57, for the score test; Neyman (1959), Optimal
-    asymptotic tests of composite statistical hypotheses, for a regression that is not quite at its end.
+Source: Rao (1948), Mathematical Proceedings of the Cambridge Philosophical Society 44, 50-57, for the score test;
+    Neyman (1959), Optimal asymptotic tests of composite statistical hypotheses, for a regression that is not quite at
+    its end.
 Departs: of more than ROWS rows or CELLS cells a random part is looked at; weights of rows are not.
 """
 
@@ -34,7 +35,8 @@ FEWEST = 10
 """Rows that the test needs for each feature."""
 
 PENALTY, NEARLY = 1e-4, 1e-5
-"""On the squared weights of the regression, and the fall of the mean loss expected of a Newton step at which it is the last but that of the test."""
+"""On the squared weights of the regression, and the fall of the mean loss expected of a Newton step at
+which it is the last but that of the test."""
 
 LEAST_LEFT = 1e-6
 """Share of the knots' spread that other columns must leave: a number that follows from a category needs no knots."""
@@ -67,7 +69,8 @@ def score_statistics(
 ) -> list[tuple[float, int]]:
     """The score statistic of each of some sets of columns, added to X, and its degrees of freedom.
 
-    X: (n, d), ones among its columns. added: (n, k) each. p: (n,) probabilities of label 1 by the logistic regression on X, nearly.
+    X: (n, d), ones among its columns. added: (n, k) each. p: (n,) probabilities of label 1 by the logistic regression
+    on X, nearly.
     """
     weight = (p * (1 - p))[:, None]
     inverse = np.linalg.pinv(X.T @ (weight * X) + 1e-6 * np.eye(X.shape[1]), hermitian=True)

@@ -1,8 +1,9 @@
 """`Chunks`, tables that are read in parts: Parquet and CSV files larger than memory, partitions of Dask or Spark, any
 iterable of frames.
 
-The encoder reads such a table twice: what it learns are sums and counts that merge (Chan, Golub, LeVeque 1983, for variances),
-then it writes the features part by part into one float32 array, in memory or in a file of a folder that is given.
+The encoder reads such a table twice: what it learns are sums and counts that merge (Chan, Golub, LeVeque 1983, for
+variances), then it writes the features part by part into one float32 array, in memory or in a file of a folder that is
+given.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ ROWS = 1 << 16
 class Chunks:
     """A table in parts, which is read again each time it is iterated over.
 
-    parts: a function that gives the parts in order, each a frame of any library or an array of the same columns: for Dask
-        ``lambda: (p.compute() for p in frame.partitions)``. folder: where features of this table are kept in a file instead
-        of in memory; the file has no name, and its space is free again when the features are no longer used.
+    parts: a function that gives the parts in order, each a frame of any library or an array of the same columns: for
+        Dask ``lambda: (p.compute() for p in frame.partitions)``. folder: where features of this table are kept in a
+        file instead of in memory; the file has no name, and its space is free again when the features are no longer
+        used.
     """
 
     def __init__(self, parts: Callable[[], Iterable[Any]], *, folder: str | os.PathLike[str] | None = None):
@@ -46,8 +48,8 @@ class Chunks:
         encoding: str | None = None,
         decimal: str | None = None,
     ) -> Chunks:
-        """A Parquet file (by its name, .parquet or .pq) or a CSV file, `rows` rows at a time; columns: these alone. encoding, decimal: of a
-        CSV file, as in `read_table`.
+        """A Parquet file (by its name, .parquet or .pq) or a CSV file, `rows` rows at a time; columns: these alone.
+        encoding, decimal: of a CSV file, as in `read_table`.
 
         Raises: OptionError for rows < 1 and as `read_table`; FileNotFoundError; ImportError without pyarrow or pandas.
         A damaged part raises when it is read.

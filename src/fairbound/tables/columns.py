@@ -198,7 +198,8 @@ def _coded(name: str, kind: str, codes: np.ndarray, unique: Sequence[object]) ->
 
 
 def _from_texts(name: str, series: nw.Series[Any]) -> Column:
-    """A column of a library's own texts: of a long one the codes are made by Arrow, where it is there, without a Python object for each."""
+    """A column of a library's own texts: of a long one the codes are made by Arrow, where it is there,
+    without a Python object for each."""
     if len(series) >= LONG and getattr(series.to_native(), "dtype", None) != np.dtype(object):
         try:
             found = series.to_arrow().dictionary_encode()
@@ -246,7 +247,8 @@ def _no_meaning(name: str, kind: object) -> DataError:
 
 
 def is_plain(kind: nw.dtypes.DType) -> bool:
-    """Whether a column's type is one of the numbers that a processor has: floats, and whole numbers of at most 64 bits."""
+    """Whether a column's type is one of the numbers that a processor has: floats,
+    and whole numbers of at most 64 bits."""
     return kind.is_float() or (kind.is_integer() and not isinstance(kind, nw.Int128 | nw.UInt128))
 
 

@@ -20,8 +20,8 @@ from fairbound.tables.options import EncodeReport
 class Encoded:
     """A table made features by `encoder`, to be given to several models without reading it again.
 
-    features: (n, d) array, or CSR where the encoder is sparse; report: what happened to the table on the way. decays: the weight decay
-    that models of all its rows chose, by their labels and weights.
+    features: (n, d) array, or CSR where the encoder is sparse; report: what happened to the table on the way. decays:
+    the weight decay that models of all its rows chose, by their labels and weights.
     """
 
     features: Any
@@ -33,8 +33,8 @@ class Encoded:
     def of(cls, encoder: TableEncoder, table: Any, shards: Shards = ALONE, labels: Any = None) -> Encoded:
         """The features of `table`, float32 where they are dense; an encoder that is not fitted yet learns from it.
 
-        table: what the encoder takes, or Chunks. shards: as in `encode_chunks`; tables are read in parts then. labels: (n,), for an
-        encoder that learns which numbers are to bend.
+        table: what the encoder takes, or Chunks. shards: as in `encode_chunks`; tables are read in parts then. labels:
+        (n,), for an encoder that learns which numbers are to bend.
         """
         if not shards.alone and not isinstance(table, Chunks):
             if issparse(table):

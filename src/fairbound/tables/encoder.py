@@ -4,21 +4,23 @@ What becomes of a column, decided on the training table:
 
 - numbers: ``(x - mean) / sd`` (mean and population sd over the known values). Missing values take the median, and
   where any were missing in training a 0/1 column ``name=(missing)`` says so.
-- with ``knots=5`` a number has up to five more columns ``name above knot``: ``max(x - knot, 0) / sd``, at values of training of
-  equal steps of rank, so that a linear model may bend there; with ``knots="auto"``, the default of linear classifiers, three, of the
-  numbers for which labels of two values ask (`fairbound.tables.bending` has the test).
-- dates and durations: as numbers, in days (dates: since 1970-01-01 UTC). So are texts all of which are dates such as 2024-05-31,
-  with a time or not, where they have more than ``max_categories`` different values.
-- categories (bool, categorical, text, mixed objects): one 0/1 column ``name=value`` for each value of training; values rarer than ``min_count``
-  and those beyond ``max_categories`` share ``name=(other)``; missing is the category ``name=(missing)``. Blanks around a text do not count, an
-  empty text is missing, and 1, 1.0 and "1" are one category.
+- with ``knots=5`` a number has up to five more columns ``name above knot``: ``max(x - knot, 0) / sd``, at values of
+  training of equal steps of rank, so that a linear model may bend there; with ``knots="auto"``, the default of linear
+  classifiers, three, of the numbers for which labels of two values ask (`fairbound.tables.bending` has the test).
+- dates and durations: as numbers, in days (dates: since 1970-01-01 UTC). So are texts all of which are dates such as
+  2024-05-31, with a time or not, where they have more than ``max_categories`` different values.
+- categories (bool, categorical, text, mixed objects): one 0/1 column ``name=value`` for each value of training; values
+  rarer than ``min_count`` and those beyond ``max_categories`` share ``name=(other)``; missing is the category
+  ``name=(missing)``. Blanks around a text do not count, an empty text is missing, and 1, 1.0 and "1" are one category.
 - whole numbers stay numbers, however few: say ``categorical=("code",)`` or give the column a categorical type.
-- a frame's text stays a category even if all of it is numbers; numbers kept as objects, and texts in a table without column types, are numbers
-  where they have more than ``max_categories`` different values and no leading zeros. Text that is nearly all numbers is an error: most likely of typing.
+- a frame's text stays a category even if all of it is numbers; numbers kept as objects, and texts in a table without
+  column types, are numbers where they have more than ``max_categories`` different values and no leading zeros. Text
+  that is nearly all numbers is an error: most likely of typing.
 - dropped, with the reason in ``dropped``: constant columns, columns with no known value, text nearly unique per row.
 
-At prediction a value not seen in training goes to ``name=(other)`` where that column exists, else its row has zeros in all columns of that name;
-either way it is counted in the :class:`EncodeReport`. So is a missing value; a category column that had none in training treats it like an unseen one.
+At prediction a value not seen in training goes to ``name=(other)`` where that column exists, else its row has zeros in
+all columns of that name; either way it is counted in the :class:`EncodeReport`. So is a missing value; a category
+column that had none in training treats it like an unseen one.
 """
 
 from __future__ import annotations
@@ -230,7 +232,8 @@ class TableEncoder(BaseEstimator):
         return out, self._reported(read, positional, counted, categories, unseen)
 
     def weighted(self, table: Any, weight: np.ndarray) -> np.ndarray:
-        """(n, k) float64: ``encode(table)[0] @ weight`` for weight (d, k), without making the features of a dense table.
+        """(n, k) float64: ``encode(table)[0] @ weight`` for weight (d, k), without making the features of a dense
+        table.
 
         A row's sums are those of the row alone to a few roundings of its terms. Raises: as `encode`.
         """

@@ -39,8 +39,8 @@ class CategoryFeature:
         return [f"{self.name}={value}" for value in (*self.values, *tail)]
 
     def places(self, column: Column) -> tuple[np.ndarray, int]:
-        """(k + 1,) number of the feature of this column that is 1 for each of the column's categories, -1 for none, and last that
-        of a missing value; and the rows without a feature.
+        """(k + 1,) number of the feature of this column that is 1 for each of the column's categories, -1 for none, and
+        last that of a missing value; and the rows without a feature.
 
         Those are values unseen in training and those too rare in it. The rare ones are not told apart, because their
         texts are not stored: a value that few people share has no place in a model file.
@@ -63,7 +63,8 @@ class CategoryFeature:
         return unseen
 
     def add_weighted(self, out: np.ndarray, at: int, column: Column, weight: np.ndarray) -> int:
-        """Add the features times their weights, which start at ``weight[at]``, to out (n, k); returns as `fill` does."""
+        """Add the features times their weights, which start at ``weight[at]``, to out (n, k);
+        returns as `fill` does."""
         where, unseen = self.places(column)
         own = weight[at : at + len(self.feature_names)]
         each = np.concatenate([own, np.zeros_like(own[:1])])[where]
@@ -162,7 +163,8 @@ def converted(column: Column, spec: Feature) -> Column:
 
 
 def read_state(text: str) -> dict[str, Any]:
-    """What `TableEncoder.to_json` wrote. Raises: DataError for text that is damaged, something else, or of a newer version."""
+    """What `TableEncoder.to_json` wrote. Raises: DataError for text that is damaged, something else,
+    or of a newer version."""
     try:
         state = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -39,11 +39,13 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
     has most fields. Blanks after a separator are dropped; empty cells, ``?``, ``.`` and pandas' usual words
     (NA, NaN, null, ...) are missing.
 
-    encoding: of the text, such as "cp1252"; a byte order mark (UTF-8, UTF-16, UTF-32) goes before it, and without either it is UTF-8.
-    decimal: the mark before decimals, "." or ",". Without it it is "." where commas separate; where ``;`` or tab does, both are read, and a
-    comma that may be either mark is taken as the other columns have it, else between thousands of money and before decimals of others.
-    A column of text all of whose cells are numbers ($1,015; 1.015,50 €; 12 % as 12; 1 015; ($30) as -30; $1.2k as 1200) is read as numbers, with a DataWarning that says so;
-    another one warns of a column that stays text though it may be numbers.
+    encoding: of the text, such as "cp1252"; a byte order mark (UTF-8, UTF-16, UTF-32) goes before it, and without
+    either it is UTF-8.
+    decimal: the mark before decimals, "." or ",". Without it it is "." where commas separate; where ``;`` or tab does,
+    both are read, and a comma that may be either mark is taken as the other columns have it, else between thousands of
+    money and before decimals of others. A column of text all of whose cells are numbers ($1,015; 1.015,50 €; 12 % as
+    12; 1 015; ($30) as -30; $1.2k as 1200) is read as numbers, with a DataWarning that says so; another one warns of a
+    column that stays text though it may be numbers.
 
     Raises: FileNotFoundError or IsADirectoryError for a wrong path; DataError for an empty file, a header without rows,
     duplicate names in the header, rows longer or shorter than the header (with the line), a truncated or damaged gzip
@@ -137,7 +139,8 @@ def csv_parts(
 ) -> Iterator[Any]:
     """The rows of a CSV file as DataFrames of at most `rows` rows, read as `read_table` reads it; columns: these alone.
 
-    A row with fewer fields than the header has missing values at its end. Raises: DataError and ImportError as `read_table`.
+    A row with fewer fields than the header has missing values at its end. Raises: DataError and ImportError as
+    `read_table`.
     """
     with extra("data", "reading CSV files needs pandas"):
         import pandas as pd
@@ -267,9 +270,9 @@ def _read_text(path: Path, encoding: str | None) -> str:
 
 
 def line_of(path: str | os.PathLike[str], row: int) -> int | None:
-    """The line of a CSV file on which its row number `row` (from 0, the header not counted) begins, blank lines and line breaks in
-    quoted cells counted; None where the file cannot be read so. Commas, quotes and ends of lines are the same in Latin-1 as in other encodings
-    that need no byte order mark."""
+    """The line of a CSV file on which its row number `row` (from 0, the header not counted) begins, blank lines and
+    line breaks in quoted cells counted; None where the file cannot be read so. Commas, quotes and ends of lines are the
+    same in Latin-1 as in other encodings that need no byte order mark."""
     try:
         with _opened(Path(path), *_how_written(Path(path), "latin-1")) as lines, _any_field_size():
             separator, _ = _sniff(Path(path), lines.readline())
@@ -293,7 +296,8 @@ def _any_field_size() -> Iterator[None]:
 
 
 def _records(text: str | Iterable[str], separator: str) -> Any:
-    """The non-blank records of a CSV text or of its lines, as lists of cells with the reader's line number after each."""
+    """The non-blank records of a CSV text or of its lines, as lists of cells
+    with the reader's line number after each."""
     lines = io.StringIO(text, newline="") if isinstance(text, str) else text
     reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)
     for record in reader:

@@ -1,7 +1,7 @@
 """Features with group terms, so that a linear model has weights of its own for every group: (xi, gamma, gamma xi).
 
-gamma is 1 in one group and 0 elsewhere, one for every group but the first by name. The groups must be known at prediction too, and
-whether they may be used is a question of law: see the page on groups at prediction.
+gamma is 1 in one group and 0 elsewhere, one for every group but the first by name. The groups must be known at
+prediction too, and whether they may be used is a question of law: see the page on groups at prediction.
 
 Source: He, Huang, Yao, Lin (2026), section 7.1, of two groups.
 """
@@ -21,8 +21,8 @@ from fairbound.tables.options import TableOptions
 
 
 def with_terms(features: Any, codes: np.ndarray, groups: int) -> Any:
-    """(n, d + (groups - 1)(1 + d)) of features (n, d), dense or sparse, and codes (n,) in 0 .. groups - 1; a row with code -1 has
-    the terms of no group."""
+    """(n, d + (groups - 1)(1 + d)) of features (n, d), dense or sparse, and codes (n,) in 0 .. groups - 1; a row with
+    code -1 has the terms of no group."""
     parts = [features]
     for code in range(1, groups):
         gamma = (codes == code).astype(features.dtype)
@@ -51,8 +51,8 @@ def codes_of(trained: Groups, sensitive_features: Any, n: int) -> np.ndarray:
 class GroupTerms:
     """A table and its groups into features with group terms, learnt on the training rows as by `TableEncoder`.
 
-    options: how the table is read. After `fit`: `encoder`, `attribute`, `labels` (groups in the order of their terms, the first
-    without), `feature_names`.
+    options: how the table is read. After `fit`: `encoder`, `attribute`, `labels` (groups in the order of their terms,
+    the first without), `feature_names`.
     """
 
     def __init__(self, options: TableOptions | None = None) -> None:

@@ -25,8 +25,9 @@ def names_identifier(name: str) -> bool:
 
 
 def is_identifier(name: str, values: np.ndarray) -> bool:
-    """Whether numbers (n,) seem to be an identifier: whole, and either named like one, with at least 20 different values, or all
-    different where as many numbers of this range, drawn at random, would coincide ten times or more. NaN counts as missing."""
+    """Whether numbers (n,) seem to be an identifier: whole, and either named like one, with at least 20 different
+    values, or all different where as many numbers of this range, drawn at random, would coincide ten times or more.
+    NaN counts as missing."""
     few = values[: 5 * FEWEST]
     named = names_identifier(name)
     if not _whole(few) or (not named and len(np.unique(few)) < len(few)):  # says no to nearly all columns

@@ -1,7 +1,7 @@
 """Fits an encoder on a table in parts, and encodes one; the results are close to those of the table in one piece.
 
-Means and deviations agree to rounding (1e-12), categories exactly. A median, which stands in for missing numbers, is that of
-the features as float32, so it agrees to 1e-6 standard deviations.
+Means and deviations agree to rounding (1e-12), categories exactly. A median, which stands in for missing numbers, is
+that of the features as float32, so it agrees to 1e-6 standard deviations.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ MEDIAN_BYTES = 1 << 26  # of columns copied at once to find their medians
 
 
 def encode_chunks(encoder: TableEncoder, chunks: Chunks, shards: Shards = ALONE) -> tuple[np.ndarray, EncodeReport]:
-    """The float32 features (n, d) of a table in parts, and the report; an encoder that is not fitted yet learns from it.
+    """The float32 features (n, d) of a table in parts, and the report; an encoder that is not fitted yet learns from
+    it.
 
-    shards: the processes that hold a table each, of all of which it learns. A median is then the mean of theirs, and the
-    report is on the rows of this process.
+    shards: the processes that hold a table each, of all of which it learns. A median is then the mean of theirs, and
+    the report is on the rows of this process.
 
     Raises: DataError as the encoder does; its message counts rows within their part, and says where that begins.
     """
@@ -57,8 +58,8 @@ def encode_chunks(encoder: TableEncoder, chunks: Chunks, shards: Shards = ALONE)
 
 
 def learn_chunks(encoder: TableEncoder, chunks: Chunks) -> TableEncoder:
-    """The encoder, which has learnt from a table in parts and keeps none of it. A missing number is then filled by the mean of its
-    column, since a median needs all its values. Raises: DataError as the encoder does."""
+    """The encoder, which has learnt from a table in parts and keeps none of it. A missing number is then filled by the
+    mean of its column, since a median needs all its values. Raises: DataError as the encoder does."""
     _learn(encoder, chunks, ALONE)
     return encoder
 

@@ -17,7 +17,8 @@ ITERATIONS, SETTLED = 50, 1e-8
 """Newton steps of a fit at most, and the fall of the mean loss expected of one at which it is the last."""
 
 SLOW = 0.1
-"""Where a step is expected to bring more than this share of what the step before was, second derivatives are taken anew."""
+"""Where a step is expected to bring more than this share of what the step before was,
+second derivatives are taken anew."""
 
 
 def fitted(
@@ -29,8 +30,9 @@ def fitted(
     Q: np.ndarray | None = None,
     settled: float = SETTLED,
 ) -> np.ndarray:
-    """(p,) the lowest sum of the logistic losses of rows A (n, p) with labels y (n,), times their mass (n,), and of penalty (p,) / 2 x^2, by
-    damped Newton steps from x. Q: A' Q A (p, p) nearby, which serves while steps shorten fast. settled: as SETTLED."""
+    """(p,) the lowest sum of the logistic losses of rows A (n, p) with labels y (n,), times their mass (n,), and of
+    penalty (p,) / 2 x^2, by damped Newton steps from x. Q: A' Q A (p, p) nearby,
+    which serves while steps shorten fast. settled: as SETTLED."""
     scores, before = A @ x, np.inf
     now = total(scores, y, mass) + penalty @ x**2 / 2
     for _ in range(ITERATIONS):

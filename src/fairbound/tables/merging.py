@@ -17,9 +17,11 @@ MOST_TEXTS = 1_000_000
 
 @dataclass
 class Seen:
-    """One column so far. kind: as in Column, None while every value is missing. rows, missing, infinite: numbers of rows.
+    """One column so far. kind: as in Column, None while every value is missing. rows, missing, infinite: numbers of
+    rows.
 
-    low, high, mean, square: of the numbers known; square is the sum of squared distances from the mean. texts: their counts.
+    low, high, mean, square: of the numbers known; square is the sum of squared distances from the mean. texts: their
+    counts.
     """
 
     name: str
@@ -64,7 +66,8 @@ class Seen:
         self.merge(Seen.of(column))
 
     def merge(self, other: Seen) -> None:
-        """Count the rows of `other` after these. Raises: DataError where they are of another kind, or of too many texts."""
+        """Count the rows of `other` after these. Raises: DataError where they are of another kind,
+        or of too many texts."""
         start, before, more = self.rows, self.rows - self.missing, other.rows - other.missing
         if self.first < 0 <= other.first:
             self.first = start + other.first

@@ -23,7 +23,8 @@ _ORDINARY = (1e-100, 1e90)  # of the root mean square: sums of squares stay in r
 
 @dataclass(frozen=True)
 class NumberFeature:
-    """A standardised number, how far it lies above each of its knots and, where training had gaps, a 0/1 column that marks them.
+    """A standardised number, how far it lies above each of its knots and, where training had gaps, a 0/1 column that
+    marks them.
 
     Weighted sums of the first two are the continuous functions of the number that are linear between knots.
     """
@@ -79,7 +80,8 @@ class Tally:
     first: int = -1
 
     def of(self, values: np.ndarray, start: int) -> np.ndarray:
-        """Count the values (b,) of the rows from `start` on; returns which are missing, infinities taken for missing."""
+        """Count the values (b,) of the rows from `start` on; returns which are missing,
+        infinities taken for missing."""
         infinite = np.isinf(values)
         missing = infinite | np.isnan(values)
         if infinite.any():
@@ -205,7 +207,8 @@ def _learn_ordinary(column: Column, values: np.ndarray, knots: int) -> NumberFea
 
 
 def _sum(values: np.ndarray, centre: float | None) -> float:
-    """The sum of values (n,), or of their squares about `centre`, as float64; bit for bit what numpy's sum of the whole is.
+    """The sum of values (n,), or of their squares about `centre`, as float64; bit for bit what numpy's sum of the whole
+    is.
 
     numpy halves a sum until it is short (pairwise summation); so do the parts here.
     """

@@ -135,8 +135,8 @@ class EncodeReport:
         ]
 
     def strange_lines(self) -> list[str]:
-        """A sentence for each column of which most values were not known in training, as of another table or another spelling; values too
-        rare in training count as far as there are more of them than there."""
+        """A sentence for each column of which most values were not known in training, as of another table or another
+        spelling; values too rare in training count as far as there are more of them than there."""
         out = []
         for name, count in self.unseen.items():
             usual = self.rare.get(name, 0.0)

@@ -4,8 +4,8 @@ A number x with mean m, deviation s, knots k_1 < k_2 < ... and weights w, v_1, v
 
     w (x - m) / s + sum_j v_j max(x - k_j, 0) / s
 
-so slopes w / s and v_j / s are multiplied with x and max(x, k_j), and what does not depend on x is taken off once. As knots ascend,
-max(x, k_j) is made of max(x, k_{j-1}) in its place.
+so slopes w / s and v_j / s are multiplied with x and max(x, k_j), and what does not depend on x is taken off once. As
+knots ascend, max(x, k_j) is made of max(x, k_{j-1}) in its place.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Block:
 
 
 def number_array(table: Any, names: Sequence[str] | None) -> np.ndarray | None:
-    """(n, c) the numbers of a table that holds nothing else, often a view of it: of an array, or of a frame with the columns `names`.
+    """(n, c) the numbers of a table that holds nothing else, often a view of it: of an array, or of a frame with the
+    columns `names`.
 
     None of another table, and of a large frame whose columns do not lie together, so that this would be a copy of it.
     """
@@ -97,7 +98,8 @@ class NumberSums:
         return out
 
     def add(self, out: np.ndarray, source: Block | Sequence[np.ndarray], weight: np.ndarray) -> list[Tally]:
-        """Add the columns' features times their weights to out (n, k), in float64; returns what was counted of every column.
+        """Add the columns' features times their weights to out (n, k), in float64; returns what was counted of every
+        column.
 
         source: the columns (n,). weight: (d, k) of all features.
         Raises: DataError where a value is so far from training that its feature is not a finite float.
@@ -139,8 +141,8 @@ class _Work:
         self._bend(width, sd)
 
     def _bend(self, width: int, sd: np.ndarray) -> None:
-        """Find the columns that bend (all, where most do), and for the first, the second, ... knot of each where it lies and by how much
-        the slope changes there."""
+        """Find the columns that bend (all, where most do), and for the first, the second, ... knot of each where it
+        lies and by how much the slope changes there."""
         knots, self.bends, self.bent = self.columns._knots, [], None
         if not len(knots):
             return
@@ -207,7 +209,8 @@ class _Work:
 
 
 class Layout:
-    """Where the features of an encoder's columns are: of each column its first place, of all how many, and the sums of numbers."""
+    """Where the features of an encoder's columns are: of each column its first place, of all how many,
+    and the sums of numbers."""
 
     def __init__(self, learnt: tuple[Feature, ...], inputs: Sequence[str]) -> None:
         ends = np.cumsum([0, *(len(spec.feature_names) for spec in learnt)]).tolist()
