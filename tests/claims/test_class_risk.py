@@ -391,7 +391,7 @@ def test_three_classes_can_have_a_bound_on_the_loss_of_groups():
 
 
 def test_dual_and_problems_refuse_what_they_cannot_train():
-    assert Dual("recall of class 1 >= 0.9", groups=[0, 1, 0, 1], targets=[0, 1, 1, 0]).names == ("recall: class 1",)
+    assert Dual("recall of class 1 >= 0.9", groups=[0, 1] * 20, targets=[0, 1, 1, 0] * 10).names == ("recall: class 1",)
     with pytest.raises(OptionError, match="there is no class '2'"):
         Dual("recall of class 2 >= 0.9", groups=[0, 1, 0, 1], targets=[0, 1, 1, 0])
     with pytest.raises(DataError, match="recall of class 0 >= "):

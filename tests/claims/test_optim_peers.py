@@ -23,6 +23,8 @@ from fairbound.base.errors import EmptyGroupError, NonFiniteError
 from fairbound.data.generator import GaussianParity
 from fairbound.optim import Dual
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*too few training rows")  # what is tested here is not the data
+
 # -- groups that are not there -------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,8 @@ from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.conventions import missing_group_words
 from fairbound.estimators.full_batch import optimality
 from fairbound.estimators.trained import Trained, TrainedRanker, no_better_than_constant
-from fairbound.estimators.validation import coarse_groups, thin_groups
+from fairbound.estimators.validation import thin_groups
+from fairbound.fairness.few_rows import coarse_groups
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem
 from fairbound.problems.problem import Measured
@@ -45,7 +46,10 @@ def fit_report(
     if not near and problem.shards.count == 1:
         near = optimality(problem, trained.method, solution.x, problem.total_rows)
     measured = problem.evaluate(solution.x)
-    small = [*(said for _, said in coarse_groups(problem)), *doubtful_groups(groups.names)]
+    small = [
+        *(said for _, said in coarse_groups(problem.plan, problem.counts_of_cells())),
+        *doubtful_groups(groups.names),
+    ]
     thin = thin_groups(problem) if bool(solution.feasible) else []
     missing = _missing_groups(groups, problem.shards)
     dropped = [] if encoding is None else encoding.column_lines()

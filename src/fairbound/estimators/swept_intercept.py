@@ -15,8 +15,8 @@ from torch import Tensor
 
 from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.trained import Trained, better, meeting
-from fairbound.estimators.validation import coarse_groups
 from fairbound.estimators.weight_decay import MOST_WORK, USUAL, fitted, linear
+from fairbound.fairness.few_rows import coarse_groups
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.rows.sparse import SparseRows
@@ -44,7 +44,7 @@ def swept_intercept(trained: Trained) -> Trained:
         return trained
     cells = np.append(problem.counts_of_cells(), problem.rows)
     alone = problem.within(cells <= FEW)
-    coarse = coarse_groups(problem) and alone.any()
+    coarse = coarse_groups(problem.plan, problem.counts_of_cells()) and alone.any()
     if solution.stopped == "interrupted" or (solution.found and not coarse):
         return trained
     decay = trained.optimality.get("weight_decay", 0.0)

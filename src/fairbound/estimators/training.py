@@ -26,9 +26,9 @@ from fairbound.estimators.last_layer import finished
 from fairbound.estimators.problems import Problems
 from fairbound.estimators.step_trial import step_tried
 from fairbound.estimators.trained import Trained, better
-from fairbound.estimators.validation import coarse_groups
 from fairbound.estimators.weight_decay import decay_of
 from fairbound.estimators.whole_network import trained_further
+from fairbound.fairness.few_rows import coarse_groups
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM, SGD, FullBatchALM
 from fairbound.models.mlp import MLP
@@ -160,7 +160,7 @@ def _settled(problem: FairProblem, trained: Trained) -> bool:
 
 def _beyond_few_rows(problem: FairProblem) -> list[str]:
     """A note where a group has too few rows for scores of its own to meet a bound on distributions; else none."""
-    if not any(bound.free_thresholds for bound, _ in coarse_groups(problem)):
+    if not any(bound.free_thresholds for bound, _ in coarse_groups(problem.plan, problem.counts_of_cells())):
         return []
     why = "as a group has too few rows for its scores to meet the bound; a stated budget is used in full."
     return [f"Only {FEW.text} were tried, {why}"]

@@ -1,4 +1,4 @@
-"""Validation rows: how many are held back, when they show that a bound is missed, which groups have too few rows."""
+"""Validation rows: how many are held back, when they show that a bound is missed, which groups say too little of new rows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from torch import Tensor
 
 from fairbound.confidence.single import clopper_pearson
 from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.few_rows import cells_behind
 from fairbound.fairness.notions import Bound
-from fairbound.fairness.plan import Plan
 from fairbound.fairness.problem import FairProblem
 from fairbound.rows.groups import Groups
 
@@ -71,58 +71,12 @@ def missed_beyond_chance(problem: FairProblem, held: FairProblem, x: Tensor) -> 
     return out
 
 
-def _cells_behind(plan: Plan, rows: np.ndarray) -> np.ndarray:
-    """The cells of the contrasts `rows`, those of the sets of a statistic among them."""
-    index, first, out = plan.index[rows[rows < len(plan.index)]], plan.n_cells + 1, [plan.used_cells(rows)]
-    for statistic in plan.statistics:
-        if ((index >= first) & (index < first + statistic.size)).any() and hasattr(statistic, "sets"):
-            out.append(statistic.offset + np.flatnonzero(statistic.sets.any(0)))  # type: ignore[attr-defined]
-        first += statistic.size
-    return np.unique(np.concatenate(out))
-
-
-def coarse_groups(problem: FairProblem) -> list[tuple[Bound, str]]:
-    """The bounds smaller than the steps in which the value of a group (or the class) moves, and what is said of each."""
-    out = []
-    plan, rows = problem.plan, problem.counts_of_cells()
-    for number, bound in enumerate(plan.notions):
-        if bound.bound == 0:
-            continue
-        used = _cells_behind(plan, plan.rows_of(number))
-        step = {c: bound.step_of(max(int(rows[c]), 1)) for c in used.tolist()}
-        few = sorted((c for c in step if step[c] > bound.bound), key=lambda c: rows[c])
-        if not few:
-            continue
-        if bound.about == "class":
-            why = f"with only {rows[few[0]]} training rows of the class, one error already breaks the bound."
-            out.append((bound, f"{bound.text}: {why} Give more rows of it, or loosen the bound."))
-            continue
-        named = ", ".join(f"{plan.cell_names[c]!r} ({rows[c]})" for c in few[:3])
-        named += f" and {len(few) - 3} more" if len(few) > 3 else ""
-        why = (
-            "A rate over n rows moves in steps of 1/n, and the rates of all other groups must lie near such a step (near 0 or 1 for "
-            "one row), which can cost most of the accuracy"
-        )
-        if abs(step[few[0]] * rows[few[0]] - 1) > 1e-9:
-            why = f"What is measured of {rows[few[0]]} rows moves in steps of {step[few[0]]:.2g}"
-        if bound.free_thresholds:
-            why = f"{rows[few[0]]} scores are {step[few[0]]:.2g} from another group's at least, unless they are tied"
-        said = f"{bound.text}: too few training rows for a difference this small in {named}. {why}."
-        out.append(
-            (
-                bound,
-                f"{said} Merge the group with another, mark its values missing so that no bound holds for it, or loosen the bound.",
-            )
-        )
-    return out
-
-
 def thin_groups(problem: FairProblem) -> list[str]:
     """For each bound on shares of rows, what is said where the smallest group's share in new rows has a standard error above it."""
     out = []
     plan, rows = problem.plan, problem.counts_of_cells()
     for number, bound in enumerate(plan.notions):
-        used = _cells_behind(plan, plan.rows_of(number))
+        used = cells_behind(plan, plan.rows_of(number))
         cell = min(used.tolist(), key=lambda c: rows[c])
         n = max(int(rows[cell]), 1)
         spread = 0.5 / math.sqrt(n)

@@ -40,7 +40,7 @@ from fairbound.optim.multipliers import moved
 from fairbound.optim.numbers import NumberKeys, units_of
 from fairbound.optim.queue import Queue
 from fairbound.optim.recent import usual
-from fairbound.optim.rows import MEMORY, check_means, remembered, stated_bounds, training_rows
+from fairbound.optim.rows import MEMORY, check_means, remembered, stated_bounds, training_rows, warn_of_few_rows
 from fairbound.optim.state import DualReport, as_tensors, check_options, checked_state, fresh_state, not_finite
 from fairbound.optim.weighted import Watch, Weights, weighted_loss
 from fairbound.rows.groups import Groups, label_text
@@ -131,6 +131,8 @@ class Dual:
         named = None if classes is None else self.classes
         self.plan: Plan = compile_plan(notions, rows, classes=named) if units is None else units.plan(notions, rows)
         check_means(self.plan)
+        if targets is not None and rows is not groups:
+            warn_of_few_rows(self.plan, notions, rows)
         self.nonfinite, self.distributed = nonfinite, distributed
         self.memory = remembered(self.plan, None if groups is None else rows) if memory is None else memory
         self._given["memory"] = self.memory

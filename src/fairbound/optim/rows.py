@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.callers import users_line
+from fairbound.base.errors import DataError, DataWarning, OptionError
+from fairbound.fairness.few_rows import coarse_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.plan import Plan
 from fairbound.rows.groups import MISSING, Groups, no_groups, warn_of_groups
@@ -44,6 +48,15 @@ def check_means(plan: Plan) -> None:
             f"Dual keeps means over groups, and {texts} needs more; train the module with FairClassifier(model=...) or "
             "fb.formulate."
         )
+
+
+def warn_of_few_rows(plan: Plan, stated: tuple[Bound, ...], rows: Occurring) -> None:
+    """Warns: DataWarning where a group (or class) of the training rows has too few rows for a bound. stated: the plan's bounds in the units
+    that they were stated in."""
+    cells = plan.cells(rows.codes, rows.targets)
+    counts = np.bincount(cells.ravel(), np.repeat(rows.counts, cells.shape[1]), plan.n_cells + 1)[:-1].astype(np.int64)
+    for _, said in coarse_groups(replace(plan, notions=stated), counts):
+        warnings.warn(said, DataWarning, stacklevel=users_line())
 
 
 def remembered(plan: Plan, rows: Occurring | None) -> int:

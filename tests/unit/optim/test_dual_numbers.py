@@ -13,6 +13,8 @@ import fairbound as fb
 from fairbound.base.errors import CheckpointError, DataError, OptionError
 from fairbound.optim import Dual
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*too few training rows")  # what is tested here is not the data
+
 N = 2000
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
-from fairbound.base.errors import CheckpointError, DataError, OptionError
+from fairbound.base.errors import CheckpointError, DataError, DataWarning, OptionError
 from fairbound.optim import Dual
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*too few training rows")  # what is tested here is not the data
 
 N = 60
 STATED = ["demographic_parity <= 0.05", "equal_opportunity[overall] <= 0.05", "loss_gap <= 0.02"]
@@ -378,3 +381,31 @@ def test_estimates_look_back_one_pass_over_the_rows_at_most_but_32_rows_of_every
     assert of(700, 15, "equalized_odds <= 0.1").memory == 32 * 2 * 15
     stream = Dual(parity, group_names=["a", "b"])
     assert stream.memory == 2048 and pickle.loads(pickle.dumps(stream)).memory == 2048
+
+
+@pytest.mark.parametrize(
+    ("stated", "options"),
+    [
+        ("demographic_parity <= {}", {}),
+        ("demographic_parity <= {}", {"classes": 2}),
+        ("prediction_parity[at=50] <= {}", {"targets": np.arange(100.0)}),
+        ("recall of class b >= {}", {"classes": ["a", "b"], "groups": None}),
+    ],
+)
+def test_a_group_with_fewer_rows_than_its_bound_needs_is_warned_of_once(stated, options):
+    group, y = np.array(["a"] * 97 + ["b"] * 3), np.array([0] * 97 + [1] * 3)
+    options = {"groups": group, "targets": y if "recall" in stated else np.arange(100) % 2, **options}
+    if "classes" in options and "recall" not in stated:
+        stated = stated.replace("demographic", "class_demographic")
+    fine, fails = (0.6, 0.7) if "recall" in stated else (0.34, 0.33)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Dual(stated.format(fine), **options)
+    with pytest.warns(DataWarning) as said:
+        made = Dual(stated.format(fails), **options)
+    assert len(said) == 1 and said[0].filename == __file__
+    assert str(said[0].message).startswith(f"{stated.format(fails)}: ")
+    assert ("with only 3 training rows" if "recall" in stated else "this small in 'b' (3)") in str(said[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        copy.deepcopy(made)

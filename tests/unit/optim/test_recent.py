@@ -10,6 +10,8 @@ from torch.nn import functional
 from fairbound.base.errors import DataError, NonFiniteError
 from fairbound.optim import Dual
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*too few training rows")  # what is tested here is not the data
+
 N, B = 240, 12
 
 
@@ -176,6 +178,7 @@ def test_what_is_not_finite_is_refused_or_skipped_at_once(bad):
 
 def test_a_loop_that_takes_second_derivatives_from_its_beginning_has_all_of_them(recwarn):
     dual, _ = trained(STATED[2], torch.float64, steps=8)
+    recwarn.clear()
     s = torch.linspace(-1, 1, B, dtype=torch.float64, requires_grad=True)
     y, g = torch.arange(B) % 2, torch.arange(B) // 3 % 2
     for _ in range(3):
