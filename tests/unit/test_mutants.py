@@ -58,7 +58,7 @@ MUTANTS = {
     "one pass: slopes of a less steep surrogate": Mutant("fairness/one_pass.py", "(self.steepness * of_rates)", "of_rates", "unit/fairness/test_one_pass.py"),
     "one pass: rates of all labels": Mutant("fairness/one_pass.py", "(yes_0 - no_0 + (yes_1 - no_1 - yes_0 + no_0) * y[rows])", "(yes_0 - no_0)", "unit/fairness/test_one_pass.py"),
     "one pass: scores of the point before": Mutant("fairness/one_pass.py", "not torch.equal(self.last[0], x)", "False", "unit/fairness/test_one_pass.py"),
-    "weight decay: the intercept shrinks too": Mutant("estimators/weight_decay.py", "inner.model.features if linear(inner.model) else inner.n", "inner.n", "unit/estimators/test_weight_decay.py"),
+    "weight decay: the intercept shrinks too": Mutant("estimators/weight_decay.py", "inner.model.features if is_linear(inner.model, 1) else inner.n", "inner.n", "unit/estimators/test_weight_decay.py"),
     "weight decay: points compared by the loss alone": Mutant("estimators/weight_decay.py", "f=found.f + more", "f=found.f", "unit/estimators/test_weight_decay.py"),
     "full_batch: shares the wrong way": Mutant("fairness/objectives.py", "return 1 - self.share, self.share", "return self.share, 1 - self.share", "claims/test_full_batch.py"),
     "sharpness not raised": Mutant("fairness/forms.py", "else factor * value", "else value", "claims/test_full_batch.py"),

@@ -22,7 +22,7 @@ from fairbound.fairness.area_problems.kappa_path import along_kappa
 from fairbound.fairness.area_problems.linear_auc import LinearAUC
 from fairbound.fairness.areas.pair_losses import PairLosses
 from fairbound.fairness.problem import FairProblem
-from fairbound.models.mlp import MLP
+from fairbound.models.mlp import MLP, is_linear
 from fairbound.rows.sparse import SparseRows
 from fairbound.solver.solve import Solution
 
@@ -51,9 +51,8 @@ def ranks(problem: FairProblem) -> bool:
 def ranks_only(problem: FairProblem) -> bool:
     """Whether a linear model's areas are all that objective and bounds look at."""
     plan, model = problem.plan, problem.model
-    linear = isinstance(model, MLP) and not model.hidden and model.outputs == 1
     return (
-        linear
+        is_linear(model, 1)
         and ranks(problem)
         and all(bound.judged_from == "areas" for bound in plan.notions)
         and bool(plan.statistics)

@@ -28,7 +28,7 @@ from fairbound.estimators.training import train
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import class_number
 from fairbound.fairness.objectives import ClassLosses
-from fairbound.models.mlp import MLP
+from fairbound.models.mlp import is_linear
 from fairbound.solver.budget import Budget
 from fairbound.tables import Encoded, TableEncoder, TableOptions
 from fairbound.tables.naming import column_names
@@ -211,7 +211,7 @@ def linear_parts(model: Any, x: Any, encoder: TableEncoder | None) -> tuple[np.n
     k: 1, or the number of classes. Column j belongs to `encoder.feature_names[j]`; missing numbers take the median.
     Raises: AttributeError for a model that is not linear.
     """
-    if not isinstance(model, MLP) or model.hidden:
+    if not is_linear(model):
         raise AttributeError("coef_ and intercept_ are of linear models; this one is not.")
     weight, bias = (part.double().numpy().copy() for part in model.layers.split(x))
     if encoder is None or encoder.learnt is None:

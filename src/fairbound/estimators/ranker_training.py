@@ -18,7 +18,7 @@ from fairbound.estimators.trained import TrainedRanker
 from fairbound.estimators.training import AT_ONCE
 from fairbound.fairness.ranking_problem import RankingProblem
 from fairbound.methods import ALM, FullBatchALM, Method
-from fairbound.models.mlp import MLP
+from fairbound.models.mlp import is_linear
 from fairbound.models.model import Model
 from fairbound.rows.queries import split_by_query
 from fairbound.solver.budget import Budget
@@ -70,7 +70,7 @@ def chosen_method(algorithm: Any, model: Model, queries: np.ndarray) -> Chosen:
     if algorithm != "auto":
         return asked_for(algorithm)
     pairs = int((np.bincount(queries).astype(np.float64) ** 2).sum())
-    if isinstance(model, MLP) and not model.hidden and pairs <= MOST_AT_ONCE:
+    if is_linear(model) and pairs <= MOST_AT_ONCE:
         why = "Trained on all queries at once (full_batch_alm): the model is linear and the pairs are few enough."
         return Chosen(FullBatchALM(), True, why)
     return Chosen(ALM(), True, "Trained on random batches of queries (alm).", MARGINS)

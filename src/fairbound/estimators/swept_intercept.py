@@ -15,10 +15,11 @@ from torch import Tensor
 
 from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.trained import Trained, better, meeting
-from fairbound.estimators.weight_decay import MOST_WORK, USUAL, fitted, linear
+from fairbound.estimators.weight_decay import MOST_WORK, USUAL, fitted
 from fairbound.fairness.few_rows import coarse_groups
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
+from fairbound.models.mlp import is_linear
 from fairbound.rows.sparse import SparseRows
 
 STEPS = 200
@@ -38,7 +39,9 @@ def swept_intercept(trained: Trained) -> Trained:
     for a linear model of two classes where only the start met the bounds, or a group of at most FEW rows moves in steps
     above a bound."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
-    if not linear(model) or not model.bias or problem.loss is not LOGISTIC or isinstance(problem.features, SparseRows):
+    if not is_linear(model, 1) or not model.bias or problem.loss is not LOGISTIC:
+        return trained
+    if isinstance(problem.features, SparseRows):
         return trained
     if solution.x.dim() > 1 or problem.n > model.n or not problem.m or not problem.shards.alone or ranks(problem):
         return trained

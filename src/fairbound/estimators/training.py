@@ -31,8 +31,7 @@ from fairbound.estimators.whole_network import trained_further
 from fairbound.fairness.few_rows import coarse_groups
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM, SGD, FullBatchALM
-from fairbound.models.mlp import MLP
-from fairbound.models.model import Model
+from fairbound.models.mlp import is_linear
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution, solve
 
@@ -80,7 +79,7 @@ def train(
         batches = on_batches(made._replace(all_rows=None), run, ALM(), (), limit)
         return better(trained, batches, refined, "Random batches (alm) gave the better model, which is taken.")
     method = choice.method
-    if choice.automatic and not choice.last_layer and isinstance(method, ALM) and not _linear(problem.model):
+    if choice.automatic and not choice.last_layer and isinstance(method, ALM) and not is_linear(problem.model):
         trial = step_tried(run, problem, method, limit)
         if trial.interrupted is not None:
             return Trained(problem, made.held, trial.interrupted, method, limit, [], [])
@@ -145,10 +144,6 @@ def _network_finished(
     unbound = finish(Trained(problem, held, free, plain, limit, [], []))
     note = "Layers trained without bounds (sgd), the last one then under them, gave the better model, which is taken."
     return better(trained, unbound, refined, note)
-
-
-def _linear(model: Model) -> bool:
-    return isinstance(model, MLP) and not model.hidden
 
 
 def _settled(problem: FairProblem, trained: Trained) -> bool:

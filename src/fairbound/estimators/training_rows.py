@@ -16,7 +16,7 @@ from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.objectives import objective_of
-from fairbound.models.mlp import MLP
+from fairbound.models.mlp import is_linear
 from fairbound.models.model import Model
 from fairbound.models.scoring import predicted_scores
 from fairbound.rows.groups import Groups
@@ -199,7 +199,7 @@ def table_scores(
     dropped: columns of the table that are left out. None for what is scored from its features: another model, a sparse
     table, or one that is encoded already.
     """
-    if not isinstance(model, MLP) or model.hidden or encoder is None or encoder.sparse or isinstance(table, Encoded):
+    if not is_linear(model) or encoder is None or encoder.sparse or isinstance(table, Encoded):
         return None
     weight, bias = (part.double().numpy() for part in model.layers.split(x))
     parts = table if isinstance(table, Chunks) else [table]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from typing import Literal, TypeGuard
+from typing import Literal
 
 import numpy as np
 import torch
@@ -26,8 +26,7 @@ from torch import Tensor
 from fairbound.base.errors import OptionError
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
-from fairbound.models.mlp import MLP
-from fairbound.models.model import Model
+from fairbound.models.mlp import MLP, is_linear
 from fairbound.problems.penalised import Distance, Penalised
 from fairbound.problems.problem import Measured
 from fairbound.rows.sparse import SparseRows
@@ -48,7 +47,7 @@ class Decayed(Penalised):
     model all parameters."""
 
     def __init__(self, inner: FairProblem, decay: float):
-        count = inner.model.features if linear(inner.model) else inner.n
+        count = inner.model.features if is_linear(inner.model, 1) else inner.n
         zeros = torch.zeros(count, dtype=inner.dtype, device=inner.device)
         super().__init__(inner, Distance(zeros), decay, convex=True, unbiased=True)
 
@@ -59,11 +58,6 @@ class Decayed(Penalised):
         return replace(found, f=found.f + more, extra={"loss": found.f, **found.extra})
 
 
-def linear(model: Model) -> TypeGuard[MLP]:
-    """Whether it is linear, with one score."""
-    return isinstance(model, MLP) and not model.hidden and model.outputs == 1
-
-
 def decay_of(
     problem: FairProblem, stated: float | Literal["auto"], at_once: bool, chosen: dict[bytes, float] | None = None
 ) -> float:
@@ -72,7 +66,7 @@ def decay_of(
 
     Raises: OptionError for a number that would not be followed.
     """
-    possible = at_once and linear(problem.model) and (problem.refined or problem.plan.objective is None)
+    possible = at_once and is_linear(problem.model, 1) and (problem.refined or problem.plan.objective is None)
     if stated == "auto":
         if not possible or problem.loss is not LOGISTIC:
             return 0.0

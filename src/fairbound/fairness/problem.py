@@ -31,7 +31,7 @@ from fairbound.fairness.row_checks import check_outputs, sorted_rows, sorted_wei
 from fairbound.fairness.statistics import LOSS
 from fairbound.fairness.sweeping import FewRows, swept
 from fairbound.fairness.verbs import Verbs
-from fairbound.models.mlp import MLP
+from fairbound.models.mlp import is_linear
 from fairbound.models.model import Model
 from fairbound.models.scoring import scores_of_rows
 from fairbound.problems.base import BaseProblem
@@ -163,7 +163,7 @@ class FairProblem(Verbs, BaseProblem):
         """Whether f is the mean of a convex loss of a linear model,
         and every g_i a sum of such means with weights of at least 0."""
         plan = self.plan
-        convex_loss = isinstance(self.model, MLP) and not self.model.hidden and self.loss in CONVEX
+        convex_loss = is_linear(self.model) and self.loss in CONVEX
         others = plan.objective is not None or plan.beyond_means or len(plan.ratios) or plan.best
         return (
             convex_loss
@@ -241,9 +241,9 @@ class FairProblem(Verbs, BaseProblem):
             self._parts = ()
             if plans is not None:
                 self._parts = tuple(self._under(plan) for plan in plans)
-                linear = isinstance(self.model, MLP) and not self.model.hidden
+                convex = is_linear(self.model) and self.loss in CONVEX
                 for part in self._parts:
-                    part._parts, part.convex = (), linear and self.loss in CONVEX
+                    part._parts, part.convex = (), convex
         return self._parts or None  # type: ignore[return-value]
 
     def _under(self, plan: Plan) -> FairProblem:
@@ -256,7 +256,7 @@ class FairProblem(Verbs, BaseProblem):
     def curvature(self) -> Tensor | None:
         """(n, n) second moments of the features of at most CURVATURE_ROWS rows, for a linear model of one score."""
         model, features = self.model, self.features
-        if not isinstance(model, MLP) or model.hidden or model.outputs > 1 or model.n > MOST_CURVED:
+        if not is_linear(model, 1) or model.n > MOST_CURVED:
             return None
         if self._curvature is None:
             step = -(-self.rows // CURVATURE_ROWS)
@@ -280,8 +280,8 @@ class FairProblem(Verbs, BaseProblem):
         if (few := self._few_rows()) is not None:
             return swept(self, few, x)
         only = self.plan.statistics[0] if len(self.plan.statistics) == 1 else None
-        linear = isinstance(self.model, MLP) and not self.model.hidden and self.model.outputs == 1
-        if not linear or not isinstance(only, GridParity) or not self.shards.alone or x.dim() > 1:
+        alone = is_linear(self.model, 1) and self.shards.alone
+        if not alone or not isinstance(only, GridParity) or x.dim() > 1:
             return None
         moved = matched(self, only, x)
         points = moved, *(rescaled(self.sharpened(factor), moved) for factor in SHARPNESS)

@@ -27,7 +27,7 @@ from torch import Tensor
 from fairbound.base.seeds import seed_for
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.statistics import RowFunction
-from fairbound.models.mlp import MLP
+from fairbound.models.mlp import is_linear
 from fairbound.rows.sparse import SparseRows
 
 DISTINCT, ROWS = 200, 100_000
@@ -69,7 +69,7 @@ class FewRows:
     def of(cls, problem: Any) -> FewRows | None:
         """The distinct rows of a FairProblem; None for other models, too many rows, or bounds that need more."""
         plan, model, rows = problem.plan, problem.model, problem.features
-        if not isinstance(model, MLP) or model.hidden or model.outputs > 1 or isinstance(rows, SparseRows):
+        if not is_linear(model, 1) or isinstance(rows, SparseRows):
             return None
         if plan.beyond_means or not problem.shards.alone or not problem.m or len(rows) > ROWS:
             return None

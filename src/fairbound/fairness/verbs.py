@@ -20,7 +20,7 @@ from fairbound.fairness.batches import Batch
 from fairbound.fairness.one_pass import OnePass
 from fairbound.fairness.reduction import IndexedReduction, StratifiedReduction
 from fairbound.fairness.row_slopes import RowSlopes
-from fairbound.models.mlp import MLP
+from fairbound.models.mlp import is_linear
 from fairbound.models.scoring import noise, scores_of_rows
 from fairbound.problems.problem import Evaluation, Weights, check_finite
 
@@ -131,7 +131,7 @@ class Verbs(RowSlopes):
         evaluation, memo = self._evaluate(scores, z, batch)
         if self.joint is not None:
             self._check(evaluation, scores, batch)
-        linear = x.dim() == 1 and isinstance(self.model, MLP) and not self.model.hidden
+        linear = x.dim() == 1 and is_linear(self.model)
         if linear and self.joint is not None:
             jacobian = self._joint_jacobian(tape, scores, batch, which)
         elif linear and self._statistic_alone:

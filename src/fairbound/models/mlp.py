@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -56,6 +56,11 @@ class _Layers:
         if x.dim() == 1:
             return [part.view(shape) for part, shape in zip(parts, self.shapes, strict=True)]
         return [part.unflatten(-1, shape) for part, shape in zip(parts, self.shapes, strict=True)]
+
+
+def is_linear(model: Any, outputs: int | None = None) -> TypeGuard[MLP]:
+    """Whether it is a linear model; where `outputs` is given, of so many scores."""
+    return isinstance(model, MLP) and not model.hidden and outputs in (None, model.outputs)
 
 
 class MLP:

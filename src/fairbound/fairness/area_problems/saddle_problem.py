@@ -24,7 +24,7 @@ from fairbound.fairness.area_problems.pair_saddle import PairSaddle
 from fairbound.fairness.areas.pair_losses import PairLosses, Quadratic
 from fairbound.fairness.batches import Batch
 from fairbound.fairness.problem import FairProblem
-from fairbound.models.mlp import MLP
+from fairbound.models.mlp import is_linear
 from fairbound.models.scoring import noise
 from fairbound.problems.base import BaseProblem
 from fairbound.problems.domain import Ball, Box, Product
@@ -70,7 +70,7 @@ class PairSaddleProblem(BaseProblem):
         self.domain = Product((problem.domain, Box(-self.reach, self.reach)), (problem.n, 2 * self.lifted))
         self.rows, self.strata, self.blocks = problem.rows, problem.strata, problem.blocks
         self.names = [*problem.names, *(f"inner maximum {j}" for j in range(self.lifted))]
-        self.convex = isinstance(problem.model, MLP) and not problem.model.hidden
+        self.convex = is_linear(problem.model)
 
     def _reach(self, reach: float | None) -> float:
         """What was asked for, or what the domain of a linear model implies."""
@@ -80,7 +80,7 @@ class PairSaddleProblem(BaseProblem):
             return float(reach)
         model, domain = self.problem.model, self.problem.domain
         ball = isinstance(domain, Ball) and isinstance(domain.centre, float) and domain.centre == 0.0
-        if not (isinstance(model, MLP) and not model.hidden and not model.bias and ball):
+        if not (is_linear(model) and not model.bias and ball):
             raise OptionError(
                 "give reach: it is known only of a linear model without bias whose domain is Ball(radius)."
             )
