@@ -85,16 +85,20 @@ def _table(
             percent = any(fnmatch(c, pattern) for pattern in spec["percent"])
             win = spec["lowest"] and not percent and _is_lowest(c, values, methods)
             cells.append({**_cell(values[c], spec["digits"], percent), "win": win})
-        output = next(iter(values.values()))["output"]
-        rows.append({"method": study["methods"][method]["title"], "output": output, "cells": cells})
+        any_row = next(iter(values.values()))
+        starts = f"only the start in {any_row['only_start']} of {any_row['runs']} runs" if any_row["only_start"] else ""
+        title = study["methods"][method]["title"]
+        rows.append({"method": title, "output": any_row["output"], "starts": starts, "cells": cells})
     return {"caption": spec["caption"], "columns": columns, "rows": rows}
 
 
 def _is_lowest(
     column: str, values: Mapping[str, dict[str, Any]], methods: Mapping[str, Mapping[str, dict[str, Any]]]
 ) -> bool:
-    known = [v[column]["ours"] for v in methods.values() if column in v and v[column]["ours"] is not None]
-    return bool(known) and values[column]["ours"] == min(known)
+    """Whether no method has less in a column; one with runs that report their starting point takes no part."""
+    shown = [v[column] for v in methods.values() if column in v]
+    known = [row["ours"] for row in shown if row["ours"] is not None and not row["only_start"]]
+    return bool(known) and not values[column]["only_start"] and values[column]["ours"] == min(known)
 
 
 def _cell(row: Mapping[str, Any], digits: int, percent: bool) -> dict[str, Any]:

@@ -37,11 +37,13 @@ def write_report(folder: str | os.PathLike[str], say: Callable[[str], None] = la
         for drawing in made:
             figures |= study_figures.files(drawing)
         drawn[block["key"]] = [(d, study_figures.inline(d, next(uids))) for d in made]
-        say(f"{len(made)} figure{'' if len(made) == 1 else 's'} of {block['title']}")
+        if made:
+            say(f"{len(made)} figure{'' if len(made) == 1 else 's'} of {block['title']}")
     for text in _lacking(study, results):
         say(text)
-    (folder / "figures").mkdir(exist_ok=True)
-    atomic_write_many(folder / "figures", figures)
+    if figures:
+        (folder / "figures").mkdir(exist_ok=True)
+        atomic_write_many(folder / "figures", figures)
     page = folder / "report.html"
     atomic_write_text(page, study_page(study, results, summary, drawn))
     return page

@@ -40,6 +40,7 @@ MEASURED = {
     "Splits": "80/20, stratified by group, another one for every seed and the same for every method",
     "Best verified": "the iterate (or, where the method averages, the average) with the lowest training loss among those evaluated that "
     "meet the bound that the method trains under; where none does, the one that exceeds it least, which may be the start",
+    "Only the start": "runs that report their starting point; they do not count as within the bound, and no finding of a lowest value has them",
 }
 """What the page says of the measurement."""
 QUESTIONS = {
@@ -140,8 +141,10 @@ def _directed(asked: Options, problem: FairProblem) -> list[int]:
 
 
 def _stated(measured: Measured, bound: float, directed: Sequence[int]) -> dict[str, float]:
-    """Loss, signed gap (protected minus reference) and value of the stated bound, which is the largest gap's size."""
-    values = [g + bound for g in measured.g.tolist()]
+    """Loss, signed gap (protected minus reference) and value of the stated bound, which is the largest gap's size.
+    What rounding leaves of a gap of 0, as g has it less the bound in its own precision, is 0."""
+    rounding = torch.finfo(measured.g.dtype).eps * bound
+    values = [value if abs(value := g + bound) > rounding else 0.0 for g in measured.g.tolist()]
     return {"loss": float(measured.f), "gap": max((values[i] for i in directed), key=abs), "|gap|": max(values)}
 
 
@@ -182,7 +185,8 @@ def derive(records: list[Row], bound: float) -> None:
 
 
 def numbers(run: Run, compare: None) -> dict[str, float | None]:
-    """The measures of the reported model, of the best verified one and of the last, and what the run cost."""
+    """The measures of the reported model, of the best verified one and of the last, and what the run cost. A model that
+    is the starting point is not within the bound: training found none that is."""
     bound = constraint(run.result["task"]["constraint"]).bound
     out = _of(run.models[run.output], bound)
     for output, words in RULES.items():
@@ -199,13 +203,13 @@ def numbers(run: Run, compare: None) -> dict[str, float | None]:
 
 def _of(model: Row, bound: float) -> dict[str, float | None]:
     found = {f"{part} {name}": model[f"{part} {name}"] for part in PARTS for name in MEASURES}
-    return found | {WITHIN: float(model["train |gap|"] <= bound)}
+    return found | {WITHIN: float(model["train |gap|"] <= bound and model["step"] > 0)}
 
 
 def findings(block: Block) -> list[dict[str, Any]]:
     """Which method wins where: {"question", "winner", "value", "tied": methods not told apart,
     "text"} for each question."""
-    titles, numbers = block.titles, block.numbers
+    titles, numbers, trained = block.titles, block.numbers, block.trained
     stated = constraint(block.study.task["constraint"])
     bound = stated.bound
     columns = (WITHIN, *(f"{WITHIN} ({words})" for words in RULES.values()))
@@ -213,21 +217,24 @@ def findings(block: Block) -> list[dict[str, Any]]:
     of = {m: len(by[WITHIN]) for m, by in numbers.items()}
     always = [m for m in numbers if share[m][0] == of[m]]
     out: list[dict[str, Any] | None] = []
-    for place, words in enumerate(("model reported", *(f"{words} iterate" for words in RULES.values()))):
-        counts = ", ".join(f"{titles[m]} {share[m][place]} of {of[m]}" for m in numbers)
+    outputs = {"": "model reported", **{output: f"{words} iterate" for output, words in RULES.items()}}
+    for place, (output, words) in enumerate(outputs.items()):
+        starts = {m: sum(run.only_start(output) for run in block.runs.get(m, ())) for m in numbers}
+        said = {m: f" ({n} only the start)" if n else "" for m, n in starts.items()}
+        counts = ", ".join(f"{titles[m]} {share[m][place]} of {of[m]}{said[m]}" for m in numbers)
         out.append({
             "question": f"within {bound:g} on train, {words}", "winner": None, "value": None,
             "tied": [m for m in numbers if share[m][place] == of[m]],
             "text": f"Runs within {bound:g} on the training rows, {words} of every method: {counts}.",
         })  # fmt: skip
-    out += [compare.lowest(numbers, titles, column, question) for column, question in QUESTIONS.items()]
+    out += [compare.lowest(trained, titles, column, question) for column, question in QUESTIONS.items()]
     if always:
         for column in ("test loss", "test Ina"):
             asked = f"{QUESTIONS[column]} among the methods within the bound in every run, as reported"
-            out.append(compare.lowest({m: numbers[m] for m in always}, titles, column, asked))
-    out += [_noise(numbers, titles)] if stated.statement == "loss_gap" else []  # the noise is that of a gap of losses
+            out.append(compare.lowest({m: trained[m] for m in always}, titles, column, asked))
+    out += [_noise(trained, titles)] if stated.statement == "loss_gap" else []  # the noise is that of a gap of losses
     out += [_fastest(numbers, titles, bound)]
-    out += [compare.dominance(numbers, titles, pair) for pair in (("test Ind", "test Ina"), ("test Sp", "test Ina"))]
+    out += [compare.dominance(trained, titles, pair) for pair in (("test Ind", "test Ina"), ("test Sp", "test Ina"))]
     return [f for f in out if f is not None]
 
 

@@ -1,7 +1,7 @@
 """From finished runs to rows of results.json, and to the findings of each block of the page.
 
 A row is {"item", "row": method, "column", "data", "paper", "paper_std", "ours", "std", "lower", "upper", "n", "runs",
-"output", "statistic"}; n: runs that have a value, of `runs`. The statistic over runs is one of
+"output", "only_start", "statistic"}; n: runs that have a value, of `runs`; only_start: runs that report their starting point. The statistic over runs is one of
 
     mean       with the standard deviation (n - 1) as std
     reached    median of the runs that have a value
@@ -49,6 +49,15 @@ class Block:
     rows: list[dict[str, Any]]
 
     @property
+    def trained(self) -> dict[str, Numbers]:
+        """`numbers` without the runs that report their starting point: such a model is no doing of a method."""
+        starts = {m: {run.result["seed"] for run in its if run.only_start()} for m, its in self.runs.items()}
+        return {
+            m: {c: {s: v for s, v in by.items() if s not in starts.get(m, ())} for c, by in columns.items()}
+            for m, columns in self.numbers.items()
+        }
+
+    @property
     def titles(self) -> dict[str, str]:
         return {m: self.study.methods[m].title for m in self.item.methods}
 
@@ -69,7 +78,7 @@ def summarise(study: StudySpec, runs: dict[tuple[str, str], list[Run]]) -> tuple
             if not found:
                 continue
             numbers = {m: _numbers(measures, its, compare) for m, its in found.items()}
-            rows = [row for m in found for row in _rows(study, measures, item, data, m, found[m][0].output, numbers[m])]
+            rows = [row for m in found for row in _rows(study, measures, item, data, m, found[m], numbers[m])]
             results += rows
             findings = []
             if hasattr(measures, "findings"):
@@ -98,10 +107,16 @@ def _numbers(measures: Any, runs: list[Run], compare: Any) -> Numbers:
 
 
 def _rows(
-    study: StudySpec, measures: Any, item: ItemSpec, data: str, method: str, output: str, numbers: Numbers
+    study: StudySpec, measures: Any, item: ItemSpec, data: str, method: str, runs: Sequence[Run], numbers: Numbers
 ) -> list[dict[str, Any]]:
     printed = study.paper.get(item.paper, {}).get(method, {})
-    same = {"item": item.key, "row": method, "data": data, "output": output}
+    same = {
+        "item": item.key,
+        "row": method,
+        "data": data,
+        "output": runs[0].output,
+        "only_start": sum(r.only_start() for r in runs),
+    }
     return rows_of(numbers, getattr(measures, "STATISTICS", {}), printed, same)
 
 
@@ -109,7 +124,7 @@ def rows_of(
     numbers: Numbers, statistics: Mapping[str, str], printed: Mapping[str, Sequence[float]], same: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """A row for each column. statistics: pattern of columns -> statistic, the first that fits, else "mean". printed:
-    the paper's (mean, std) by column. same: what all rows say (item, row, data, output)."""
+    the paper's (mean, std) by column. same: what all rows say (item, row, data, output, only_start)."""
     rows = []
     for column, by_seed in numbers.items():
         kind = next((k for pattern, k in statistics.items() if fnmatch(column, pattern)), "mean")

@@ -71,6 +71,12 @@ class Run:
     models: dict[str, Row]
     output: str
 
+    def only_start(self, output: str = "") -> bool:
+        """Whether its model `output`, by default the one reported, is the starting point: no iterate of the training
+        met the bounds, or came nearer to them."""
+        model = self.models.get(output or self.output)
+        return model is not None and model["step"] == 0
+
 
 def run_cell(cell: Cell, folder: Path, data_dir: str | None, environment: dict[str, Any]) -> dict[str, Any]:
     """Run `cell` and write its files to `folder`, from its checkpoint there if an earlier run was stopped.

@@ -145,5 +145,5 @@ def test_the_whole_study_of_the_page_compares_a_method_and_a_notion_of_ones_own(
     assert {r["data"] for r in results} == {"adult", "loans"} and {r["output"] for r in results} == {"best"}
     for pattern in run.study["tables"][0]["columns"]:
         assert any(fnmatch(r["column"], pattern) for r in results), pattern
-    assert set(run.study["measured"]) == {"Splits", "Best verified"}
+    assert set(run.study["measured"]) == {"Splits", "Best verified", "Only the start"}
     assert not any("loosen it" in line for line in said)  # advice is for a run by itself

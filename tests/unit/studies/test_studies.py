@@ -22,7 +22,7 @@ from fairbound.studies.library import parse
 from fairbound.studies.rows import LabelledRows, divided, load_rows
 from fairbound.studies.store import is_done, read_cell_records, read_result
 from fairbound.studies.table import Block, rows_of
-from fairbound.studies.task import one_thread
+from fairbound.studies.task import Run, one_thread
 from fairbound.studies.tuning import choose
 from fairbound.studies.workers import slowdown, workers
 from study_examples import TINY, changed, write_tiny
@@ -304,7 +304,7 @@ def test_results_have_their_schema_and_the_papers_numbers_beside(tiny):
     for row in read["results"]:
         assert set(row) == {
             "item", "row", "column", "paper", "paper_std", "ours", "std", "lower", "upper", "n", "runs", "data", "output",
-            "statistic",
+            "only_start", "statistic",
         }  # fmt: skip
         assert 0 <= row["n"] <= row["runs"] == 2
         places.add((row["item"], row["row"], row["column"]))
@@ -531,6 +531,54 @@ def test_findings_say_who_wins_and_who_dominates():
     assert ind["text"].endswith("not dominated: A, B.")
     sp = found["dominance in (Sp and Ina) on test"]
     assert sp["winner"] == "a" and sp["text"] == "A dominates every other row in (Sp and Ina) on test."
+
+
+def test_a_run_that_reports_its_start_is_marked_and_wins_nothing():
+    table = changed(TABLE, "task.constraint", "loss_gap <= 0.1")
+    table["methods"] = {m: {"title": m.upper(), "algorithm": "sgd"} for m in "abc"}
+    table["items"] = [{"key": "i", "title": "I", "data": ["generated"], "methods": list("abc")}]
+    study = parse(table)
+    numbers = {
+        "a": numbers_of(**{"test |gap|": [0.05, 0.07, 0.06]}),
+        "b": numbers_of(**{"test |gap|": [0.0, 0.0, 0.0]}),
+        "c": numbers_of(**{"test |gap|": [0.0, 0.09, 0.09]}),
+    }
+    first = {"a": [40, 40, 40], "b": [0, 0, 0], "c": [0, 40, 40]}  # steps of the best iterates
+    runs = {
+        m: [Run({"seed": s}, [], {"best": {"step": k}, "last": {"step": 40}}, "best") for s, k in enumerate(steps)]
+        for m, steps in first.items()
+    }
+    found = {
+        f["question"]: f for f in deep_benchmark.findings(Block(study, study.items[0], "g", None, runs, numbers, []))
+    }
+    text = found["within 0.1 on train, model reported"]["text"]
+    assert text.endswith("A 3 of 3, B 3 of 3 (3 only the start), C 3 of 3 (1 only the start).")
+    assert "only the start" not in found["within 0.1 on train, last iterate"]["text"]
+    smallest = found["smallest gap on test"]
+    assert smallest["winner"] == "a" and smallest["value"] == pytest.approx(0.06) and smallest["tied"] == ["c"]
+
+
+def test_a_study_whose_bound_only_the_start_meets_says_so(tmp_path):
+    table = changed(tomllib.loads(TINY.format(budget="40 steps")), "task.constraint", "demographic_parity <= 0.05")
+    del table["figures"], table["items"][1]
+    run = run_study(parse(table), tmp_path / "out", seeds=1)
+    rows = json.loads((run.out / "results.json").read_text())
+    by = {(r["row"], r["column"]): r for r in rows}
+    assert by["alm", "train |gap|"]["ours"] == 0.0 == by["alm", "test |gap|"]["ours"]  # the start, with equal scores
+    assert by["alm", "train within the bound"]["ours"] == 0.0 and by["alm", "test Ina"]["only_start"] == 1
+    assert by["sgd", "test Ina"]["only_start"] == 0  # its last iterate
+    assert all(
+        g >= 0
+        for r in read_cell_records(run.out / "cells", "generated.alm.s0")
+        for g in (r["test |gap|"], r["train |gap|"])
+    )
+    pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
+    from fairbound.report.study_report import write_report
+
+    said: list[str] = []
+    page = write_report(run.out, said.append).read_text(encoding="utf-8")
+    assert not said and not (run.out / "figures").exists()  # it states no figure
+    assert "best verified iterate; only the start in 1 of 1 runs" in page and "ALM 0 of 1 (1 only the start)" in page
 
 
 def test_the_noise_of_a_gap_of_losses_is_told_of_no_other_gap():
