@@ -143,7 +143,7 @@ def fair():
 def test_descriptions_are_contrasts_of_the_groups_mean_features():
     """Of "a - b" the difference of the groups' mean rows, every column over its largest size."""
     problem, X, race = fair()
-    means = {str(g): X[race == g].mean(0) for g in range(3)}
+    means = {f"race: {g}": X[race == g].mean(0) for g in range(3)}
     expected = []
     for name in problem.names:
         one, _, other = name.partition(": ")[2].partition(" - ")
