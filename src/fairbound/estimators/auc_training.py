@@ -1,11 +1,12 @@
-"""A linear score of largest area under the ROC curve under bounds on areas, on all rows: from the quadratic loss to the areas.
+"""A linear score of largest area under the ROC curve under bounds on areas, on all rows: from the quadratic loss to the
+areas.
 
-1. The exact solutions under the quadratic loss along kappa (`fairness/area_problems/kappa_path.py`), of which the true areas choose one, on the
-   validation rows too where there are some.
+1. The exact solutions under the quadratic loss along kappa (`fairness/area_problems/kappa_path.py`), of which the true
+   areas choose one, on the validation rows too where there are some.
 2. From there, or from the nearest to the stated bound where none meets it, all rows at once under the stated surrogate,
    steered by the true areas and sharpened (`fb.FullBatchALM`).
-3. The better of the two by the true areas. A positive decision then begins where most training rows are decided rightly, and
-   scores are stretched until their log loss as logits is the lowest, so that probabilities mean something.
+3. The better of the two by the true areas. A positive decision then begins where most training rows are decided
+   rightly, and scores are stretched until their log loss as logits is the lowest, so that probabilities mean something.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ MOST_STRETCH = 30  # powers of two
 
 
 class Start(NamedTuple):
-    """x: (n,) where training begins. kappa: of the quadratic loss's solution there, None for a score that groups share (`group_starts`);
+    """x: (n,) where training begins. kappa: of the quadratic loss's solution there, None for a score that groups share
+    (`group_starts`);
     met: whether it meets the stated bound."""
 
     x: Tensor
@@ -128,8 +130,8 @@ def _weights(problem: FairProblem) -> np.ndarray:
 
 
 def _stretch(problem: FairProblem, scores: np.ndarray) -> float:
-    """The power of two by which scores are multiplied for the lowest log loss, convex in it. By a power of two their order and
-    the decisions stay as they are, bit for bit."""
+    """The power of two by which scores are multiplied for the lowest log loss, convex in it. By a power of two their
+    order and the decisions stay as they are, bit for bit."""
     margins = np.where(problem.targets.cpu().numpy() > 0.5, scores, -scores)
     w = _weights(problem)
 

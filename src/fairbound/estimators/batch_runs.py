@@ -1,12 +1,12 @@
 """A model trained on random batches and chosen on rows held back, in up to three runs, each of the same budget:
 
 1. on the training rows, choosing the iterate that meets every bound on the rows held back too;
-2. where there is none, classes are bounded and the method is the augmented Lagrangian: again, with multipliers of the rows
-   held back (Cotter et al. 2019);
+2. where there is none, classes are bounded and the method is the augmented Lagrangian: again, with multipliers of the
+   rows held back (Cotter et al. 2019);
 3. where there is still none: on all rows, choosing on them.
 
-Runs 1 and 3 under bounds on groups are made again with more of each bound kept as margin, where no iterate but the start met
-them: the largest of several noisy differences lies above the bound that each of them is held at.
+Runs 1 and 3 under bounds on groups are made again with more of each bound kept as margin, where no iterate but the
+start met them: the largest of several noisy differences lies above the bound that each of them is held at.
 
 A run ends the sequence where it finds a model, is interrupted, or meets its bounds only by overfitting its rows.
 """
@@ -88,7 +88,8 @@ def with_room(
     margins: Sequence[float],
     notes: list[str],
 ) -> Solution:
-    """The solution of `run` by `method`, or of the first with one of `margins` that met every bound where it did not."""
+    """The solution of `run` by `method`, or of the first with one of `margins`
+    that met every bound where it did not."""
     solution = run(problem, method, validation=held)
     for margin in margins:
         if not _unfinished(solution):

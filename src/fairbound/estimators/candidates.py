@@ -1,7 +1,7 @@
 """The models that a certificate tries: without the bounds, under the stated ones, and under tighter and tighter ones.
 
-How far the tighter bounds lie inside the stated ones is measured in half-widths of the interval that the rows to certify will give,
-estimated on the other rows.
+How far the tighter bounds lie inside the stated ones is measured in half-widths of the interval that the rows to
+certify will give, estimated on the other rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from fairbound.fairness.bound import Bound
 from fairbound.methods import FullBatchALM
 
 INSIDE = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0)
-"""Half-widths by which the bounds of further candidates lie inside the stated ones; the first to be tested is the last of these."""
+"""Half-widths by which the bounds of further candidates lie inside the stated ones;
+the first to be tested is the last of these."""
 
 INSIDE_FEW = (1.0, 2.0, 3.0)
 """These half-widths for methods of random batches, each of whose runs takes its whole budget."""
@@ -39,8 +40,8 @@ LEFT = 0.1
 def candidates(
     classifier: Any, stated: Sequence[Bound], train: JudgedRows, choose: JudgedRows, certify: int, alpha: float
 ) -> list[Judged]:
-    """The models without bounds, under the stated bounds, under tighter ones, and those held to smoothed decisions, judged on the
-    rows to train and choose.
+    """The models without bounds, under the stated bounds, under tighter ones, and those held to smoothed decisions,
+    judged on the rows to train and choose.
 
     certify: number of rows to certify on, which with what the second model shows decides how much tighter.
     """
@@ -70,8 +71,8 @@ def candidates(
 
 
 def _may_smooth(classifier: Any, stated: Sequence[Bound]) -> bool:
-    """Whether models held to smoothed decisions are candidates: what else trains them is what "auto" takes, and all bounds are on
-    rates of decisions."""
+    """Whether models held to smoothed decisions are candidates: what else trains them is what "auto" takes, and all
+    bounds are on rates of decisions."""
     objective = getattr(classifier, "objective", None)
     automatic = classifier.algorithm == "auto" and objective in ("auto", "accuracy", "loss")
     return (

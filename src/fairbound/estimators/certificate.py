@@ -26,8 +26,8 @@ def certificate_of(
 ) -> dict[str, Any]:
     """The certificate as plain data; docs/certificates.md names its fields.
 
-    tested: models on the rows to certify, in turn; order: the same on the rows that put them in order, and those not tested. rows:
-    any, which say what is measured.
+    tested: models on the rows to certify, in turn; order: the same on the rows that put them in order, and those not
+    tested. rows: any, which say what is measured.
     """
     verdict, confidence, measure = taken.verdict, round(1 - alpha, 12), rows.measure
     lost = free.measured - taken.measured
@@ -111,7 +111,8 @@ def _said(
     enough: int | None,
     rows_needed: int | None,
 ) -> str:
-    """The certificate in one or two sentences. enough, rows_needed: rows to certify, and rows in all, that would decide."""
+    """The certificate in one or two sentences. enough, rows_needed: rows to certify, and rows in all,
+    that would decide."""
     text = " and ".join(fact["text"] for fact in facts)
     rows = f"{sizes['certify']:,} rows that took no part in training"
     limits = " and ".join("unknown" if fact["upper"] is None else f"{fact['upper']:.4f}" for fact in facts)

@@ -10,17 +10,18 @@
         until it is first not rejected
     return the last model for which it was
 
-The order is settled before the rows to certify are looked at, and a model is tested only if the hypotheses before it were all
-rejected. So the first true hypothesis of the order is rejected with probability at most 1 - confidence, whatever the number of
-models: choosing costs nothing. What is costly was settled with the order, on the rows to train and choose: on the rows to certify a
-model tested before may look cheaper, and to take it for that would be a choice that the promise does not cover. The bounds of one model need no share of the level each: "one of them is broken" is rejected
-only where each of them is (Berger 1982).
+The order is settled before the rows to certify are looked at, and a model is tested only if the hypotheses before it
+were all rejected. So the first true hypothesis of the order is rejected with probability at most 1 - confidence,
+whatever the number of models: choosing costs nothing. What is costly was settled with the order, on the rows to train
+and choose: on the rows to certify a model tested before may look cheaper, and to take it for that would be a choice
+that the promise does not cover. The bounds of one model need no share of the level each: "one of them is broken" is
+rejected only where each of them is (Berger 1982).
 
-Source: Angelopoulos, Bates, Candes, Jordan, Lei (2021), Learn then test, section 3.2 (fixed sequence testing); Laufer-Goldshtein,
-    Fisch, Barzilay, Jaakkola (2023), Efficiently controlling multiple risks with Pareto testing, for the order; Berger (1982),
-    Technometrics 24, 295-300, for several bounds at once.
-Departs: how far the tighter bounds lie inside the stated ones is measured in half-widths of the interval that the rows to
-    certify will give, estimated on the other rows.
+Source: Angelopoulos, Bates, Candes, Jordan, Lei (2021), Learn then test, section 3.2 (fixed sequence testing);
+    Laufer-Goldshtein, Fisch, Barzilay, Jaakkola (2023), Efficiently controlling multiple risks with Pareto testing, for
+    the order; Berger (1982), Technometrics 24, 295-300, for several bounds at once.
+Departs: how far the tighter bounds lie inside the stated ones is measured in half-widths of the interval that the rows
+    to certify will give, estimated on the other rows.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ LEAST, MOST = 0.25, 0.5
 """Smallest and largest share of the rows to certify on."""
 
 ENOUGH = 60
-"""Times a bound's `fewest_rows` that the smallest group should have to certify: a half-width of about a third of the bound, or less."""
+"""Times a bound's `fewest_rows` that the smallest group should have to certify: a half-width
+of about a third of the bound, or less."""
 
 
 def fit_certified(classifier: Any, kind: Any, *given: Any) -> Any:
@@ -58,10 +60,10 @@ def fit_certified(classifier: Any, kind: Any, *given: Any) -> Any:
     The cost is that on the other rows. kind: the class of the rows, a JudgedRows whose `of` reads what was `given` to
     fit. Adds certify_rows_, the numbers of the rows that took no part in making the model, unconstrained_, the model of
     the same rows without bounds, and fit_report_["certificate"].
-    Raises: OptionError where there is no bound, or one without a valid interval; DataError where a label, or a group that a bound
-    compares, is too rare to be among the rows to train on; CertificateError where no model of these rows could be confirmed, or
-    this one is not and on_insufficient is "raise". Warns: CertificateWarning where it is "warn"; as a fit without a certificate does of
-    the model taken.
+    Raises: OptionError where there is no bound, or one without a valid interval; DataError where a label, or a group
+    that a bound compares, is too rare to be among the rows to train on; CertificateError where no model of these rows
+    could be confirmed, or this one is not and on_insufficient is "raise". Warns: CertificateWarning where it is "warn";
+    as a fit without a certificate does of the model taken.
     """
     stated, alpha = _checked(classifier)
     rows = kind.of(classifier, *given)
@@ -127,8 +129,8 @@ def check_certifiable(stated: Sequence[Bound]) -> None:
 def divided(stated: Sequence[Bound], rows: JudgedRows, seed: int) -> list[np.ndarray]:
     """Numbers of the rows to train, to choose and to certify on, each with the same share of every group.
 
-    A quarter to a half of the rows certify: as many as give the smallest group or class ENOUGH times the rows that the bound
-    asks for.
+    A quarter to a half of the rows certify: as many as give the smallest group or class ENOUGH times the rows that the
+    bound asks for.
     """
     wanted = max(LEAST, *(ENOUGH * bound.fewest_rows / max(rows.smallest(bound), 1) for bound in stated))
     train, choose, certify = rows.split([CHOOSE, min(wanted, MOST)], seed_for("certify", root=seed))

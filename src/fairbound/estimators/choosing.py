@@ -1,4 +1,5 @@
-"""Which method a fit takes: the one that was named, or under "auto" one that suits the model, the objective and the bounds."""
+"""Which method a fit takes: the one that was named, or under "auto" one that suits the model,
+the objective and the bounds."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ MARGINS = (0.2, 0.5)
 
 
 class Chosen(NamedTuple):
-    """A method; whether it was left to "auto", and why it took this one; the margins to try where no iterate meets the bounds; whether a
-    network's last layer is to be solved after it."""
+    """A method; whether it was left to "auto", and why it took this one; the margins to try where no iterate meets the
+    bounds; whether a network's last layer is to be solved after it."""
 
     method: Method[Any]
     automatic: bool = False

@@ -1,4 +1,5 @@
-"""The scikit-learn door: a classifier that meets stated bounds on groups and classes. Constructor arguments are stored untouched."""
+"""The scikit-learn door: a classifier that meets stated bounds on groups and classes.
+Constructor arguments are stored untouched."""
 
 from __future__ import annotations
 
@@ -140,12 +141,14 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         """Train on X (n, d) and y (n,).
 
         X: DataFrame (pandas, polars, pyarrow, ...), numpy array, scipy sparse matrix, torch tensor or list of rows; or
-            `tables.Encoded`, where several models are trained on one table; or `tables.Chunks`, a table larger than memory. y: two or more values.
-        sensitive_features: (n,) or (n, a) array, Series, DataFrame or dict of columns, or a name or list of names of columns of
-            X; missing values are constrained only where known. Bounds on classes need none. sample_weight: (n,) >= 0.
+            `tables.Encoded`, where several models are trained on one table; or `tables.Chunks`, a table larger than
+            memory. y: two or more values.
+        sensitive_features: (n,) or (n, a) array, Series, DataFrame or dict of columns, or a name or list of names of
+            columns of X; missing values are constrained only where known. Bounds on classes need none. sample_weight:
+            (n,) >= 0.
         Raises: DataError or OptionError that says what to change.
-        Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound; DataWarning of columns and
-            groups that were left out, and of groups too small for a bound.
+        Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound; DataWarning of
+            columns and groups that were left out, and of groups too small for a bound.
         """
         classifier_bounds(self)
         given = X, y, sensitive_features, sample_weight
@@ -175,8 +178,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     def _learnt(
         self, X: Any, features: Any, rows: LabelledRows, notes: list[str], trained_under: tuple[Bound, ...], x0: Any
     ) -> Learnt:
-        """A model trained on the features of X under these bounds, and where groups may be used at prediction the thresholds that
-        meet the stated ones. notes: what is said of the features."""
+        """A model trained on the features of X under these bounds, and where groups may be used at prediction the
+        thresholds that meet the stated ones. notes: what is said of the features."""
         shards = shards_of(self)
         seed = shards.gather(seed_of(self.random_state))[0]
         codes, classes, groups, weight = rows.codes, rows.classes, rows.groups, rows.weight
@@ -248,20 +251,21 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         return self.rule_ is not None or self.group_terms
 
     def encode(self, X: Any) -> tuple[torch.Tensor | SparseRows, EncodeReport | None]:
-        """The features of the table (n, d), without group terms, SparseRows where the model was trained on a sparse table, and
-        what happened to the table on the way."""
+        """The features of the table (n, d), without group terms, SparseRows where the model was trained on a sparse
+        table, and what happened to the table on the way."""
         check_is_fitted(self)
         return features_of(without(X, self.dropped_columns_), self.encoder_, self.n_features_in_)
 
     def decision_function(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
-        """(n,) logits, above 0 where the positive class is predicted; with k > 2 classes (n, k), the largest is predicted.
+        """(n,) logits, above 0 where the positive class is predicted; with k > 2 classes (n, k), the largest is
+        predicted.
 
-        sensitive_features: needed with `group_terms` and with `use_groups_at_prediction`, and not looked at else; with the latter
-        a logit is that of the model minus the threshold of the row's group.
+        sensitive_features: needed with `group_terms` and with `use_groups_at_prediction`, and not looked at else; with
+        the latter a logit is that of the model minus the threshold of the row's group.
 
         A row's score is that of the row alone to 1e-12, whatever other rows X holds: built-in models are computed in
-        float64 (an nn.Module in its own dtype). Training works in float32, and so does X that is `tables.Encoded`: its scores
-        are those of the table to 1e-6.
+        float64 (an nn.Module in its own dtype). Training works in float32, and so does X that is `tables.Encoded`: its
+        scores are those of the table to 1e-6.
         """
         check_is_fitted(self)
         sensitive_features = named_features(X, sensitive_features) if self.needs_groups else None
@@ -289,13 +293,14 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         return scores
 
     def predict_proba(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
-        """(n, k) probabilities of classes_, by the logistic function or the softmax of the model's scores. sensitive_features: needed
-        with `group_terms`."""
+        """(n, k) probabilities of classes_, by the logistic function or the softmax of the model's scores.
+        sensitive_features: needed with `group_terms`."""
         check_is_fitted(self)
         return probabilities(self._logits(X, named_features(X, sensitive_features) if self.group_terms else None))
 
     def predict(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
-        """(n,) predicted labels; the same input gives the same labels every time. sensitive_features: as in `decision_function`."""
+        """(n,) predicted labels; the same input gives the same labels every time.
+        sensitive_features: as in `decision_function`."""
         scores = self.decision_function(X, sensitive_features)
         return self.classes_[scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)]
 

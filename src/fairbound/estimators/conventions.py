@@ -43,8 +43,8 @@ SMALL = 1 << 24
 
 
 def on_few_threads(fit: Any) -> Any:
-    """A method `fit(self, X, ...)` that takes one thread where little is computed at a time: for tables of at most SMALL cells, and for
-    built-in networks, whose batches are small."""
+    """A method `fit(self, X, ...)` that takes one thread where little is computed at a time: for tables of at most
+    SMALL cells, and for built-in networks, whose batches are small."""
 
     @wraps(fit)
     def fitted(self: Any, X: Any, *others: Any, **named: Any) -> Any:
@@ -68,8 +68,8 @@ class TakesTables:
 
 @dataclass(eq=False, repr=False)
 class TrainedEstimator(TakesTables):
-    """The parameters of every estimator that trains a model itself; they are stored untouched. Under scikit-learn's metadata routing
-    `fit` requests the sensitive features by default."""
+    """The parameters of every estimator that trains a model itself; they are stored untouched. Under scikit-learn's
+    metadata routing `fit` requests the sensitive features by default."""
 
     constraint: str | Bound | Sequence[str | Bound] | None = None
     _: KW_ONLY
@@ -92,7 +92,8 @@ class TrainedEstimator(TakesTables):
         raise NotImplementedError
 
     def save(self, path: str | os.PathLike[str], extras: Mapping[str, str] | None = None) -> None:
-        """Write the fitted model to a folder of JSON and arrays, which loads without executing code. extras: further text files."""
+        """Write the fitted model to a folder of JSON and arrays, which loads without executing code.
+        extras: further text files."""
         check_is_fitted(self)
         save_folder(path, **parts_of(self), extras=extras)
 
@@ -100,7 +101,8 @@ class TrainedEstimator(TakesTables):
 def trained_by(
     estimator: Any, made: Problems, choice: Chosen, seed: int, x0: Any, progress: bool, **more: Any
 ) -> Trained:
-    """The run of the chosen method on the problems of a fit, by the parameters of the estimator. more: further arguments of `train`."""
+    """The run of the chosen method on the problems of a fit, by the parameters of the estimator.
+    more: further arguments of `train`."""
     return train(
         made if estimator.validation == "auto" else made._replace(all_rows=None),
         choice,
@@ -115,8 +117,8 @@ def trained_by(
 
 
 def seed_of(random_state: Any) -> int:
-    """The seed that `random_state` gives: an integer >= 0 itself; None, a RandomState or a Generator a fresh one drawn from
-    it, numpy's global one for None. Raises: OptionError."""
+    """The seed that `random_state` gives: an integer >= 0 itself; None, a RandomState or a Generator a fresh one drawn
+    from it, numpy's global one for None. Raises: OptionError."""
     if isinstance(random_state, int | np.integer) and random_state >= 0:
         return int(random_state)
     if isinstance(random_state, np.random.Generator):
@@ -149,8 +151,8 @@ def missing_group_words(missing: Mapping[str, int]) -> list[str]:
 
 
 def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
-    """Warns: DataWarning of columns and groups that were left out, of groups that are too small for a bound, of rows whose
-    group is not known, and of a bound that says less than it seems to;
+    """Warns: DataWarning of columns and groups that were left out, of groups that are too small for a bound, of rows
+    whose group is not known, and of a bound that says less than it seems to;
     ConvergenceWarning where no model that has learnt something met every bound of `trained_under`.
 
     facts: a `fit_report_`.
@@ -176,11 +178,11 @@ def weighed(
     codes: np.ndarray,
     weight: np.ndarray | None,
 ) -> Any:
-    """The objective, or where there are class weights the mean loss in which every row counts with the weight w_c of its
-    class: the share of class c in it is w_c n_c / sum_c w_c n_c.
+    """The objective, or where there are class weights the mean loss in which every row counts with the weight w_c of
+    its class: the share of class c in it is w_c n_c / sum_c w_c n_c.
 
-    class_weight: None, "balanced" (w_c = 1 / n_c up to a factor), or a mapping of labels to weights >= 0, 1 for a label it
-    lacks. codes: (n,) class numbers. weight: (n,) >= 0, or None.
+    class_weight: None, "balanced" (w_c = 1 / n_c up to a factor), or a mapping of labels to weights >= 0, 1 for a label
+    it lacks. codes: (n,) class numbers. weight: (n,) >= 0, or None.
     Raises: OptionError.
     """
     if class_weight is None:
@@ -206,7 +208,8 @@ def weighed(
 
 
 def linear_parts(model: Any, x: Any, encoder: TableEncoder | None) -> tuple[np.ndarray, np.ndarray]:
-    """(k, d) weights and (k,) intercepts of a linear model in the units of the table: a number's weight is per unit of its column.
+    """(k, d) weights and (k,) intercepts of a linear model in the units of the table: a number's weight is per unit of
+    its column.
 
     k: 1, or the number of classes. Column j belongs to `encoder.feature_names[j]`; missing numbers take the median.
     Raises: AttributeError for a model that is not linear.

@@ -1,4 +1,5 @@
-"""Before a long run: the smallest violation that can be reached, what each bound costs, and what more rows would decide."""
+"""Before a long run: the smallest violation that can be reached, what each bound costs,
+and what more rows would decide."""
 
 from __future__ import annotations
 
@@ -133,8 +134,8 @@ def _entry(one: Judged, stated: Bound) -> dict[str, Any]:
 
 
 def knee(curve: Sequence[dict[str, Any]]) -> int | None:
-    """The number of the entry, of those with a "value", farthest below the line of their "cost" between the smallest and the largest
-    value; None below three."""
+    """The number of the entry, of those with a "value", farthest below the line of their "cost" between the smallest
+    and the largest value; None below three."""
     known = [i for i, one in enumerate(curve) if one["value"] is not None and math.isfinite(one["value"])]
     first, last = (pick(known, key=lambda i: curve[i]["value"], default=0) for pick in (min, max))
     (x0, y0), (x1, y1) = ((curve[i]["value"], curve[i]["cost"]) for i in (first, last))
@@ -144,8 +145,9 @@ def knee(curve: Sequence[dict[str, Any]]) -> int | None:
 
 
 def more_rows(scored: Scored, stated: Bound, alpha: float) -> dict[str, float]:
-    """By group, how much nearer to the value the confidence bound that decides "met" would be with MORE more rows of it like those
-    there; nothing where other than counts of unweighted rows of groups are bounded, or the value is not known."""
+    """By group, how much nearer to the value the confidence bound that decides "met" would be with MORE more rows of it
+    like those there; nothing where other than counts of unweighted rows of groups are bounded,
+    or the value is not known."""
     end = "lower" if stated.sense == "at least" else "upper"
     if stated.judged_from != "counts" or not scored.groups.attributes or scored.weight is not None:
         return {}

@@ -39,9 +39,11 @@ SURPRISING = 100
 def fit_report(
     trained: Trained, seed: int, encoding: EncodeReport | None, notes: Sequence[str], groups: Groups
 ) -> dict[str, Any]:
-    """What `FairClassifier.fit_report_` holds: model, algorithm, budget, rows, rows whose group is not known by attribute,
-    stated bounds with their values on the training rows and the comparison that gives each ("worst"), "accuracy" (of the decisions on these rows, with their weights; not of predicted numbers), notes (those given and those of the training), warnings
-    (of dropped columns too), and the advice of `fairbound.solver.diagnosis`. groups: of all rows, those kept for validation too."""
+    """What `FairClassifier.fit_report_` holds: model, algorithm, budget, rows, rows whose group is not known by
+    attribute, stated bounds with their values on the training rows and the comparison that gives each ("worst"),
+    "accuracy" (of the decisions on these rows, with their weights; not of predicted numbers), notes (those given and
+    those of the training), warnings (of dropped columns too), and the advice of `fairbound.solver.diagnosis`. groups:
+    of all rows, those kept for validation too."""
     problem, held, solution, near = trained.problem, trained.held, trained.solution, trained.optimality
     if not near and problem.shards.count == 1:
         near = optimality(problem, trained.method, solution.x, problem.total_rows)
@@ -108,7 +110,8 @@ def run_facts(
     measured: Measured,
     notions: Sequence[Bound],
 ) -> dict[str, Any]:
-    """What the reports of all fits say of the run; measured: of the problem at its solution; notions: its stated bounds."""
+    """What the reports of all fits say of the run; measured: of the problem at its solution;
+    notions: its stated bounds."""
     problem, solution, method = trained.problem, trained.solution, trained.method
     return {
         "model": problem.model.spec(),
@@ -149,8 +152,9 @@ def _missing_groups(groups: Groups, shards: Shards) -> dict[str, int]:
 
 
 def _share_as_accurate(problem: FairProblem, measured: Measured) -> float | None:
-    """The share of the most frequent label, in the weights of the rows, where the model is no more accurate than to give it to all; else
-    None, as under bounds on a class and objectives that weigh labels or ranks, which may well cost more accuracy than that."""
+    """The share of the most frequent label, in the weights of the rows, where the model is no more accurate than to
+    give it to all; else None, as under bounds on a class and objectives that weigh labels or ranks,
+    which may well cost more accuracy than that."""
     other_aim = problem.plan.objective is not None and not problem.refined
     if "accuracy" not in measured.extra or other_aim or any(b.about == "class" for b in problem.plan.notions):
         return None

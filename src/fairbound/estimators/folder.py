@@ -1,7 +1,8 @@
 """A trained model as a folder of plain files, which loads without executing code.
 
 - ``model.json``: the manifest (what the caller says about the model, and what this module adds: format, versions,
-  the size and sha256 of every other file, and the sha256 of all this). Written last: without it, or with a file that differs, nothing loads.
+  the size and sha256 of every other file, and the sha256 of all this). Written last: without it, or with a file that
+  differs, nothing loads.
 - ``weights.safetensors``: the tensors, in the safetensors format. The same tensors give the same bytes.
 - ``encoder.json``: the :class:`~fairbound.tables.TableEncoder`, where the model has one.
 - further text files named by the caller.
@@ -69,7 +70,8 @@ def save_folder(
     a mixture that loads. Arguments as in :func:`folder_contents`.
 
     Returns: the folder's path.
-    Raises: ModelFolderError as :func:`folder_contents`; OSError naming the folder and the next move where it cannot be written.
+    Raises: ModelFolderError as :func:`folder_contents`; OSError naming the folder and the next move where it cannot be
+    written.
     """
     contents = folder_contents(manifest=manifest, tensors=tensors, encoder=encoder, extras=extras)
     folder = check_writable(path)

@@ -18,11 +18,11 @@ from fairbound.tables import Encoded
 
 
 def frontier(estimator: Any, rows: JudgedRows, stages: Sequence[Sequence[Bound]], before: Any = None) -> Iterator[Any]:
-    """A copy of `estimator` fitted on `rows` under each of the `stages`, bounds from loose to tight, each begun where the one
-    before it ended.
+    """A copy of `estimator` fitted on `rows` under each of the `stages`, bounds from loose to tight, each begun where
+    the one before it ended.
 
-    before: an estimator of the same rows to begin at, or None. Every copy reads the table as the first one did, and warns of
-    nothing: its report says whether it met its bounds.
+    before: an estimator of the same rows to begin at, or None. Every copy reads the table as the first one did, and
+    warns of nothing: its report says whether it met its bounds.
     """
     table = rows.X if before is None else _as_read(before, rows.X)
     for bounds in stages:

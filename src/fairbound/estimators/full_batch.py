@@ -1,12 +1,16 @@
-"""A linear model trained on all rows at once: the lowest loss first, from there towards accuracy, both under the bounds.
+"""A linear model trained on all rows at once: the lowest loss first, from there towards accuracy, both under the
+bounds.
 
 The share of the error rate in the objective rises in steps, each begun at the point before, as long as accuracy on the
-training rows does not fall; then the model is moved along lines on which wrong decisions are counted (`fewer_wrong`). With objective "auto" it rises only where the area under the ROC curve stays near that of the lowest
-loss seen, so that scores keep their order, or where what is lost of the area beyond that is less than what is gained of accuracy beyond chance.
+training rows does not fall; then the model is moved along lines on which wrong decisions are counted (`fewer_wrong`).
+With objective "auto" it rises only where the area under the ROC curve stays near that of the lowest loss seen, so that
+scores keep their order, or where what is lost of the area beyond that is less than what is gained of accuracy beyond
+chance.
 
-Where weight decay is asked for, all runs have it in their objective (see `weight_decay`). Without it, where the model decides every
-training row right, larger weights always lower the logistic loss, so that it has no lowest point and the run ends at weights that say little of new
-rows. It is made again then, from zeros, with a decay of 1 / n for n rows, as by scikit-learn's LogisticRegression with C = 1.
+Where weight decay is asked for, all runs have it in their objective (see `weight_decay`). Without it, where the model
+decides every training row right, larger weights always lower the logistic loss, so that it has no lowest point and the
+run ends at weights that say little of new rows. It is made again then, from zeros, with a decay of 1 / n for n rows, as
+by scikit-learn's LogisticRegression with C = 1.
 """
 
 from __future__ import annotations
@@ -51,11 +55,12 @@ SURE = 2.0
 """Standard errors taken off a gain of accuracy beside those that as many free numbers gain by chance."""
 
 NEAR_ROWS = 20_000
-"""Up to so many rows it is said of a model trained on random batches how nearly it meets the conditions of optimality."""
+"""Up to so many rows it is said of a model trained on random batches how nearly
+it meets the conditions of optimality."""
 
 UNMET = 20
-"""Rounds after which a run under bounds on distributions ends that met them in none, where another run goes on from the point that
-the problem itself then finds (`Problem.nearer`)."""
+"""Rounds after which a run under bounds on distributions ends that met them in none, where another run goes on from the
+point that the problem itself then finds (`Problem.nearer`)."""
 
 PART_ROWS = 100_000
 """With more than twice as many rows, all but the last rounds are of a random part with so many."""
@@ -79,10 +84,10 @@ class WithoutSearch(FullBatchALM):
 
 
 def solved(problem: Any, method: FullBatchALM, **options: Any) -> Solution:
-    """`solve`, where ranks are the objective and the last point misses a bound on the validation rows again from there, with their bounds as
-    further constraints; the better of both by the rule of `solve`. Bounds that both parts hold nearly against each other have large
-    multipliers, so these rise faster (STEEP). The objective stays the training rows'.
-    Records have the sum of both parts' multipliers of each bound."""
+    """`solve`, where ranks are the objective and the last point misses a bound on the validation rows again from there,
+    with their bounds as further constraints; the better of both by the rule of `solve`. Bounds that both parts hold
+    nearly against each other have large multipliers, so these rise faster (STEEP). The objective stays the training
+    rows'. Records have the sum of both parts' multipliers of each bound."""
     return also_on_validation(problem, method, solve(problem, method, **options), **options)
 
 
@@ -121,12 +126,13 @@ def train_full_batch(
     weight_decay: float = 0.0,
     **options: Any,
 ) -> tuple[Solution, dict[str, Any]]:
-    """The solution of `problem`, whose steps, records and counts are those of all runs together, and as plain data how nearly it
-    meets the conditions of optimality (`fb.kkt`), with the share of the error rate in the objective ("error_share"), the "weight_decay" in it, and whether the
-    lowest loss decides every row right ("separated").
+    """The solution of `problem`, whose steps, records and counts are those of all runs together, and as plain data how
+    nearly it meets the conditions of optimality (`fb.kkt`), with the share of the error rate in the objective
+    ("error_share"), the "weight_decay" in it, and whether the lowest loss decides every row right ("separated").
 
-    part: builds the problem of some of its rows to begin on, which is dropped after that; or None. refined: whether the objective, an `Accuracy` then, is to go from the loss
-    towards the error rate: "auto" as far as the order of the scores allows. weight_decay: >= 0. options: those of `solve`, x0 for the first run.
+    part: builds the problem of some of its rows to begin on, which is dropped after that; or None. refined: whether the
+    objective, an `Accuracy` then, is to go from the loss towards the error rate: "auto" as far as the order of the
+    scores allows. weight_decay: >= 0. options: those of `solve`, x0 for the first run.
     """
     first = problem if part is None else part()
     unmet = min(UNMET, method.unmet) if any(bound.free_thresholds for bound in problem.plan.notions) else method.unmet
@@ -193,8 +199,9 @@ def train_full_batch(
 
 
 def optimality(problem: Any, method: Method[Any], x: Tensor, rows: int) -> dict[str, Any]:
-    """How nearly x (n,) is an optimum under the last surrogates of the method, with the multipliers that are not 0 by name. Of a
-    method that goes by random batches nothing is said where the `rows`, or the parameters, are more than NEAR_ROWS."""
+    """How nearly x (n,) is an optimum under the last surrogates of the method, with the multipliers that are not 0 by
+    name. Of a method that goes by random batches nothing is said where the `rows`, or the parameters,
+    are more than NEAR_ROWS."""
     if isinstance(method, FullBatchALM):
         problem = problem.sharpened(method.sharpness[-1])
     elif max(rows, problem.n) > NEAR_ROWS:
@@ -205,7 +212,8 @@ def optimality(problem: Any, method: Method[Any], x: Tensor, rows: int) -> dict[
 
 
 class _Quality(NamedTuple):
-    """The mean loss, the accuracy (0 where the loss leaves it open) and the area under the ROC curve; the lowest loss sorts first."""
+    """The mean loss, the accuracy (0 where the loss leaves it open) and the area under the ROC curve;
+    the lowest loss sorts first."""
 
     loss: float
     accuracy: float
@@ -219,8 +227,9 @@ def _quality(problem: FairProblem, x: Tensor) -> _Quality:
 
 
 def gained(problem: FairProblem, x: Tensor, other: Tensor) -> float:
-    """By how much `other` (n,) is more accurate than x on the problem's rows, less what chance may gain: the best direction of n free numbers
-    sqrt(n) standard errors in the mean, and SURE more. A standard error is McNemar's, of the rows decided otherwise."""
+    """By how much `other` (n,) is more accurate than x on the problem's rows, less what chance may gain: the best
+    direction of n free numbers sqrt(n) standard errors in the mean, and SURE more. A standard error is McNemar's, of
+    the rows decided otherwise."""
     weight = torch.ones_like(problem.targets) if problem.row_weight is None else problem.row_weight
     before, after = (problem.all_scores(at) > 0 for at in (x, other))
     sums = torch.zeros(3, dtype=torch.float64, device=weight.device)
@@ -240,7 +249,8 @@ def _separates(problem: FairProblem, x: Tensor) -> bool:
 
 
 def area(problem: FairProblem, x: Tensor) -> float:
-    """The area under the ROC curve of the problem's rows at x (n,), ties counted half; NaN where they have one class."""
+    """The area under the ROC curve of the problem's rows at x (n,), ties counted half;
+    NaN where they have one class."""
     weight = None if problem.row_weight is None else problem.row_weight.cpu().numpy()
     parts = problem.shards.gather((problem.all_scores(x).cpu().numpy(), problem.targets.cpu().numpy(), weight))
     scores, y = (np.concatenate([part[i] for part in parts]) for i in range(2))
@@ -248,7 +258,8 @@ def area(problem: FairProblem, x: Tensor) -> float:
 
 
 def joined(before: Solution, after: Solution, stay: bool = False) -> Solution:
-    """`after`, a run begun where `before` ended, with the steps, seconds and records of both; with `stay` the point that `before` found."""
+    """`after`, a run begun where `before` ended, with the steps, seconds and records of both;
+    with `stay` the point that `before` found."""
     steps, seconds = before.steps, before.seconds
     shifted = [{**row, "step": row["step"] + steps, "seconds": row["seconds"] + seconds} for row in after.records[1:]]
     kept: tuple[str, ...] = ("x", "feasible", "violation", "message") if stay else ()

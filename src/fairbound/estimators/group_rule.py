@@ -1,10 +1,12 @@
-"""The last step of `FairClassifier(use_groups_at_prediction=True)`: thresholds of groups on the scores of the trained model.
+"""The last step of `FairClassifier(use_groups_at_prediction=True)`: thresholds of groups on the scores of the trained
+model.
 
-The model is trained without the bounds. The best decisions under bounds on rates, group by group, are those by thresholds on
-the best estimate of the label, mixed at random where that is needed (Hardt, Price, Srebro 2016, section 5). Where single thresholds
-cost more than mixtures, as often under tight equalised odds, they are also fitted to the scores of a model trained under the bounds,
-and the more accurate of the two is taken: another score can do better than any thresholds on the best estimate (Woodworth,
-Gunasekar, Ohannessian, Srebro 2017, Learning non-discriminatory predictors).
+The model is trained without the bounds. The best decisions under bounds on rates, group by group, are those by
+thresholds on the best estimate of the label, mixed at random where that is needed (Hardt, Price, Srebro 2016, section
+5). Where single thresholds cost more than mixtures, as often under tight equalised odds, they are also fitted to the
+scores of a model trained under the bounds, and the more accurate of the two is taken: another score can do better than
+any thresholds on the best estimate (Woodworth, Gunasekar, Ohannessian, Srebro 2017, Learning non-discriminatory
+predictors).
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ SHORTFALL = (
 
 
 class Learnt(NamedTuple):
-    """What one training of a classifier gave. x: the parameters of the model, without what is trained beside it; trajectory and
-    report: as in FairClassifier; rule: its thresholds, where groups may be used at prediction."""
+    """What one training of a classifier gave. x: the parameters of the model, without what is trained beside it;
+    trajectory and report: as in FairClassifier; rule: its thresholds, where groups may be used at prediction."""
 
     model: Model
     x: Tensor
@@ -63,7 +65,8 @@ def without_rule(stated: tuple[Bound, ...], classes: tuple[Any, ...]) -> tuple[B
 def with_rule(learnt: Learnt, features: Any, rows: LabelledRows, stated: tuple[Bound, ...], *, free: bool) -> Learnt:
     """The model with the rule, and in the report what the rule does to its rows.
 
-    features: (n, d), of these rows. stated: the bounds that the rule is to meet. free: whether the model was trained without them.
+    features: (n, d), of these rows. stated: the bounds that the rule is to meet. free: whether the model was trained
+    without them.
     """
     facts, codes, classes = learnt.report, rows.codes, np.array(rows.classes).tolist()
     scores = predicted_scores(learnt.model, learnt.x, seen_by_model(features)).numpy()
@@ -96,8 +99,8 @@ def falls_short(facts: Mapping[str, Any]) -> bool:
 def more_accurate(first: Learnt, second: Learnt, group_terms: bool) -> Learnt:
     """The more accurate of two models with thresholds; second: trained under the bounds.
 
-    Where it, too, falls far short of mixtures of thresholds on the scores of `first`, its report says so. group_terms: whether the
-    models have them.
+    Where it, too, falls far short of mixtures of thresholds on the scores of `first`, its report says so. group_terms:
+    whether the models have them.
     """
     thresholds, others = first.report["group_thresholds"], second.report["group_thresholds"]
     taken = second if others["accuracy"] > thresholds["accuracy"] else first

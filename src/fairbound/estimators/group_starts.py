@@ -8,8 +8,8 @@ group:
 2. the largest area under the bound of that score with its group terms, trained as any linear score is;
 3. from there, or from the exact solution under the quadratic loss where that is better, all weights are free.
 
-Source: Kallus, Zhou (2019), The fairness of risk scores beyond classification, for scores scaled and shifted by group. Departs:
-    scales and shifts are trained with the area, for any number of groups, where theirs are tried on a grid.
+Source: Kallus, Zhou (2019), The fairness of risk scores beyond classification, for scores scaled and shifted by group.
+    Departs: scales and shifts are trained with the area, for any number of groups, where theirs are tried on a grid.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from fairbound.rows.sparse import SparseRows
 
 
 def area_start(problem: FairProblem, held: FairProblem | None = None, groups: int = 1) -> Start | None:
-    """`auc_start`; of features with terms of so many `groups` the better of it and of one score for all groups, scaled and shifted for
-    each. Both are judged by the true areas, on the rows `held` too."""
+    """`auc_start`; of features with terms of so many `groups` the better of it and of one score for all groups, scaled
+    and shifted for each. Both are judged by the true areas, on the rows `held` too."""
     exact = auc_start(problem, held)
     if exact is None or groups < 2:
         return exact

@@ -1,4 +1,5 @@
-"""`FairClassifier(group_terms=True)`: the features of `fairbound.tables.GroupTerms`, by groups that prediction needs too."""
+"""`FairClassifier(group_terms=True)`: the features of `fairbound.tables.GroupTerms`,
+by groups that prediction needs too."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from fairbound.tables.group_terms import with_terms
 def with_terms_of(features: Any, groups: Groups, model: Any) -> Any:
     """The training features (n, d) with terms of every group but the first by name.
 
-    Raises: DataError or OptionError where there is not one attribute with two groups or more, or the model is an nn.Module.
+    Raises: DataError or OptionError where there is not one attribute with two groups or more, or the model is an
+    nn.Module.
     """
     if isinstance(model, nn.Module):
         raise OptionError("group_terms=True extends the features of an encoded table; an nn.Module takes X as it is.")
@@ -25,7 +27,8 @@ def with_terms_of(features: Any, groups: Groups, model: Any) -> Any:
 
 
 def check_terms(estimator: Any, where: str) -> None:
-    """Raises: ModelFolderError where a loaded estimator's model has not the features that its groups and encoder make."""
+    """Raises: ModelFolderError where a loaded estimator's model has not the
+    features that its groups and encoder make."""
     known, encoder = estimator.groups_, estimator.encoder_
     if not estimator.group_terms:
         return

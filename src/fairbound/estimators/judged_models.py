@@ -18,8 +18,8 @@ on tables of some thousand rows."""
 
 
 class Judged(NamedTuple):
-    """A model, what was found of each stated bound on some rows, its cost and what it measures there, as of JudgedRows, and whether
-    it was held to smoothed decisions."""
+    """A model, what was found of each stated bound on some rows, its cost and what it measures there, as of JudgedRows,
+    and whether it was held to smoothed decisions."""
 
     model: Any
     findings: list[Finding]

@@ -35,8 +35,8 @@ from fairbound.tables.naming import named_features
 class JudgedRows:
     """n rows with their table X, the truth, groups (of no attribute where none were given), and weights or None.
 
-    measure: the number by which models are compared, named as in the certificate. gains: whether more of it is better. BY_ROW: the
-    arrays that have an entry for each row.
+    measure: the number by which models are compared, named as in the certificate. gains: whether more of it is better.
+    BY_ROW: the arrays that have an entry for each row.
     """
 
     X: Any
@@ -67,7 +67,8 @@ class JudgedRows:
         """Raises: DataError where the part `train` of these rows lacks something to train on."""
 
     def check_to_certify(self, stated: Sequence[Bound], alpha: float) -> None:
-        """Raises: CertificateError where these rows, which are to certify, are known to be too few to confirm a bound of any model."""
+        """Raises: CertificateError where these rows, which are to certify,
+        are known to be too few to confirm a bound of any model."""
 
     def settled(self, stated: tuple[Bound, ...]) -> tuple[Bound, ...]:
         """The bounds, with what they take from these rows filled in."""
@@ -172,8 +173,8 @@ class LabelledRows(GroupedRows):
         return Scored(self.codes, decided, labels, scores, self.groups, self.weight, confidence)
 
     def cost(self, rows: Scored, objective: Any) -> float:
-        """The mean loss, one less the area under the ROC curve, or (objective "auto", "accuracy" and others) the share of wrong
-        decisions."""
+        """The mean loss, one less the area under the ROC curve, or (objective "auto", "accuracy" and others) the share
+        of wrong decisions."""
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         if objective == "loss" and rows.scores is not None:
             return float(np.average(rows.loss, weights=weight))
@@ -226,7 +227,8 @@ class NumberRows(GroupedRows):
 
 @dataclass(frozen=True, eq=False)
 class DocumentRows(JudgedRows):
-    """n documents: their table, relevance (n,), query (n,) as a number, and groups or None; the unit of evidence is the query.
+    """n documents: their table, relevance (n,), query (n,) as a number, and groups or None; the unit of evidence is the
+    query.
 
     labels: (Q,) the queries as they are called.
     """
@@ -280,7 +282,8 @@ class DocumentRows(JudgedRows):
 
 
 def _groups(X: Any, y: Any, sensitive_features: Any, asking: Sequence[str], **more: Any) -> Groups | None:
-    """The groups of the rows, None where none are given and nothing is `asking` for them, a bound or an objective as text.
+    """The groups of the rows, None where none are given and nothing is `asking` for them, a bound or an objective as
+    text.
 
     more: other columns of the rows, by name."""
     sensitive_features = named_features(X, sensitive_features)

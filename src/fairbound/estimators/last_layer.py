@@ -1,10 +1,12 @@
-"""The last layer of a network solved on all rows at once, its other layers held where training on random batches left them.
+"""The last layer of a network solved on all rows at once, its other layers held where training on random batches left
+them.
 
-In its last layer a network is a linear model of what the layers before make of the rows, so that what holds for linear models
-holds for it: bounds are met exactly on the training rows, and their price is paid where it is least.
+In its last layer a network is a linear model of what the layers before make of the rows, so that what holds for linear
+models holds for it: bounds are met exactly on the training rows, and their price is paid where it is least.
 
-Source: Kirichenko, Izmailov, Wilson (2023), Last layer re-training is sufficient for robustness to spurious correlations, for
-the last layer as the place to mend. Departs: it is solved under stated bounds, on the training rows themselves.
+Source: Kirichenko, Izmailov, Wilson (2023), Last layer re-training is sufficient for robustness to spurious
+correlations, for the last layer as the place to mend. Departs: it is solved under stated bounds, on the training rows
+themselves.
 """
 
 from __future__ import annotations
@@ -36,12 +38,13 @@ def finished(
     refined: Refined,
     **options: Any,
 ) -> tuple[Solution, dict[str, Any]]:
-    """`solution` with the last layer of its last iterate solved anew; itself, where it meets the bounds and the other does not.
-    And how nearly its last layer meets the conditions of optimality, as of `train_full_batch`.
+    """`solution` with the last layer of its last iterate solved anew; itself, where it meets the bounds and the other
+    does not. And how nearly its last layer meets the conditions of optimality, as of `train_full_batch`.
 
-    problem: of the mean loss or the area of an MLP with one score. held: rows on which the bounds are to be met too. refined,
-    options: as in `train_full_batch`. Where areas are all that counts it begins at the exact solution of the last layer, if that is
-    better than the last iterate's, and ends with where positive begins, as of a linear model (`auc_training`).
+    problem: of the mean loss or the area of an MLP with one score. held: rows on which the bounds are to be met too.
+    refined, options: as in `train_full_batch`. Where areas are all that counts it begins at the exact solution of the
+    last layer, if that is better than the last iterate's, and ends with where positive begins, as of a linear model
+    (`auc_training`).
     """
     x, more = problem.split(solution.last)
     own = last_layer(problem, x, refined, problem.plan if refined == "no" else None)
@@ -68,7 +71,8 @@ def finished(
 def last_layer(problem: FairProblem, x: Tensor, refined: Refined, plan: Plan | None = None) -> FairProblem:
     """The problem of the last layer's parameters, those of the other layers being the first of x (n,).
 
-    refined: unless "no" its objective is an `Accuracy`, at first the mean loss. plan: compiled already, objective included.
+    refined: unless "no" its objective is an `Accuracy`, at first the mean loss. plan: compiled already, objective
+    included.
     """
     model, features = problem.model, problem.features
     assert isinstance(model, MLP)

@@ -1,8 +1,9 @@
-"""The most accurate lottery over fitted models under bounds, each with any threshold: what draws could reach on these rows.
+"""The most accurate lottery over fitted models under bounds, each with any threshold: what draws could reach on these
+rows.
 
-Every pair of a fit and a threshold selects some weight of each group and label, and a lottery over pairs the mean of that. The
-best lottery is a linear program in the shares of the pairs. It begins with few pairs. Its multipliers price every other pair,
-and those that lower the priced error are added until none does.
+Every pair of a fit and a threshold selects some weight of each group and label, and a lottery over pairs the mean of
+that. The best lottery is a linear program in the shares of the pairs. It begins with few pairs. Its multipliers price
+every other pair, and those that lower the priced error are added until none does.
 
 Source: Dantzig, Wolfe (1960), Decomposition principle for linear programs. It is the best of the lotteries of Agarwal,
     Beygelzimer, Dudik, Langford, Wallach (2018), A reductions approach to fair classification.
@@ -27,18 +28,20 @@ MISSED = 100.0
 """Price of an excess over a bound, where no lottery meets them all."""
 NEGLIGIBLE = 1e-7
 SHORT = 0.01
-"""Where a rule is wrong on this share of rows more than the best lottery, another is looked for, and the loss is said."""
+"""Where a rule is wrong on this share of rows more than the best lottery, another is looked for,
+and the loss is said."""
 ROUNDS = 100
 FURTHER = 20
 PRICES = 8
 FACTORS = (0.5, 2.0)
-"""By what each of the PRICES greatest multipliers of the best lottery is changed, one at a time, for more fits near to it."""
+"""By what each of the PRICES greatest multipliers of the best lottery is changed, one at a time,
+for more fits near to it."""
 
 
 @dataclass(frozen=True)
 class Lottery:
-    """error: share of wrong decisions in the mean. excess: over the bounds. multipliers: (m,) >= 0. shares: (fits,) of each
-    fit, without that of constants."""
+    """error: share of wrong decisions in the mean. excess: over the bounds. multipliers: (m,) >= 0. shares: (fits,) of
+    each fit, without that of constants."""
 
     error: float
     excess: float
@@ -56,7 +59,8 @@ class Lottery:
         return 2 * float(self.multipliers.sum()) + 0.1
 
     def far_ahead(self, error: float | None) -> bool:
-        """Whether it is much more accurate than rules with this share of wrong decisions; None where no rule meets the bounds."""
+        """Whether it is much more accurate than rules with this share of wrong decisions;
+        None where no rule meets the bounds."""
         return self.meets and (error is None or error > self.error + SHORT)
 
 
@@ -84,7 +88,8 @@ class Pairs:
         return found
 
     def near(self, fit: Callable[[np.ndarray], Any], lottery: Lottery) -> Lottery:
-        """The best lottery after more fits at its multipliers, and near to them. fit: makes one at prices (m,), and adds it."""
+        """The best lottery after more fits at its multipliers, and near to them. fit: makes one at prices (m,),
+        and adds it."""
         for _ in range(FURTHER):
             before, known = lottery, len(self._curves)
             fit(before.multipliers)

@@ -1,13 +1,15 @@
-"""A weighted mean of the scores of several fits, with one threshold, that meets bounds where no single fit does at a fair price.
+"""A weighted mean of the scores of several fits, with one threshold, that meets bounds where no single fit does at a
+fair price.
 
-A lottery over fits decides a row by a draw; the mean of their scores decides it the same every time. Shares and threshold
-are looked for on the training rows. One share after another is moved up and down, by smaller and smaller moves, as long as
-error + price . excess falls. Of all shares and thresholds on the way, the most accurate that meets the true bounds is taken.
+A lottery over fits decides a row by a draw; the mean of their scores decides it the same every time. Shares and
+threshold are looked for on the training rows. One share after another is moved up and down, by smaller and smaller
+moves, as long as error + price . excess falls. Of all shares and thresholds on the way, the most accurate that meets
+the true bounds is taken.
 
-Source: Caruana, Niculescu-Mizil, Crew, Ksikes (2004), Ensemble selection from libraries of models; Hooke, Jeeves (1961),
-    direct search.
-Departs: bounds as an exact penalty, whose price is twice the sum of the multipliers of the best lottery; begins at the best
-    fit and at that lottery.
+Source: Caruana, Niculescu-Mizil, Crew, Ksikes (2004), Ensemble selection from libraries of models; Hooke, Jeeves
+    (1961), direct search.
+Departs: bounds as an exact penalty, whose price is twice the sum of the multipliers of the best lottery; begins at the
+    best fit and at that lottery.
 """
 
 from __future__ import annotations

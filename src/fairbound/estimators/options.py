@@ -22,7 +22,8 @@ from fairbound.tables import TableOptions
 
 
 def check_options(estimator: Any) -> None:
-    """Raises: OptionError for a parameter of an estimator that trains a model itself, where it can be seen without rows."""
+    """Raises: OptionError for a parameter of an estimator that trains a model itself,
+    where it can be seen without rows."""
     check_choice("sensitive_columns", estimator.sensitive_columns, ("keep", "drop"))
     check_choice("on_insufficient", estimator.on_insufficient, ("warn", "raise"))
     size, share, certify = estimator.batch_size, estimator.validation, estimator.certify

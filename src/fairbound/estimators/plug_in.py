@@ -1,15 +1,17 @@
 """Bounds around any classifier by probabilities of label and group, which are then priced.
 
-Prices y >= 0 of the bounds make a positive decision of a row of group a and label l worth gain[a, l]. What a row is worth in the mean,
-sum over a and l of P(a, l | x) gain[a, l], is the score: above 0 a positive decision lowers the priced error. Decisions need no group,
-and prices are looked for without another fit. They and the threshold are judged by probabilities of fits that had not seen the row,
-so that a model that knows its rows by heart is not taken at its word. New rows are decided by the mean of these fits. P(a, l | x) is
-P(l | x) P(a | x, l): the label is fitted on all rows, which is easier than every pair of a group and a label, and the group on the rows of each label.
+Prices y >= 0 of the bounds make a positive decision of a row of group a and label l worth gain[a, l]. What a row is
+worth in the mean, sum over a and l of P(a, l | x) gain[a, l], is the score: above 0 a positive decision lowers the
+priced error. Decisions need no group, and prices are looked for without another fit. They and the threshold are judged
+by probabilities of fits that had not seen the row, so that a model that knows its rows by heart is not taken at its
+word. New rows are decided by the mean of these fits. P(a, l | x) is P(l | x) P(a | x, l): the label is fitted on all
+rows, which is easier than every pair of a group and a label, and the group on the rows of each label.
 
-Source: Menon, Williamson (2018), The cost of fairness in binary classification, section 4 (plug-in of estimated probabilities);
-Zeng, Dobriban, Cheng (2022), Bayes-optimal classifiers under group fairness; Parmanto, Munro, Doyle (1996), Reducing variance of committee
-prediction with resampling techniques (the mean of fits to all folds but one). Departs: any bounds that are
-weighted sums of rates, any number of groups; prices by exponentiated gradient on cross-fitted rows, with the best of all thresholds.
+Source: Menon, Williamson (2018), The cost of fairness in binary classification, section 4 (plug-in of estimated
+probabilities); Zeng, Dobriban, Cheng (2022), Bayes-optimal classifiers under group fairness; Parmanto, Munro, Doyle
+(1996), Reducing variance of committee prediction with resampling techniques (the mean of fits to all folds but one).
+Departs: any bounds that are weighted sums of rates, any number of groups; prices by exponentiated gradient on
+cross-fitted rows, with the best of all thresholds.
 """
 
 from __future__ import annotations
@@ -34,13 +36,15 @@ MEANT = 20
 """Priced scores of which means are tried."""
 BY_HEART = 0.05
 ERRORS = 3
-"""A classifier knows its rows by heart that is right on more of them than of held-out rows, by this share and so many standard errors."""
+"""A classifier knows its rows by heart that is right on more of them than of held-out rows,
+by this share and so many standard errors."""
 FEWEST = 100
 
 
 @dataclass(frozen=True)
 class LabelThenGroup(SeveralModels):
-    """models: of the label, and of the group on the rows of each label, each fitted to places in its `values`: labels, then groups of `width`."""
+    """models: of the label, and of the group on the rows of each label,
+    each fitted to places in its `values`: labels, then groups of `width`."""
 
     values: tuple[np.ndarray, ...]
     width: int
@@ -77,7 +81,8 @@ def probabilities(model: Any, X: Any) -> np.ndarray:
 
 
 def knows_by_heart(estimator: Any, X: Any, labels: np.ndarray, weight: np.ndarray) -> bool:
-    """Whether a fit to four fifths of the rows is far more often right on these than on the others. labels: (n,) 0 or 1; weight: (n,).
+    """Whether a fit to four fifths of the rows is far more often right on these than on the others. labels: (n,) 0 or
+    1; weight: (n,).
 
     False for fewer than FEWEST rows of positive weight, or than 5 of a label, where that cannot be told."""
     some = np.flatnonzero(weight)
@@ -140,8 +145,8 @@ class PlugIn(Rules):
         return self.sweep.excess((scores > 0).astype(float))
 
     def mixed(self) -> Lottery:
-        """The best lottery over the priced scores. Where none of these alone is near to it, more prices near to its multipliers are tried, and means of
-        prices."""
+        """The best lottery over the priced scores. Where none of these alone is near to it, more prices near to its
+        multipliers are tried, and means of prices."""
         lottery = self._pairs.best()
         if not self._behind(lottery):
             return lottery

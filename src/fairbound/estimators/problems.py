@@ -39,7 +39,8 @@ def builder(
 
 
 class Problems(NamedTuple):
-    """The problem to train on, that to validate on, and what builds those to begin on and of all rows; the last three or None."""
+    """The problem to train on, that to validate on, and what builds those to begin on and of all rows;
+    the last three or None."""
 
     problem: FairProblem
     held: FairProblem | None = None
@@ -60,8 +61,9 @@ def problems_of(
 ) -> Problems:
     """The problems of n rows with a share of them held back.
 
-    build: (features, numbers of the rows that they are of, plan, in_place) -> problem. own: whether the features (n, d) may be
-    sorted in the memory that they have, which the first two problems then share. begins: whether a part is asked for.
+    build: (features, numbers of the rows that they are of, plan, in_place) -> problem. own: whether the features (n, d)
+    may be sorted in the memory that they have, which the first two problems then share. begins: whether a part is asked
+    for.
     """
     strata = np.column_stack([y, groups.codes])
     kept, held = None, np.zeros(0, dtype=np.int64)
@@ -113,8 +115,8 @@ def problem_like(
 ) -> FairProblem:
     """`problem` for another model, or for some of its rows.
 
-    features: of all rows in the problem's order, None for its own. plan: compiled already, objective included; None to compile it with
-    `objective`. rows: places (k,) in that order, None for all.
+    features: of all rows in the problem's order, None for its own. plan: compiled already, objective included; None to
+    compile it with `objective`. rows: places (k,) in that order, None for all.
     """
     given = problem.features if features is None else features
     if rows is not None:

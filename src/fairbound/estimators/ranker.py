@@ -130,7 +130,8 @@ class FairRanker(TrainedEstimator, BaseEstimator):
         return ranking_bounds(self.constraint)
 
     def predict(self, X: Any) -> np.ndarray:
-        """(n,) scores; within a query the document with the highest comes first. Scores of different queries are not comparable."""
+        """(n,) scores; within a query the document with the highest comes first.
+        Scores of different queries are not comparable."""
         check_is_fitted(self)
         return model_scores(self, X)
 
@@ -152,7 +153,8 @@ class FairRanker(TrainedEstimator, BaseEstimator):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | Folder, module: nn.Module | None = None) -> FairRanker:
-        """The ranker saved at `path`, ready to predict. module: where the model was an nn.Module, the same architecture."""
+        """The ranker saved at `path`, ready to predict. module: where the model was an nn.Module,
+        the same architecture."""
         folder = opened(path, "FairRanker")
         manifest, where = folder.manifest, repr(folder.path)
         check_manifest(manifest, where, besides=("classes",))

@@ -1,15 +1,16 @@
 """Training under bounds for those who keep their model: any scikit-learn classifier that takes sample weights.
 
-A bound that is a weighted sum of rates gives every row a price of a positive decision. A classifier of lowest cost under these
-prices is an ordinary one on rows relabelled and weighted by them, so that the model is fitted again and again while the prices
-of missed bounds rise.
+A bound that is a weighted sum of rates gives every row a price of a positive decision. A classifier of lowest cost
+under these prices is an ordinary one on rows relabelled and weighted by them, so that the model is fitted again and
+again while the prices of missed bounds rise.
 
-Source: Agarwal, Beygelzimer, Dudik, Langford, Wallach (2018), A reductions approach to fair classification, Algorithm 1.
-Departs: one of the models fitted on the way is returned, with one threshold on its score, in place of a lottery over all of
-them: of all models and thresholds, the most accurate that meets the true bounds on the training rows. Where the best lottery is far more accurate
-there, a weighted mean of the models' scores may take the place of one (`fairbound.estimators.mean_of_fits`). Grid: the mean prices of
-the run are tried too, scaled by several factors (their section 3.4 in one direction). For models that know their rows by heart see
-`fairbound.estimators.plug_in`.
+Source: Agarwal, Beygelzimer, Dudik, Langford, Wallach (2018), A reductions approach to fair classification, Algorithm
+1.
+Departs: one of the models fitted on the way is returned, with one threshold on its score, in place of a lottery over
+all of them: of all models and thresholds, the most accurate that meets the true bounds on the training rows. Where the
+best lottery is far more accurate there, a weighted mean of the models' scores may take the place of one
+(`fairbound.estimators.mean_of_fits`). Grid: the mean prices of the run are tried too, scaled by several factors (their
+section 3.4 in one direction). For models that know their rows by heart see `fairbound.estimators.plug_in`.
 """
 
 from __future__ import annotations
@@ -56,14 +57,16 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     estimator: the classifier; a clone is fitted each time. Of a Pipeline the last step takes the weights.
     constraint: bounds on selection, error, true and false positive rates of groups, or ratios of them, as text or
         objects.
-    folds: 0 judges every fit by the rows that it was fitted to, which suits models that do not know their rows by heart. K >= 2 is for those that do, as
-        boosted trees: K fits to the labels and to the groups of each label, whose mean probabilities are priced (`fairbound.estimators.plug_in`); bounds and
-        threshold are judged on training rows by a fit that had not seen them. The classifier then needs `predict_proba`. "auto" takes 5 where a fit to four
-        fifths of the rows is right on more of these than of the others, by 0.05 and by three standard errors.
+    folds: 0 judges every fit by the rows that it was fitted to, which suits models that do not know their rows by
+        heart. K >= 2 is for those that do, as boosted trees: K fits to the labels and to the groups of each label,
+        whose mean probabilities are priced (`fairbound.estimators.plug_in`); bounds and threshold are judged on
+        training rows by a fit that had not seen them. The classifier then needs `predict_proba`. "auto" takes 5 where a
+        fit to four fifths of the rows is right on more of these than of the others, by 0.05 and by three standard
+        errors.
     positive: the label that counts as positive; None for the greater one.
 
-    After fit: classes_, folds_ (0 or K), estimator_ (the fitted model, or a `MeanOfFits`, with folds a `Priced`), threshold_ (a row is positive where its
-        score is
+    After fit: classes_, folds_ (0 or K), estimator_ (the fitted model, or a `MeanOfFits`, with folds a `Priced`),
+        threshold_ (a row is positive where its score is
     above), and fit_report_, plain data of the training rows: "feasible" (whether the true bounds are met),
     "constraints", "accuracy", "lottery_accuracy" (that of the best lottery over the same fits; None where none meets
     the bounds), "shortfall" (what to do where that is more accurate by 0.01, else None), "fits", "multipliers".
@@ -92,9 +95,9 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> Reduction:
         """Fit to rows X (n, d) as the estimator takes them, labels y (n,) of two values, and their groups.
 
-        Raises: OptionError where the estimator takes no weights or a bound is no weighted sum of rates; DataError for rows that
-            cannot be used. Warns: ConvergenceWarning where no model and threshold meets every bound on the training rows, and where
-            a lottery over the same fits is more accurate there by 0.01.
+        Raises: OptionError where the estimator takes no weights or a bound is no weighted sum of rates; DataError for
+            rows that cannot be used. Warns: ConvergenceWarning where no model and threshold meets every bound on the
+            training rows, and where a lottery over the same fits is more accurate there by 0.01.
         """
         stated = self._checked()
         warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
@@ -238,7 +241,8 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
 
 def _shortfall(accuracy: float | None, lottery: Lottery, where: str) -> str | None:
-    """That a lottery over the fits would be more accurate by far. accuracy: of the decisions that meet the bounds, None where none do."""
+    """That a lottery over the fits would be more accurate by far. accuracy: of the decisions that meet the bounds,
+    None where none do."""
     if not lottery.far_ahead(None if accuracy is None else 1 - accuracy):
         return None
     here = "no single rule that meets the bounds was found" if accuracy is None else f"the accuracy is {accuracy:.3f}"

@@ -63,8 +63,8 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
 
         X, sensitive_features, sample_weight: as in FairClassifier.fit.
         Raises: DataError or OptionError that says what to change.
-        Warns: ConvergenceWarning with the smallest excess reached, where not every bound is met on the training rows, and where they
-            are met by predictions further from the labels than their mean.
+        Warns: ConvergenceWarning with the smallest excess reached, where not every bound is met on the training rows,
+            and where they are met by predictions further from the labels than their mean.
         """
         self._checked_bounds()
         given = X, y, sensitive_features, sample_weight

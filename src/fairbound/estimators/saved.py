@@ -53,7 +53,8 @@ def kind_of(folder: Folder) -> str:
 
 
 def opened(path: str | os.PathLike[str] | Folder, kind: str) -> Folder:
-    """The folder at `path`, or one that was read before. Raises: ModelFolderError unless it holds a model of this kind."""
+    """The folder at `path`, or one that was read before. Raises: ModelFolderError
+    unless it holds a model of this kind."""
     folder = path if isinstance(path, Folder) else load_folder(path)
     if (found := kind_of(folder)) != kind:
         raise ModelFolderError(f"the model in {folder.path!r} is a {found}; load it with {found}.load.")
@@ -61,7 +62,8 @@ def opened(path: str | os.PathLike[str] | Folder, kind: str) -> Folder:
 
 
 def restored(estimator: Any, folder: Folder) -> Any:
-    """The estimator with what every fitted one has. Raises: ModelFolderError where the weights are not those of its model."""
+    """The estimator with what every fitted one has. Raises: ModelFolderError where
+    the weights are not those of its model."""
     manifest, spec = folder.manifest, folder.manifest["model"]
     estimator.model_ = model_of(estimator.model, spec.get("features", manifest["features"]), spec.get("outputs", 1))
     estimator.x_ = folder.tensors.get("x", torch.empty(0))
@@ -110,8 +112,8 @@ def manifest_of(estimator: Any) -> dict[str, Any]:
 
 
 def _parameters(classifier: Any) -> dict[str, Any]:
-    """The constructor's other arguments as plain data; the seed is the one that was used. An algorithm or a model that plain
-    data cannot give back is left out."""
+    """The constructor's other arguments as plain data; the seed is the one that was used. An algorithm or a model that
+    plain data cannot give back is left out."""
     out: dict[str, Any] = {name: _scalar(getattr(classifier, name)) for name in PLAIN}
     budget, weight, options = classifier.budget, classifier.class_weight, classifier.options
     out["random_state"] = classifier.fit_report_["seed"]
@@ -281,7 +283,8 @@ OTHERS: dict[str, _Check] = {
 
 
 def check_manifest(manifest: Mapping[str, Any], where: str, besides: Sequence[str] = ()) -> None:
-    """Raises: ModelFolderError naming the field that is missing or wrong. besides: fields that this kind of model lacks."""
+    """Raises: ModelFolderError naming the field that is missing or wrong.
+    besides: fields that this kind of model lacks."""
     for name, good in {**FIELDS, **OTHERS}.items():
         if name in besides:
             continue

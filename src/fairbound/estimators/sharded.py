@@ -1,4 +1,5 @@
-"""What the processes of a distributed fit must agree on before they train: the classes, and the groups of each attribute."""
+"""What the processes of a distributed fit must agree on before they train: the classes,
+and the groups of each attribute."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from fairbound.rows.shards import ALONE, Processes, Shards
 
 
 def shards_of(classifier: Any) -> Shards:
-    """The processes that train together, where its `distributed` says so. Raises: OptionError for options that one process alone can
-    follow."""
+    """The processes that train together, where its `distributed` says so. Raises: OptionError for options that one
+    process alone can follow."""
     shards: Shards = Processes() if classifier.distributed else ALONE
     check_distributed(shards, classifier)
     return shards
@@ -34,7 +35,8 @@ def with_labels_of_all(y: Any, shards: Shards) -> tuple[Any, int | None]:
 
 
 def same_groups(groups: Groups, shards: Shards) -> Groups:
-    """The groups of these rows, numbered among those that occur in any process. Raises: DataError for other attributes."""
+    """The groups of these rows, numbered among those that occur in any process.
+    Raises: DataError for other attributes."""
     if shards.alone:
         return groups
     parts = shards.gather((groups.attributes, groups.labels))

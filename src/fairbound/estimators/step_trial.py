@@ -1,9 +1,9 @@
 """The step size of a run on random batches, chosen by a short trial.
 
-What step suits a model is not known before: convolutions take four times the step with which some networks diverge. So a few steps are
-made with the method's own size, with four times it and, where that is no better, with twice it, from one start and on the same batches. The
-run goes on from the last iterate of the size whose loss, with what it exceeds the bounds by, is lowest there. All sizes make the same
-number of steps: a budget in steps always gives the same choice.
+What step suits a model is not known before: convolutions take four times the step with which some networks diverge. So
+a few steps are made with the method's own size, with four times it and, where that is no better, with twice it, from
+one start and on the same batches. The run goes on from the last iterate of the size whose loss, with what it exceeds
+the bounds by, is lowest there. All sizes make the same number of steps: a budget in steps always gives the same choice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ FACTORS = (1.0, 4.0, 2.0)
 """Factors on the method's own step size, in the order in which they are tried until one is better than 1."""
 
 STEPS, SHARE = 100, 0.15
-"""Steps with each size, and the largest share of a budget that they may take. Where that is less than half of them, the method's own is kept."""
+"""Steps with each size, and the largest share of a budget that they may take. Where that is less than half of them,
+the method's own is kept."""
 
 MOST_PASSES = 50.0
 """Where the run will see each row more often than this, the method's own step size is kept: longer steps would
@@ -34,8 +35,8 @@ overfit."""
 
 
 class Trial(NamedTuple):
-    """The method with the step size chosen; what is left of the budget; where the run goes on (n,), None for its own start; the
-    solution of a trial that the user stopped, else None."""
+    """The method with the step size chosen; what is left of the budget; where the run goes on (n,), None for its own
+    start; the solution of a trial that the user stopped, else None."""
 
     method: ALM
     left: Budget
@@ -44,7 +45,8 @@ class Trial(NamedTuple):
 
 
 def step_tried(run: Callable[..., Solution], problem: Problem, method: ALM, limit: Budget) -> Trial:
-    """The best of FACTORS for `method` on `problem`. run: `solve` without problem, method and budget; limit: of trial and run."""
+    """The best of FACTORS for `method` on `problem`. run: `solve` without problem, method and budget;
+    limit: of trial and run."""
     own, steps = Trial(method, limit), min(STEPS, limit.steps * SHARE)
     if steps < STEPS / 2:
         return own

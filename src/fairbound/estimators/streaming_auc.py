@@ -1,4 +1,5 @@
-"""A linear score of largest AUC under a bound on areas, from a stream: chunks or single rows, in memory that does not grow."""
+"""A linear score of largest AUC under a bound on areas, from a stream: chunks or single rows,
+in memory that does not grow."""
 
 from __future__ import annotations
 
@@ -36,17 +37,19 @@ Kept = tuple[np.ndarray, Key, float]
 
 @dataclass(eq=False, repr=False)
 class StreamingAUC(BaseEstimator):
-    """The weights w of scores w . x with the largest area under the ROC curve under one `auc_parity`, learnt by `partial_fit`.
+    """The weights w of scores w . x with the largest area under the ROC curve under one `auc_parity`, learnt by
+    `partial_fit`.
 
     constraint: one bound on the true areas, such as "auc_parity[group] <= 0.02". Training uses the quadratic
         loss in place of the areas.
     solver: "exact" keeps means and covariances of the features by group and label, from which a solution takes
         milliseconds; it is the same whatever the order of the rows, to rounding. "rows" takes one step of stochastic
         mirror descent a row (`fairness/area_problems/row_saddle.py`), for rows in random order.
-    kappa: the surrogate's bound. "auto" tries many and takes the one whose scores have the largest area while they meet the
-        stated bound, on a random sample of the rows so far; "rows" needs a number.
-    sample: rows of that sample, a reservoir. warm_up: the first rows, from which "rows" takes means, variances and groups
-        before it begins; rows of a group that they lack are refused, so give `groups` where the stream is sorted.
+    kappa: the surrogate's bound. "auto" tries many and takes the one whose scores have the largest area while they meet
+        the stated bound, on a random sample of the rows so far; "rows" needs a number.
+    sample: rows of that sample, a reservoir. warm_up: the first rows, from which "rows" takes means, variances and
+        groups before it begins; rows of a group that they lack are refused, so give `groups` where the stream is
+        sorted.
     groups: None, or the labels of the groups by attribute, {"sex": ["F", "M"]}.
     options: a RowOptions for "rows". random_state: seed of the sample.
 
@@ -65,7 +68,8 @@ class StreamingAUC(BaseEstimator):
     random_state: int = 0
 
     def partial_fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any = None) -> StreamingAUC:
-        """Learn from rows X (n, d), numbers, dense or sparse, n >= 1; y (n,) in {0, 1}; sensitive_features as in `audit`.
+        """Learn from rows X (n, d), numbers, dense or sparse, n >= 1; y (n,) in {0, 1}; sensitive_features as in
+        `audit`.
 
         sample_weight: (n,) >= 0, for solver="exact" alone. Raises: DataError for rows that cannot be used.
         """
@@ -151,8 +155,8 @@ class StreamingAUC(BaseEstimator):
             self._moments[key] = made if key not in self._moments else self._moments[key].merge(made)
 
     def merge(self, other: StreamingAUC) -> StreamingAUC:
-        """Take in what another estimator with solver="exact" and the same arguments has learnt of other rows, as of another shard. The
-        sample stays this one's, topped up in proportion."""
+        """Take in what another estimator with solver="exact" and the same arguments has learnt of other rows, as of
+        another shard. The sample stays this one's, topped up in proportion."""
         if self.solver != "exact" or other.solver != "exact" or self.get_params() != other.get_params():
             raise OptionError("merge takes two estimators with solver='exact' and equal arguments.")
         if not getattr(other, "rows_", 0):
@@ -264,8 +268,8 @@ class StreamingAUC(BaseEstimator):
 
     @property
     def coef_(self) -> np.ndarray:
-        """(d,) the weights after the rows so far. Raises: NotFittedError before the first; EmptyGroupError, DataError where these do
-        not do yet."""
+        """(d,) the weights after the rows so far. Raises: NotFittedError before the first; EmptyGroupError, DataError
+        where these do not do yet."""
         if not getattr(self, "rows_", 0):
             raise NotFittedError("StreamingAUC has seen no rows; call partial_fit.")
         if not len(self._found):

@@ -17,8 +17,9 @@ from fairbound.solver.solve import Solution
 
 
 class Trained(NamedTuple):
-    """The solution of `problem`, chosen on the rows `held` (None: on none), and the method and budget of the run that gave
-    it; notes and warnings say what happened on the way. optimality: as of `train_full_batch`, where rows were taken at once."""
+    """The solution of `problem`, chosen on the rows `held` (None: on none), and the method and budget of the run that
+    gave it; notes and warnings say what happened on the way. optimality: as of `train_full_batch`,
+    where rows were taken at once."""
 
     problem: FairProblem
     held: FairProblem | None
@@ -31,7 +32,8 @@ class Trained(NamedTuple):
 
 
 class TrainedRanker(NamedTuple):
-    """The solution of `problem`, chosen on the queries `held` (None: on none), and the method and budget of the run that gave it."""
+    """The solution of `problem`, chosen on the queries `held` (None: on none),
+    and the method and budget of the run that gave it."""
 
     problem: RankingProblem
     held: RankingProblem | None
@@ -60,13 +62,14 @@ ROUNDING = 1e-6
 
 
 def no_better_than_constant(accuracy: float, share: float, rows: int) -> bool:
-    """Whether a model decides no more of so many rows rightly than one that gives all of them the most frequent label, which has this share."""
+    """Whether a model decides no more of so many rows rightly than one that gives all of them the most
+    frequent label, which has this share."""
     return accuracy < share + 0.5 / rows + ROUNDING
 
 
 def better(first: Trained, second: Trained, refined: Refined, note: str) -> Trained:
-    """The one of two that meets every bound; where both do, that of higher accuracy, or of lower loss where accuracy is not asked
-    for; where neither does, that of the smaller excess. note: what is said where it is the second."""
+    """The one of two that meets every bound; where both do, that of higher accuracy, or of lower loss where accuracy is
+    not asked for; where neither does, that of the smaller excess. note: what is said where it is the second."""
 
     def rank(trained: Trained) -> tuple[bool, float, float]:
         solution, measured = trained.solution, trained.problem.evaluate(trained.solution.x)

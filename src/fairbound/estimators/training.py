@@ -1,10 +1,11 @@
 """A model trained under stated bounds: on all rows at once (see `full_batch`), or on random batches (see `batch_runs`).
 
-Under "auto" a model trained on all rows at once is compared with one of random batches, where it meets no bound or where ratios of
-rates are bounded. The step size of random batches is chosen by a short trial, unless the model is linear or all rows at once follow
-(see `step_trial`). A network is then trained further on all rows at once where that is of use (see `whole_network`), and its last layer
-is solved on all rows (see `last_layer`). The last layer of a network trained without bounds is solved so too: layers that bounds have
-shaped may have lost what a last layer needs. The better of the two models is taken.
+Under "auto" a model trained on all rows at once is compared with one of random batches, where it meets no bound or
+where ratios of rates are bounded. The step size of random batches is chosen by a short trial, unless the model is
+linear or all rows at once follow (see `step_trial`). A network is then trained further on all rows at once where that
+is of use (see `whole_network`), and its last layer is solved on all rows (see `last_layer`). The last layer of a
+network trained without bounds is solved so too: layers that bounds have shaped may have lost what a last layer needs.
+The better of the two models is taken.
 """
 
 from __future__ import annotations
@@ -58,8 +59,10 @@ def train(
     """Train as the module's docstring says; the last layer is solved on the rows held back too, unless their share was
     asked for.
 
-    made: without `all_rows` if a share of rows to hold back was asked for. budget: as in FairClassifier. terms_of: of how many groups the features
-    have terms. weight_decay: as in FairClassifier; decays: those that were chosen before on these features. x0: where the first run of each kind begins, the model's parameters or all. options: sampling, seed and progress of `solve`.
+    made: without `all_rows` if a share of rows to hold back was asked for. budget: as in FairClassifier. terms_of: of
+    how many groups the features have terms. weight_decay: as in FairClassifier; decays: those that were chosen before
+    on these features. x0: where the first run of each kind begins, the model's parameters or all. options: sampling,
+    seed and progress of `solve`.
     """
     problem = made.problem
     decay = decay_of(problem, weight_decay, choice.at_once, decays)
@@ -100,7 +103,8 @@ def _at_once(
     x0: Tensor | None,
     options: dict[str, Any],
 ) -> Trained:
-    """The model of a method that takes all rows at once. limit: None where no budget was stated. The others as of `train`."""
+    """The model of a method that takes all rows at once. limit: None where no budget was stated.
+    The others as of `train`."""
     problem, held, method = made.problem, made.held, choice.method
     assert isinstance(method, FullBatchALM)
     if choice.automatic and not problem.plan.beyond_means:
@@ -147,7 +151,8 @@ def _network_finished(
 
 
 def _settled(problem: FairProblem, trained: Trained) -> bool:
-    """Whether random batches need not be tried after all rows at once; those of few rows of an interval say little of its distribution."""
+    """Whether random batches need not be tried after all rows at once;
+    those of few rows of an interval say little of its distribution."""
     met = trained.solution.found and not len(problem.plan.ratios)
     stopped = trained.solution.stopped == "interrupted"
     return met or stopped or any(b.free_thresholds for b in problem.plan.notions)
@@ -162,7 +167,8 @@ def _beyond_few_rows(problem: FairProblem) -> list[str]:
 
 
 def _with_last_layer(problem: FairProblem, held: FairProblem | None, trained: Trained, **options: Any) -> Trained:
-    """`trained` with its last layer solved on the rows of `problem`; arguments as of `finished`. Itself where that is of no use."""
+    """`trained` with its last layer solved on the rows of `problem`; arguments as of `finished`.
+    Itself where that is of no use."""
     if trained.solution.stopped == "interrupted":
         return trained
     solution, optimality = finished(problem, held, trained.solution, **options)

@@ -97,8 +97,9 @@ def without(X: Any, columns: Sequence[str]) -> Any:
 
 
 def bends_by_default(estimator: Any, table: Any, labels: Any, shards: Shards = ALONE) -> bool:
-    """Whether numbers bend where the labels (n,) ask for it, though nothing is said of knots: in a linear model of two classes, of a dense
-    table of at most MOST_BENT rows that one process holds whole, without terms of groups. labels: None for what is no classifier."""
+    """Whether numbers bend where the labels (n,) ask for it, though nothing is said of knots: in a linear model of two
+    classes, of a dense table of at most MOST_BENT rows that one process holds whole, without terms of groups. labels:
+    None for what is no classifier."""
     linear = labels is not None and estimator.model == "linear" and not estimator.group_terms
     whole = shards.alone and not (isinstance(table, Chunks) or sparse.issparse(table))
     return linear and whole and len(labels) <= MOST_BENT and len(np.unique(labels)) == 2
@@ -111,8 +112,8 @@ def encoder_options(estimator: Any, table: Any, labels: Any, shards: Shards = AL
 
 
 def encoded_rows(estimator: Any, X: Any, shards: Shards = ALONE, labels: Any = None) -> Encoded:
-    """The training table read once and encoded; X may be encoded already. shards: the processes that hold a table each. labels: as in
-    `Encoded.of`."""
+    """The training table read once and encoded; X may be encoded already. shards: the processes that hold a table each.
+    labels: as in `Encoded.of`."""
     if not isinstance(X, Encoded):
         return Encoded.of(TableEncoder(encoder_options(estimator, X, labels, shards)), X, shards, labels)
     stated, own = estimator.options, X.encoder.options
@@ -124,7 +125,8 @@ def encoded_rows(estimator: Any, X: Any, shards: Shards = ALONE, labels: Any = N
 def fit_features(
     estimator: Any, X: Any, groups: Groups, notes: list[str], shards: Shards = ALONE, labels: Any = None
 ) -> Any:
-    """The features (n, d) to train on, after which the estimator knows its encoder and the columns that it takes. labels: as in `Encoded.of`."""
+    """The features (n, d) to train on, after which the estimator knows its encoder and the columns that it takes.
+    labels: as in `Encoded.of`."""
     estimator.dropped_columns_ = columns_to_drop(X, groups, estimator.sensitive_columns, notes)
     table = without(X, estimator.dropped_columns_)
     if isinstance(estimator.model, nn.Module):
@@ -154,8 +156,8 @@ def features_of(
 ) -> tuple[torch.Tensor | SparseRows, EncodeReport | None]:
     """The features (n, d) that a fitted model sees, and what happened to the table on the way.
 
-    encoder: None for an nn.Module, which takes X as it is. width: columns of X that the model was trained on. extended: what
-    adds to the encoded features.
+    encoder: None for an nn.Module, which takes X as it is. width: columns of X that the model was trained on. extended:
+    what adds to the encoded features.
     """
     if encoder is None:
         array = module_features(X)
@@ -177,7 +179,8 @@ def seen_by_model(features: Any) -> torch.Tensor | SparseRows:
 
 
 def model_scores(estimator: Any, X: Any, extended: Callable[[Any], Any] | None = None) -> np.ndarray:
-    """(n,) scores of a fitted estimator's model, (n, k) with several outputs. extended: what adds to the encoded features.
+    """(n,) scores of a fitted estimator's model, (n, k) with several outputs. extended: what adds to the encoded
+    features.
 
     Warns: DataWarning of columns of which most values were not known in training."""
     if extended is None:

@@ -19,7 +19,8 @@ def own_threshold(model: Any) -> float:
 
 
 class Rules:
-    """The best rule of those tried: of what meets the bounds the one with the fewest errors, else that of the smallest excess."""
+    """The best rule of those tried: of what meets the bounds the one with the fewest errors,
+    else that of the smallest excess."""
 
     sweep: Sweep
     decided: np.ndarray
@@ -75,7 +76,8 @@ class Tried(Rules):
         return scores_of(model, "auto", self.X, self.classes)
 
     def mixed(self) -> Lottery:
-        """The best lottery over the fits. Where none of these alone is near to it, more are fitted at its multipliers, and means of their scores tried."""
+        """The best lottery over the fits. Where none of these alone is near to it, more are fitted at its multipliers,
+        and means of their scores tried."""
         lottery = self.pairs.best()
         if not self._behind(lottery):
             return lottery

@@ -1,4 +1,5 @@
-"""Validation rows: how many are held back, when they show that a bound is missed, which groups say too little of new rows."""
+"""Validation rows: how many are held back, when they show that a bound is missed,
+which groups say too little of new rows."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ def held_share(
     classes: np.ndarray,
     notes: list[str],
 ) -> float:
-    """The share of rows to hold back: a number `asked` for, or by "auto" none for a method of all rows at once, which needs no
-    choice of iterate, else `automatic_share`."""
+    """The share of rows to hold back: a number `asked` for, or by "auto" none for a method of all rows at once, which
+    needs no choice of iterate, else `automatic_share`."""
     if asked == "auto":
         return 0.0 if at_once else automatic_share(stated, groups, y, classes, notes)
     return float(asked)
@@ -72,7 +73,8 @@ def missed_beyond_chance(problem: FairProblem, held: FairProblem, x: Tensor) -> 
 
 
 def thin_groups(problem: FairProblem) -> list[str]:
-    """For each bound on shares of rows, what is said where the smallest group's share in new rows has a standard error above it."""
+    """For each bound on shares of rows, what is said where the smallest group's share in
+    new rows has a standard error above it."""
     out = []
     plan, rows = problem.plan, problem.counts_of_cells()
     for number, bound in enumerate(plan.notions):

@@ -2,15 +2,17 @@
 
     minimise  mean loss + decay / 2 |w|^2        w: the weights, the intercept not among them
 
-Of n rows the decays GRID / n are tried, from 1 / n on the way on which the loss falls, until it rises: the model without bounds is fitted with each, and its loss at every row is measured
-as if that row had not been there. One fit gives all n of these, as without row i the scores change by nearly one Newton step:
+Of n rows the decays GRID / n are tried, from 1 / n on the way on which the loss falls, until it rises: the model
+without bounds is fitted with each, and its loss at every row is measured as if that row had not been there. One fit
+gives all n of these, as without row i the scores change by nearly one Newton step:
 
     score_i without row i  =  score_i + h_i / (1 - h_i q_i) (p_i - y_i),        h = diag(A (A' Q A + n decay I)^-1 A'),  Q = diag(q),
 
-A the features and a column of ones, p the probabilities and q = p (1 - p), both times the rows' weights. Nothing is random, and no row is held back.
+A the features and a column of ones, p the probabilities and q = p (1 - p), both times the rows' weights. Nothing is
+random, and no row is held back.
 
-Source: Rad and Maleki (2020), A scalable estimate of the out-of-sample prediction error via approximate leave-one-out cross-validation, Journal
-    of the Royal Statistical Society B 82, 965-996.
+Source: Rad and Maleki (2020), A scalable estimate of the out-of-sample prediction error via approximate leave-one-out
+    cross-validation, Journal of the Royal Statistical Society B 82, 965-996.
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ MOST_WORK = 2e8
 
 
 class Decayed(Penalised):
-    """The problem with decay / 2 |w|^2 in its objective, by which points are compared too. w: the weights of a linear model, of another
-    model all parameters."""
+    """The problem with decay / 2 |w|^2 in its objective, by which points are compared too. w: the weights of a linear
+    model, of another model all parameters."""
 
     def __init__(self, inner: FairProblem, decay: float):
         count = inner.model.features if is_linear(inner.model, 1) else inner.n
@@ -61,8 +63,8 @@ class Decayed(Penalised):
 def decay_of(
     problem: FairProblem, stated: float | Literal["auto"], at_once: bool, chosen: dict[bytes, float] | None = None
 ) -> float:
-    """The decay to train `problem` with, where a number or "auto" is `stated`; at_once: whether it is trained on all rows at once. chosen: the
-    decays chosen before on these features, by labels and weights, to which this one is added.
+    """The decay to train `problem` with, where a number or "auto" is `stated`; at_once: whether it is trained on all
+    rows at once. chosen: the decays chosen before on these features, by labels and weights, to which this one is added.
 
     Raises: OptionError for a number that would not be followed.
     """
@@ -93,8 +95,8 @@ def _of_rows(problem: FairProblem) -> bytes:
 
 
 def auto_decay(problem: FairProblem) -> float:
-    """The decay of GRID / n of the lowest loss by leave-one-out, for a linear model of one logistic score; USUAL / n where that takes long,
-    and for sparse rows."""
+    """The decay of GRID / n of the lowest loss by leave-one-out, for a linear model of one logistic score; USUAL / n
+    where that takes long, and for sparse rows."""
     model, rows, features = problem.model, problem.total_rows, problem.features
     assert isinstance(model, MLP)
     large = rows * model.features * min(rows, model.features) > MOST_WORK
@@ -128,8 +130,8 @@ def auto_decay(problem: FairProblem) -> float:
 def leave_one_out(
     A: np.ndarray, y: np.ndarray, mass: np.ndarray, penalty: np.ndarray, x: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """The mean logistic loss of every row at the x that the other rows would give, nearly, and A' Q A (p, p); arguments as of `fitted`, whose
-    x it is."""
+    """The mean logistic loss of every row at the x that the other rows would give, nearly, and A' Q A (p, p); arguments
+    as of `fitted`, whose x it is."""
     scores = A @ x
     p = probabilities(scores)
     Q = second(A, mass, p)

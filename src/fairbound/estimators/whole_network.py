@@ -1,10 +1,10 @@
 """A whole network trained further on all rows at once, for as many rounds as rows kept apart show to be of use.
 
-Random batches under bounds leave a network above the loss that it could reach, and rounds of the augmented Lagrangian on all rows come
-nearer. They also overfit where rows are few. So they are first made on a part of the rows, and as many of them are then
-made on all rows as gave the lowest objective, with the price of what bounds are exceeded by, on the others: none where
-that only rose. The network has met these others on its batches, so that they speak for fewer rounds rather than for
-more.
+Random batches under bounds leave a network above the loss that it could reach, and rounds of the augmented Lagrangian
+on all rows come nearer. They also overfit where rows are few. So they are first made on a part of the rows, and as many
+of them are then made on all rows as gave the lowest objective, with the price of what bounds are exceeded by, on the
+others: none where that only rose. The network has met these others on its batches, so that they speak for fewer rounds
+rather than for more.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ LAST = WithoutSearch(sharpness=FullBatchALM().sharpness[-1:])
 
 
 def trained_further(problem: FairProblem, solution: Solution, seed: int, progress: bool) -> tuple[Solution, int]:
-    """`solution`, its last iterate some rounds further on the rows of `problem`, and how many: as many as, begun there on a part of the
-    rows, make f + sum_i y_i [g_i]_+ lowest on the others, with the multipliers y of the last round.
+    """`solution`, its last iterate some rounds further on the rows of `problem`, and how many: as many as, begun there
+    on a part of the rows, make f + sum_i y_i [g_i]_+ lowest on the others, with the multipliers y of the last round.
 
-    0 without bounds, with more than MOST_ROWS, in several processes, where a group has too few rows to divide, or where the
-    objective is the area under the ROC curve, for which the last layer is solved exactly.
+    0 without bounds, with more than MOST_ROWS, in several processes, where a group has too few rows to divide, or where
+    the objective is the area under the ROC curve, for which the last layer is solved exactly.
     """
     small = problem.total_rows <= MOST_ROWS and problem.shards.alone
     if not problem.m or not small or ranks(problem) or solution.stopped == "interrupted":
@@ -61,7 +61,8 @@ def trained_further(problem: FairProblem, solution: Solution, seed: int, progres
 
 
 def cheapest(records: list[dict[str, Any]], y: Tensor) -> int:
-    """The step of the record with the lowest f + sum_i y_i [g_i]_+ of the validation rows, y (m,). A g_i that they cannot tell counts 0."""
+    """The step of the record with the lowest f + sum_i y_i [g_i]_+ of the validation rows, y (m,).
+    A g_i that they cannot tell counts 0."""
 
     def cost(row: dict[str, Any]) -> float:
         seen = row["validation"]
@@ -71,7 +72,8 @@ def cheapest(records: list[dict[str, Any]], y: Tensor) -> int:
 
 
 def _parts(problem: FairProblem, seed: int) -> tuple[FairProblem, FairProblem]:
-    """The problems of a random part of the rows and of the others, with equal shares of every group and of both classes."""
+    """The problems of a random part of the rows and of the others,
+    with equal shares of every group and of both classes."""
     labels, strata = np.unique(problem.targets.cpu().numpy(), return_inverse=True)
     strata = (strata if len(labels) == 2 else np.zeros_like(strata))[:, None]  # numbers to predict are no strata
     strata = np.column_stack([strata, problem.groups.codes[problem.strata.order]])
