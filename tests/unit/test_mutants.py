@@ -255,6 +255,7 @@ MUTANTS = {
     "dual: numbers in other units": Mutant("optim/dual.py", "self._units.sd**2 * value", "self._units.sd * value", "unit/optim/test_dual_numbers.py"),
     "dual: values in standard units": Mutant("optim/numbers.py", "1 / b.at(1.0).rescaled", "b.at(1.0).rescaled", "unit/optim/test_dual_numbers.py"),
     "dual: a skipped batch with a gradient": Mutant("optim/batch.py", "node.variable.flatten()[:0]", "node.variable.flatten()[:1]", "unit/optim/test_optim.py"),
+    "dual: standard errors of one group": Mutant("optim/means.py", "math.sqrt(slope**2 @ variance)", "math.sqrt((slope**2 * variance).max())", "unit/optim/test_dual_rows.py"),
     "dual: rows that never fade": Mutant("optim/means.py", "mean, weight = self._joined(window, self.since)", "mean, weight = self._joined(window, 0)", "unit/optim/test_dual_numbers.py"),
     "contrasts: terms the other way round": Mutant("fairness/contrasts.py", "return first - second, torch", "return second - first, torch", "unit/fairness/test_compiled.py"),
     "amounts: marks between thousands begin decimals": Mutant("tables/amounts.py", 'replace(mark, "")', 'replace(mark, ".")', "unit/tables/test_amounts.py"),

@@ -213,7 +213,7 @@ class Dual:
         """Values, multipliers, caps, groups that batches lacked, and how many rows of each group the values rest on."""
         self._compare()
         s, cap = self._state, self.config.multiplier_bound
-        return report_of(self.plan, self.stated, s, self._means, self.values(), self._per_bound * s["smallest"], cap)
+        return report_of(self.plan, self.stated, s, self._means, self.values(), self._per_bound, cap)
 
     # -- the two calls of a loop --------------------------------------------------------------------------------
 

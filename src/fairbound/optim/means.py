@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import distributed
+from torch import Tensor, distributed
 
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.contrasts import Contrasts, Memo, seen_contrasts
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise
-from fairbound.fairness.statistics import SELECTED, RowFunction
+from fairbound.fairness.statistics import SELECTED, ClassShare, RowFunction
 from fairbound.optim.batch import Batch, Keys
 from fairbound.optim.queue import Queue
 from fairbound.optim.recent import Recent
@@ -214,13 +214,40 @@ def _exact(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
-def stated_values(plan: Plan, contrasts: Contrasts, mean: np.ndarray, rows: np.ndarray) -> list[float]:
-    """The value of each bound from cell means (K, S), NaN where none of its groups has rows (K,)."""
-    q, known, out = torch.from_numpy(mean)[:, 0], seen_contrasts(plan, torch.from_numpy(rows > 0)), []
+def _measured(plan: Plan, contrasts: Contrasts, q: Tensor, rows: np.ndarray) -> list[Any]:
+    """The value of each bound from cell means q (K,), NaN where none of its groups has rows (K,)."""
+    known, out = seen_contrasts(plan, torch.from_numpy(rows > 0)), []
     for number, bound in enumerate(plan.notions):
         rows = plan.rows_of(number)
         rows = rows if known is None else rows[known[rows].numpy()]
-        out.append(float(bound.value_of(*contrasts.raw(q, rows))) if len(rows) else math.nan)
+        out.append(bound.value_of(*contrasts.raw(q, rows)) if len(rows) else math.nan)
+    return out
+
+
+def stated_values(plan: Plan, contrasts: Contrasts, mean: np.ndarray, rows: np.ndarray) -> list[float]:
+    """The same as numbers, from means (K, S)."""
+    return [float(v) for v in _measured(plan, contrasts, torch.from_numpy(mean)[:, 0], rows)]
+
+
+def standard_errors(plan: Plan, contrasts: Contrasts, mean: np.ndarray, weight: np.ndarray) -> list[float]:
+    """The standard error of each bound's value, from its slopes in the cells' rates and the rows that these rest on (K,), as if cells had no
+    row in common; NaN where it is not made of rates alone, or not measured."""
+    n, rates = np.maximum(weight, 1), np.zeros(plan.n_cells, dtype=bool)
+    for column in plan.columns:
+        f = column.function
+        counted = isinstance(f, RowFunction) and f.table is not None and {v for row in f.table for v in row} <= {0, 1}
+        rates[column.offset : column.offset + column.cells] = counted or isinstance(f, ClassShare)
+    p = (mean[:, 0] * n + 1) / (n + 2)  # never 0 or 1
+    variance, apart = p * (1 - p) / n, 1e-9 * np.arange(plan.n_cells)  # of two equal contrasts one has a slope
+    with torch.enable_grad():
+        q = torch.from_numpy(mean[:, 0] + apart).requires_grad_()
+        values, out = _measured(plan, contrasts, q, weight), []
+        for value in values:
+            of_rates = isinstance(value, Tensor) and value.requires_grad and not len(plan.ratios)
+            slope = (
+                torch.autograd.grad(value, q, retain_graph=True)[0].numpy() if of_rates else np.full(len(n), math.nan)
+            )
+            out.append(math.sqrt(slope**2 @ variance) if rates[slope != 0].all() else math.nan)
     return out
 
 
@@ -289,25 +316,29 @@ def report_of(
     state: dict[str, Any],
     means: RunningMeans,
     values: dict[str, float],
-    smallest: np.ndarray,
+    per_bound: Any,
     cap: float,
 ) -> DualReport:
-    """Where a Dual stands. stated: its bounds; state: of the Dual; values, smallest: of the bounds, in their units; cap: what no
+    """Where a Dual stands. stated: its bounds; state: of the Dual; values: of the bounds, in their units; per_bound: what 1 in the state's is
+    in these; cap: what no
     multiplier exceeds."""
     y, names = torch.from_numpy(state["multipliers"]), plan.cell_names
     compared = plan.used_cells().tolist()
     lacked, (latest, seen, weight) = means.lacked().tolist(), means.latest()
-    rows = seen.tolist()
+    rows, smallest = seen.tolist(), (per_bound * state["smallest"]).tolist()
+    rest = (latest, weight) if state["processes"] == 1 else (means.state["mean"], means.state["weight"])
+    errors = per_bound * np.array(standard_errors(plan, Contrasts(plan), *rest))
     return DualReport(
         steps=state["k"],
         batches=means.seen_batches,
         rows=means.seen_rows,
         skipped=state["skipped"],
         values=values,
+        standard_errors=dict(zip(values, errors.tolist(), strict=True)),
         bounds={b.text: float(b.stated) for b in stated},
         smallest={
             b.text: better(b, values[b.text], v) if values[b.text] == values[b.text] else math.nan
-            for b, v in zip(stated, smallest.tolist(), strict=True)
+            for b, v in zip(stated, smallest, strict=True)
         },
         multipliers={plan.names[i]: float(y[i]) for i in y.nonzero().flatten().tolist()},
         at_cap=tuple(plan.names[i] for i in (y >= cap).nonzero().flatten().tolist()),

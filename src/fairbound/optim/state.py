@@ -34,7 +34,8 @@ class DualReport:
 
     steps, batches, rows: step() calls, loss() calls counted, and their rows (over all processes, as of the last update,
     plus this process since). skipped: batches left out for NaN or infinity.
-    values: running estimate of each stated bound's metric, NaN before it could be measured. bounds: what was asked.
+    values: running estimate of each stated bound's metric, NaN before it could be measured. standard_errors: theirs, from the
+        rows that they rest on; NaN where a bound is not on rates. bounds: what was asked.
     smallest: the estimate nearest to what is asked for at any update. multipliers: contrast name -> multiplier, those above 0.
     at_cap: contrasts whose multiplier is at multiplier_bound: the bound is likely out of reach.
     lacking: group -> batches without a row of it. unmeasured: groups without a row in any batch so far. rests_on: group -> rows that the
@@ -48,6 +49,7 @@ class DualReport:
     rows: int
     skipped: int
     values: dict[str, float]
+    standard_errors: dict[str, float]
     bounds: dict[str, float]
     smallest: dict[str, float]
     multipliers: dict[str, float]
@@ -63,9 +65,8 @@ class DualReport:
         if self.batches and not self.steps:
             lines.append("dual.step() was never called, so no multiplier moves: call it after every optimizer.step().")
         for text, value in self.values.items():
-            where = (
-                "not measured yet" if math.isnan(value) else _where(text, value, self.bounds[text], self.smallest[text])
-            )
+            about = (text, value, self.standard_errors[text], self.bounds[text], self.smallest[text])
+            where = "not measured yet" if math.isnan(value) else _where(*about)
             lines.append(f"{text}: {where}")
         if self.rests_on:
             fewest = sorted(self.rests_on.items(), key=lambda item: item[1])
@@ -96,11 +97,17 @@ class DualReport:
         return "\n".join(lines)
 
 
-def _where(text: str, value: float, bound: float, best: float) -> str:
-    """Where a bound's estimate stands."""
-    if ">=" in text:
-        return f"{value:.4g}, {'within' if value >= bound else 'below'} the bound; largest so far {best:.4g}"
-    return f"{value:.4g}, {'within' if value <= bound else 'above'} the bound; smallest so far {best:.4g}"
+def _where(text: str, value: float, error: float, bound: float, best: float) -> str:
+    """Where a bound's estimate stands. error: its standard error, NaN where not known."""
+    at_least, off = ">=" in text, 0.0 if math.isnan(error) else error
+    over, least = ("below", "largest") if at_least else ("above", "smallest")
+    spare = value - bound if at_least else bound - value
+    where = f"within the bound; {least} so far {best:.4g}"
+    if spare < off:
+        where = f"{over} the bound; {least} so far {best:.4g}"
+    if off and abs(spare) < off:
+        where = "too close to the bound to tell: fb.measure on all rows decides"
+    return f"{value:.4g}{f' ± {off:.2g}' if off else ''}, {where}"
 
 
 def checked_state(

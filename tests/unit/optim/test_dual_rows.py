@@ -409,3 +409,39 @@ def test_a_group_with_fewer_rows_than_its_bound_needs_is_warned_of_once(stated, 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         copy.deepcopy(made)
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        ("demographic_parity <= {}", ("within", "too close", "above")),
+        ("demographic_parity_ratio >= {}", ("below", "too close", "within")),
+    ],
+)
+def test_estimates_of_rates_have_their_standard_error_and_a_verdict_beyond_it_alone(stated, words):
+    """Rates of 0.3 and 0.6 of 40 rows each; the error is that of new draws of as many rows."""
+    group = torch.arange(80) % 2
+    rng, rates = np.random.default_rng(0), np.array([0.3, 0.6])
+    s = torch.where(torch.arange(80) // 2 < torch.tensor([12, 24])[group], 1.0, -1.0)
+    again = rng.binomial(40, rates, (100_000, 2)) / 40
+    ratio = "ratio" in stated
+    value = 0.5 if ratio else 0.3
+    spread = float((again[:, 0] / again[:, 1] if ratio else again[:, 1] - again[:, 0]).std())
+    bounds = sorted((value + k * spread for k in (-1.2, 0.8, 1.2)), reverse=True)
+    for bound, word in zip(bounds, words, strict=True):
+        made = Dual(stated.format(round(bound, 6)), group_names=["a", "b"])
+        made.loss(s, group, group)
+        made.step()
+        report = made.report()
+        assert next(iter(report.standard_errors.values())) == pytest.approx(spread, rel=0.1)
+        line = str(report).split("\n")[1]
+        assert word in line and f"{value} ± " in line and sum(w in line for w in words) == 1, line
+
+
+def test_what_is_not_a_rate_or_has_no_rows_has_no_standard_error():
+    made = Dual(STATED, group_names=["a", "b"])
+    assert all(np.isnan(v) for v in made.report().standard_errors.values())
+    made.loss(torch.randn(4), torch.tensor([0, 1, 0, 1]), torch.tensor([0, 0, 1, 1]))
+    known = {text: not np.isnan(v) for text, v in made.report().standard_errors.items()}
+    assert known == {STATED[0]: True, STATED[1]: True, STATED[2]: False}
+    assert str(made.report()).count("±") == 2
