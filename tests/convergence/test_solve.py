@@ -414,6 +414,7 @@ def test_a_diverging_run_says_to_lower_the_step():
         ({"record_every": 0}, "record_every must be at least 1"),
         ({"budget": "soon"}, "cannot read the budget"),
         ({"algorithm": "almm"}, "unknown algorithm 'almm'; did you mean 'alm'. known: alm, ssl_alm, "),
+        ({"algorithm": "auto"}, "'auto' is FairClassifier's, .* name a method, such as 'alm', here: alm, ssl_alm, "),
         ({"algorithm": "ssl_alm:fast"}, "no preset 'fast'"),
         ({"algorithm": object()}, "an algorithm is a name"),
         ({"sampling": "balance"}, "unknown sampling"),

@@ -47,7 +47,7 @@ def audit(
     sensitive_features: Any = None,
     constraint: str | Bound | Sequence[str | Bound] | None = None,
     *,
-    classes: Sequence[Any] | None = None,
+    classes: Sequence[Any] | int | None = None,
     positive: Any = None,
     threshold: float | None = None,
     confidence: float = 0.95,
@@ -74,8 +74,8 @@ def audit(
     constraint: stated bounds, as text or objects; None only measures the groups.
     threshold: where a positive decision begins, in the units of the scores (0 for real scores of a classifier).
     positive: of two labels the one that large scores speak of; None for the greater one.
-    classes: the k labels, in the order of the scores' columns; of two the negative one first. For y in {0, 1} what 0
-        and 1 mean.
+    classes: the k labels, in the order of the scores' columns, or k where they are 0 to k - 1; of two the
+        negative one first. For y in {0, 1} what 0 and 1 mean.
     confidence: in (0.5, 1), of all stated bounds together.
     sample_weight: (n,) >= 0; bounds then use effective numbers of rows.
     qid: (n,) the query of each row, for an audit of a ranking: scores order the documents of a query, y >= 0 is their

@@ -14,7 +14,7 @@ from fairbound.fairness.notions import constraint
 from fairbound.fairness.predictions import read_numbers, read_predictions, speak_of_labels
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import Groups
-from fairbound.rows.labels import as_decisions, labels_of, read_targets
+from fairbound.rows.labels import as_decisions, class_tuple, labels_of, read_targets
 from fairbound.rows.reading import column_array, read_weights, warn_of_order
 from fairbound.rows.scores import as_logits, refuse_decisions
 
@@ -27,7 +27,7 @@ def measure(
     *,
     sample_weight: Any = None,
     threshold: float | None = None,
-    classes: Sequence[Any] | None = None,
+    classes: Sequence[Any] | int | None = None,
     positive: Any = None,
 ) -> float:
     """The value of a bound on these rows, exactly and in its units: of "equalized_odds" the largest difference of
@@ -47,6 +47,7 @@ def measure(
         metric needs, OptionError for the text.
     """
     bound = constraint(stated, bound=1.0)
+    classes = None if classes is None else class_tuple(classes)
     warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features)
     check_groups([bound], sensitive_features)
     of_one_class = bound.about == "class" and positive is None and y is not None and speak_of_labels(scores, y, classes)

@@ -136,6 +136,10 @@ def _found(name: str) -> tuple[type[Any], str]:
     module, _, path = word.rpartition(".")
     if module:
         return _imported(module, path, name), ""
+    if word == "auto":
+        raise OptionError(
+            f"'auto' is FairClassifier's, which chooses by its model and rows; name a method, such as 'alm', here: {', '.join(METHODS)}."
+        )
     raise OptionError(
         f"unknown algorithm {name!r}{did_you_mean(word, METHODS, before='; ', otherwise=';')} known: {', '.join(METHODS)}. A method of your "
         "own is named by its class, as 'package.module:Class'."

@@ -31,6 +31,7 @@ from fairbound.monitoring.pairing import AreaTally
 from fairbound.monitoring.stored import read_state, stored_sum, write_state
 from fairbound.monitoring.tally import Tally
 from fairbound.rows.groups import doubtful_groups, label_text
+from fairbound.rows.labels import class_tuple
 
 FORMAT = "fairbound.monitor/1"
 MOST_LOOKS = 400
@@ -63,7 +64,7 @@ class Monitor:
         constraint: str | Bound | Sequence[str | Bound],
         confidence: float = 0.95,
         *,
-        classes: Sequence[Any] = ("0", "1"),
+        classes: Sequence[Any] | int = ("0", "1"),
         threshold: float | None = None,
         largest_weight: float | None = None,
         random_state: int = 0,
@@ -78,10 +79,10 @@ class Monitor:
         if largest_weight is not None and not 0 < largest_weight < math.inf:
             raise OptionError(f"largest_weight must be a positive number, got {largest_weight!r}.")
         check_confidence(confidence)
-        labels = tuple(str(label_text(v)) for v in classes)
-        if len(set(labels)) != len(labels) or len(labels) < 2:
+        labels = tuple(str(label_text(v)) for v in class_tuple(classes))
+        if len(set(labels)) != len(labels):
             raise OptionError(
-                f"classes must be two or more different labels, of two the positive one last; got {list(classes)}."
+                f"classes must be two or more different labels, of two the positive one last; got {list(labels)}."
             )
         speaks = [bound.text for bound in self.bounds if "two classes" in bound.needs]
         if len(labels) > 2 and (speaks or threshold is not None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -184,14 +185,18 @@ def two_valued(y: Any, n: int, classes: Any = None, positive: Any = None) -> tup
 
 
 def class_tuple(classes: Any) -> tuple[Any, ...]:
-    """The labels of classes. Raises: OptionError where they are none."""
+    """The labels of classes; a number k >= 2 stands for 0 to k - 1. Raises: OptionError where they are none."""
+    if isinstance(classes, Integral) and int(classes) >= 2:
+        return tuple(range(int(classes)))
     try:
         given = tuple(classes.tolist() if hasattr(classes, "tolist") else classes)
         hash(given)
     except TypeError:
         given = ()
     if isinstance(classes, str | bytes) or len(given) < 2:
-        raise OptionError(f"classes must be the labels of two or more classes, got {str(classes)[:60]!r}.")
+        raise OptionError(
+            f"classes must be the labels of two or more classes, or their number k where labels are 0 to k - 1; got {str(classes)[:60]!r}."
+        )
     return given
 
 

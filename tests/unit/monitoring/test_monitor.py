@@ -45,7 +45,7 @@ def test_more_than_two_labels_are_measured_as_an_audit_measures_them():
     y, sex = rng.choice(["a", "b", "c"], 3000, p=[0.5, 0.3, 0.2]), rng.choice(["f", "m"], 3000)
     said = np.where(rng.random(3000) < np.where(sex == "f", 0.9, 0.5), y, rng.choice(["a", "b", "c"], 3000))
     texts = ["recall of class b >= 0.2", "class_recall_parity <= 0.05", "class_demographic_parity <= 0.5"]
-    monitor = fb.Monitor(texts, classes="abc").update(y[:1000], said[:1000], {"sex": sex[:1000]})
+    monitor = fb.Monitor(texts, classes=("a", "b", "c")).update(y[:1000], said[:1000], {"sex": sex[:1000]})
     found = monitor.update(y[1000:], said[1000:], {"sex": sex[1000:]}).look()
     schema.validate(found)
     audit = fb.audit(said, y, {"sex": sex}, texts)
@@ -59,9 +59,9 @@ def test_more_than_two_labels_are_measured_as_an_audit_measures_them():
     assert [g["n"] for g in found["groups"]] == [g["n"] for g in audit["groups"]]
     assert fb.Monitor.from_dict(json.loads(json.dumps(monitor.to_dict()))).verdicts() == monitor.verdicts()
     with pytest.raises(OptionError, match="needs a positive label, but there are 3"):
-        fb.Monitor(PARITY, classes="abc")
+        fb.Monitor(PARITY, classes=("a", "b", "c"))
     with pytest.raises(OptionError, match="a threshold"):
-        fb.Monitor(texts, classes="abc", threshold=0.5)
+        fb.Monitor(texts, classes=("a", "b", "c"), threshold=0.5)
     with pytest.raises(DataError, match="'a' or 'b' or 'c'"):
         monitor.update(["d"], ["a"], {"sex": ["f"]})
 

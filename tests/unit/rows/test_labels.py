@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from fairbound.base.errors import DataError, DataWarning
-from fairbound.rows.labels import binary_labels, class_labels, positive_last, read_targets
+import fairbound as fb
+from fairbound.base.errors import DataError, DataWarning, OptionError
+from fairbound.rows.labels import binary_labels, class_labels, class_tuple, positive_last, read_targets
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -117,3 +118,17 @@ def test_amounts_are_told_from_classes():
 def test_labels_that_differ_in_capitals_or_blanks_alone_are_said_to():
     with pytest.raises(DataError, match="3 values, 'No', 'Yes', 'yes ', which differ only in capitals or blanks"):
         binary_labels(["No", "Yes", "yes ", "No"])
+
+
+def test_the_number_of_classes_stands_for_labels_from_0():
+    assert class_tuple(3) == class_tuple(np.int64(3)) == class_tuple(range(3)) == (0, 1, 2)
+    for wrong in (1, True, 2.0, "3", ["a"]):
+        with pytest.raises(
+            OptionError, match="two or more classes, or their number k where labels are 0 to k - 1; got"
+        ):
+            class_tuple(wrong)
+    scores, y, group = np.eye(3)[[0, 1, 2, 0, 1, 1]], np.array([0, 1, 2, 0, 1, 2]), np.array(list("aaabbb"))
+    named = fb.measure("class_recall_parity", scores, y, group, classes=range(3))
+    assert fb.measure("class_recall_parity", scores, y, group, classes=3) == named == 1.0
+    assert fb.audit(scores, y, group, "class_recall_parity <= 0.1", classes=3)["data"]["classes"] == ["0", "1", "2"]
+    assert fb.Monitor("class_recall_parity <= 0.1", classes=3).classes == ("0", "1", "2")
