@@ -470,6 +470,8 @@ MUTANTS = {
     "pairs: near scores taken for far ones": Mutant("fairness/areas/pair_losses.py", "ordered.diff(dim=-1).clamp_max(far)", "ordered.diff(dim=-1).clamp_max(far / 1e4)", "claims/test_auc_parity.py"),
     "step trial: room counts as a gain": Mutant("estimators/step_trial.py", ".nan_to_num().clamp_min(0).sum()", ".nan_to_num().sum()", "unit/estimators/test_step_trial.py"),
     "intercept: twice as far": Mutant("estimators/last_intercept.py", "return moved(high) if bool(", "return moved(2 * high) if bool(", "unit/estimators/test_training.py"),
+    "intercept: the start is preferred": Mutant("estimators/last_intercept.py", "in (trained.solution.last, trained.solution.x)", "in (trained.solution.x, trained.solution.last)", "unit/estimators/test_last_intercept.py"),
+    "intercept: any parameter of a module": Mutant("models/scoring.py", "torch.allclose(after - scores, move.expand_as(scores),", "torch.allclose(after, after,", "unit/estimators/test_last_intercept.py"),
     "rounding: threshold at the upper score": Mutant("estimators/last_intercept.py", "(scores[above].min() + scores[~above].max()) / 2", "scores[above].min()", "unit/estimators/test_training.py"),
     "both rows: the objective of both": Mutant("problems/both_rows.py", "(0.0 * w0, w[..., m:])", "(w0, w[..., m:])", "unit/problems/test_both_rows.py"),
     "group starts: shifts of no group": Mutant("estimators/group_starts.py", "terms[at, 2 * g - 1] = 1.0", "terms[at, 2 * g - 1] = 0.0", "unit/estimators/test_group_starts.py"),

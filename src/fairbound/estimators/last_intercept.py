@@ -2,21 +2,25 @@
 
 Adding t >= 0 to the score of a class gives its label to more rows and takes it from none. So the recall of that class rises with t and
 that of every other falls; where a bound on classes was missed, the least t that meets it is found by bisection, from the iterate that
-missed least and from the last one, for every class and with either sign.
+missed least and from the last one, for every class and with either sign. Bounds on groups are met by moving it to ranks of the scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
 import torch
 from torch import Tensor
 
 from fairbound.estimators.full_batch import gained
+from fairbound.estimators.problems import problem_like
+from fairbound.estimators.swept_intercept import best_intercept
 from fairbound.estimators.trained import Trained, meeting
 from fairbound.fairness.problem import FairProblem
-from fairbound.models.mlp import MLP
+from fairbound.models.mlp import MLP, is_linear
+from fairbound.models.scoring import last_intercept
 
 ROUNDING = 1e-5
 """The rounding error of float32 sums, as a share of the largest score."""
@@ -29,34 +33,84 @@ NEAR_ODDS = 0.9
 
 ALIKE = "A model that decides all rows alike is better than what training found under the bounds, and is taken."
 
+REACHABLE = (
+    "The same answer for every row meets the bounds, so they are not beyond reach: train longer, or loosen them."
+)
+
+NO_INTERCEPT = " A bias in the last layer of the model would be moved to meet them."
+
 MOVED = "No iterate met every bound, so the last intercept was moved as far as they needed."
 
 
 def met_by_intercept(trained: Trained) -> Trained:
-    """`trained`; or where no iterate met its bounds, all on single classes, the model of lowest objective whose last
-    intercept was moved until they are met. If no such move meets them, `trained`."""
+    """`trained`; or where no iterate met its bounds, the model of lowest aim whose last intercept was moved until they are met: by as
+    little as bounds on single classes need, else, of a model of one output that is not linear, by `best_intercept`. If no such
+    move meets them, `trained`, which then does not call a bound infeasible that one answer for all rows meets."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
     if solution.found or solution.x.dim() > 1 or not problem.m or not problem.shards.alone:
         return trained
-    if not isinstance(model, MLP) or not model.bias or any(b.about != "class" for b in problem.plan.notions):
+    at = last_intercept(model, solution.x, problem.features)
+    classes = all(bound.about == "class" for bound in problem.plan.notions)
+    moves: Iterator[tuple[float, Tensor]]
+    if at is not None and classes:
+        moves = _least_moves(trained, at)
+    elif at is not None and model.outputs == 1 and problem.n == model.n and not is_linear(model):
+        moves = _moves_to_ranks(trained, at)
+    else:
+        moves = iter(())
+    measured = problem.evaluate(solution.x)
+    own = float(-measured.extra["accuracy"] if problem.refined and not classes else measured.f)
+    lowest, best = min(moves, key=lambda move: move[0], default=(torch.inf, None))
+    if best is not None and not (bool(solution.feasible) and own <= lowest):
+        return trained._replace(solution=meeting(trained, best, MOVED), notes=[*trained.notes, MOVED])
+    if bool(solution.feasible) or problem.n > model.n or not _one_answer_meets(trained):
         return trained
-    best, lowest = None, float(problem.evaluate(solution.x).f) if bool(solution.feasible) else torch.inf
-    for start in (solution.x, solution.last):
-        for code in range(model.outputs):
-            for sign in (1.0, -1.0):
-                x = _least_move(trained, start, code, sign)
-                if x is not None and (f := float(problem.evaluate(x).f)) < lowest:
-                    best, lowest = x, f
-    if best is None:
-        return trained
-    return trained._replace(solution=meeting(trained, best, MOVED), notes=[*trained.notes, MOVED])
+    start = ", that of the start, as training came no nearer" if int(solution.best_step) == 0 else ""
+    said = f"no iterate met every bound; the smallest excess reached is {float(solution.violation):.4g} in the units of the metric{start}. {REACHABLE}"
+    return trained._replace(solution=replace(solution, message=said + (NO_INTERCEPT if at is None else "")))
+
+
+def _least_moves(trained: Trained, at: slice) -> Iterator[tuple[float, Tensor]]:
+    """The objective and x (n,) of what meets bounds on classes after the least move, from the best iterate and the last."""
+    for start, code, sign in product(
+        (trained.solution.x, trained.solution.last), range(at.start, at.stop), (1.0, -1.0)
+    ):
+        if (x := _least_move(trained, start, code, sign)) is not None:
+            yield float(trained.problem.evaluate(x).f), x
+
+
+def _moves_to_ranks(trained: Trained, at: slice) -> Iterator[tuple[float, Tensor]]:
+    """The aim and x (n,) of `best_intercept`, from the last iterate, or where none of its ranks meets the bounds from the best one, which
+    may be the start. It is looked for on scores, so that the model need not run for each rank."""
+    parts = [part for part in (trained.problem, trained.held) if part is not None]
+    for start in (trained.solution.last, trained.solution.x):
+        lines = [problem_like(part, MLP(1), part.all_scores(start).unsqueeze(1), part.plan) for part in parts]
+        aim, moved = best_intercept(lines[0], lines[1] if len(lines) > 1 else None, start.new_tensor([1.0, 0.0]))
+        if moved is not None:
+            x = start.clone()
+            x[at] += moved[-1]
+            if all(float(part.evaluate(x).violation) <= 0 for part in parts):
+                yield aim, x
+                return
+
+
+def _one_answer_meets(trained: Trained) -> bool:
+    """Whether the same scores for all rows meet the bounds."""
+    c = trained.problem.model.outputs
+    parts = [part for part in (trained.problem, trained.held) if part is not None]
+    same = [
+        problem_like(part, MLP(1, (), c), part.targets.new_zeros(part.rows, 1).to(part.dtype), part.plan)
+        for part in parts
+    ]
+    answers = [torch.zeros(c), *torch.eye(c), *-torch.eye(c)]
+    points = [torch.cat([torch.zeros(c), answer]).to(same[0].targets.device, same[0].dtype) for answer in answers]
+    return any(all(float(part.evaluate(x).violation) <= 0 for part in same) for x in points)
 
 
 def _least_move(trained: Trained, start: Tensor, code: int, sign: float) -> Tensor | None:
-    """`start` (n,) with the least number of this sign added to the intercept of class `code` that meets the bounds which it misses; None
+    """`start` (n,) with the least number of this sign added to its number `code`, the intercept of a class, that meets the bounds which it misses; None
     where none does, or another bound is missed then."""
-    problem, model = trained.problem, trained.problem.model
-    assert isinstance(model, MLP)
+    problem = trained.problem
     parts = [part for part in (problem, trained.held) if part is not None]
 
     def excess(t: float) -> Tensor:
@@ -65,7 +119,7 @@ def _least_move(trained: Trained, start: Tensor, code: int, sign: float) -> Tens
 
     def moved(t: float) -> Tensor:
         x = start.clone()
-        model.layers.split(problem.split(x)[0])[-1][code] += sign * t
+        x[code] += sign * t
         return x
 
     missed = excess(0.0) > 0
@@ -108,16 +162,16 @@ def clear_of_rounding(trained: Trained) -> Trained:
     last intercept moved to the middle between the scores on either side of 0. So predictions are the decisions that the
     bounds were measured on."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
-    if not isinstance(model, MLP) or not model.bias or model.outputs > 1:
-        return trained
-    if solution.x.dim() > 1 or not problem.shards.alone or not problem.m:
+    if model.outputs > 1 or solution.x.dim() > 1 or not problem.shards.alone or not problem.m:
         return trained
     scores = problem.all_scores(solution.x)
     above = scores > 0
     if bool(above.all()) or not bool(above.any()) or float(scores.abs().min()) > ROUNDING * float(scores.abs().max()):
         return trained
+    if (at := last_intercept(model, solution.x, problem.features)) is None:
+        return trained
     x = solution.x.clone()
-    model.layers.split(problem.split(x)[0])[-1].sub_((scores[above].min() + scores[~above].max()) / 2)
+    x[at].sub_((scores[above].min() + scores[~above].max()) / 2)
     same = torch.equal(problem.all_scores(x) > 0, above)
     return trained._replace(solution=replace(solution, x=x)) if same else trained
 

@@ -52,7 +52,7 @@ def swept_intercept(trained: Trained) -> Trained:
         return trained
     decay = trained.optimality.get("weight_decay", 0.0)
     orders = [_without_bounds(problem, decay, alone, label) for label in ((None, 0, 1) if coarse else (None,))]
-    _, x = min((_best_intercept(problem, trained.held, order) for order in orders), key=lambda found: found[0])
+    _, x = min((best_intercept(problem, trained.held, order) for order in orders), key=lambda found: found[0])
     if x is None:
         return trained
     swept = trained._replace(solution=meeting(trained, x, SWEPT), optimality={})
@@ -75,15 +75,18 @@ def _without_bounds(problem: FairProblem, decay: float, alone: np.ndarray, label
     return torch.as_tensor(fitted(A, y, mass / mass.mean(), penalty, np.zeros(problem.n))).to(features)
 
 
-def _best_intercept(problem: FairProblem, held: FairProblem | None, x: Tensor) -> tuple[float, Tensor | None]:
-    """What is minimised, and x (n,) with the intercept at which it is lowest of those that meet the bounds, on the rows `held`
-    too: minus the accuracy, or the objective where accuracy is not asked for. Infinity and None where none of STEPS does."""
-    scores, best, least = problem.all_scores(x).sort().values, None, np.inf
-    places = np.unique(np.linspace(0, len(scores) - 1, STEPS + 1).astype(int))
-    for rank in places[places > 0]:
+def best_intercept(problem: FairProblem, held: FairProblem | None, x: Tensor) -> tuple[float, Tensor | None]:
+    """What is minimised, and x (n,) of a linear model with the intercept at which it is lowest of those that meet the bounds, on the rows
+    `held` too: minus the accuracy, or the objective where accuracy is not asked for. It is moved to STEPS ranks, and to
+    where all rows are decided alike. Infinity and None where none of these does."""
+    parts, best, least = [part for part in (problem, held) if part is not None], None, np.inf
+    scores, every = problem.all_scores(x).sort().values, torch.cat([part.all_scores(x) for part in parts])
+    places = np.unique(np.linspace(0, len(scores) - 1, STEPS + 1).astype(int))[1:]
+    beyond = 0.01 * every.abs().max() + 1e-6
+    for threshold in (*(scores[places - 1] + scores[places]) / 2, every.min() - beyond, every.max() + beyond):
         moved = x.clone()
-        moved[-1] -= (scores[rank - 1] + scores[rank]) / 2
-        found = [part.evaluate(moved) for part in (problem, held) if part is not None]
+        moved[-1] -= threshold
+        found = [part.evaluate(moved) for part in parts]
         aim = float(-found[0].extra["accuracy"] if problem.refined else found[0].f)
         if aim < least and all(float(one.violation) <= 0 for one in found):
             best, least = moved, aim

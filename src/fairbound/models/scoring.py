@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,15 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import DataError
-from fairbound.models.model import Model
+from fairbound.models.mlp import MLP
+from fairbound.models.model import Model, ModuleModel
 from fairbound.rows.sparse import SparseRows
 
 ROWS_AT_ONCE = 16384
 MODULE_ROWS_AT_ONCE = 2048
+
+TRIED = 16
+"""Rows on which the last intercept of a module is looked for."""
 
 _QUIET = contextlib.nullcontext()
 
@@ -51,6 +56,32 @@ def scores_of_rows(model: Model, x: Tensor, features: Tensor | SparseRows) -> Te
     finally:
         for part, training in modes:
             part.training = training
+
+
+def last_intercept(model: Model, x: Tensor, features: Tensor | SparseRows) -> slice | None:
+    """Where the last intercept lies in x (n,): as many numbers as the model has outputs, of which each is added to one score.
+    None where there is none. Of a module it is the last parameter that does so on the first TRIED of the rows `features`."""
+    if isinstance(model, MLP):
+        return slice(model.n - model.outputs, model.n) if model.bias else None
+    if not isinstance(model, ModuleModel) or isinstance(features, SparseRows):
+        return None
+    scores = scores_of_rows(model, x, features[:TRIED])
+    far = 2 * float(scores.abs().max()) + 1
+    move = far * torch.arange(1, model.outputs + 1).to(scores) / model.outputs
+    for size, end in reversed(list(zip(model.sizes, accumulate(model.sizes), strict=True))):
+        if size == model.outputs and all(
+            _adds(model, x, features[:TRIED], slice(end - size, end), t) for t in (move, -move)
+        ):
+            return slice(end - size, end)
+    return None
+
+
+def _adds(model: Model, x: Tensor, features: Tensor, at: slice, move: Tensor) -> bool:
+    """Whether each row's scores grow by `move` (c,) where this is added to x (n,) there."""
+    moved = x.clone()
+    moved[at] += move
+    scores, after = (scores_of_rows(model, point, features) for point in (x, moved))
+    return torch.allclose(after - scores, move.expand_as(scores), atol=1e-4 * float(move.abs().max()))
 
 
 def predicted_scores(model: Model, x: Tensor, features: Tensor | SparseRows) -> Tensor:
