@@ -1,4 +1,5 @@
-"""A pytest plugin: gates as tests. `pytest -p fairbound.pytest_plugin --fairbound-gate gate.toml`, or the fixture `fairbound_gate`."""
+"""A pytest plugin: gates as tests. `pytest -p fairbound.pytest_plugin --fairbound-gate gate.toml`,
+or the fixture `fairbound_gate`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Moves the last intercept of a trained model to meet bounds on classes, or so that no decision hangs on rounding.
 
-Adding t >= 0 to the score of a class gives its label to more rows and takes it from none. So the recall of that class rises with t and
-that of every other falls; where a bound on classes was missed, the least t that meets it is found by bisection, from the iterate that
-missed least and from the last one, for every class and with either sign. Bounds on groups are met by moving it to ranks of the scores.
+Adding t >= 0 to the score of a class gives its label to more rows and takes it from none. So the recall of that class
+rises with t and that of every other falls; where a bound on classes was missed, the least t that meets it is found by
+bisection, from the iterate that missed least and from the last one, for every class and with either sign. Bounds on
+groups are met by moving it to ranks of the scores.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ MOVED = "No iterate met every bound, so the last intercept was moved as far as t
 
 
 def met_by_intercept(trained: Trained) -> Trained:
-    """`trained`; or where no iterate met its bounds, the model of lowest aim whose last intercept was moved until they are met: by as
-    little as bounds on single classes need, else, of a model of one output that is not linear, by `best_intercept`. If no such
-    move meets them, `trained`, which then does not call a bound infeasible that one answer for all rows meets."""
+    """`trained`; or where no iterate met its bounds, the model of lowest aim whose last intercept was moved until they
+    are met: by as little as bounds on single classes need, else, of a model of one output that is not linear, by
+    `best_intercept`. If no such move meets them, `trained`, which then does not call a bound
+    infeasible that one answer for all rows meets."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
     if solution.found or solution.x.dim() > 1 or not problem.m or not problem.shards.alone:
         return trained
@@ -71,7 +73,8 @@ def met_by_intercept(trained: Trained) -> Trained:
 
 
 def _least_moves(trained: Trained, at: slice) -> Iterator[tuple[float, Tensor]]:
-    """The objective and x (n,) of what meets bounds on classes after the least move, from the best iterate and the last."""
+    """The objective and x (n,) of what meets bounds on classes after the least move,
+    from the best iterate and the last."""
     for start, code, sign in product(
         (trained.solution.x, trained.solution.last), range(at.start, at.stop), (1.0, -1.0)
     ):
@@ -80,8 +83,8 @@ def _least_moves(trained: Trained, at: slice) -> Iterator[tuple[float, Tensor]]:
 
 
 def _moves_to_ranks(trained: Trained, at: slice) -> Iterator[tuple[float, Tensor]]:
-    """The aim and x (n,) of `best_intercept`, from the last iterate, or where none of its ranks meets the bounds from the best one, which
-    may be the start. It is looked for on scores, so that the model need not run for each rank."""
+    """The aim and x (n,) of `best_intercept`, from the last iterate, or where none of its ranks meets the bounds from
+    the best one, which may be the start. It is looked for on scores, so that the model need not run for each rank."""
     parts = [part for part in (trained.problem, trained.held) if part is not None]
     for start in (trained.solution.last, trained.solution.x):
         lines = [problem_like(part, MLP(1), part.all_scores(start).unsqueeze(1), part.plan) for part in parts]
@@ -108,8 +111,8 @@ def _one_answer_meets(trained: Trained) -> bool:
 
 
 def _least_move(trained: Trained, start: Tensor, code: int, sign: float) -> Tensor | None:
-    """`start` (n,) with the least number of this sign added to its number `code`, the intercept of a class, that meets the bounds which it misses; None
-    where none does, or another bound is missed then."""
+    """`start` (n,) with the least number of this sign added to its number `code`, the intercept of a class, that meets
+    the bounds which it misses; None where none does, or another bound is missed then."""
     problem = trained.problem
     parts = [part for part in (problem, trained.held) if part is not None]
 
@@ -134,9 +137,9 @@ def _least_move(trained: Trained, start: Tensor, code: int, sign: float) -> Tens
 
 
 def best_constant(trained: Trained, automatic: bool) -> Trained:
-    """`trained`, or the best model that meets the bounds and decides all rows alike: where the start alone met the bounds, or,
-    if `automatic`, where it is better than what training found: more accurate, by more than chance may give, or of a lower
-    objective where accuracy is not asked for."""
+    """`trained`, or the best model that meets the bounds and decides all rows alike: where the start alone met the
+    bounds, or, if `automatic`, where it is better than what training found: more accurate, by more than chance may
+    give, or of a lower objective where accuracy is not asked for."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
     if not bool(solution.feasible) or solution.x.dim() > 1 or not isinstance(model, MLP) or not model.bias:
         return trained
@@ -177,9 +180,9 @@ def clear_of_rounding(trained: Trained) -> Trained:
 
 
 def _alike(problem: FairProblem, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Last layers, weights and intercepts, that decide all rows alike. Of one output, first that of x (n,), shrunk about the log
-    odds of the positive label until every score has their sign, so that the rows keep their order. Then those of which every
-    row has the same scores: of the classes' shares, and each class for certain."""
+    """Last layers, weights and intercepts, that decide all rows alike. Of one output, first that of x (n,), shrunk
+    about the log odds of the positive label until every score has their sign, so that the rows keep their order. Then
+    those of which every row has the same scores: of the classes' shares, and each class for certain."""
     outputs = problem.model.outputs
     mass = problem.weight_of_classes(max(outputs, 2)).to(problem.dtype)
     scores = (mass / mass.sum()).clamp_min(torch.finfo(mass.dtype).tiny).log()

@@ -1,10 +1,10 @@
 """Moves the intercept of the model without bounds until they are met, where smooth training seldom finds such models.
 
-The rate of a group of one row is 0 or 1. So under a bound of 0.05 the rates of all other groups are to lie within 0.05 of
-one of these. Training that begins between the two sees no slope that leads to either, and often ends at a constant. The
-model without bounds orders the rows already: its intercept is moved to STEPS ranks of the scores, and the best of these
-models that meets the bounds is taken where it is better than what training found. Two more models are tried, in which all
-rows of such groups count as negative, or as positive.
+The rate of a group of one row is 0 or 1. So under a bound of 0.05 the rates of all other groups are to lie within 0.05
+of one of these. Training that begins between the two sees no slope that leads to either, and often ends at a constant.
+The model without bounds orders the rows already: its intercept is moved to STEPS ranks of the scores, and the best of
+these models that meets the bounds is taken where it is better than what training found. Two more models are tried, in
+which all rows of such groups count as negative, or as positive.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def swept_intercept(trained: Trained) -> Trained:
 
 
 def _without_bounds(problem: FairProblem, decay: float, alone: np.ndarray, label: int | None) -> Tensor:
-    """(n,) the parameters of lowest loss on the problem's rows, or on as many as MOST_WORK allows. decay: 0 for the usual one.
+    """(n,) the parameters of lowest loss on the problem's rows, or on as many as MOST_WORK allows. decay: 0 for the
+    usual one.
     label: what the rows `alone` (rows,) count as, with the share ALONE of all weight; None for their own."""
     features, every = problem.features, max(1, round(problem.rows * problem.n**2 / MOST_WORK))
     assert not isinstance(features, SparseRows)
@@ -76,9 +77,9 @@ def _without_bounds(problem: FairProblem, decay: float, alone: np.ndarray, label
 
 
 def best_intercept(problem: FairProblem, held: FairProblem | None, x: Tensor) -> tuple[float, Tensor | None]:
-    """What is minimised, and x (n,) of a linear model with the intercept at which it is lowest of those that meet the bounds, on the rows
-    `held` too: minus the accuracy, or the objective where accuracy is not asked for. It is moved to STEPS ranks, and to
-    where all rows are decided alike. Infinity and None where none of these does."""
+    """What is minimised, and x (n,) of a linear model with the intercept at which it is lowest of those that meet the
+    bounds, on the rows `held` too: minus the accuracy, or the objective where accuracy is not asked for. It is moved to
+    STEPS ranks, and to where all rows are decided alike. Infinity and None where none of these does."""
     parts, best, least = [part for part in (problem, held) if part is not None], None, np.inf
     scores, every = problem.all_scores(x).sort().values, torch.cat([part.all_scores(x) for part in parts])
     places = np.unique(np.linspace(0, len(scores) - 1, STEPS + 1).astype(int))[1:]

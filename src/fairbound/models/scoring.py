@@ -59,8 +59,9 @@ def scores_of_rows(model: Model, x: Tensor, features: Tensor | SparseRows) -> Te
 
 
 def last_intercept(model: Model, x: Tensor, features: Tensor | SparseRows) -> slice | None:
-    """Where the last intercept lies in x (n,): as many numbers as the model has outputs, of which each is added to one score.
-    None where there is none. Of a module it is the last parameter that does so on the first TRIED of the rows `features`."""
+    """Where the last intercept lies in x (n,): as many numbers as the model has outputs, of which each is added to one
+    score. None where there is none. Of a module it is the last parameter that does so on
+    the first TRIED of the rows `features`."""
     if isinstance(model, MLP):
         return slice(model.n - model.outputs, model.n) if model.bias else None
     if not isinstance(model, ModuleModel) or isinstance(features, SparseRows):

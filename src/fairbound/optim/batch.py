@@ -21,8 +21,9 @@ from fairbound.rows.groups import MISSING, Groups
 MOST_KEYS = 1 << 22
 
 Joined = tuple[Tensor, Tensor, np.ndarray, np.ndarray | None, tuple[tuple[int, ...], ...]]
-"""Rows of several batches on the CPU: scores (N,) or (N, k), labels (N,) of their dtype, cells (columns, N), weights (N,) or None; and of
-each batch how many steps after the first it came, the rows that the loop gave, and the rows that stand here."""
+"""Rows of several batches on the CPU: scores (N,) or (N, k), labels (N,) of their dtype, cells (columns, N), weights
+(N,) or None; and of each batch how many steps after the first it came, the rows that the loop gave,
+and the rows that stand here."""
 
 
 @dataclass
@@ -43,9 +44,9 @@ class Batch:
 class Keys:
     """One number for the groups and the label of a row, and the plan's cells of each number (`table`, on the CPU).
 
-    With one attribute the key is code * classes + label, where a code of -1 (missing) counts from the end of the table, as
-    in Python; with several they are joined to one code first. by_code: whether the code of one attribute says what a row weighs,
-    whatever its label: then the code is the place in tables of weights, else the key.
+    With one attribute the key is code * classes + label, where a code of -1 (missing) counts from the end of the table,
+    as in Python; with several they are joined to one code first. by_code: whether the code of one attribute says what a
+    row weighs, whatever its label: then the code is the place in tables of weights, else the key.
     """
 
     def __init__(self, plan: Plan, groups: Groups, classes: int, outputs: int):
@@ -89,8 +90,8 @@ class Keys:
         self.strides, self.ends = self.strides.to(device), self.ends.to(device)
 
     def weights(self, function: int, by_cell: np.ndarray) -> np.ndarray:
-        """(places,) the weight of a row's number `function` of the plan: the sum of the weights (K + 1,) of its cells, the last of
-        which is none."""
+        """(places,) the weight of a row's number `function` of the plan: the sum of the weights (K + 1,) of its cells,
+        the last of which is none."""
         columns = self.columns_of[function]
         return by_cell.take(columns[:, 0]) if columns.shape[1] == 1 else np.add.reduce(by_cell[columns], 1)
 
@@ -134,7 +135,8 @@ class Keys:
         return self._cells.take(keys, 1, mode="wrap")
 
     def cells_by_code(self, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """(columns, N) the same of rows of one attribute and labels 0 and 1. Raises: DataError for labels and codes that cannot be."""
+        """(columns, N) the same of rows of one attribute and labels 0 and 1.
+        Raises: DataError for labels and codes that cannot be."""
         from_missing = codes - MISSING
         unknown = np.count_nonzero(from_missing.view(np.uint64) > self.sizes[0])
         if unknown or np.count_nonzero(labels * labels != labels):
@@ -257,8 +259,8 @@ def without_number(batch: Batch, loss: Pointwise) -> Tensor:
 
 
 def no_loss(scores: Tensor) -> Tensor:
-    """() 0, with a gradient of 0 in every leaf (parameter) behind the scores. It goes to the leaves at once, past what lies between: NaN
-    times 0 would be NaN there."""
+    """() 0, with a gradient of 0 in every leaf (parameter) behind the scores. It goes to the leaves at once, past what
+    lies between: NaN times 0 would be NaN there."""
     value = scores.new_zeros((), requires_grad=True)
     nodes, seen = [scores.view_as(scores).grad_fn], set()
     while nodes:
@@ -273,7 +275,8 @@ def no_loss(scores: Tensor) -> Tensor:
 
 
 def loss_of_rows(loss: Any, outputs: int, soft_targets: bool) -> Pointwise:
-    """The loss called `loss`, for models with `outputs` scores per row. Raises: OptionError where it takes another number."""
+    """The loss called `loss`, for models with `outputs` scores per row.
+    Raises: OptionError where it takes another number."""
     found = loss_named("cross_entropy" if loss == "logistic" and outputs > 1 else loss, outputs)
     if found.per_class != (outputs > 1):
         raise OptionError(

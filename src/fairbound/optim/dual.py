@@ -291,7 +291,8 @@ class Dual:
             self.to(s.device, dtype)
 
     def _usable(self, value: Tensor, batch: Batch, observe: bool) -> bool:
-        """Whether every score and loss is finite; raises or skips the batch where one is not. value: the batch's loss."""
+        """Whether every score and loss is finite; raises or skips the batch where one is not.
+        value: the batch's loss."""
         state = self._state
         state["calls"] += observe
         logistic = self._loss is LOSSES["logistic"]
@@ -341,8 +342,8 @@ class Dual:
         self._weights = Weights.of(self._keys, self._kinds, self._loss, by_cell, constant, self._place)
 
     def to(self, device: Any = None, dtype: torch.dtype | None = None) -> Dual:
-        """Itself, ready for scores on this device and of this dtype; `loss` does so by itself when scores move. Rows are kept and
-        looked up there; sums and multipliers stay on the CPU."""
+        """Itself, ready for scores on this device and of this dtype; `loss` does so by itself when scores move. Rows
+        are kept and looked up there; sums and multipliers stay on the CPU."""
         place = self._place[0] if device is None else device_named(device)
         self._place = place, dtype or self._place[1]
         self._keys.to(place)

@@ -50,13 +50,14 @@ def layout(
 
 
 class RunningMeans:
-    """memory: in rows. statistics: for each, one function per row function of the plan, whose means over cells are kept.
+    """memory: in rows. statistics: for each, one function per row function of the plan, whose means over cells are
+    kept.
     loss: the function whose values come with the rows. world: number of processes that are summed over.
 
-    state: mean (K, S), weight (K,): means and their effective weight, at the last update. rows (K,), lacked (K,), mass (K,):
-    all rows seen till then, batches without one, and the rows' weight; total_rows, total_batches. window (K, 1 + S): decayed
-    weights and sums since then, of the window_rows in window_batches no longer in the queue; tally (K, 3): their rows, lacks
-    and weight.
+    state: mean (K, S), weight (K,): means and their effective weight, at the last update. rows (K,), lacked (K,), mass
+    (K,): all rows seen till then, batches without one, and the rows' weight; total_rows, total_batches. window (K,
+    1 + S): decayed weights and sums since then, of the window_rows in window_batches no longer in the queue; tally (K,
+    3): their rows, lacks and weight.
     """
 
     def __init__(self, plan: Plan, statistics: list[list[Pointwise]], loss: Pointwise, memory: float, keys: Keys):
@@ -150,8 +151,8 @@ class RunningMeans:
         self.queue.add(batch, self.keys.kept(batch), step)
 
     def latest(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(K, S) means, (K,) rows seen, and (K,) rows that the means rest on, each counted as what it still weighs; with what this process
-        has seen since the last update."""
+        """(K, S) means, (K,) rows seen, and (K,) rows that the means rest on, each counted as what it still weighs;
+        with what this process has seen since the last update."""
         window, tally = self.counted()
         mean, weight = self._joined(window, self.since)
         return mean, self.state["rows"] + tally[:, 0], weight
@@ -230,8 +231,8 @@ def stated_values(plan: Plan, contrasts: Contrasts, mean: np.ndarray, rows: np.n
 
 
 def standard_errors(plan: Plan, contrasts: Contrasts, mean: np.ndarray, weight: np.ndarray) -> list[float]:
-    """The standard error of each bound's value, from its slopes in the cells' rates and the rows that these rest on (K,), as if cells had no
-    row in common; NaN where it is not made of rates alone, or not measured."""
+    """The standard error of each bound's value, from its slopes in the cells' rates and the rows that these rest on
+    (K,), as if cells had no row in common; NaN where it is not made of rates alone, or not measured."""
     n, rates = np.maximum(weight, 1), np.zeros(plan.n_cells, dtype=bool)
     for column in plan.columns:
         f = column.function
@@ -270,7 +271,8 @@ def best_of(
 
 
 def compared(contrasts: Contrasts, q: np.ndarray) -> tuple[np.ndarray, Memo | None]:
-    """g (m,) at cell means q (K,), and what `cell_weights` needs; plain differences without torch, which costs a third."""
+    """g (m,) at cell means q (K,), and what `cell_weights` needs; plain differences without torch,
+    which costs a third."""
     if contrasts.is_difference:
         first, second = contrasts.plan.index.T
         return q[first] - q[second] - contrasts.plan.bounds, None
@@ -281,11 +283,11 @@ def compared(contrasts: Contrasts, q: np.ndarray) -> tuple[np.ndarray, Memo | No
 def cell_weights(
     contrasts: Contrasts, w: np.ndarray, state: dict[str, Any], steps: int, memo: Memo | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """w (m,) as it enters the loss, and (K + 1,) what a row of each cell, and of none, then weighs: the gradient of w . g in the
-    cell's mean over the share of all rows that lie in it. state: of the running means, after `steps` steps.
+    """w (m,) as it enters the loss, and (K + 1,) what a row of each cell, and of none, then weighs: the gradient of w .
+    g in the cell's mean over the share of all rows that lie in it. state: of the running means, after `steps` steps.
 
-    A contrast whose rarest cell has a fraction of a row per step enters with that fraction of its weight, so that no row
-    weighs more than w.
+    A contrast whose rarest cell has a fraction of a row per step enters with that fraction of its weight, so that no
+    row weighs more than w.
     """
     plan, rows = contrasts.plan, state["rows"]
     if np.count_nonzero(rows < steps):
@@ -303,8 +305,8 @@ def cell_weights(
 
 
 def _decided_alike(plan: Plan, means: np.ndarray) -> str | None:
-    """How all rows are decided, "positive" or "negative", by the means of cells with rows; None where not alike, or where other things are
-    averaged than decisions."""
+    """How all rows are decided, "positive" or "negative", by the means of cells with rows; None where not alike, or
+    where other things are averaged than decisions."""
     if not len(means) or not all(isinstance(f, RowFunction) and f.table == SELECTED for f in plan.functions):
         return None
     return "positive" if means.min() > 1 - 1e-9 else "negative" if means.max() < 1e-9 else None
@@ -319,8 +321,8 @@ def report_of(
     per_bound: Any,
     cap: float,
 ) -> DualReport:
-    """Where a Dual stands. stated: its bounds; state: of the Dual; values: of the bounds, in their units; per_bound: what 1 in the state's is
-    in these; cap: what no
+    """Where a Dual stands. stated: its bounds; state: of the Dual; values: of the bounds, in their units; per_bound:
+    what 1 in the state's is in these; cap: what no
     multiplier exceeds."""
     y, names = torch.from_numpy(state["multipliers"]), plan.cell_names
     compared = plan.used_cells().tolist()

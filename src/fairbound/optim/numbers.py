@@ -1,6 +1,7 @@
 """Bounds on predicted numbers in a `Dual`: numbers in standard units, in which multipliers have their usual size.
 
-s' = (s - mean) / sd, y' = (y - mean) / sd, of the training targets; the loss in the loop is sd^2 times that of s' and y'.
+s' = (s - mean) / sd, y' = (y - mean) / sd, of the training targets; the loss in the loop is sd^2 times that of s' and
+y'.
 
 A bound that is missed by more than 1 in these units moves its multiplier as one missed by 1: a model that has learnt
 nothing yet may be far off.
@@ -62,9 +63,11 @@ class Units:
 
 
 def units_of(notions: Sequence[Any], targets: Any, loss: Any, **others: Any) -> Units | None:
-    """The units of predicted numbers, None where the bounds are on classes. others: options of `Dual` for classes, and their values.
+    """The units of predicted numbers, None where the bounds are on classes. others: options of `Dual` for classes, and
+    their values.
 
-    Raises: OptionError where some bounds are on numbers and some on classes, or an option does not fit; DataError as `Units.of`.
+    Raises: OptionError where some bounds are on numbers and some on classes, or an option does not fit; DataError as
+    `Units.of`.
     """
     texts = {"predictions" in b.needs: b.text for b in notions}
     if True not in texts:
@@ -82,7 +85,8 @@ def units_of(notions: Sequence[Any], targets: Any, loss: Any, **others: Any) -> 
 
 
 class NumberKeys(Keys):
-    """As `Keys`, of rows whose label is a number: it stands beside the score where rows are kept, and no key tells it."""
+    """As `Keys`, of rows whose label is a number: it stands beside the score where rows are kept,
+    and no key tells it."""
 
     kept_shape = (2,)
 
@@ -91,7 +95,8 @@ class NumberKeys(Keys):
         self.units = units
 
     def read(self, scores: Tensor, targets: Any, group: Any, weight: Any, soft: bool, careful: bool) -> Batch:
-        """The batch in standard units. Raises: OptionError for shapes, DataError for targets, codes and weights that cannot be."""
+        """The batch in standard units. Raises: OptionError for shapes, DataError for targets,
+        codes and weights that cannot be."""
         s = self._scores(scores)
         y = on_device(s.device, targets, "targets must be numbers, one for each row of scores.").reshape(-1)
         if len(y) != len(s) or y.is_complex():

@@ -17,8 +17,8 @@ from fairbound.optim.recent import Recent
 class Queue:
     """Rows of the latest batches, as they came: what running sums are made of, now and then, in one go.
 
-    scores: what `Keys.kept` keeps of each batch; keys: (B,); weights: (B,), or None for equal ones; steps: the optimiser step each came
-    in; sizes: the rows that the loop gave.
+    scores: what `Keys.kept` keeps of each batch; keys: (B,); weights: (B,), or None for equal ones; steps: the
+    optimiser step each came in; sizes: the rows that the loop gave.
     """
 
     scores: list[Tensor] = field(default_factory=list)

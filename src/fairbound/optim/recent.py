@@ -15,8 +15,8 @@ Rows = tuple[Tensor, Tensor, Tensor]
 
 
 def usual(scores: Any, targets: Any, group: Any, dtype: torch.dtype | None) -> tuple[Tensor, Rows] | None:
-    """(B,) scores and a copy of the batch, where all three are tensors on the CPU of the usual dtypes and shapes; else None. Labels and
-    codes are not looked at. dtype: of scores."""
+    """(B,) scores and a copy of the batch, where all three are tensors on the CPU of the usual dtypes and shapes; else
+    None. Labels and codes are not looked at. dtype: of scores."""
     if not type(scores) is type(targets) is type(group) is Tensor or scores.dtype is not dtype:
         return None
     shape = targets.shape
@@ -40,7 +40,8 @@ def usual(scores: Any, targets: Any, group: Any, dtype: torch.dtype | None) -> t
 
 
 class Recent:
-    """Batches since the last update, and the optimiser step that each came in. dtype: of scores, None where no batch is usual."""
+    """Batches since the last update, and the optimiser step that each came in. dtype: of scores,
+    None where no batch is usual."""
 
     def __init__(self, dtype: torch.dtype | None):
         self.dtype = dtype

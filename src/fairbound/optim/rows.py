@@ -25,7 +25,8 @@ ROUNDED = "Soft labels go to loss(...); these say which labels the groups have: 
 
 
 def stated_bounds(stated: Any, streaming: bool) -> tuple[Bound, ...]:
-    """The bounds. streaming: whether nothing is said of the groups. Raises: OptionError where there is none, or one compares groups then."""
+    """The bounds. streaming: whether nothing is said of the groups. Raises: OptionError where there is none,
+    or one compares groups then."""
     notions = constraints(stated)
     if not notions:
         raise OptionError(
@@ -51,8 +52,8 @@ def check_means(plan: Plan) -> None:
 
 
 def warn_of_few_rows(plan: Plan, stated: tuple[Bound, ...], rows: Occurring) -> None:
-    """Warns: DataWarning where a group (or class) of the training rows has too few rows for a bound. stated: the plan's bounds in the units
-    that they were stated in."""
+    """Warns: DataWarning where a group (or class) of the training rows has too few rows for a bound. stated: the plan's
+    bounds in the units that they were stated in."""
     cells = plan.cells(rows.codes, rows.targets)
     counts = np.bincount(cells.ravel(), np.repeat(rows.counts, cells.shape[1]), plan.n_cells + 1)[:-1].astype(np.int64)
     for _, said in coarse_groups(replace(plan, notions=stated), counts):
@@ -60,8 +61,8 @@ def warn_of_few_rows(plan: Plan, stated: tuple[Bound, ...], rows: Occurring) -> 
 
 
 def remembered(plan: Plan, rows: Occurring | None) -> int:
-    """How many rows the running estimates look back by default: no more than one pass over the training rows, as earlier passes tell of
-    earlier weights, but 32 for each cell. rows: None of a stream, whose number is not known."""
+    """How many rows the running estimates look back by default: no more than one pass over the training rows, as
+    earlier passes tell of earlier weights, but 32 for each cell. rows: None of a stream, whose number is not known."""
     one_pass = MEMORY if rows is None else min(MEMORY, rows.rows)
     return max(one_pass, MEMORY_PER_CELL * plan.n_cells)
 
@@ -69,8 +70,8 @@ def remembered(plan: Plan, rows: Occurring | None) -> int:
 def training_rows(groups: Any, targets: Any, names: Any, classes: tuple[Any, ...] = (0, 1)) -> Occurring:
     """Which groups and labels the training rows have; without them every combination of the named groups and labels.
 
-    classes: their labels; targets are their numbers, or texts that are such labels. Without groups and names there are no attributes. Groups that were
-    made here are taken as they are.
+    classes: their labels; targets are their numbers, or texts that are such labels. Without groups and names there are
+    no attributes. Groups that were made here are taken as they are.
     """
     if isinstance(groups, Occurring):
         return groups
@@ -114,7 +115,8 @@ def _labels(targets: Any, classes: tuple[Any, ...]) -> np.ndarray:
 
 
 def how_to_pass(labels: list[Any], classes: int, soft: str) -> str:
-    """What to do about labels that are none of the class numbers, as the end of a message. soft: where they lie between 0 and 1."""
+    """What to do about labels that are none of the class numbers, as the end of a message.
+    soft: where they lie between 0 and 1."""
     if classes > 2:
         return ""
     fractions = [v for v in labels if isinstance(v, float) and v % 1]

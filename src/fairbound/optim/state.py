@@ -34,13 +34,16 @@ class DualReport:
 
     steps, batches, rows: step() calls, loss() calls counted, and their rows (over all processes, as of the last update,
     plus this process since). skipped: batches left out for NaN or infinity.
-    values: running estimate of each stated bound's metric, NaN before it could be measured. standard_errors: theirs, from the
-        rows that they rest on; NaN where a bound is not on rates. bounds: what was asked.
-    smallest: the estimate nearest to what is asked for at any update. multipliers: contrast name -> multiplier, those above 0.
+    values: running estimate of each stated bound's metric, NaN before it could be measured. standard_errors: theirs,
+        from the rows that they rest on; NaN where a bound is not on rates. bounds: what was asked.
+    smallest: the estimate nearest to what is asked for at any update. multipliers: contrast name -> multiplier, those
+        above 0.
     at_cap: contrasts whose multiplier is at multiplier_bound: the bound is likely out of reach.
-    lacking: group -> batches without a row of it. unmeasured: groups without a row in any batch so far. rests_on: group -> rows that the
-        estimates rest on, each counted as what it still weighs (see `memory`), in sums of weights where rows have some.
-    processes: how many processes the last update joined. alike: "positive" or "negative" where all rows seen lately are decided so, which
+    lacking: group -> batches without a row of it. unmeasured: groups without a row in any batch so far. rests_on:
+        group -> rows that the estimates rest on, each counted as what it still weighs (see `memory`), in sums of
+        weights where rows have some.
+    processes: how many processes the last update joined. alike: "positive" or "negative" where all rows seen lately are
+        decided so, which
     meets bounds on rates whatever the model is.
     """
 
@@ -197,8 +200,8 @@ def check_options(dual_every: object, nonfinite: str, distributed: bool, memory:
 
 
 def not_finite(bad: int, rows: int, number: int, names: Sequence[str], groups: Sequence[str]) -> NonFiniteError:
-    """The error of a batch with `bad` of its `rows` NaN or infinite. number: of the batch; names, groups: constraints and groups
-    that they are in."""
+    """The error of a batch with `bad` of its `rows` NaN or infinite. number: of the batch; names, groups: constraints
+    and groups that they are in."""
     return NonFiniteError(
         f"scores or losses are NaN or infinite in {bad} of {rows} rows of batch {number}"
         + (f"; groups {some(groups)}; constraints {some(names)}" if groups else "; no bound is on their groups")

@@ -1,4 +1,5 @@
-"""What rows weigh in the loss, and a weighted sum of row functions of the scores as one node of autograd, its slope in closed form."""
+"""What rows weigh in the loss, and a weighted sum of row functions of the scores as one node of autograd,
+its slope in closed form."""
 
 from __future__ import annotations
 
@@ -23,11 +24,11 @@ WATCHED = 16  # one in so many steps is looked at
 
 
 class WeightedSum(torch.autograd.Function):
-    """sum_k sum_i w_k[i] phi_k(s_i). `apply(s, y, parts)`: scores (B,) or (B, c), labels (B,), for each k the function and its
-    weights (B,).
+    """sum_k sum_i w_k[i] phi_k(s_i). `apply(s, y, parts)`: scores (B,) or (B, c), labels (B,), for each k the function
+    and its weights (B,).
 
-    One node costs what the plain loss costs, where one node for each function, product and sum costs several times that. Its
-    slope is a function of the scores, so that it can be differentiated again.
+    One node costs what the plain loss costs, where one node for each function, product and sum costs several times
+    that. Its slope is a function of the scores, so that it can be differentiated again.
     """
 
     @staticmethod
@@ -56,7 +57,8 @@ def _slope(s: Tensor, y: Tensor, parts: Sequence[Part]) -> Tensor:
 
 
 class Watch:
-    """Whether a loop takes second derivatives: looked for in all steps before `until`, then in one of 16, and kept in mind."""
+    """Whether a loop takes second derivatives: looked for in all steps before `until`, then in one of 16,
+    and kept in mind."""
 
     def __init__(self, until: int):
         self.until, self.seen, self.k = until, False, 0
@@ -92,8 +94,8 @@ def weighted_loss(loss: Pointwise, s: Tensor, y: Tensor, weight: Tensor | None, 
 class Weights:
     """What rows weigh between two moves of the multipliers, by their places in tables of `Keys.weights`.
 
-    own: (places,) of the loss, None for 1 everywhere. others: of each other row function. constant: -w . bounds. place: device and
-    dtype of scores.
+    own: (places,) of the loss, None for 1 everywhere. others: of each other row function. constant: -w . bounds. place:
+    device and dtype of scores.
     """
 
     own: np.ndarray | None = None
@@ -125,7 +127,8 @@ class Weights:
         return own, others, torch.tensor(self.constant).to(*self.place)
 
     def loss(self, loss: Pointwise, s: Tensor, y: Tensor, places: Tensor, weight: Tensor | None, rows: int) -> Tensor:
-        """() the loss of B rows, without the constant. places, weight: (B,), the latter None for equal ones. rows: as of a batch."""
+        """() the loss of B rows, without the constant. places, weight: (B,), the latter None for equal ones.
+        rows: as of a batch."""
         own, others, _ = self._tables
         own = weight if own is None else _weighed(own, places, weight)
         value = weighted_loss(loss, s, y, own, rows)
@@ -137,8 +140,8 @@ class Weights:
         return value
 
     def usual_loss(self, s: Tensor, rows: Rows, watch: Watch | None) -> Tensor | None:
-        """() the logistic loss of rows whose places are their codes, with the constant; None where a code has no place, or the loss is
-        not finite. rows: the scores s without their graph, labels, codes. watch: see `_beside_rates`."""
+        """() the logistic loss of rows whose places are their codes, with the constant; None where a code has no place,
+        or the loss is not finite. rows: the scores s without their graph, labels, codes. watch: see `_beside_rates`."""
         _, y, codes = rows
         try:
             if self.others:
@@ -151,9 +154,9 @@ class Weights:
         return self.whole(value) if total - total == 0.0 else None
 
     def _beside_rates(self, s: Tensor, rows: Rows, watch: Watch | None) -> Tensor | None:
-        """The loss and its slope, worked out here, as the product s . slope, which shows the loss: one node of autograd costs less than
-        one for each function, product and sum. Its second derivative is 0, unless it is watched: then torch works the slope out where it
-        is to be differentiated."""
+        """The loss and its slope, worked out here, as the product s . slope, which shows the loss: one node of autograd
+        costs less than one for each function, product and sum. Its second derivative is 0, unless it is watched: then
+        torch works the slope out where it is to be differentiated."""
         d, y, codes = [t.numpy() for t in rows]
         w, others = self._of_rows.get(len(d)) or self._shared(len(d))
         if self.own is not None:

@@ -265,9 +265,9 @@ def said_labels(
 ) -> tuple[tuple[str, ...], ...]:
     """The labels of every attribute as they stand in the names of groups.
 
-    They are said with the attribute, "sex: 1", where one of its labels is a number or two are words such as yes, or where two
-    attributes share the label; and everywhere where a label of `crossed` groups holds the sign that joins them. A label that
-    begins or ends with a blank, or is empty, stands in quotation marks.
+    They are said with the attribute, "sex: 1", where one of its labels is a number or two are words such as yes, or
+    where two attributes share the label; and everywhere where a label of `crossed` groups holds the sign that joins
+    them. A label that begins or ends with a blank, or is empty, stands in quotation marks.
     """
     times = Counter(label for known in labels for label in known)
     bare = [any(map(_is_number, known)) or len(SAYS_NOTHING & {v.lower() for v in known}) > 1 for known in labels]
@@ -291,8 +291,9 @@ def _places(texts: Sequence[str | None], known: Sequence[str]) -> np.ndarray:
 
 
 def doubtful_groups(labels: Mapping[str, Sequence[str]]) -> list[str]:
-    """A warning for every two groups whose names differ only in capitals or blanks, for groups that are blank or read like
-    a missing value, and for each attribute of many numbers, such as an age. labels: attribute to the names of its groups."""
+    """A warning for every two groups whose names differ only in capitals or blanks, for groups that are blank or read
+    like a missing value, and for each attribute of many numbers, such as an age.
+    labels: attribute to the names of its groups."""
     out = []
     for attribute, names in labels.items():
         if len(names) > MANY_NUMBERS and all(map(_is_number, names)):

@@ -1,7 +1,8 @@
 """From finished runs to rows of results.json, and to the findings of each block of the page.
 
 A row is {"item", "row": method, "column", "data", "paper", "paper_std", "ours", "std", "lower", "upper", "n", "runs",
-"output", "only_start", "statistic"}; n: runs that have a value, of `runs`; only_start: runs that report their starting point. The statistic over runs is one of
+"output", "only_start", "statistic"}; n: runs that have a value, of `runs`; only_start: runs that report their starting
+point. The statistic over runs is one of
 
     mean       with the standard deviation (n - 1) as std
     reached    median of the runs that have a value
