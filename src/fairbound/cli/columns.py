@@ -166,15 +166,17 @@ def repeated_identifiers(frame: Any, split_by: str | None, may_split: bool = Tru
 
     may_split: whether the command takes --split-by as it was called.
     """
+    if split_by is not None:
+        if frame[split_by].nunique() == frame[split_by].notna().sum():
+            return ()
+        return (
+            f"Rows that share a value of {split_by} are on one side of the split, but the limits count them as independent: where they are "
+            "alike, the limits are too narrow. One row of each is on the safe side.",
+        )
     out = []
-    for name in frame.columns if split_by is None else [split_by]:
+    for name in filter(lambda name: names_identifier(str(name)), frame.columns):
         rows, different = int(frame[name].notna().sum()), frame[name].nunique()
-        if split_by is not None and different < rows:
-            out.append(
-                f"Rows that share a value of {name} are on one side of the split, but the limits count them as independent: where they are "
-                "alike, the limits are too narrow. One row of each is on the safe side."
-            )
-        elif names_identifier(str(name)) and FEWEST <= different < rows <= MOST_ROWS * different:
+        if FEWEST <= different < rows <= MOST_ROWS * different:
             out.append(
                 f"Column {name} has {different:,} values on {rows:,} rows. If each is one person, rows of one stand on both sides of the "
                 "split, and the model looks better on the rows held out than on new people. "

@@ -22,6 +22,7 @@ from fairbound.estimators.trained import Trained, meeting
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP, is_linear
 from fairbound.models.scoring import last_intercept
+from fairbound.solver.best import MAY_BE_INFEASIBLE
 
 ROUNDING = 1e-5
 """The rounding error of float32 sums, as a share of the largest score."""
@@ -67,9 +68,8 @@ def met_by_intercept(trained: Trained) -> Trained:
         return trained._replace(solution=meeting(trained, best, MOVED), notes=[*trained.notes, MOVED])
     if bool(solution.feasible) or problem.n > model.n or not _one_answer_meets(trained):
         return trained
-    start = ", that of the start, as training came no nearer" if int(solution.best_step) == 0 else ""
-    said = f"no iterate met every bound; the smallest excess reached is {float(solution.violation):.4g} in the units of the metric{start}. {REACHABLE}"
-    return trained._replace(solution=replace(solution, message=said + (NO_INTERCEPT if at is None else "")))
+    said = solution.message.replace(MAY_BE_INFEASIBLE, REACHABLE + (NO_INTERCEPT if at is None else ""))
+    return trained._replace(solution=replace(solution, message=said))
 
 
 def _least_moves(trained: Trained, at: slice) -> Iterator[tuple[float, Tensor]]:
@@ -85,10 +85,10 @@ def _least_moves(trained: Trained, at: slice) -> Iterator[tuple[float, Tensor]]:
 def _moves_to_ranks(trained: Trained, at: slice) -> Iterator[tuple[float, Tensor]]:
     """The aim and x (n,) of `best_intercept`, from the last iterate, or where none of its ranks meets the bounds from
     the best one, which may be the start. It is looked for on scores, so that the model need not run for each rank."""
-    parts = [part for part in (trained.problem, trained.held) if part is not None]
+    parts = trained.parts
     for start in (trained.solution.last, trained.solution.x):
         lines = [problem_like(part, MLP(1), part.all_scores(start).unsqueeze(1), part.plan) for part in parts]
-        aim, moved = best_intercept(lines[0], lines[1] if len(lines) > 1 else None, start.new_tensor([1.0, 0.0]))
+        aim, moved = best_intercept(lines, start.new_tensor([1.0, 0.0]))
         if moved is not None:
             x = start.clone()
             x[at] += moved[-1]
@@ -100,7 +100,7 @@ def _moves_to_ranks(trained: Trained, at: slice) -> Iterator[tuple[float, Tensor
 def _one_answer_meets(trained: Trained) -> bool:
     """Whether the same scores for all rows meet the bounds."""
     c = trained.problem.model.outputs
-    parts = [part for part in (trained.problem, trained.held) if part is not None]
+    parts = trained.parts
     same = [
         problem_like(part, MLP(1, (), c), part.targets.new_zeros(part.rows, 1).to(part.dtype), part.plan)
         for part in parts
@@ -113,8 +113,7 @@ def _one_answer_meets(trained: Trained) -> bool:
 def _least_move(trained: Trained, start: Tensor, code: int, sign: float) -> Tensor | None:
     """`start` (n,) with the least number of this sign added to its number `code`, the intercept of a class, that meets
     the bounds which it misses; None where none does, or another bound is missed then."""
-    problem = trained.problem
-    parts = [part for part in (problem, trained.held) if part is not None]
+    parts = trained.parts
 
     def excess(t: float) -> Tensor:
         x = moved(t)
@@ -151,7 +150,7 @@ def best_constant(trained: Trained, automatic: bool) -> Trained:
         x = solution.x.clone()
         for parameter, value in zip(model.layers.split(problem.split(x)[0])[-2:], last, strict=True):
             parameter.copy_(value)
-        measured = [part.evaluate(x) for part in (problem, trained.held) if part is not None]
+        measured = [part.evaluate(x) for part in trained.parts]
         aim = -gained(problem, solution.x, x) if by_accuracy else float(measured[0].f)
         if all(float(one.violation) <= 0 for one in measured) and aim < least:
             best, least = x, aim

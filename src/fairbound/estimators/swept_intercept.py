@@ -9,6 +9,8 @@ which all rows of such groups count as negative, or as positive.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -52,7 +54,7 @@ def swept_intercept(trained: Trained) -> Trained:
         return trained
     decay = trained.optimality.get("weight_decay", 0.0)
     orders = [_without_bounds(problem, decay, alone, label) for label in ((None, 0, 1) if coarse else (None,))]
-    _, x = min((best_intercept(problem, trained.held, order) for order in orders), key=lambda found: found[0])
+    _, x = min((best_intercept(trained.parts, order) for order in orders), key=lambda found: found[0])
     if x is None:
         return trained
     swept = trained._replace(solution=meeting(trained, x, SWEPT), optimality={})
@@ -76,11 +78,11 @@ def _without_bounds(problem: FairProblem, decay: float, alone: np.ndarray, label
     return torch.as_tensor(fitted(A, y, mass / mass.mean(), penalty, np.zeros(problem.n))).to(features)
 
 
-def best_intercept(problem: FairProblem, held: FairProblem | None, x: Tensor) -> tuple[float, Tensor | None]:
+def best_intercept(parts: Sequence[FairProblem], x: Tensor) -> tuple[float, Tensor | None]:
     """What is minimised, and x (n,) of a linear model with the intercept at which it is lowest of those that meet the
-    bounds, on the rows `held` too: minus the accuracy, or the objective where accuracy is not asked for. It is moved to
-    STEPS ranks, and to where all rows are decided alike. Infinity and None where none of these does."""
-    parts, best, least = [part for part in (problem, held) if part is not None], None, np.inf
+    bounds of all `parts`: minus the accuracy on the first, or its objective where accuracy is not asked for. It is moved
+    to STEPS ranks, and to where all rows are decided alike. Infinity and None where none of these does."""
+    problem, best, least = parts[0], None, np.inf
     scores, every = problem.all_scores(x).sort().values, torch.cat([part.all_scores(x) for part in parts])
     places = np.unique(np.linspace(0, len(scores) - 1, STEPS + 1).astype(int))[1:]
     beyond = 0.01 * every.abs().max() + 1e-6

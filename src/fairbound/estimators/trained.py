@@ -30,6 +30,11 @@ class Trained(NamedTuple):
     warnings: list[str]
     optimality: dict[str, Any] = {}  # noqa: RUF012  it is replaced, never changed
 
+    @property
+    def parts(self) -> list[FairProblem]:
+        """The problems whose bounds are to be met: of the training rows, and of the rows held back, if any."""
+        return [self.problem] if self.held is None else [self.problem, self.held]
+
 
 class TrainedRanker(NamedTuple):
     """The solution of `problem`, chosen on the queries `held` (None: on none),

@@ -10,6 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+MAY_BE_INFEASIBLE = (
+    "The bound may be infeasible for this model and data: loosen it, train longer, or take another model."
+)
+
 LATEST = 4
 """Latest iterates that are kept for `land`."""
 
@@ -233,7 +237,7 @@ class Best:
         start = ", that of the start, as training came no nearer" if one and self.step == 0 else ""
         return (
             f"no iterate met every bound on {where}{runs}; the smallest excess reached is {least:.4g} in the units of the "
-            f"metric{start}. The bound may be infeasible for this model and data: loosen it, train longer, or take another model."
+            f"metric{start}. {MAY_BE_INFEASIBLE}"
         )
 
 
