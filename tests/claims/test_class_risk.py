@@ -20,6 +20,7 @@ import fairbound as fb
 from fairbound.base.errors import DataError, DataWarning, EmptyGroupError, OptionError
 from fairbound.cli import app as cli
 from fairbound.estimators import training
+from fairbound.fairness.objectives import ClassLoss
 from fairbound.fairness.pointwise import CROSS_ENTROPY, LOGISTIC, WRONG_CLASS, class_error
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import MLP, ModuleModel
@@ -153,7 +154,10 @@ def test_verbs_agree_with_central_differences(stated, model):
 def test_verbs_agree_for_two_classes_and_for_one_class_as_objective(surrogate):
     stated = [f"recall[1,surrogate={surrogate}] >= 0.9", f"error[0,surrogate={surrogate},sharpness=2] <= 0.2"]
     check_gradient(lambda: problem_of(stated, outputs=1), kinds=("balanced", "full"), batch_size=8, points=2)
-    for options in ({"objective_class": 0}, {"objective_class": "1", "sample_weight": np.linspace(0.5, 2, 40)}):
+    for options in (
+        {"objective": ClassLoss(0)},
+        {"objective": ClassLoss("1"), "sample_weight": np.linspace(0.5, 2, 40)},
+    ):
         check_gradient(lambda o=options: problem_of(stated, outputs=1, **o), kinds=("balanced", "full"), points=1)
         check_gradient(lambda o=options: problem_of("recall[2] >= 0.9", **o), kinds=("balanced", "full"), points=1)
 
@@ -210,7 +214,7 @@ def test_the_measured_value_is_the_definition(weighted):
     w = np.random.default_rng(1).exponential(size=200) if weighted else np.ones(200)
     stated = ["recall of class c >= 0.9", "error of class a <= 0.05"]
     problem = FairProblem(MLP(3, (4,), 3), X, y, None, stated, classes=["a", "b", "c"], loss="cross_entropy",
-                          dtype=torch.float64, sample_weight=w if weighted else None, objective_class="b")  # fmt: skip
+                          dtype=torch.float64, sample_weight=w if weighted else None, objective=ClassLoss("b"))  # fmt: skip
     x = problem.start([0])
     scores = problem.model.scores(x, torch.as_tensor(X)).numpy()
     right = scores.argmax(1) == y
@@ -244,7 +248,7 @@ def test_a_linear_neyman_pearson_problem_reaches_its_exact_optimum():
                     bounds=[(None, None)] * (d + 1) + [(0, None)] * n, method="highs")  # fmt: skip
     assert exact.status == 0
     problem = FairProblem(MLP(d), X, y, None, fb.ClassRisk(1, error=bound, surrogate="hinge", sharpness=1), loss="hinge",
-                          objective_class=0, dtype=torch.float64)  # fmt: skip
+                          objective=ClassLoss(0), dtype=torch.float64)  # fmt: skip
     method = fb.ALM(
         dual_values="surrogate",
         margin=0,
@@ -415,7 +419,7 @@ def test_multipliers_may_follow_other_rows_than_the_gradient():
     X, labels = three(200, seed=3)
     y = (labels == "b").astype(int)
     make = lambda rows, plan=None: FairProblem(  # noqa: E731
-        MLP(3), X[rows], y[rows], None, "recall[1] >= 0.9", dtype=torch.float64, plan=plan
+        MLP(3), X[rows], y[rows], None, plan or "recall[1] >= 0.9", dtype=torch.float64
     )
     train = make(slice(0, 120))
     held = make(slice(120, 200), train.plan)

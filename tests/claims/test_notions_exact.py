@@ -10,6 +10,7 @@ import torch
 import fairbound as fb
 from fairbound.base.errors import EmptyGroupError
 from fairbound.fairness.notions import NOTIONS, constraint
+from fairbound.fairness.objectives import ClassLoss
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.scored import Scored
@@ -314,7 +315,7 @@ def test_every_notion_has_a_definition_here():
 
 
 @pytest.mark.parametrize("stated", ["predictive_parity <= 0.1", "f1_parity <= 0.1", "treatment_equality <= 0.5"])
-@pytest.mark.parametrize("options", [{"objective": "accuracy"}, {"objective_class": 1}])
+@pytest.mark.parametrize("options", [{"objective": "accuracy"}, {"objective": ClassLoss(1)}])
 def test_a_ratio_is_the_same_number_whatever_is_minimised(stated, options):
     """Another objective adds quantities before the ratios; the bounds must not read these in their place."""
     rng = np.random.default_rng(0)

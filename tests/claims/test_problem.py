@@ -268,7 +268,7 @@ def test_a_group_without_rows_or_weight_is_refused_where_a_plan_or_weights_hide_
     held = Groups.of(THREE_GROUPS).take(np.flatnonzero(THREE_GROUPS != "b"))
     keep = THREE_GROUPS != "b"
     with pytest.raises(EmptyGroupError, match="'b'"):
-        FairProblem(MLP(2), FEATURES[keep], TARGETS[keep], held, plan=plan)
+        FairProblem(MLP(2), FEATURES[keep], TARGETS[keep], held, plan)
     with pytest.raises(EmptyGroupError, match=r"positive weight.*'b'"):
         tiny("demographic_parity <= 0.1", groups=THREE_GROUPS, sample_weight=np.where(keep, 1.0, 0.0))
 

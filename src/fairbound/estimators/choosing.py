@@ -59,7 +59,6 @@ def chosen(
     *,
     loss: str,
     objective: Any,
-    objective_class: Any,
     stated: Sequence[Bound],
 ) -> Chosen:
     """The method that `algorithm` names, or that "auto" takes. Arguments as in FairClassifier."""
@@ -71,7 +70,7 @@ def chosen(
         return batches._replace(why=f"{on_batches}: the model is no built-in one of two classes.")
     areas = isinstance(objective_of(objective), AUCLoss)
     plain = areas or (loss in SMOOTH and objective in ("auto", "loss", "accuracy"))
-    if not plain or objective_class is not None:
+    if not plain:
         smooth = " or ".join(SMOOTH)
         return batches._replace(
             why=f"{on_batches}: the objective is not the {smooth} loss of all rows, or accuracy, or the AUC."

@@ -22,11 +22,11 @@ from fairbound.estimators.conventions import (
     TrainedEstimator,
     linear_parts,
     on_few_threads,
+    one_objective,
     seed_of,
     trained_by,
     warn_of_fit,
     warn_of_names,
-    weighed,
 )
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import Folder
@@ -184,13 +184,12 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         seed = shards.gather(seed_of(self.random_state))[0]
         codes, classes, groups, weight = rows.codes, rows.classes, rows.groups, rows.weight
         model = model_of(self.model, features.shape[1], 1 if len(classes) == 2 else len(classes))
-        objective = weighed(self.objective, self.objective_class, self.class_weight, classes, codes, weight)
+        objective = one_objective(self.objective, self.objective_class, self.class_weight, classes, codes, weight)
         choice = chosen(
             self.algorithm,
             model,
             loss=self.loss,
             objective=objective,
-            objective_class=self.objective_class,
             stated=trained_under,
         )
         notes = [*notes, choice.why] if choice.why else [*notes]
@@ -200,7 +199,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)
         own = own and not self.use_groups_at_prediction  # a rule is fitted to the rows in their first order
         build = builder(
-            model, codes, groups, trained_under, weight, classes=self.classes_.tolist(), objective_class=self.objective_class,
+            model, codes, groups, trained_under, weight, classes=self.classes_.tolist(),
             objective=objective if refined == "no" else Accuracy(0.0) if at_once else "loss",
             loss=_loss_of(self.loss, model.outputs), shards=shards,
         )  # fmt: skip

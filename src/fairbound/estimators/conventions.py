@@ -27,7 +27,7 @@ from fairbound.estimators.trained import Trained
 from fairbound.estimators.training import train
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import class_number
-from fairbound.fairness.objectives import ClassLosses
+from fairbound.fairness.objectives import ClassLoss, ClassLosses, objective_of
 from fairbound.models.mlp import is_linear
 from fairbound.solver.budget import Budget
 from fairbound.tables import Encoded, TableEncoder, TableOptions
@@ -170,7 +170,7 @@ def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
         warnings.warn(facts["nothing_learnt"], ConvergenceWarning, stacklevel=users_line())
 
 
-def weighed(
+def one_objective(
     objective: Any,
     objective_class: Any,
     class_weight: Any,
@@ -178,16 +178,24 @@ def weighed(
     codes: np.ndarray,
     weight: np.ndarray | None,
 ) -> Any:
-    """The objective, or where there are class weights the mean loss in which every row counts with the weight w_c of
-    its class: the share of class c in it is w_c n_c / sum_c w_c n_c.
+    """What is minimised, of three ways to state it: the objective; the loss of one class; with class weights the mean
+    loss in which every row counts with the weight w_c of its class, so that the share of class c in it is
+    w_c n_c / sum_c w_c n_c.
 
     class_weight: None, "balanced" (w_c = 1 / n_c up to a factor), or a mapping of labels to weights >= 0, 1 for a label
     it lacks. codes: (n,) class numbers. weight: (n,) >= 0, or None.
-    Raises: OptionError.
+    Raises: OptionError where more than one is stated.
     """
+    others = objective_of(objective) is not None
     if class_weight is None:
-        return objective
-    if objective not in ("auto", "loss") or objective_class is not None:
+        if objective_class is None:
+            return objective
+        if others:
+            raise OptionError(
+                f"objective={objective!r} and objective_class={objective_class!r} are two objectives; keep one of them."
+            )
+        return ClassLoss(objective_class)
+    if others or objective_class is not None:
         raise OptionError("class_weight weighs the loss; leave objective and objective_class out beside it.")
     factor, share = np.ones(len(classes)), np.bincount(codes, weights=weight, minlength=len(classes))
     if isinstance(class_weight, str) and class_weight == "balanced":

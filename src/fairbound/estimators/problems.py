@@ -27,13 +27,12 @@ def builder(
     weights: np.ndarray | None,
     **options: Any,
 ) -> Callable[..., FairProblem]:
-    """A function that builds the problem of some rows from their features, under a compiled plan (None: compile it on
-    these rows); in_place, options: as in FairProblem."""
+    """A function that builds the problem of some rows from their features, under the plan of another problem (None:
+    compile the bounds on these rows); in_place, options: as in FairProblem."""
 
-    def build(features: Any, rows: Any = slice(None), plan: Any = None, in_place: bool = True) -> FairProblem:
-        weight = None if weights is None else weights[rows]
-        more = {**options, "sample_weight": weight, "plan": plan, "in_place": in_place}
-        return FairProblem(model, features, y[rows], groups.take(rows), stated, **more)
+    def build(features: Any, rows: Any = slice(None), plan: Plan | None = None, in_place: bool = True) -> FairProblem:
+        more = {**options, "sample_weight": None if weights is None else weights[rows], "in_place": in_place}
+        return FairProblem(model, features, y[rows], groups.take(rows), plan or stated, **more)
 
     return build
 
@@ -128,12 +127,11 @@ def problem_like(
         given.matrices[0] if isinstance(given, SparseRows) else given,
         problem.targets[at],
         problem.groups.take(order[at]),
-        problem.plan.notions,
+        plan or problem.plan.notions,
         objective=objective,
         loss=problem.loss,
         sample_weight=None if weight is None else weight[at].cpu().numpy(),
         dtype=problem.dtype,
         device=problem.device,
-        plan=plan,
         shards=problem.shards,
     )

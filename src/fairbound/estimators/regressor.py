@@ -91,9 +91,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         self.constraints_ = stated
         self.model_ = model_of(self.model, features.shape[1], 1)
         scaled = tuple(b.rescaled(self.shift_, self.scale_) for b in stated)
-        choice = chosen(
-            self.algorithm, self.model_, loss="squared", objective="loss", objective_class=None, stated=scaled
-        )
+        choice = chosen(self.algorithm, self.model_, loss="squared", objective="loss", stated=scaled)
         notes += [choice.why] if choice.why else []
         nothing = np.zeros(n, dtype=np.int64)  # labels to stratify by: numbers are none
         share = held_share(self.validation, choice.at_once, scaled, groups, nothing, np.array([0]), notes)

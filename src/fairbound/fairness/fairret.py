@@ -130,9 +130,9 @@ def one_hot(problem: FairProblem, attributes: Attributes = "each") -> Tensor:
         combinations, or names to cross. Zeros where the attribute is missing.
     Raises: DataError where the problem has no groups; OptionError for an unknown attribute.
     """
-    made = problem._one_hot.get(attributes)
-    if made is not None:
-        return made
+    kept, key = problem.full().kept, (one_hot, attributes)
+    if key in kept:
+        return kept[key]  # type: ignore[no-any-return]
     groups = problem.groups
     if not groups.attributes:
         raise DataError("the penalty compares groups, but the problem was built without sensitive features.")
@@ -141,7 +141,7 @@ def one_hot(problem: FairProblem, attributes: Attributes = "each") -> Tensor:
         code = cross([groups.codes[:, a] for a in chosen], [len(groups.labels[a]) for a in chosen])
         columns.append(code[:, None] == np.unique(code[code != MISSING])[None, :])
     table = np.concatenate(columns, axis=1)[problem.strata.order]
-    made = problem._one_hot[attributes] = torch.as_tensor(table, device=problem.device).to(problem.dtype)
+    made = kept[key] = torch.as_tensor(table, device=problem.device).to(problem.dtype)
     return made
 
 

@@ -53,7 +53,7 @@ def fewer_wrong(problem: Any, x: Tensor) -> Tensor:
     problem: its objective is an `Accuracy`. x is returned where it has no `OnePass`.
     """
     problem = problem.with_objective(Accuracy(1.0))
-    whole, curvature = problem._at_once_with(x, problem.full()), problem.curvature()
+    whole, curvature = problem.one_pass(x, problem.full()), problem.curvature()
     if whole is None or curvature is None:
         return x
     size, axes = np.linalg.eigh(curvature.double().cpu().numpy())

@@ -32,7 +32,7 @@ class ClassLoss:
     def compile_objective(self, builder: Builder) -> None:
         code = builder.class_number(self.class_)
         if not builder.occurring.of_label(code):
-            raise EmptyGroupError(f"objective_class={self.class_!r}: no row has this label.")
+            raise EmptyGroupError(f"the objective is the {self.text}, and no row has this label.")
         column = builder.cells(LOSS, (), (code,), lambda: [f"class {label_text(self.class_)}"], ())
         builder.minimise([column.offset], [1.0])
 

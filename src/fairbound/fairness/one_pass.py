@@ -73,9 +73,10 @@ class OnePass:
             return None
         joint, y = int(problem.joint is not None), batch.targets
         A = torch.zeros(1 + plan.m, plan.n_cells, dtype=torch.float64)
-        A[1 - joint :] = problem._reduced.matrix
+        stated = problem.joint if joint else problem.contrasts
+        A[1 - joint :] = stated.matrix
         bounds = torch.zeros(1 + plan.m, dtype=torch.float64)
-        bounds[1 - joint :] = problem._reduced.bounds
+        bounds[1 - joint :] = stated.bounds
         C, of_loss = torch.zeros(plan.n_cells, batch.size, dtype=torch.float64), batch.objective.double()
         none = torch.zeros(plan.n_cells, dtype=torch.float64)
         shares = reduce.spread(torch.eye(plan.n_cells, dtype=problem.dtype))

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor
 
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
@@ -20,14 +19,14 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import dual_scale
 from fairbound.fairness.notions import constraints
-from fairbound.fairness.objectives import Accuracy, ClassLoss, objective_of
+from fairbound.fairness.objectives import Accuracy, objective_of
 from fairbound.fairness.parts import plan_parts
 from fairbound.fairness.percentiles.interval_shares import GridParity
 from fairbound.fairness.percentiles.matching import matched, rescaled
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import HINGE, LOGISTIC, SQUARED, Pointwise, loss_named
 from fairbound.fairness.quantities import UNREAD
-from fairbound.fairness.row_checks import check_outputs, sorted_rows, sorted_weights
+from fairbound.fairness.row_checks import check_lengths, check_outputs, sorted_rows, sorted_weights
 from fairbound.fairness.statistics import LOSS
 from fairbound.fairness.sweeping import FewRows, swept
 from fairbound.fairness.verbs import Verbs
@@ -63,12 +62,12 @@ class FairProblem(Verbs, BaseProblem):
     targets: (n_rows,) in {0, 1}; class numbers 0, 1, ... for a model with several outputs.
     groups: Groups of the same rows, or anything Groups.of takes; None without bounds on groups.
     classes: labels of the class numbers, by which bounds on a class name it; None for the numbers themselves.
+    stated: bounds as text or objects, or a Plan that was compiled from them.
     objective: None for the mean loss; "largest_group_loss" for the largest mean loss of a group, "auc" for one minus
-        the area under the ROC curve, as text or object.
-    objective_class: the label whose rows alone make up f, as in Neyman-Pearson classification; None for all rows.
-    stated: bounds as text or objects. loss: "logistic", "hinge", "squared", "cross_entropy" or a per-row function.
-    sample_weight: (n_rows,) >= 0, or None. dtype: of the arithmetic. plan: bounds already compiled, in place of
-        `stated`.
+        the area under the ROC curve, as text; or an object of `fairbound.fairness.objectives`, such as ClassLoss for
+        the loss of the rows of one class. A Plan has one already, of which this says the kind.
+    loss: "logistic", "hinge", "squared", "cross_entropy" or a per-row function. dtype: of the arithmetic.
+    sample_weight: (n_rows,) >= 0, or None.
     in_place: dense features of this dtype are the problem's own from now on, and are sorted by stratum where they lie;
         else it makes a sorted copy.
     shards: where the rows given are a part of the table and other processes hold the rest. Groups and classes have the
@@ -87,49 +86,32 @@ class FairProblem(Verbs, BaseProblem):
         features: Any,
         targets: Any,
         groups: Any = None,
-        stated: str | Bound | Sequence[str | Bound] | None = None,
+        stated: str | Bound | Sequence[str | Bound] | Plan | None = None,
         *,
         classes: Sequence[Any] | None = None,
         objective: Any = None,
-        objective_class: Any = None,
         loss: str | Pointwise | Callable[[Tensor, Tensor], Tensor] = "logistic",
         sample_weight: Any = None,
         domain: Domain | None = None,
         dtype: torch.dtype = torch.float32,
         device: str | torch.device = "cpu",
-        plan: Plan | None = None,
         in_place: bool = False,
         shards: Shards = ALONE,
     ):
         per_row = loss_named(loss, model.outputs)
         y = np.asarray(targets.cpu() if hasattr(targets, "cpu") else targets)
-        bounds = constraints(stated)
-        if objective_class is not None and objective_of(objective) is not None:
-            raise OptionError(
-                f"objective={objective!r} and objective_class={objective_class!r} are two objectives; keep one of them."
-            )
-        minimised = objective_of(objective) if objective_class is None else ClassLoss(objective_class)
-        if isinstance(minimised, Accuracy) and model.outputs > 1:
-            raise OptionError("objective='accuracy' is for two classes and one score per row; take 'loss'.")
-        compared = [n.text for n in (*bounds, minimised) if n is not None and "groups" in n.needs]
         self.groups = no_groups(len(y)) if groups is None else Groups.of(groups)
-        if compared and not self.groups.attributes:
-            raise DataError(f"{compared[0]!r} needs sensitive features, but none were given.")
-        codes = self.groups.codes
-        if not len(y):
-            raise DataError("there are no rows.")
-        given = features.shape[0] if sparse.issparse(features) else len(features)
-        if len(codes) != len(y) or given != len(y):
-            raise DataError(f"features, targets and groups differ in length: {given}, {len(y)}, {len(codes)}.")
-        if plan is None:
-            occurring = shards.gather(Occurring.of(self.groups, y))
-            plan = compile_plan(bounds, reduce(Occurring.merge, occurring), None, classes, objective=minimised)
+        codes, minimised = self.groups.codes, objective_of(objective)
+        check_lengths(features, y, codes)
+        if not isinstance(stated, Plan):
+            stated = _compiled(constraints(stated), minimised, self.groups, y, classes, shards)
+        plan = stated
         if plan.statistics and not shards.alone:
             raise OptionError(
                 "these bounds or this objective compare rows with each other, and no process sees the rows of the others; "
                 "train on one process."
             )
-        check_outputs(model, per_row, plan, y)
+        check_outputs(model, per_row, minimised, plan, y)
         self.n = model.n + sum(a.size for a in plan.auxiliaries)
         self.domain = _joint_domain(model.n, domain or Space(), plan)
         cells = plan.cells(codes, y)
@@ -154,7 +136,6 @@ class FairProblem(Verbs, BaseProblem):
         self.bounds, self.unbiased = torch.as_tensor(plan.spare, dtype=dtype, device=self.device), plan.unbiased
         self.refined = isinstance(minimised, Accuracy)
         self.convex = self._promises_to_be_convex()
-        self._one_hot: dict[Any, Tensor] = {}
         self._curvature: Tensor | None = None
         self._parts: Any = None
         self._few: Any = UNREAD
@@ -325,7 +306,7 @@ class FairProblem(Verbs, BaseProblem):
         bounds): the value of each bound as it was stated, NaN where it is undefined.
         """
         batch = self.full()
-        whole = self._at_once_with(x, batch)
+        whole = self.one_pass(x, batch)
         scores = self.all_scores(x) if whole is None else whole.scores(x)
         loss = self.loss.value(scores, self._per_run(scores, self.targets))
         f = self.shards.sum((batch.objective * loss).sum(-1))
@@ -338,7 +319,7 @@ class FairProblem(Verbs, BaseProblem):
             g = f.new_zeros(*f.shape, 0)
         else:
             if self._true:
-                q = batch.reduction.means(self._phi(self._true, scores, batch))  # type: ignore[union-attr]
+                q = self.true_means(scores, batch)
             if self.plan.beyond_means:
                 f, g, made = quantities.value(self.plan, self.contrasts, batch, q, f, scores, self.split(x)[1], True)
                 q = made.q[..., : made.q.shape[-1] - len(self.plan.ratios)]
@@ -376,6 +357,25 @@ class FairProblem(Verbs, BaseProblem):
     def stated_values(self, measured: Measured) -> list[Tensor]:
         """(...,) the measured value of every stated bound, in the units in which it was stated."""
         return list(measured.extra["stated"].unbind(-1)) if self.plan.notions else []
+
+
+def _compiled(
+    bounds: Sequence[Bound],
+    objective: Any,
+    groups: Groups,
+    y: np.ndarray,
+    classes: Sequence[Any] | None,
+    shards: Shards,
+) -> Plan:
+    """The plan of bounds and objective on the groups and labels (n,) of the rows of all parts.
+
+    Raises: DataError where one of them compares groups, and there are none.
+    """
+    compared = [n.text for n in (*bounds, objective) if n is not None and "groups" in n.needs]
+    if compared and not groups.attributes:
+        raise DataError(f"{compared[0]!r} needs sensitive features, but none were given.")
+    occurring = shards.gather(Occurring.of(groups, y))
+    return compile_plan(bounds, reduce(Occurring.merge, occurring), None, classes, objective=objective)
 
 
 def _joint_domain(n: int, domain: Domain, plan: Plan) -> Domain:

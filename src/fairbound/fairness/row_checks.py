@@ -10,6 +10,7 @@ from scipy import sparse
 from torch import Tensor
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise
 from fairbound.models.mlp import MLP
@@ -19,8 +20,17 @@ from fairbound.rows.sampling import reorder
 from fairbound.rows.sparse import SparseRows
 
 
-def check_outputs(model: Model, loss: Pointwise, plan: Plan, y: np.ndarray) -> None:
-    """Whether loss, bounds and labels fit the model's number of scores per row."""
+def check_lengths(features: Any, y: np.ndarray, codes: np.ndarray) -> None:
+    """Whether there are rows, and as many of them in features, labels (n,) and group codes (n, A)."""
+    if not len(y):
+        raise DataError("there are no rows.")
+    given = features.shape[0] if sparse.issparse(features) else len(features)
+    if len(codes) != len(y) or given != len(y):
+        raise DataError(f"features, targets and groups differ in length: {given}, {len(y)}, {len(codes)}.")
+
+
+def check_outputs(model: Model, loss: Pointwise, objective: Any, plan: Plan, y: np.ndarray) -> None:
+    """Whether loss, objective, bounds and labels fit the model's number of scores per row."""
     outputs = model.outputs
     if loss.per_class != (outputs > 1):
         raise OptionError(
@@ -30,6 +40,8 @@ def check_outputs(model: Model, loss: Pointwise, plan: Plan, y: np.ndarray) -> N
             else f"the loss {loss.name!r} takes a score for every class, the model gives one per row; take "
             "'logistic', or a model with as many outputs as classes."
         )
+    if isinstance(objective, Accuracy) and outputs > 1:
+        raise OptionError("objective='accuracy' is for two classes and one score per row; take 'loss'.")
     for bound in plan.notions:
         bound.check_model(outputs, y)
     if outputs == 1:

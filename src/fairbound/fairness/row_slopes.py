@@ -64,6 +64,10 @@ class RowSlopes(Batches):
 
         return reduce.sums(values)
 
+    def true_means(self, scores: Tensor, batch: Batch) -> Tensor:
+        """(..., K) the means of the cells for decisions and losses as they are, without surrogates."""
+        return batch.reduction.means(self._phi(self._true, scores, batch))  # type: ignore[union-attr]
+
     def _some(self, scores: Tensor, rows: slice) -> Tensor:
         return scores[..., rows] if self.model.outputs == 1 else scores[..., rows, :]
 

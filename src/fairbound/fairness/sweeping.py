@@ -89,7 +89,7 @@ class FewRows:
 
         def means(chosen: np.ndarray) -> np.ndarray:
             scores = torch.as_tensor(np.where(chosen, 1.0, -1.0)).to(rows)
-            return batch.reduction.means(problem._phi(problem._true, scores, batch)).double().cpu().numpy()
+            return problem.true_means(scores, batch).double().cpu().numpy()
 
         none = means(np.zeros(len(array), dtype=bool))
         each = np.stack([means(number == j) - none for j in range(len(distinct))])

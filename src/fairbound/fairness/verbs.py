@@ -31,8 +31,8 @@ MOST_PARTS = 64  # most strata, counted for each row function, that are pulled b
 class Verbs(RowSlopes):
     """Losses and bounds of the rows of a batch, and their derivatives, for `model` and per-row `loss`."""
 
-    def _at_once_with(self, x: Tensor, batch: Batch) -> OnePass | None:
-        """The OnePass that takes all rows at once, for x (n,); None where it does not apply."""
+    def one_pass(self, x: Tensor, batch: Batch) -> OnePass | None:
+        """What takes all rows at once, for x (n,); None where it does not apply."""
         if batch is not self._full or x.dim() > 1:
             return None
         at = OnePass, self._factor
@@ -51,7 +51,7 @@ class Verbs(RowSlopes):
 
     def values(self, x: Tensor, batch: Batch, true: bool = False) -> Evaluation:
         """f and g; with `true` the metric itself in place of its surrogate, on all rows without a module's dropout."""
-        if (whole := self._at_once_with(x, batch)) is not None:
+        if (whole := self.one_pass(x, batch)) is not None:
             evaluation = whole.values(x, true)
             check_finite(evaluation.f, lambda: self._explain(self.model.scores(x, batch.features), batch))
             return evaluation
@@ -69,7 +69,7 @@ class Verbs(RowSlopes):
         self, x: Tensor, batch: Batch, weights: Weights | Callable[[Evaluation], Weights]
     ) -> tuple[Evaluation | None, Tensor]:
         """The gradient (..., n) of w0 f + w . g, and the evaluation where `weights` is a function of it."""
-        if callable(weights) and (whole := self._at_once_with(x, batch)) is not None:
+        if callable(weights) and (whole := self.one_pass(x, batch)) is not None:
 
             def explained() -> str:
                 return self._explain(self.model.scores(x, batch.features), batch)
@@ -135,7 +135,7 @@ class Verbs(RowSlopes):
         if linear and self.joint is not None:
             jacobian = self._joint_jacobian(tape, scores, batch, which)
         elif linear and self._statistic_alone:
-            jacobian = self._at_once(tape, scores, batch, memo, which)
+            jacobian = self._statistic_jacobian(tape, scores, batch, memo, which)
         else:
             jacobian = self._one_by_one(x, tape, scores, batch, memo, which)
         check_finite(jacobian, lambda: self._explain(scores, batch))
@@ -181,7 +181,7 @@ class Verbs(RowSlopes):
             out.append(tape.vjp(self._function_slopes(scores, batch, reduce.vjp(some))))  # type: ignore[union-attr]
         return self.shards.sum(torch.cat(out))
 
-    def _at_once(self, tape: Any, scores: Tensor, batch: Batch, memo: Any, which: Any) -> Tensor:
+    def _statistic_jacobian(self, tape: Any, scores: Tensor, batch: Batch, memo: Any, which: Any) -> Tensor:
         """(1 + m, n) gradients of a linear model, or the rows `which` of them, where `_statistic_alone`."""
         plan = self.plan
         rows, of_auxiliaries, mix = plan.statistics[0].basis(memo.statistics[0])  # type: ignore[attr-defined]

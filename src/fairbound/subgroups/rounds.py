@@ -203,7 +203,7 @@ def subgroup_problem(
         return FairProblem(model, features, targets, **options)
     groups = subgroups.as_groups(indices, codes)
     plan = compile_plan((check_notion(constraint(notion)),), groups, targets, everyone=True)
-    return FairProblem(model, features, targets, groups, plan=plan, **options)
+    return FairProblem(model, features, targets, groups, plan, **options)
 
 
 def _spread(cells: Occurring, indices: Sequence[int], size: int, overlap: float) -> list[int]:

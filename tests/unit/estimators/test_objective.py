@@ -93,6 +93,17 @@ def test_what_it_cannot_be_is_refused():
         fb.FairClassifier(objective="largest_group_loss", objective_class=1).fit(X, y, group)
 
 
+def test_the_loss_of_one_class_is_minimised_on_all_rows_at_once():
+    """It was refused, as two objectives, where algorithm= named the method."""
+    X, y, group = conflict(1)
+
+    def recall(**options):
+        model = fb.FairClassifier("demographic_parity <= 0.3", algorithm="full_batch_alm", budget="20 steps", **options)
+        return model.fit(X, y, group).predict(X)[y == 1].mean()
+
+    assert recall(objective_class=1) > recall(objective="loss")
+
+
 def test_the_command_line_takes_it_with_and_without_bounds(tmp_path, capsys):
     X, y, group = conflict(0)
     X.assign(group=group, y=y).to_csv(tmp_path / "rows.csv", index=False)

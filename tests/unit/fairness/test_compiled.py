@@ -41,12 +41,6 @@ def test_what_an_objective_cannot_say_is_refused_and_not_left_out(text):
         objective_of(text)
 
 
-def test_two_objectives_are_refused():
-    with pytest.raises(OptionError, match="two objectives"):
-        problem(objective="largest_group_loss", objective_class=1)
-    assert problem(objective="loss", objective_class=1).plan.objective.how == "sum"
-
-
 @pytest.mark.parametrize("sharpness", [0.5, 1.0, 4.0])
 def test_dual_scale_is_one_over_four_times_the_steepest_slope(sharpness):
     """Slopes of sigmoid(t s) are at most t / 4, those of the logistic loss 1, found here on a grid."""

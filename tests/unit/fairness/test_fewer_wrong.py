@@ -39,7 +39,7 @@ def inside(problem):
 def test_no_stretch_of_a_line_that_meets_the_bounds_decides_fewer_rows_wrongly(bound, weighted):
     problem = made(bound, **({"sample_weight": WEIGHT} if weighted else {})).with_objective(Accuracy(1.0))
     whole, rng, found = (
-        problem._at_once_with(torch.zeros(9, dtype=torch.float64), problem.full()),
+        problem.one_pass(torch.zeros(9, dtype=torch.float64), problem.full()),
         np.random.default_rng(1),
         0,
     )

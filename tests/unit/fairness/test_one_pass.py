@@ -33,7 +33,7 @@ def made(bound, objective=None, model=None, **options):
 
 
 def taken(problem, x):
-    return problem._at_once_with(x, problem.full())
+    return problem.one_pass(x, problem.full())
 
 
 def both(problem, x):

@@ -12,6 +12,7 @@ from scipy.special import expit
 
 import fairbound as fb
 from fairbound.fairness import sweeping
+from fairbound.fairness.objectives import ClassLoss
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.sweeping import FewRows
 from fairbound.models.mlp import MLP
@@ -101,7 +102,7 @@ def test_other_problems_have_no_lines():
         FairProblem(MLP(2), many, y, group, BOUNDS[0]),
         FairProblem(MLP(2, (3,)), X, y, group, BOUNDS[0]),
         FairProblem(MLP(2), X, y, group, BOUNDS[0], loss="hinge"),
-        FairProblem(MLP(2), X, y, group, BOUNDS[0], objective_class=1),
+        FairProblem(MLP(2), X, y, group, BOUNDS[0], objective=ClassLoss(1)),
         FairProblem(MLP(2), X, y, group, "group_loss <= 0.1"),
         FairProblem(MLP(2), X, y, group, "auc_parity[inter] <= 0.1"),
         FairProblem(MLP(2), X, y),

@@ -49,7 +49,7 @@ def test_auto_is_run_as_the_classifier_runs_it(tmp_path):
     asked = which_method.Options(**GENERATED)
     images = which_method._model("conv", np.zeros((2, 1, 28, 28), dtype=np.float32), 0)
     assert isinstance(images, ModuleModel) and images.scores(images._start, torch.zeros(3, 1, 28, 28)).shape == (3,)
-    choice = chosen("auto", images, loss="logistic", objective="loss", objective_class=None, stated=[asked.constraint])
+    choice = chosen("auto", images, loss="logistic", objective="loss", stated=[asked.constraint])
     assert choice.method.name == "alm"
 
 
