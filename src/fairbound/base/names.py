@@ -1,4 +1,4 @@
-"""Names that somebody wrote, and those that they may have meant."""
+"""Names in messages: the first of many, and those that somebody may have meant who wrote another."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from typing import Any
 def unspelled(name: Any) -> str:
     """A name without capitals and blanks, in which those that differ in nothing else are the same."""
     return "".join(str(name).casefold().split())
+
+
+def shortlist(names: Iterable[Any], most: int = 6, quoted: bool = False) -> str:
+    """The first `most` names, and how many more there are: "a, b and 3 more". quoted: each in quotation marks."""
+    names = list(names)
+    first = ", ".join(map(repr if quoted else str, names[:most]))
+    return first + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def did_you_mean(

@@ -14,6 +14,7 @@ from fairbound.audits.audit import audit
 from fairbound.audits.counts import AuditCounts
 from fairbound.base.errors import OptionError
 from fairbound.base.files import check_writable
+from fairbound.base.names import shortlist
 from fairbound.cli.audited import whole_file_facts
 from fairbound.cli.columns import (
     decided_or_scored,
@@ -248,10 +249,9 @@ def _lacked_in_training(new: Counter[tuple[str, str]], rows: int) -> list[str]:
     out = []
     for attribute in dict.fromkeys(a for a, _ in new):
         labels = [label for a, label in new if a == attribute]
-        named = ", ".join(map(repr, labels[:5])) + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
         count = sum(new[attribute, label] for label in labels)
         out.append(
-            f"{attribute}: {count:,} of {rows:,} rows have a group that training lacked ({named}). They are measured here, "
+            f"{attribute}: {count:,} of {rows:,} rows have a group that training lacked ({shortlist(labels, quoted=True)}). They are measured here, "
             "but the model was trained under no bound for them."
         )
     return out

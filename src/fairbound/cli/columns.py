@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
-from fairbound.base.names import did_you_mean
+from fairbound.base.names import did_you_mean, shortlist
 from fairbound.cli.outcome import say
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import as_decisions
@@ -79,15 +79,11 @@ def listed(text: str | None, columns: Sequence[str], what: str, needed: bool = F
 def one_column(name: str | None, columns: Sequence[str], what: str) -> str:
     """`name`, which must be one of `columns`; None and unknown names are errors that list them."""
     if name is None:
-        raise OptionError(f"name the column with {what}; there are: {_some(columns)}.")
+        raise OptionError(f"name the column with {what}; there are: {shortlist(columns, 20)}.")
     if name not in columns:
-        hint = did_you_mean(name, columns, before=". ", otherwise=f". There are: {_some(columns)}.")
+        hint = did_you_mean(name, columns, before=". ", otherwise=f". There are: {shortlist(columns, 20)}.")
         raise OptionError(f"{what}: there is no column {name!r}{hint}")
     return name
-
-
-def _some(columns: Sequence[str], most: int = 20) -> str:
-    return ", ".join(columns[:most]) + (f" and {len(columns) - most} more" if len(columns) > most else "")
 
 
 def labelled_rows(frame: Any, label: str, drop_missing: bool, source: str) -> tuple[Any, list[str]]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
+from fairbound.base.names import shortlist
 from fairbound.cli.audited import OF_TRAINING
 from fairbound.cli.columns import file_checksum, in_file, listed, numbers_of, one_column
 from fairbound.cli.fitted import trained_on
@@ -68,8 +69,8 @@ def _new_groups(data: str, before: dict[str, set[str]], after: dict[str, set[str
     """A warning for each attribute of which the file has groups that no file before it had."""
     new = {attribute: sorted(after[attribute] - known) for attribute, known in before.items()}
     return [
-        f"{Path(data).name} brings groups of {attribute} that no earlier file had: {', '.join(map(repr, found[:6]))}"
-        f"{', ...' if len(found) > 6 else ''}. If they are known ones written otherwise, they are counted apart now: correct the file, and begin the "
+        f"{Path(data).name} brings groups of {attribute} that no earlier file had: {shortlist(found, quoted=True)}. "
+        f"If they are known ones written otherwise, they are counted apart now: correct the file, and begin the "
         "state anew."
         for attribute, found in new.items()
         if found

@@ -15,7 +15,7 @@ import numpy as np
 
 from fairbound import data
 from fairbound.base.errors import DataError, OptionError
-from fairbound.base.names import did_you_mean
+from fairbound.base.names import did_you_mean, shortlist
 from fairbound.base.seeds import seed_for
 from fairbound.cli.advice import for_commands
 from fairbound.cli.columns import (
@@ -344,10 +344,9 @@ def group_warnings(groups: Groups, train: np.ndarray) -> list[str]:
     for attribute, counts in part.counts().items():
         few = {g: n for g, n in counts.items() if n < FEW_ROWS}
         if few:
-            named = ", ".join(f"{g!r} ({n})" for g, n in list(few.items())[:FEW_ROWS])
-            more = f" and {len(few) - FEW_ROWS} more" if len(few) > FEW_ROWS else ""
+            named = shortlist((f"{g!r} ({n})" for g, n in few.items()), 5)
             out.append(
-                f"{attribute}: too few training rows to control or measure the rates of {named}{more}. Merge such groups with others, or "
+                f"{attribute}: too few training rows to control or measure the rates of {named}. Merge such groups with others, or "
                 "leave their cells empty to take them out of the bound."
             )
     return out

@@ -12,7 +12,7 @@ import numpy as np
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning, OptionError
-from fairbound.base.names import did_you_mean
+from fairbound.base.names import did_you_mean, shortlist
 from fairbound.data.dataset import Dataset
 from fairbound.data.encode import build, labels
 from fairbound.data.files import require_pandas
@@ -63,7 +63,7 @@ def load_csv(
     for role, columns in (("label", [label]), ("sensitive", groups), ("drop", drop), ("categorical", categorical)):
         for column in columns:
             if column not in frame.columns:
-                has = f". It has: {', '.join(frame.columns[:20])}."
+                has = f". It has: {shortlist(frame.columns, 20)}."
                 hint = did_you_mean(column, frame.columns, before=". ", otherwise=has)
                 raise OptionError(f"{where} has no column {column!r} ({role}){hint}")
     if label in groups or label in drop:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import OptionError
-from fairbound.base.names import did_you_mean
+from fairbound.base.names import did_you_mean, shortlist
 from fairbound.fairness.comparing import Compared
 from fairbound.fairness.forms import Auxiliary, Combination, Statistic
 from fairbound.fairness.plan import BestOff, CellColumn, Names, Objective, Plan
@@ -59,8 +59,7 @@ def class_number(label: Any, targets: np.ndarray, classes: Sequence[Any] | None 
     if wanted in labels:
         return labels.index(wanted)
     meant = did_you_mean(wanted, labels, before="; ", otherwise=".")
-    known = ", ".join(map(repr, labels[:20])) + (", ..." if len(labels) > 20 else "")
-    raise OptionError(f"there is no class {wanted!r}{meant} The classes are {known}.")
+    raise OptionError(f"there is no class {wanted!r}{meant} The classes are {shortlist(labels, 20, quoted=True)}.")
 
 
 class Builder:

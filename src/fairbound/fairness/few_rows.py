@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairbound.base.names import shortlist
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.plan import Plan
 
@@ -34,8 +35,7 @@ def coarse_groups(plan: Plan, rows: np.ndarray) -> list[tuple[Bound, str]]:
             why = f"with only {rows[few[0]]} training rows of the class, one error already breaks the bound."
             out.append((bound, f"{bound.text}: {why} Give more rows of it, or loosen the bound."))
             continue
-        named = ", ".join(f"{plan.cell_names[c]!r} ({rows[c]})" for c in few[:3])
-        named += f" and {len(few) - 3} more" if len(few) > 3 else ""
+        named = shortlist((f"{plan.cell_names[c]!r} ({rows[c]})" for c in few), 3)
         why = (
             "A rate over n rows moves in steps of 1/n, and the rates of all other groups must lie near such a step (near 0 or 1 for "
             "one row), which can cost most of the accuracy"

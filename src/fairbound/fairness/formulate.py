@@ -25,6 +25,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data import Dataset as TorchDataset
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.names import shortlist
 from fairbound.data.dataset import Dataset
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.pointwise import Pointwise
@@ -138,7 +139,7 @@ def _groups(groups: Any, features: Any, targets: Any, found: Any, data: Any) -> 
         return found if found is None or len(found) else None
     columns = data.sensitive if isinstance(data, Dataset) else features if hasattr(features, "columns") else {}
     if isinstance(groups, str) and groups not in columns:
-        known = ", ".join(map(str, list(columns)[:20])) or "none: the features are no table"
+        known = shortlist(columns, 20) or "none: the features are no table"
         raise OptionError(
             f"groups={groups!r} names no column; there are {known}. Give one of them, the labels themselves, a column "
             "number, or a function of (features, targets)."

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
+from fairbound.base.names import shortlist
 from fairbound.base.records import plain
 from fairbound.confidence.contrasts import Contrasts, GapBounds, mirrored
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, mean_bounds, mean_rows_needed, welch_bounds
@@ -203,9 +204,8 @@ def _too_few_for_means(sets: Sets, names: Sequence[str]) -> str | None:
         return None
     trials = sets.joined("trials")
     few = [f"{name} ({n:.4g})" for name, n in zip(names, trials, strict=True) if n < ASYMPTOTIC_ROWS]
-    more = f" and {len(few) - 6} more" if len(few) > 6 else ""
     rule = f"Means are judged from {ASYMPTOTIC_ROWS} held-out rows of every group on; fewer have"
-    return f"{rule} {', '.join(few[:6])}{more}." if few else None
+    return f"{rule} {shortlist(few)}." if few else None
 
 
 def _loss_bounds(
@@ -277,9 +277,8 @@ def judge_shares(
 
 
 def unmeasured(names: Sequence[str], unit: str = "held-out row") -> str:
-    """The sentence that says what no row measures; the first six names are listed."""
-    more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-    return f"No {unit} measures {', '.join(names[:6])}{more}."
+    """The sentence that says what no row measures."""
+    return f"No {unit} measures {shortlist(names)}."
 
 
 def finding(

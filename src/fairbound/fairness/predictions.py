@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, DataWarning, OptionError
+from fairbound.base.names import shortlist
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import natural_order, texts_of
-from fairbound.rows.labels import shown_labels
 from fairbound.rows.reading import number_column, plain_array
 
 
@@ -58,7 +58,7 @@ def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = N
         guess = np.array(known, dtype=object)[scores.argmax(axis=1)]
         if not set(truth) & set(known):
             raise DataError(
-                f"classes= names {shown_labels(known, 3)}, and no label of y is one of them: y holds {shown_labels(sorted(set(truth)), 3)}. Pass y in the "
+                f"classes= names {shortlist(known, 3, quoted=True)}, and no label of y is one of them: y holds {shortlist(sorted(set(truth)), 3, quoted=True)}. Pass y in the "
                 "words of classes=."
             )
     else:
@@ -73,7 +73,7 @@ def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = N
             raise DataError(f"the prediction is missing in {sum(v is None for v in guess)} of {len(guess)} rows.")
         if not set(truth) & set(guess):
             warnings.warn(
-                f"no prediction is a label of y: predicted are {shown_labels(sorted(set(guess)), 3)}, and y holds {shown_labels(sorted(set(truth)), 3)}. "
+                f"no prediction is a label of y: predicted are {shortlist(sorted(set(guess)), 3, quoted=True)}, and y holds {shortlist(sorted(set(truth)), 3, quoted=True)}. "
                 "Where they are the same classes, write them alike.",
                 DataWarning,
                 stacklevel=3,

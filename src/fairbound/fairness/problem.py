@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
+from fairbound.base.names import shortlist
 from fairbound.base.seeds import seed_for
 from fairbound.fairness import quantities
 from fairbound.fairness.bound import Bound
@@ -157,9 +158,8 @@ class FairProblem(Verbs, BaseProblem):
         used = self.plan.used_cells()
         empty = used[(self.totals()[torch.as_tensor(used)] == 0).cpu().numpy()] if len(used) else used
         if len(empty):
-            names = ", ".join(repr(self.plan.cell_names[c]) for c in empty[:5])
             raise EmptyGroupError(
-                f"no row of positive weight among these {self.rows} belongs to {names}, so the bounds that compare it cannot "
+                f"no row of positive weight among these {self.rows} belongs to {shortlist((self.plan.cell_names[c] for c in empty), quoted=True)}, so the bounds that compare it cannot "
                 "be measured on them. Give more rows (a larger validation share), merge the group, or drop its bound."
             )
 

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.names import shortlist
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise, loss_named
 from fairbound.optim.rows import how_to_pass
-from fairbound.optim.state import some
 from fairbound.rows.groups import MISSING, Groups
 
 MOST_KEYS = 1 << 22
@@ -217,7 +217,7 @@ class Keys:
         known = self.groups.labels[a]
         raise DataError(
             f"group code {int(codes[row, a])} of {self.groups.attributes[a]!r} in row {row} of the batch is "
-            f"not in [-1, {len(known) - 1}]; known groups: {some(known)}. Get codes with "
+            f"not in [-1, {len(known) - 1}]; known groups: {shortlist(known)}. Get codes with "
             "Dual.encode(sensitive_features); -1 is missing."
         )
 

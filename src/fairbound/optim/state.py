@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import CheckpointError, NonFiniteError, OptionError
+from fairbound.base.names import shortlist
 
 SIGNED = ("g", "mean", "window", "smallest")
 CAPPED = ("multipliers", "w")
@@ -74,7 +75,7 @@ class DualReport:
         if self.rests_on:
             fewest = sorted(self.rests_on.items(), key=lambda item: item[1])
             lines.append(
-                f"estimates rest on the latest rows of each group: {some([f'{n:,} of {name}' for name, n in fewest])}."
+                f"estimates rest on the latest rows of each group: {shortlist([f'{n:,} of {name}' for name, n in fewest])}."
             )
         if self.alike:
             hint = (
@@ -87,14 +88,14 @@ class DualReport:
             )
         if self.at_cap:
             lines.append(
-                f"multiplier at its cap for {some(self.at_cap)}: the bound is likely out of reach of this "
+                f"multiplier at its cap for {shortlist(self.at_cap)}: the bound is likely out of reach of this "
                 "model. Loosen it, use a richer model, or raise multiplier_bound."
             )
         if self.unmeasured:
-            lines.append(f"no row yet of {some(self.unmeasured)}: bounds on them are not active.")
+            lines.append(f"no row yet of {shortlist(self.unmeasured)}: bounds on them are not active.")
         lacking = [f"{name} ({n})" for name, n in self.lacking.items()]
         if lacking:
-            lines.append(f"batches without a row of a group: {some(lacking)}.")
+            lines.append(f"batches without a row of a group: {shortlist(lacking)}.")
         if self.skipped:
             lines.append(f"{self.skipped} batches skipped for NaN or infinite scores or losses.")
         return "\n".join(lines)
@@ -167,7 +168,7 @@ def as_tensors(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    return f"{len(value)}: {some(value)}" if isinstance(value, (list, tuple)) else repr(value)
+    return f"{len(value)}: {shortlist(value)}" if isinstance(value, (list, tuple)) else repr(value)
 
 
 def by_name(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
@@ -176,12 +177,6 @@ def by_name(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
     for name, number in pairs:
         out[name] = max(number, out.get(name, 0))
     return out
-
-
-def some(names: Sequence[str], most: int = 5) -> str:
-    """The first `most` names, and how many more there are."""
-    rest = len(names) - most
-    return ", ".join(map(str, names[:most])) + (f" and {rest} more" if rest > 0 else "")
 
 
 def check_options(dual_every: object, nonfinite: str, distributed: bool, memory: float | None) -> None:
@@ -204,7 +199,11 @@ def not_finite(bad: int, rows: int, number: int, names: Sequence[str], groups: S
     and groups that they are in."""
     return NonFiniteError(
         f"scores or losses are NaN or infinite in {bad} of {rows} rows of batch {number}"
-        + (f"; groups {some(groups)}; constraints {some(names)}" if groups else "; no bound is on their groups")
+        + (
+            f"; groups {shortlist(groups)}; constraints {shortlist(names)}"
+            if groups
+            else "; no bound is on their groups"
+        )
         + ". Nothing of the batch entered the multipliers. Look for NaN or huge values in these rows, lower the "
         "learning rate, or use Dual(..., nonfinite='skip') to skip and count such batches."
     )

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.names import shortlist
 from fairbound.base.records import plain
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
@@ -198,7 +199,7 @@ def _group(rule: GroupRule, c: int, curve: Curve, selected: np.ndarray, rows: in
 
 def _few(rule: GroupRule, rows: np.ndarray) -> list[str]:
     few = [c for c in np.argsort(rows, kind="stable") if rows[c] < FEW_ROWS]
-    named = ", ".join(f"{rule.name(c)!r} ({rows[c]})" for c in few[:5]) + (", ..." if len(few) > 5 else "")
+    named = shortlist(f"{rule.name(c)!r} ({rows[c]})" for c in few)
     said = f"Thresholds fitted to fewer than {FEW_ROWS} rows follow these rows and may miss the bound on new ones: {named}."
     return [said] if few else []
 

@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.names import shortlist
 from fairbound.rows.reading import column_array, frame_of, is_missing, library_type, plain_array, series_of
 
 METHODS = ("decision_function", "predict_proba", "predict")
@@ -81,14 +82,14 @@ def _reason(estimator: Any, X: Any, words: str) -> str | None:
 
 
 def _columns(X: Any, has: Callable[[np.ndarray], bool]) -> str:
-    """The columns of a table, by name or place, that have something; the first six, and whether there are more."""
+    """The columns of a table, by name or place, that have something."""
     frame = frame_of(X)
     if frame is not None:
         found: list[Any] = [name for name in frame.columns if has(frame[name].to_numpy())]
     else:
         values = plain_array(X) if not hasattr(X, "tocsr") else np.empty((0, 0))
         found = [j for j, column in enumerate(values.T) if has(column)] if values.ndim == 2 else []
-    return ", ".join(map(repr, found[:6])) + (", ..." if len(found) > 6 else "")
+    return shortlist(found, quoted=True)
 
 
 def _has_text(column: np.ndarray) -> bool:

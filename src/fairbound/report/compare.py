@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairbound.base.names import shortlist
 from fairbound.report import words
 from fairbound.report.plots import glyph
 from fairbound.report.render import drawing, render
@@ -52,5 +53,4 @@ def said(found: dict[str, Any]) -> str:
     level = words.percent(found["confidence"])
     if not clear:
         return f"{part} No difference is clear at {level} confidence."
-    more = f" and {len(clear) - 6} more" if len(clear) > 6 else ""
-    return f"{part} Clear at {level} confidence, each for itself: {', '.join(clear[:6])}{more}."
+    return f"{part} Clear at {level} confidence, each for itself: {shortlist(clear)}."

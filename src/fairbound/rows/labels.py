@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import BINARY, DataError, DataWarning, OptionError
-from fairbound.base.names import unspelled
+from fairbound.base.names import shortlist, unspelled
 from fairbound.rows.reading import column_array, column_values, is_missing, plain_array
 
 MANY_CLASSES = 100
@@ -46,7 +46,7 @@ def positive_last(
     Raises: DataError where there are more than two classes, or none of them is `positive`.
     """
     if len(classes) > 2:
-        shown = shown_labels(classes)
+        shown = shortlist(classes, quoted=True)
         if len({unspelled(c) for c in classes}) == 2:
             raise DataError(
                 f"the labels have {len(classes)} values, {shown}, which differ only in capitals or blanks. Make them two."
@@ -57,7 +57,7 @@ def positive_last(
         top = top or [i for i, v in enumerate(classes) if str(v) == str(positive)]
         if not top:
             raise DataError(
-                f"positive={positive!r} is not among the labels {shown_labels(classes)}. Name one of these."
+                f"positive={positive!r} is not among the labels {shortlist(classes, quoted=True)}. Name one of these."
             )
         if top[0] == 0:
             return 1 - codes, (classes[1], classes[0])
@@ -78,7 +78,7 @@ def _says_no(label: Any) -> bool:
 def two_needed(classes: tuple[Any, ...], what: str | None = None) -> str:
     """What is said where `what`, None for all that was asked, needs two classes and the labels have more."""
     needed = "two classes are needed" if what is None else f"{what} needs two classes"
-    needed += f", a positive and a negative one, but the labels have {len(classes)} values, {shown_labels(classes)}."
+    needed += f", a positive and a negative one, but the labels have {len(classes)} values, {shortlist(classes, quoted=True)}."
     if len(classes) > MANY_NUMBERS and not any(isinstance(c, str) for c in classes):
         return f"{needed} Where these are amounts, make a label of those above a threshold, {REGRESSOR}"
     return (
@@ -117,7 +117,7 @@ def class_labels(y: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
     classes = _checked_classes(sorted(set(values)), len(values))
     if len(classes) < 2:
         raise DataError(
-            f"all {len(values)} labels have one class, {shown_labels(classes)}; two are needed. Check the label column or the filter."
+            f"all {len(values)} labels have one class, {shortlist(classes, quoted=True)}; two are needed. Check the label column or the filter."
         )
     place = {v: i for i, v in enumerate(classes)}
     return np.fromiter((place[v] for v in values), dtype=np.int64, count=len(values)), classes
@@ -226,17 +226,12 @@ def _plain_labels(y: Any) -> list[Any]:
 def _checked_classes(classes: list[Any], rows: int) -> tuple[Any, ...]:
     if len(classes) > 2 and any(isinstance(v, float) and not v.is_integer() for v in classes):
         raise DataError(
-            f"Unknown label type: continuous. The labels have {len(classes)} values, {shown_labels(classes)}, which are no classes. "
+            f"Unknown label type: continuous. The labels have {len(classes)} values, {shortlist(classes, quoted=True)}, which are no classes. "
             f"Choose a threshold, or bin them, and pass that, {REGRESSOR}"
         )
     if len(classes) > MANY_CLASSES and len(classes) > rows / 10:
         raise DataError(
-            f"the labels have {len(classes)} values in {rows} rows, {shown_labels(classes)}: numbers or identifiers rather than "
+            f"the labels have {len(classes)} values in {rows} rows, {shortlist(classes, quoted=True)}: numbers or identifiers rather than "
             f"classes. Choose a threshold, or bin them, and pass that, {REGRESSOR}"
         )
     return tuple(classes)
-
-
-def shown_labels(classes: Any, most: int = 6) -> str:
-    """The first `most` labels, as a message shows them."""
-    return ", ".join(map(repr, classes[:most])) + (", ..." if len(classes) > most else "")

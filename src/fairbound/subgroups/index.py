@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.names import shortlist
 from fairbound.rows.groups import AND, MISSING, Groups
 
 OPEN = -1
@@ -193,7 +194,7 @@ class Subgroups:
             texts = [str(label) for label in (wanted if several else [wanted])]
             unknown = [label for label in texts if label not in self.labels[j]]
             if unknown or not texts:
-                raise OptionError(f"{attribute!r} has no label {unknown[:3]}; it has {', '.join(self.labels[j][:8])}.")
+                raise OptionError(f"{attribute!r} has no label {unknown[:3]}; it has {shortlist(self.labels[j], 8)}.")
             out[j] = sorted({self.labels[j].index(label) for label in texts})
         return out
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from fairbound.base.names import shortlist
+
 _MONEY = r"[$¢£¤¥฿₡₦₩₪₫€₭₮₱₲₴₵₸₹₺₽₾₿]|EUR|USD|GBP|CHF"
 _UNIT = rf"{_MONEY}|%"
 _BLANKS = " \u00a0\u202f"
@@ -133,7 +135,6 @@ def _settled(cells: Sequence[_Cell]) -> frozenset[str]:
 _FIRST = 100
 _MOSTLY = 0.95
 _FEWEST = 10
-_SHOWN = 6
 Written = dict[Any, dict[str, Amounts]]
 
 
@@ -195,9 +196,8 @@ def read_amounts(frame: Any, written: Written, decimal: str) -> list[str]:
         else:
             said += _why_text(name, found, otherwise, other_mark)
     if read:
-        more = f" and {len(read) - _SHOWN} more" if len(read) > _SHOWN else ""
         hint = f' If {other_mark!r} begins decimals there, pass decimal="{other_mark}".' if either else ""
-        said.insert(0, f"read as numbers: {', '.join(read[:_SHOWN])}{more}.{hint}")
+        said.insert(0, f"read as numbers: {shortlist(read)}.{hint}")
     return said
 
 

@@ -36,6 +36,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.names import shortlist
 from fairbound.tables.bending import looked_at, useful
 from fairbound.tables.columns import Column, Table, read_columns
 from fairbound.tables.features import (
@@ -48,7 +49,7 @@ from fairbound.tables.features import (
     read_state,
 )
 from fairbound.tables.identifiers import is_identifier
-from fairbound.tables.learning import check_options, finite, infinite_error, learn_settled, settle, some_names
+from fairbound.tables.learning import check_options, finite, infinite_error, learn_settled, settle
 from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, learn_numbers
 from fairbound.tables.options import EncodeReport, TableOptions
 from fairbound.tables.scaled import learn_scale, scaled
@@ -367,14 +368,14 @@ class TableEncoder(BaseEstimator):
             absent = [name for name in self.columns if name not in given]
             if absent:
                 raise DataError(
-                    f"the table lacks the column{'s' * (len(absent) > 1)} {some_names(absent)} seen in training; it has "
-                    f"{some_names(read.names)}. Add or rename."
+                    f"the table lacks the column{'s' * (len(absent) > 1)} {shortlist(absent, 8, quoted=True)} seen in training; it has "
+                    f"{shortlist(read.names, 8, quoted=True)}. Add or rename."
                 )
             return False, given
         if len(read.columns) != len(self._inputs):
             raise DataError(
                 f"X has {len(read.columns)} features, but TableEncoder is expecting {len(self._inputs)} features as "
-                f"input: {some_names(self._inputs)}."
+                f"input: {shortlist(self._inputs, 8, quoted=True)}."
             )
         paired = zip(self._inputs, read.columns, strict=True)
         return True, {name: Column(name, c.kind, c.values, c.categories) for name, c in paired}

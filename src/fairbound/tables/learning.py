@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 
 import numpy as np
 
 from fairbound.base.errors import DataError, DataWarning
+from fairbound.base.names import shortlist
 from fairbound.tables.amounts import Amounts
 from fairbound.tables.columns import Column, Table, as_category, as_days, as_number, number_share
 from fairbound.tables.features import Feature, learn_category
@@ -23,7 +23,9 @@ def check_options(options: TableOptions, read: Table) -> None:
     """Raises: DataError where the options name a column that the table lacks."""
     absent = [name for name in (*options.categorical, *options.numeric) if name not in read.names]
     if absent:
-        raise DataError(f"the options name columns that the table lacks: {absent}. It has {some_names(read.names)}.")
+        raise DataError(
+            f"the options name columns that the table lacks: {absent}. It has {shortlist(read.names, 8, quoted=True)}."
+        )
 
 
 def learn_settled(column: Column, options: TableOptions) -> tuple[Feature | None, str | None]:
@@ -88,11 +90,3 @@ def infinite_error(name: str, count: int, first: int) -> DataError:
         f"column {name!r} has {count} infinite value{'s' * (count > 1)}, the first in row {first} (counting from 0). Correct them, or pass "
         'TableOptions(infinite="missing") to treat infinity as missing.'
     )
-
-
-NAMED = 8
-
-
-def some_names(names: Sequence[str]) -> str:
-    """The first names in quotes, and how many more there are."""
-    return ", ".join(map(repr, names[:NAMED])) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from fairbound.base.errors import DataWarning, OptionError
+from fairbound.base.names import shortlist
 from fairbound.tables.bending import MOST
 
 
@@ -88,16 +89,14 @@ def dropped_words(dropped: Mapping[str, str]) -> list[str]:
     """What is said of columns that were dropped, each with its reason."""
     said = [f"Column {name!r} was dropped: {reason}." for name, reason in list(dropped.items())[:IN_WORDS]]
     if rest := list(dropped)[IN_WORDS:]:
-        more = f" and {len(rest) - BY_NAME} more" if len(rest) > BY_NAME else ""
-        said.append(f"Further columns were dropped, {len(rest)} in all: {', '.join(rest[:BY_NAME])}{more}.")
+        said.append(f"Further columns were dropped, {len(rest)} in all: {shortlist(rest, BY_NAME)}.")
     return said
 
 
 def identifier_words(names: Sequence[str], out: str = "Leave them out of X") -> list[str]:
     """What is said of features that look like identifiers. out: how they are left out."""
-    more = f" and {len(names) - BY_NAME} more" if len(names) > BY_NAME else ""
     return [
-        f"These columns look like identifiers of rows or persons, and are features: {', '.join(names[:BY_NAME])}{more}. {out} "
+        f"These columns look like identifiers of rows or persons, and are features: {shortlist(names, BY_NAME)}. {out} "
         "if they are, since they say nothing of new people."
     ] if names else []  # fmt: skip
 

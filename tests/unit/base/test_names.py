@@ -1,10 +1,10 @@
-"""What a misspelt name may have meant, as the end of a message."""
+"""Names in messages: what a misspelt one may have meant, and the first of many."""
 
 from __future__ import annotations
 
 import pytest
 
-from fairbound.base.names import did_you_mean
+from fairbound.base.names import did_you_mean, shortlist
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,17 @@ from fairbound.base.names import did_you_mean
 )
 def test_names_that_are_alike_are_asked_for(name, options, said):
     assert did_you_mean(name, (n for n in ("weight", "height", "big")), **options) == said
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "said"),
+    [
+        ("abc", {}, "a, b, c"),
+        ("abc", {"most": 2}, "a, b and 1 more"),
+        (range(2000), {"most": 1, "quoted": True}, "0 and 1,999 more"),
+        (iter("abc"), {"most": 3, "quoted": True}, "'a', 'b', 'c'"),
+        ("", {}, ""),
+    ],
+)
+def test_of_many_names_the_first_are_said_and_how_many_more_there_are(names, options, said):
+    assert shortlist(names, **options) == said
