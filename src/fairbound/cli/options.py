@@ -64,7 +64,8 @@ Knots = Annotated[
         help="At how many values each number may bend, or auto: at 3 where a test says so. Default: auto for linear models of two classes, else 0.",
     ),
 ]
-SavedModel = Annotated[Path | None, option("--model", help="Folder of a saved model, such as OUT/model of fit.")]
+MODEL_FOLDER = option("--model", help="Folder of a saved model, such as OUT/model of fit.")
+SavedModel = Annotated[Path | None, MODEL_FOLDER]
 Score = Annotated[
     str | None, option("--score", help="Column of decisions (0/1), probabilities, real scores or predicted labels.")
 ]

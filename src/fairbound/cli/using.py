@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 from fairbound.base.errors import OptionError
 from fairbound.cli.options import (
+    MODEL_FOLDER,
     ChunkRows,
     Confidence,
     Constraints,
@@ -93,7 +94,7 @@ class PredictOptions(ReadOptions):
 
     run: ClassVar[str] = "predict:run_predict"
     data: File
-    model: Annotated[Path, option("--model", help="Folder of a saved model, such as OUT/model of fit.")]
+    model: Annotated[Path, MODEL_FOLDER]
     out: Annotated[Path, option("--out", help="The CSV file to write, a line for each row in the rows' order.")]
     keep: Annotated[
         str | None,

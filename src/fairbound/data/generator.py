@@ -117,11 +117,6 @@ class GaussianParity:
             description="Gaussian signal with a known accuracy / demographic parity frontier",
         )
 
-    def posterior(self, s: np.ndarray, group: np.ndarray) -> np.ndarray:
-        """P(y = 1 | s, k). s: (n,) signals; group: (n,) group numbers."""
-        d, m, q = (np.array(v)[group] for v in (self.separations, self.centres, self.base_rates))
-        return expit(d * (s - m) + logit(q))
-
     def evaluate(self, thresholds: tuple[float, ...]) -> tuple[float, tuple[float, ...]]:
         """(accuracy, selection rate of each group) of the rule: select where s > thresholds[k]."""
         if len(thresholds) != self.groups:

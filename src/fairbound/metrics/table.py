@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -24,6 +24,8 @@ from fairbound.rows.reading import column_array, read_weights
 from fairbound.rows.scores import as_logits
 
 Values = dict[str, dict[str, dict[str, float]]]
+Estimate = tuple[float, tuple[float, float] | None]
+"""A value, NaN where it is undefined, and its interval where it has one."""
 
 
 @dataclass(frozen=True)
@@ -252,27 +254,36 @@ class _Cells:
         counted = np.bincount(code[code >= 0], weights=self._each()[code >= 0], minlength=k)
         for name, metric in self.named.items():
             if isinstance(metric, str):
-                assert self.rows is not None
-                rate = RATES[metric]
-                successes, trials, *_ = rate_values(rate, self.rows, code, k)
-                for g, group in enumerate(labels):
-                    if trials[g] <= 0:
-                        values[group][name] = math.nan
-                        continue
-                    share = successes[g] / trials[g]
-                    low, high = clopper_pearson(successes[g], trials[g], 1 - self.confidence)
-                    values[group][name] = float(rate.of_share(share))
-                    limits[group][name] = (
-                        float(rate.of_share(min(low, share))),
-                        float(rate.of_share(max(high, share))),
-                    )
-                continue
-            for g, group in enumerate(labels):
-                at = np.flatnonzero(code == g)
-                values[group][name] = self._call(metric, at) if len(at) else math.nan
-                if self.bootstrap and len(at):
-                    limits[group][name] = self._drawn(metric, at, name, group)
+                found = self._rates(metric, code, k)
+            else:
+                found = self._called(metric, code, labels, name)
+            for group, (value, ends) in zip(labels, found, strict=True):
+                values[group][name] = value
+                if ends is not None:
+                    limits[group][name] = ends
         return values, limits, {g: int(c) for g, c in zip(labels, counted, strict=True)}
+
+    def _rates(self, metric: str, code: np.ndarray, k: int) -> Iterator[Estimate]:
+        """A rate of each of the k groups."""
+        assert self.rows is not None
+        rate = RATES[metric]
+        successes, trials, *_ = rate_values(rate, self.rows, code, k)
+        for won, of in zip(successes, trials, strict=True):
+            if of <= 0:
+                yield math.nan, None
+                continue
+            low, high = clopper_pearson(won, of, 1 - self.confidence)
+            at, below, above = (float(rate.of_share(s)) for s in (won / of, min(low, won / of), max(high, won / of)))
+            yield at, (below, above)
+
+    def _called(
+        self, metric: Callable[..., float], code: np.ndarray, labels: Sequence[str], name: str
+    ) -> Iterator[Estimate]:
+        """A function of the rows of each group."""
+        for g, group in enumerate(labels):
+            at = np.flatnonzero(code == g)
+            drawn = self._drawn(metric, at, name, group) if self.bootstrap and len(at) else None
+            yield self._call(metric, at) if len(at) else math.nan, drawn
 
     def _call(self, metric: Callable[..., float], at: np.ndarray) -> float:
         try:

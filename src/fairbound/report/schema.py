@@ -116,29 +116,32 @@ def _disagreements(audit: dict[str, Any]) -> Iterator[tuple[Path, str]]:
         for j, (before, after) in enumerate(pairwise(d["edges"]), start=1):
             if not after > before:
                 yield ("distributions", i, "edges", j), f"must be above the edge before it, got {after!r}"
-        bins = len(d["edges"]) - 1
+    for path, values, wanted, of in _lists(audit):
+        if len(values) != wanted:
+            yield path, f"must hold {wanted} {of}, got {len(values)}"
+
+
+def _lists(audit: dict[str, Any]) -> Iterator[tuple[Path, list, int, str]]:
+    """(path, list, its length, of what) of every list that another one gives the length."""
+    for i, d in enumerate(audit["distributions"]):
         for group, counts in d["groups"].items():
-            if len(counts) != bins:
-                yield ("distributions", i, "groups", group), f"must hold {bins} counts, got {len(counts)}"
+            yield ("distributions", i, "groups", group), counts, len(d["edges"]) - 1, "counts"
     for i, one in enumerate(audit.get("percentiles", [])):
-        lists: dict[Path, list] = {("disparity",): one["disparity"]}
-        lists |= {("groups", name, "scores"): g["scores"] for name, g in one["groups"].items()}
-        for path, values in lists.items():
-            if len(values) != len(one["percentiles"]):
-                wanted = f"{len(one['percentiles'])} values, one per percentile"
-                yield ("percentiles", i, *path), f"must hold {wanted}, got {len(values)}"
+        percentiles, of = len(one["percentiles"]), "values, one per percentile"
+        yield ("percentiles", i, "disparity"), one["disparity"], percentiles, of
+        for name, group in one["groups"].items():
+            yield ("percentiles", i, "groups", name, "scores"), group["scores"], percentiles, of
     for i, one in enumerate(audit.get("roc", [])):
         for j, picture in enumerate(one["pictures"]):
             for k, curve in enumerate(picture["curves"]):
-                if len(curve["x"]) != len(curve["y"]):
-                    where: Path = ("roc", i, "pictures", j, "curves", k, "y")
-                    yield where, f"must hold {len(curve['x'])} values, as x does, got {len(curve['y'])}"
+                path: Path = ("roc", i, "pictures", j, "curves", k, "y")
+                yield path, curve["y"], len(curve["x"]), "values, as x does"
     if t := audit["trajectory"]:
-        series: dict[Path, list] = {("seconds",): t["seconds"], ("loss",): t["loss"]}
-        series |= {(part, name): v for part in ("constraints", "multipliers") for name, v in t[part].items()}
-        for path, points in series.items():
-            if len(points) != len(t["steps"]):
-                yield ("trajectory", *path), f"must hold {len(t['steps'])} values, one per step, got {len(points)}"
+        steps, of = len(t["steps"]), "values, one per step"
+        for part in ("seconds", "loss"):
+            yield ("trajectory", part), t[part], steps, of
+        for part in ("constraints", "multipliers"):
+            yield from ((("trajectory", part, name), v, steps, of) for name, v in t[part].items())
 
 
 def _intervals(audit: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:

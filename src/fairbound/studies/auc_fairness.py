@@ -134,23 +134,10 @@ def task(cell: Cell, data_dir: str | None) -> Task:
     }  # fmt: skip
     began = process_time()
     if asked.shrinks:
-        x0 = problem.start((cell.seed,))
-        if asked.moved or asked.group_terms or not asked.bound:
-            unbound = {"kind": "group", "moved": False, "bound": 0.0, "start": "trained", "group_terms": False}
-            x0, seconds = _without_bound(json.dumps({**cell.task, **unbound}), cell.seed, cell.budget, data_dir)
-            began = process_time() - seconds
-        if asked.bound and not asked.moved:
-            x0 = group_scaled(problem, run["validation"], x0) if asked.group_terms else x0
-            x0 = shrunk(problem, run["validation"], x0, cell.seed, cell.budget).x
-        options["x0"] = x0
+        options["x0"], seconds = _shrunk_start(asked, cell, problem, run["validation"], data_dir)
+        began -= seconds
     elif asked.start != "own":
-        start = area_start(problem, run["validation"], 1 + asked.group_terms)
-        if start is None:
-            raise DataError(f"{asked.dataset!r} has no exact start: it has too many features, or groups without rows.")
-        options["x0"] = start.x
-        if asked.start == "trained":
-            rounds = {"budget": f"{FullBatchALM().rounds} steps", "patience": 0.0, "x0": start.x}
-            options["x0"] = solved(problem, FullBatchALM(), **run | rounds).x
+        options["x0"] = _exact_start(asked, problem, run)
 
     def scores(x: Tensor) -> dict[str, np.ndarray]:
         theta = x[..., : model.n]
@@ -183,6 +170,32 @@ def task(cell: Cell, data_dir: str | None) -> Task:
 
     about = ", ".join(f"{len(part.y):,} {name}" for name, part in parts.items()) + " rows"
     return Task(problem, watch, of, options=options, about=about)
+
+
+def _shrunk_start(
+    asked: Options, cell: Cell, problem: Any, validation: Any, data_dir: str | None
+) -> tuple[Tensor, float]:
+    """The point (n,) of a network of `shrunk`, and the processor seconds of what was trained for it before."""
+    x0, seconds = problem.start((cell.seed,)), 0.0
+    if asked.moved or asked.group_terms or not asked.bound:
+        unbound = {"kind": "group", "moved": False, "bound": 0.0, "start": "trained", "group_terms": False}
+        x0, seconds = _without_bound(json.dumps({**cell.task, **unbound}), cell.seed, cell.budget, data_dir)
+    if asked.bound and not asked.moved:
+        x0 = group_scaled(problem, validation, x0) if asked.group_terms else x0
+        x0 = shrunk(problem, validation, x0, cell.seed, cell.budget).x
+    return x0, seconds
+
+
+def _exact_start(asked: Options, problem: Any, run: dict[str, Any]) -> Tensor:
+    """The exact optimum (n,) of the quadratic loss, or what is trained from there.
+    run: as `solve` takes it. Raises: DataError."""
+    start = area_start(problem, run["validation"], 1 + asked.group_terms)
+    if start is None:
+        raise DataError(f"{asked.dataset!r} has no exact start: it has too many features, or groups without rows.")
+    if asked.start != "trained":
+        return start.x
+    rounds = {"budget": f"{FullBatchALM().rounds} steps", "patience": 0.0, "x0": start.x}
+    return solved(problem, FullBatchALM(), **run | rounds).x
 
 
 def _parts(asked: Options, seed: int, data_dir: str | None) -> tuple[dict[str, LabelledRows], Model]:

@@ -142,29 +142,28 @@ def _of_groups(asked: Options, cell: Cell, data_dir: str | None) -> Task:
         ))
         for part, rows in (("train", train), ("validation", held))
     }  # fmt: skip
-    problem = parts["train"]
 
     def seen(its: Any, x: Tensor, found: Measured) -> dict[str, float]:
         error = ((its.all_scores(x) > 0) != (its.targets > 0.5)).double().mean()
         return _part_seen(found.f, found.g.clamp_min(0), error)
 
-    watch = _watching(parts, seen)
-    return Task(
-        problem, watch, lambda x: watch(x, problem.evaluate(x)),
-        about=f"{len(train):,} training and {len(held):,} validation rows; {problem.m} subgroups with training rows bounded, "
-              f"{parts['validation'].m} with validation rows; {problem.n:,} parameters",
-    )  # fmt: skip
+    train_m, held_m = (its.m for its in parts.values())
+    rows = f"{len(train):,} training and {len(held):,} validation rows"
+    return _watched(
+        parts, seen, f"{rows}; {train_m} subgroups with training rows bounded, {held_m} with validation rows"
+    )
 
 
-def _watching(parts: dict[str, Any], seen: Callable[..., dict[str, float]]) -> Callable[..., dict[str, float]]:
-    """What is recorded of all parts, the first of which is trained on. seen: of a problem,
-    x and its measurement there, name -> value."""
+def _watched(parts: dict[str, Any], seen: Callable[..., dict[str, float]], about: str) -> Task:
+    """Training on the first of the parts, with records of all of them. seen: of a problem, x and its measurement there,
+    name -> value. about: what is said of the parts."""
+    problem = next(iter(parts.values()))
 
     def watch(x: Tensor, measured: Measured) -> dict[str, float]:
         found = {part: its.evaluate(x) if number else measured for number, (part, its) in enumerate(parts.items())}
         return {f"{part} {k}": v for part, its in parts.items() for k, v in seen(its, x, found[part]).items()}
 
-    return watch
+    return Task(problem, watch, lambda x: watch(x, problem.evaluate(x)), about=f"{about}; {problem.n:,} parameters")
 
 
 def _part_seen(loss: Tensor, excess: Tensor, error: Tensor) -> dict[str, float]:
@@ -188,19 +187,15 @@ def _of_queries(asked: Options, cell: Cell, data_dir: str | None) -> Task:
         )
         for part, rows in zip(("train", "validation"), numbers, strict=True)
     }  # fmt: skip
-    problem = parts["train"]
 
     def seen(its: Any, x: Tensor, found: Measured) -> dict[str, float]:
         excess = its.values(x, its.sample((cell.seed,), "watch", 0, its.rows, "full")).g.clamp_min(0)
         of_part = _part_seen(found.f, excess, found.extra["pair_error"])
         return of_part | {"broken": float((found.g > 0).double().mean())}
 
-    watch = _watching(parts, seen)
-    return Task(
-        problem, watch, lambda x: watch(x, problem.evaluate(x)),
-        about=f"{problem.rows:,} training and {parts['validation'].rows:,} validation queries; {problem.m:,} and "
-              f"{parts['validation'].m:,} constraints; {problem.n:,} parameters",
-    )  # fmt: skip
+    train, held = parts.values()
+    queries = f"{train.rows:,} training and {held.rows:,} validation queries"
+    return _watched(parts, seen, f"{queries}; {train.m:,} and {held.m:,} constraints")
 
 
 def _worst(measured: Measured) -> float:

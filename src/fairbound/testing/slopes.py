@@ -65,30 +65,35 @@ def check_gradient(
             _check_differences(
                 made, x, batch, jacobian, [normal(*x.shape) for _ in range(DIRECTIONS)], tolerance, where
             )
-            dx = normal(*x.shape)
-            along = (jacobian * dx.unsqueeze(-2)).sum(-1)
-            close(made.jvp(x, batch, dx), along, 1e-10, f"jvp against jacobian @ dx on {where}")
-            w = normal(*evaluation.g.shape)
-            w0 = normal(*x.shape[:-1], 1) if x.dim() > 1 else normal(1)[0]
-            masked = (w * seen).unsqueeze(-1)
-            constrained = (masked * jacobian[..., 1:, :]).sum(-2)
-            of_f = jacobian[..., 0, :]
-            cases: list[tuple[Any, Tensor, str]] = [
-                ((1.0, w), of_f + constrained, "weights (1, w)"),
-                ((0.0, w), constrained, "weights (0, w)"),
-                ((w0, w), w0 * of_f + constrained, f"weights (w0, w), w0 of shape {tuple(w0.shape)}"),
-                ((1.0, None), of_f, "weights (1, None)"),
-                (
-                    lambda e, w=w: (1.0, w * e.g),
-                    of_f + (masked * evaluation.g.unsqueeze(-1) * jacobian[..., 1:, :]).sum(-2),
-                    "weights that depend on g",
-                ),
-            ]
-            for weights, expected, name in cases:
-                seen_evaluation, gradient = made.gradient(x, batch, weights)
-                close(gradient, expected, 1e-10, f"gradient with {name} against the jacobian on {where}")
-                if callable(weights):
-                    close(seen_evaluation.g, evaluation.g, 1e-12, f"the evaluation handed to the weights on {where}")
+            _check_verbs(made, x, batch, evaluation, jacobian, normal, where)
+
+
+def _check_verbs(
+    problem: Any, x: Tensor, batch: Any, evaluation: Evaluation, jacobian: Tensor, normal: Any, where: str
+) -> None:
+    """jvp, and gradient under every kind of weights, against the evaluation and jacobian (..., 1 + m, n) at x (..., n).
+    normal: shape -> random numbers."""
+    dx = normal(*x.shape)
+    along = (jacobian * dx.unsqueeze(-2)).sum(-1)
+    close(problem.jvp(x, batch, dx), along, 1e-10, f"jvp against jacobian @ dx on {where}")
+    w = normal(*evaluation.g.shape)
+    w0 = normal(*x.shape[:-1], 1) if x.dim() > 1 else normal(1)[0]
+    masked = (w if evaluation.seen is None else w * evaluation.seen).unsqueeze(-1)
+    of_f, of_g = jacobian[..., 0, :], jacobian[..., 1:, :]
+    constrained = (masked * of_g).sum(-2)
+    scaled = (masked * evaluation.g.unsqueeze(-1) * of_g).sum(-2)
+    cases: list[tuple[Any, Tensor, str]] = [
+        ((1.0, w), of_f + constrained, "weights (1, w)"),
+        ((0.0, w), constrained, "weights (0, w)"),
+        ((w0, w), w0 * of_f + constrained, f"weights (w0, w), w0 of shape {tuple(w0.shape)}"),
+        ((1.0, None), of_f, "weights (1, None)"),
+        (lambda e: (1.0, w * e.g), of_f + scaled, "weights that depend on g"),
+    ]
+    for weights, expected, name in cases:
+        handed, gradient = problem.gradient(x, batch, weights)
+        close(gradient, expected, 1e-10, f"gradient with {name} against the jacobian on {where}")
+        if callable(weights):
+            close(handed.g, evaluation.g, 1e-12, f"the evaluation handed to the weights on {where}")
 
 
 def _check_differences(

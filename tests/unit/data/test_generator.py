@@ -158,14 +158,6 @@ def test_simulation_agrees_within_standard_errors(seed):
         assert abs(chosen[group == k].mean() - point.rates[k]) < 5 * np.sqrt(0.25 / size)
 
 
-def test_posterior_is_bayes_rule():
-    s = np.linspace(-4, 4, 41)
-    for k in range(3):
-        positive = THREE.base_rates[k] * density(THREE, k, 1, s)
-        negative = (1 - THREE.base_rates[k]) * density(THREE, k, 0, s)
-        np.testing.assert_allclose(THREE.posterior(s, np.full(41, k)), positive / (positive + negative), rtol=1e-12)
-
-
 def test_a_linear_model_reaches_the_unconstrained_optimum():
     from sklearn.linear_model import LogisticRegression
 
