@@ -93,7 +93,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     loss: "logistic" (with k > 2 classes cross-entropy), or for two classes "hinge" or "squared".
     class_weight: None, "balanced" or {label: weight >= 0}: what a row of each class counts in the loss, not in the
         bounds.
-    weight_decay: D >= 0 adds D/2 |w|^2 for the weights w of a linear model; "auto" chooses D (docs/training.md).
+    weight_decay: D >= 0 adds D/2 |w|^2 for the weights w of a linear model; "auto" chooses D, for the last layer of a
+        network too (docs/training.md).
     sensitive_columns: a column of X with the name of a sensitive attribute: "keep" or "drop" it as a feature.
     options: a TableOptions. A linear model of two classes bends in some numbers; TableOptions(knots=0) keeps it
         straight.

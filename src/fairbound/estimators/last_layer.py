@@ -12,7 +12,7 @@ themselves.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ from fairbound.estimators.auc_training import auc_start, decided, ranks_only
 from fairbound.estimators.choosing import Refined
 from fairbound.estimators.full_batch import joined, train_full_batch
 from fairbound.estimators.problems import problem_like
+from fairbound.estimators.weight_decay import decay_of
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.problem import FairProblem
@@ -36,15 +37,16 @@ def finished(
     solution: Solution,
     *,
     refined: Refined,
+    weight_decay: float | Literal["auto"] = 0.0,
     **options: Any,
 ) -> tuple[Solution, dict[str, Any]]:
     """`solution` with the last layer of its last iterate solved anew; itself, where it meets the bounds and the other
     does not. And how nearly its last layer meets the conditions of optimality, as of `train_full_batch`.
 
     problem: of the mean loss or the area of an MLP with one score. held: rows on which the bounds are to be met too.
-    refined, options: as in `train_full_batch`. Where areas are all that counts it begins at the exact solution of the
-    last layer, if that is better than the last iterate's, and ends with where positive begins, as of a linear model
-    (`auc_training`).
+    weight_decay: as in FairClassifier, of the last layer's weights. refined, options: as in `train_full_batch`. Where
+    areas are all that counts it begins at the exact solution of the last layer, if that is better than the last
+    iterate's, and ends with where positive begins, as of a linear model (`auc_training`).
     """
     x, more = problem.split(solution.last)
     own = last_layer(problem, x, refined, problem.plan if refined == "no" else None)
@@ -58,7 +60,7 @@ def finished(
 
     if start is not None:
         first = min((start.x, first), key=rank)
-    options |= {"validation": beside, "x0": first}
+    options |= {"validation": beside, "x0": first, "weight_decay": decay_of(own, weight_decay, True)}
     after, facts = train_full_batch(own, None, FullBatchALM(), refined=refined, **options)
     after = decided(own, after, None)[0] if areas else after
     if after.stopped == "interrupted" or (solution.found and not after.feasible):

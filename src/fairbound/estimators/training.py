@@ -2,10 +2,11 @@
 
 Under "auto" a model trained on all rows at once is compared with one of random batches, where it meets no bound or
 where ratios of rates are bounded. The step size of random batches is chosen by a short trial, unless the model is
-linear or all rows at once follow (see `step_trial`). A network is then trained further on all rows at once where that
-is of use (see `whole_network`), and its last layer is solved on all rows (see `last_layer`). The last layer of a
-network trained without bounds is solved so too: layers that bounds have shaped may have lost what a last layer needs.
-The better of the two models is taken.
+linear or all rows at once follow (see `step_trial`). Batches that meet few rows again and again end for a network where
+other rows ask for it; it is then trained further on all rows at once where that is of use (see `whole_network`), and
+its last layer is solved on all rows, with weight decay (see `last_layer`). The last layer of a network trained without
+bounds, for as many steps, is solved so too: layers that bounds have shaped may have lost what a last layer needs. The
+better of the two models is taken.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from fairbound.estimators.problems import Problems
 from fairbound.estimators.step_trial import step_tried
 from fairbound.estimators.trained import Trained, better
 from fairbound.estimators.weight_decay import decay_of
-from fairbound.estimators.whole_network import trained_further
+from fairbound.estimators.whole_network import stopped_early, trained_further
 from fairbound.fairness.few_rows import coarse_groups
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM, SGD, FullBatchALM
@@ -91,7 +92,7 @@ def train(
     trained = on_batches(made, run, method, choice.margins, limit)
     if not choice.last_layer:
         return trained
-    return _network_finished(trained, made, run, limit, refined, options["seed"], options["progress"])
+    return _network_finished(trained, made, run, limit, refined, weight_decay, options["seed"], options["progress"])
 
 
 def _at_once(
@@ -129,6 +130,7 @@ def _network_finished(
     run: Callable[..., Solution],
     limit: Budget,
     refined: Refined,
+    weight_decay: float | Literal["auto"],
     seed: int,
     progress: bool,
 ) -> Trained:
@@ -137,15 +139,21 @@ def _network_finished(
         problem, held = made.all_rows(), None
     else:
         problem, held = trained.problem, trained.held
-    finish = partial(_with_last_layer, problem, held, refined=refined, budget=AT_ONCE, progress=progress)
-    further, rounds = trained_further(problem, trained.solution, seed, progress)
+    finish = partial(
+        _with_last_layer, problem, held, refined=refined, weight_decay=weight_decay, budget=AT_ONCE, progress=progress
+    )
+    first, steps = stopped_early(run, problem, trained.method, trained.solution, trained.held is not None, seed)
+    further, rounds = trained_further(problem, first, seed, progress)
+    early = f"Random batches ended after {steps:,} steps, as rows that they had not met showed to be of use."
+    notes = [early] if steps else []
     said_so = f"After random batches all layers were trained on all rows at once (rounds: {rounds}), as rows kept apart showed to be of use."
-    trained = finish(trained._replace(solution=further, notes=[*trained.notes, *([said_so] if rounds else [])]))
+    trained = finish(trained._replace(solution=further, notes=[*trained.notes, *notes, *([said_so] if rounds else [])]))
     if not problem.m or trained.solution.stopped == "interrupted":
         return trained
     plain = SGD(decay=0.5)
-    free = run(problem, plain, validation=held, patience=1.0)
-    unbound = finish(Trained(problem, held, free, plain, limit, [], []))
+    limit = Budget(steps=steps) if steps else limit
+    free = run(problem, plain, validation=held, patience=1.0, budget=limit)
+    unbound = finish(Trained(problem, held, free, plain, limit, notes, []))
     note = "Layers trained without bounds (sgd), the last one then under them, gave the better model, which is taken."
     return better(trained, unbound, refined, note)
 

@@ -1,14 +1,19 @@
-"""A whole network trained further on all rows at once, for as many rounds as rows kept apart show to be of use.
+"""A whole network trained on random batches, and further on all rows at once, for as many steps and rounds as rows kept
+apart show to be of use.
 
 Random batches under bounds leave a network above the loss that it could reach, and rounds of the augmented Lagrangian
 on all rows come nearer. They also overfit where rows are few. So they are first made on a part of the rows, and as many
 of them are then made on all rows as gave the lowest objective, with the price of what bounds are exceeded by, on the
 others: none where that only rose. The network has met these others on its batches, so that they speak for fewer rounds
 rather than for more.
+
+Batches that meet few rows again and again overfit already. Then as many steps are made again on all rows as were best
+on rows that a run has not met (early stopping: Prechelt 1998).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +28,7 @@ from fairbound.estimators.full_batch import PART_ROWS, WithoutSearch, joined
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.validation import VALIDATION
 from fairbound.fairness.problem import FairProblem
-from fairbound.methods import FullBatchALM
+from fairbound.methods import FullBatchALM, Method
 from fairbound.rows.split import stratified_split
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution, solve
@@ -34,6 +39,8 @@ ROUNDS = 4
 MOST_ROWS = 2 * PART_ROWS
 """With more rows no round is made: each takes about ten passes."""
 
+FEW_PASSES = 20.0
+"""Batches that meet each row no more often than this are left as they are."""
 
 LAST = WithoutSearch(sharpness=FullBatchALM().sharpness[-1:])
 """Rounds of the last sharpness alone. The last layer is still to be solved."""
@@ -58,6 +65,32 @@ def trained_further(problem: FairProblem, solution: Solution, seed: int, progres
     if tried.stopped == "interrupted" or not rounds:
         return replace(solution, stopped="interrupted") if tried.stopped == "interrupted" else solution, 0
     return joined(solution, _rounds(problem, solution.last, rounds, progress), stay=True), rounds
+
+
+def stopped_early(
+    run: Callable[..., Solution], problem: FairProblem, method: Method[Any], first: Solution, held: bool, seed: int
+) -> tuple[Solution, int]:
+    """`first`, a run of the method, its last iterate that of a shorter one on the rows of `problem`, and the steps of
+    it: as many as make the cost of `cheapest` lowest on rows that the run did not meet, at least 1.
+
+    run: `solve` without problem and method. held: whether rows were held back from `first`; else the steps are chosen
+    by another run, on a part of the rows. 0, and `first` itself, after few passes, in several processes, for ranks, and
+    where a group has too few rows to divide.
+    """
+    few = first.counts.samples <= FEW_PASSES * problem.total_rows
+    if few or not problem.shards.alone or ranks(problem) or first.stopped == "interrupted":
+        return first, 0
+    tried = first
+    if not held:
+        try:
+            part, others = _parts(problem, seed)
+        except EmptyGroupError:
+            return first, 0
+        tried = run(part, method, validation=others, patience=1.0)
+    steps = max(cheapest(tried.records, tried.state.multipliers), 1)
+    if tried.stopped == "interrupted":
+        return replace(first, stopped="interrupted"), 0
+    return joined(first, run(problem, method, budget=Budget(steps=steps), patience=1.0), stay=True), steps
 
 
 def cheapest(records: list[dict[str, Any]], y: Tensor) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,8 +12,11 @@ import torch
 
 import fairbound as fb
 from fairbound.estimators import whole_network
+from fairbound.estimators.last_layer import finished, last_layer
+from fairbound.estimators.weight_decay import auto_decay
 from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Draws
+from fairbound.solver.budget import Budget
 
 
 def table(n, seed, labels="learnable"):
@@ -86,6 +90,77 @@ def test_labels_by_chance_are_not_learnt_by_heart(seed):
     X, y, group = table(200, seed, labels="chance")
     problem, before = begun(X, y, group, steps=800, hidden=(32,))
     assert whole_network.trained_further(problem, before, seed, False) == (before, 0)
+
+
+def batches(problem, method, steps=800):
+    """`solve` as the classifier calls it, and a first run on these rows."""
+    run = partial(fb.solve, budget=f"{steps} steps", batch_size=64, seed=0)
+    return run, run(problem, method)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_batches_end_where_rows_that_they_did_not_meet_say_so(seed):
+    """The last iterate is that of a run of fewer steps on all rows, bit for bit; what was found stays. Labels by chance
+    are left early, and the loss of rows not met is lower there than after all steps."""
+    X, y, group = table(300, seed, labels="chance")
+    problem, method = fb.FairProblem(MLP(4, (32,)), X, y, group, "demographic_parity <= 0.05"), fb.ALM()
+    run, first = batches(problem, method)
+    after, steps = whole_network.stopped_early(run, problem, method, first, False, seed)
+    assert 0 < steps < 400 and after.steps == first.steps + steps
+    assert torch.equal(after.last, run(problem, method, budget=f"{steps} steps").last)
+    assert torch.equal(after.x, first.x) and after.message == first.message
+    new = fb.FairProblem(MLP(4, (32,)), *table(3000, 9 + seed, labels="chance"), "demographic_parity <= 0.05")
+    assert float(new.evaluate(after.last).f) < float(new.evaluate(first.last).f)
+
+
+def test_rows_held_back_choose_the_steps_without_another_run():
+    X, y, group = table(400, 0)
+    problem, held = begun(X[:300], y[:300], group[:300])[0], begun(X[300:], y[300:], group[300:])[0]
+    run = partial(fb.solve, batch_size=64, seed=0, budget="800 steps")
+    first = run(problem, fb.ALM(), validation=held)
+    calls = []
+    counted = lambda *given, **options: (calls.append(options), run(*given, **options))[1]  # noqa: E731
+    _, steps = whole_network.stopped_early(counted, problem, fb.ALM(), first, True, 0)
+    assert steps == max(whole_network.cheapest(first.records, first.state.multipliers), 1)
+    assert len(calls) == 1 and calls[0]["budget"].steps == steps
+
+
+def test_where_batches_are_not_ended_early():
+    X, y, group = table(300, 0)
+    problem, _ = begun(X, y, group)
+    method = fb.ALM()
+    run, first = batches(problem, method, steps=100)
+    few = run(problem, method, budget=f"{int(whole_network.FEW_PASSES * 300 // 64) - 40} steps")
+    alone = fb.FairProblem(MLP(4, (8,)), X, y, np.where(np.arange(300) == 7, "z", group), "demographic_parity <= 0.5")
+    ranked = fb.FairProblem(MLP(4, (8,)), X, y, group, "auc_parity[inter] <= 0.1", objective="auc")
+    assert first.counts.samples > whole_network.FEW_PASSES * 300 >= few.counts.samples
+    for on, given in (
+        (problem, few),
+        (alone, first),
+        (ranked, first),
+        (problem, replace(first, stopped="interrupted")),
+    ):
+        assert whole_network.stopped_early(run, on, method, given, False, 0) == (given, 0)
+
+    def interrupted(*given, **options):
+        return replace(run(*given, **options), stopped="interrupted")
+
+    stopped, steps = whole_network.stopped_early(interrupted, problem, method, first, False, 0)
+    assert stopped.stopped == "interrupted" and steps == 0 and torch.equal(stopped.last, first.last)
+
+
+@pytest.mark.parametrize("decay", [0.0, "auto"])
+def test_the_last_layer_has_the_decay_of_its_own_features(decay):
+    X, y, group = table(600, 1)
+    problem, before = begun(X, y, group, bounds="demographic_parity <= 0.1")
+    own = last_layer(problem, problem.split(before.last)[0], "no", problem.plan)
+    asked = auto_decay(own) if decay == "auto" else 0.0
+    options = {"refined": "no", "budget": Budget(steps=40)}
+    after, facts = finished(problem, None, before, weight_decay=decay, **options)
+    assert facts["weight_decay"] == asked and (asked > 0) == (decay == "auto")
+    other, _ = finished(problem, None, before, **options)
+    weights = [float(one.x[-own.model.n : -1].norm()) for one in (after, other)]
+    assert (weights[0] < weights[1]) == (decay == "auto")
 
 
 def test_where_no_rounds_are_made(monkeypatch):
