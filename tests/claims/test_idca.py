@@ -16,7 +16,7 @@ from fairbound.models.mlp import MLP
 from fairbound.problems.differences import Linearised
 from fairbound.problems.penalised import Proximal
 from fairbound.problems.problem import Draws
-from fairbound.testing import KnownProblem, Optimum
+from fairbound.testing import KnownProblem, Optimum, check_gradient
 
 TEXT = "partial_statistical_parity[0.1:0.6,surrogate=clip,sharpness=1,points=5] <= 0.1"
 
@@ -38,6 +38,18 @@ def path(p, method, steps, **options):
         state = method.step(state, p, draws)
         out.append(state.point.clone())
     return out, state
+
+
+def test_parts_have_their_own_jacobian_after_that_of_the_problem():
+    """The two sides of a bound are each other's negatives in the problem, and not in its parts."""
+    p = problem((4,), "partial_demographic_parity[0.1:0.7] <= 0.05", 60)
+    x = p.start([0])
+    rows = p.jacobian(x, p.full())[1]
+    assert torch.allclose(rows[1], -rows[2], rtol=0, atol=1e-12)
+    plus, minus = (part.jacobian(x, part.full())[1] for part in (p.plus, p.minus))
+    assert torch.allclose(plus - minus, rows, rtol=0, atol=1e-12)
+    for part in (p.plus, p.minus):
+        check_gradient(lambda part=part: part, seeds=(0,), kinds=("full",), points=1)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fairbound.confidence.contrasts import mirrored
 from fairbound.fairness.forms import Auxiliary, Combination, Statistic
 from fairbound.fairness.statistics import Function
 from fairbound.rows.groups import cross
@@ -191,6 +192,11 @@ class Plan:
         curved = self.objective is not None and self.objective.how == "max"
         parts: list[Any] = [*self.statistics, *self.combinations]
         return not (self.best or len(self.ratios) or curved) and all(p.unbiased for p in parts)
+
+    @cached_property
+    def mirrored(self) -> dict[int, int]:
+        """Constraints that have the negative of an earlier one's gradient: the other side of |a - b| <= bound."""
+        return {} if self.best else mirrored(self.index, self.coefficient)
 
     @cached_property
     def cells_of(self) -> np.ndarray:

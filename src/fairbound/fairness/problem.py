@@ -26,7 +26,6 @@ from fairbound.fairness.percentiles.interval_shares import GridParity
 from fairbound.fairness.percentiles.matching import matched, rescaled
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import HINGE, LOGISTIC, SQUARED, Pointwise, loss_named
-from fairbound.fairness.quantities import UNREAD
 from fairbound.fairness.row_checks import check_lengths, check_outputs, sorted_rows, sorted_weights
 from fairbound.fairness.statistics import LOSS
 from fairbound.fairness.sweeping import FewRows, swept
@@ -139,7 +138,6 @@ class FairProblem(Verbs, BaseProblem):
         self.convex = self._promises_to_be_convex()
         self._curvature: Tensor | None = None
         self._parts: Any = None
-        self._few: Any = UNREAD
 
     def _promises_to_be_convex(self) -> bool:
         """Whether f is the mean of a convex loss of a linear model,
@@ -199,7 +197,7 @@ class FairProblem(Verbs, BaseProblem):
         """This problem, whose objective is an Accuracy, with another share of the error rate. Rows are shared."""
         plan = self.plan
         assert plan.objective is not None
-        self.curvature(), self._few_rows()  # taken once: the copies share them
+        self.curvature(), self._few_rows  # taken once: the copies share them
         return self._under(replace(plan, objective=replace(plan.objective, coefficient=objective.coefficients)))
 
     @property
@@ -250,15 +248,14 @@ class FairProblem(Verbs, BaseProblem):
             self._curvature = torch.block_diag(mean, mean.trace() / len(mean) * torch.eye(more, dtype=mean.dtype))
         return self._curvature
 
+    @cached_property
     def _few_rows(self) -> FewRows | None:
-        if self._few is UNREAD:
-            self._few = FewRows.of(self)
-        return self._few  # type: ignore[no-any-return]
+        return FewRows.of(self)
 
     def nearer(self, x: Tensor) -> Tensor | None:
         """x (n,) moved nearer to the bounds: by `matching` for a linear model under one bound on distributions of
         scores, by `sweeping` for one of few distinct rows under bounds on rates of decisions; None for others."""
-        if (few := self._few_rows()) is not None:
+        if (few := self._few_rows) is not None:
             return swept(self, few, x)
         only = self.plan.statistics[0] if len(self.plan.statistics) == 1 else None
         alone = is_linear(self.model, 1) and self.shards.alone

@@ -8,13 +8,11 @@ parameters in x.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fairbound.confidence.contrasts import mirrored
 from fairbound.fairness import quantities
 from fairbound.fairness.batches import Batch
 from fairbound.fairness.one_pass import OnePass
@@ -149,7 +147,7 @@ class Verbs(RowSlopes):
         made: dict[int, Tensor] = {}
         places = range(1 + self.m) if which is None else which
         for i in places:
-            opposite = self._mirrored.get(i - 1)
+            opposite = self.plan.mirrored.get(i - 1)
             if i == 0:
                 made[0] = self._gradient(tape, scores, batch, w0, None, memo if self.plan.beyond_means else None)
             elif opposite is not None and 1 + opposite in made:
@@ -219,11 +217,6 @@ class Verbs(RowSlopes):
         slopes, own = self._slopes(scores, batch, 1.0, None, memo)
         df = (slopes * ds).sum() + (own * dz).sum()
         return torch.cat([df.unsqueeze(0), dg if batch.seen is None else dg * batch.seen])
-
-    @cached_property
-    def _mirrored(self) -> dict[int, int]:
-        """Constraints that have the negative of an earlier one's gradient: the other side of |a - b| <= bound."""
-        return {} if self.plan.best else mirrored(self.plan.index, self.plan.coefficient)
 
     def _evaluate(
         self, scores: Tensor, z: Tensor, batch: Batch, true: bool = False, bounds: bool = True

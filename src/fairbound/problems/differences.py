@@ -35,6 +35,9 @@ class Difference(BaseProblem):
     (domain, names, bounds, batches, start) is the plus part's.
     A constraint that either part misses in a batch is not seen."""
 
+    plus: Problem  # type: ignore[assignment]
+    minus: Problem  # type: ignore[assignment]
+
     def __init__(self, plus: Problem, minus: Problem):
         if (plus.n, plus.m) != (minus.n, minus.m):
             raise OptionError(
@@ -48,16 +51,16 @@ class Difference(BaseProblem):
 
     def start(self, seeds: Sequence[int]) -> Tensor:
         """x0: (n,) for one seed, (R, n) for several."""
-        return self.plus.start(seeds)  # type: ignore[union-attr]
+        return self.plus.start(seeds)
 
     def sample(self, seeds: Sequence[int], name: str, k: int, size: int, kind: str) -> Any:
         """The plus part's batch, which both parts take."""
-        return self.plus.sample(seeds, name, k, size, kind)  # type: ignore[union-attr]
+        return self.plus.sample(seeds, name, k, size, kind)
 
     def values(self, x: Tensor, batch: Any, true: bool = False) -> Evaluation:
         """f (...,) and g (..., m) on the batch at x (..., n)."""
-        other = self.minus.values(x, batch, true)  # type: ignore[union-attr]
-        return _less(self.plus.values(x, batch, true), other.f, other.g)  # type: ignore[union-attr]
+        other = self.minus.values(x, batch, true)
+        return _less(self.plus.values(x, batch, true), other.f, other.g)
 
     def gradient(
         self, x: Tensor, batch: Any, weights: Weights | Callable[[Evaluation], Weights]
@@ -65,22 +68,22 @@ class Difference(BaseProblem):
         """The evaluation where `weights` is a function of it (else None), and the gradient (..., n) of w0 f + w . g."""
         evaluation = self.values(x, batch) if callable(weights) else None
         chosen: Weights = weights(evaluation) if callable(weights) else weights  # type: ignore[arg-type]
-        plus, minus = (part.gradient(x, batch, chosen)[1] for part in (self.plus, self.minus))  # type: ignore[union-attr]
+        plus, minus = (part.gradient(x, batch, chosen)[1] for part in (self.plus, self.minus))
         return evaluation, plus - minus
 
     def jvp(self, x: Tensor, batch: Any, dx: Tensor) -> Tensor:
         """(..., 1 + m): derivatives of f, g_1, ..., g_m along dx (..., n)."""
-        return self.plus.jvp(x, batch, dx) - self.minus.jvp(x, batch, dx)  # type: ignore[union-attr]
+        return self.plus.jvp(x, batch, dx) - self.minus.jvp(x, batch, dx)
 
     def jacobian(self, x: Tensor, batch: Any, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
         """The evaluation, and the gradients (..., 1 + m, n), or the rows `which` of them."""
-        plus, rows = self.plus.jacobian(x, batch, which)  # type: ignore[union-attr]
-        minus, others = self.minus.jacobian(x, batch, which)  # type: ignore[union-attr]
+        plus, rows = self.plus.jacobian(x, batch, which)
+        minus, others = self.minus.jacobian(x, batch, which)
         return _less(plus, minus.f, minus.g), rows - others
 
     def evaluate(self, x: Tensor) -> Measured:
         """The difference of the parts' true values at x (..., n): f (...,) and g (..., m)."""
-        plus, minus = self.plus.evaluate(x), self.minus.evaluate(x)  # type: ignore[union-attr]
+        plus, minus = self.plus.evaluate(x), self.minus.evaluate(x)
         return Measured(plus.f - minus.f, plus.g - minus.g, {})
 
 
