@@ -304,3 +304,7 @@ def _first(decided: Callable[[int], bool], low: int, most: int) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if decided(middle) else (middle, high)
     return high
+
+
+ONE_CELL = Contrasts(np.zeros((1, 1), dtype=np.int64), np.ones((1, 1)))
+"""One cell by itself."""

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError
-from fairbound.confidence.contrasts import ROOM, Contrasts, GapBounds, fewest_rows, largest, pair_level
+from fairbound.confidence.contrasts import ONE_CELL, ROOM, Contrasts, GapBounds, fewest_rows, largest, pair_level
 from fairbound.confidence.single import check_level, check_trials, rate_limits
 
 Transform = Callable[[np.ndarray], np.ndarray]
@@ -251,7 +251,7 @@ def share_rows_needed(rate: float, share: float, bound: float, alpha: float) -> 
         low, high = rate_limits(np.array([rate * n * share]), np.array([n * share]), alpha)
         return high if which.coefficient[0, 0] > 0 else -low
 
-    return fewest_rows(Contrasts(np.zeros((1, 1), dtype=np.int64), np.ones((1, 1))), np.array([rate]), bound, upper)
+    return fewest_rows(ONE_CELL, np.array([rate]), bound, upper)
 
 
 def check_cells(values: Any, shares: Any, name: str) -> tuple[np.ndarray, np.ndarray]:

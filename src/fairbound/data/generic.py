@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,16 +58,9 @@ def load_csv(
         raise DataError(str(error).replace(' encoding="', ' file_encoding="')) from None
     groups = [sensitive] if isinstance(sensitive, str) else list(sensitive)
     where = f"file {str(path)!r}"
-    if not groups:
-        raise OptionError(f"{where}: name at least one sensitive column.")
-    for role, columns in (("label", [label]), ("sensitive", groups), ("drop", drop), ("categorical", categorical)):
-        for column in columns:
-            if column not in frame.columns:
-                has = f". It has: {shortlist(frame.columns, 20)}."
-                hint = did_you_mean(column, frame.columns, before=". ", otherwise=has)
-                raise OptionError(f"{where} has no column {column!r} ({role}){hint}")
-    if label in groups or label in drop:
-        raise OptionError(f"{where}: column {label!r} is the label and cannot be sensitive or dropped too.")
+    _check_roles(
+        {"label": [label], "sensitive": groups, "drop": drop, "categorical": categorical}, frame.columns, where
+    )
     try:
         y, classes = binary_labels(frame[label], positive)
     except DataError as error:
@@ -91,6 +84,22 @@ def load_csv(
         description=where,
         categorical=categorical,
     )
+
+
+def _check_roles(named: Mapping[str, Sequence[str]], columns: Sequence[str], where: str) -> None:
+    """Raises: OptionError where a column named for a role is none of `columns`, or none is for a role that needs one,
+    or the label has two roles."""
+    if not named["sensitive"]:
+        raise OptionError(f"{where}: name at least one sensitive column.")
+    for role, names in named.items():
+        for name in names:
+            if name not in columns:
+                has = f". It has: {shortlist(columns, 20)}."
+                hint = did_you_mean(name, columns, before=". ", otherwise=has)
+                raise OptionError(f"{where} has no column {name!r} ({role}){hint}")
+    (label,) = named["label"]
+    if label in named["sensitive"] or label in named["drop"]:
+        raise OptionError(f"{where}: column {label!r} is the label and cannot be sensitive or dropped too.")
 
 
 def _check_column(values: Any, where: str, categorical: bool) -> None:

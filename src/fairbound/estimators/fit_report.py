@@ -65,22 +65,9 @@ def fit_report(
         cautions.append(
             f"A model decides all {problem.total_rows:,} training rows right. If that is a surprise, look for a column that is made from the label."
         )
-    common, nothing_learnt = _share_as_accurate(problem, measured), None
-    if problem.plan.notions and bool(solution.feasible) and int(solution.best_step) == 0:
-        nothing_learnt = (
-            "The start of training is the only model found that meets every bound, and it has learnt nothing."
-        )
-    elif common is not None:
-        nothing_learnt = (
-            "On the training rows the model is no more accurate than one that gives every row the same answer."
-        )
+    common = _share_as_accurate(problem, measured)
+    nothing_learnt = _nothing_learnt(trained, common)
     if nothing_learnt is not None:
-        nothing_learnt += f" {UNDER_BOUNDS if problem.plan.notions else WITHOUT_BOUNDS[0].upper() + WITHOUT_BOUNDS[1:]}"
-        if common is not None and common >= MOST:
-            nothing_learnt += (
-                f" As {100 * common:.1f} % of the rows have one label, giving it to all is hard to beat: "
-                "class_weight='balanced' (in Python) lets the labels count alike."
-            )
         cautions.append(nothing_learnt)
     run = run_facts(trained, seed, encoding, measured, problem.plan.notions)
     for fact, worst in zip(run["constraints"], _worst(problem, measured), strict=True):
@@ -101,6 +88,25 @@ def fit_report(
         "notes": [*notes, *rare, *trained.notes, *shrunk, *thin],
         "warnings": cautions,
     }
+
+
+def _nothing_learnt(trained: Trained, common: float | None) -> str | None:
+    """What is said of a model that has learnt nothing; None of others. common: the share of the commonest label where
+    the model is no more accurate than it."""
+    bounded, solution = trained.problem.plan.notions, trained.solution
+    if bounded and bool(solution.feasible) and int(solution.best_step) == 0:
+        said = "The start of training is the only model found that meets every bound, and it has learnt nothing."
+    elif common is not None:
+        said = "On the training rows the model is no more accurate than one that gives every row the same answer."
+    else:
+        return None
+    said += f" {UNDER_BOUNDS if bounded else WITHOUT_BOUNDS[0].upper() + WITHOUT_BOUNDS[1:]}"
+    if common is not None and common >= MOST:
+        said += (
+            f" As {100 * common:.1f} % of the rows have one label, giving it to all is hard to beat: "
+            "class_weight='balanced' (in Python) lets the labels count alike."
+        )
+    return said
 
 
 def run_facts(

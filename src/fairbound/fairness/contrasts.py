@@ -31,19 +31,13 @@ class Memo(NamedTuple):
 
 
 class Contrasts:
-    """g = A q - bounds of a plan's contrasts, its derivatives, and the same with other bounds."""
+    """g = A q - bounds of a plan's contrasts, and its derivatives."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        dtype: torch.dtype = torch.float64,
-        bounds: Tensor | None = None,
-        device: torch.device | str = "cpu",
-    ):
+    def __init__(self, plan: Plan, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"):
         self.plan = plan
         self.index = torch.as_tensor(plan.index, device=device)
         self.coefficient = torch.as_tensor(plan.coefficient, dtype=dtype, device=device)
-        self.bounds = torch.as_tensor(plan.bounds, dtype=dtype, device=device) if bounds is None else bounds
+        self.bounds = torch.as_tensor(plan.bounds, dtype=dtype, device=device)
         self.ratios = torch.as_tensor(plan.ratios, device=device)
         self.best = [
             (torch.tensor(b.rows, device=device), torch.tensor(b.quantities, device=device), b.sign) for b in plan.best

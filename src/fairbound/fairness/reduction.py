@@ -179,7 +179,7 @@ def batch_shares(cells: Tensor, weights: Tensor | None, n_cells: int, dtype: tor
     return (inverse.gather(-1, flat) * w).view(cells.shape), present[..., :n_cells]
 
 
-def reduction(contrasts: Contrasts, cells: Tensor, shares: Tensor, shards: Shards = ALONE) -> Reduction:
+def reduction(contrasts: Contrasts, cells: Tensor, shares: Tensor, shards: Shards) -> Reduction:
     """The cheaper of the two forms; of a table in parts the indexed one. cells, shares: (…, B, C)."""
     plan, size = contrasts.plan, cells.shape[-2]
     rows = entry_rows(plan, size, cells.device)

@@ -13,6 +13,9 @@ from fairbound.ranking.documents import Documents
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.occurring import Occurring
 
+BY_ROW = ("target", "predicted", "scores", "weight", "losses", "residuals", "each")
+"""The fields of `Scored` that hold a number for each row."""
+
 Finding = dict[str, Any]
 """What is found of one bound, as plain data: an entry of the audit's "constraints" (docs/audit-schema.md)."""
 
@@ -52,8 +55,7 @@ class Scored:
 
     def take(self, rows: np.ndarray) -> Scored:
         """The rows numbered `rows` (k,). Not for the rows of a ranking."""
-        columns = ("target", "predicted", "scores", "weight", "losses", "residuals", "each")
-        own: dict[str, Any] = {name: getattr(self, name) for name in columns}
+        own: dict[str, Any] = {name: getattr(self, name) for name in BY_ROW}
         own = {name: None if v is None else v[rows] for name, v in own.items()}
         return replace(self, groups=self.groups.take(rows), **own)
 
@@ -62,10 +64,9 @@ class Scored:
         """The rows of all parts, which have the same classes and names of groups,
         and of rankings no query in common."""
         first, documents = parts[0], None
-        columns = ("target", "predicted", "scores", "weight", "losses", "residuals", "each")
         own: dict[str, Any] = {
             name: None if getattr(first, name) is None else np.concatenate([getattr(part, name) for part in parts])
-            for name in columns
+            for name in BY_ROW
         }
         if first.documents is not None:
             documents = Documents.joined([part.documents for part in parts if part.documents is not None])

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError, OptionError
-from fairbound.confidence.contrasts import Contrasts, GapBounds, largest
+from fairbound.confidence.contrasts import ONE_CELL, Contrasts, GapBounds, largest
 from fairbound.confidence.contrasts import verdict as decided
 from fairbound.confidence.rates import Transform
 from fairbound.confidence.sequences import CountsInTime, anytime_bounds, anytime_ratio_bounds, checkpoint_rows
@@ -261,16 +261,15 @@ def _of_class(
     counts = CountsInTime.of(*of(rows.each), [None if b is None else of(b) for b in before])
     if not counts.trials[0]:
         return nothing_found(f"No row has the label {bound.class_}.")
-    alone = Contrasts(np.zeros((1, 1), dtype=np.int64), np.ones((1, 1)))
     error = alpha * shares.of([name])
-    lower, upper = (float(end[0]) for end in anytime_bounds(counts, alone, error))
+    lower, upper = (float(end[0]) for end in anytime_bounds(counts, ONE_CELL, error))
     value = float(counts.successes[0] / counts.trials[0])
     verdict = decided(lower, upper, float(bound.bound))
     if bound.sense == "at least":
         value, lower, upper = 1 - value, 1 - upper, 1 - lower
     measured = {"value": value, "lower": lower, "upper": upper}
     undecided = needed and verdict == "insufficient"
-    more_rows = rows_needed(counts, rows.total, alone, bound.bound, error, alpha) if undecided else None
+    more_rows = rows_needed(counts, rows.total, ONE_CELL, bound.bound, error, alpha) if undecided else None
     more = {"verdict": verdict, "rows_needed": more_rows, "worst": None, "method": METHOD, "why": None}
     return measured | more | {"groups": {name: int(counts.trials[0])}, "contrasts": [{"name": name, **measured}]}
 
@@ -296,14 +295,13 @@ def check_watched(bound: Any, threshold: float | None) -> None:
 
 def anytime_groups(groups: list[dict[str, Any]], alpha: float) -> list[dict[str, Any]]:
     """The groups' rates with limits that hold at all looks; no loss is known."""
-    alone = Contrasts(np.zeros((1, 1), dtype=np.int64), np.ones((1, 1)))
     for group in groups:
         group["mean_loss"] = None
         known = [rate for rate in group["rates"].values() if rate["value"] is not None]
         trials = np.array([[rate["count"]] for rate in known], dtype=float).reshape(-1, 1)
         values = np.array([[rate["value"]] for rate in known]).reshape(-1, 1)
         counts = CountsInTime.of(np.rint(values * trials), trials)
-        lower, upper = anytime_bounds(counts, alone, alpha)
+        lower, upper = anytime_bounds(counts, ONE_CELL, alpha)
         for rate, low, high in zip(known, lower[:, 0].tolist(), upper[:, 0].tolist(), strict=True):
             rate |= {"lower": min(low, rate["value"]), "upper": max(high, rate["value"])}
     return groups
