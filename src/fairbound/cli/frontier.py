@@ -17,7 +17,7 @@ from fairbound.cli.fit import encoded, judge, judged_rows, train
 from fairbound.cli.fitted import interrupted
 from fairbound.cli.options import FrontierOptions
 from fairbound.cli.outcome import Outcome, json_file, say
-from fairbound.cli.rows import Parts, read_rows, split_rows
+from fairbound.cli.rows import InputRows, Parts, Split, read_rows, split_rows
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.training import Trained
 from fairbound.estimators.classifier import FairClassifier
@@ -52,26 +52,14 @@ def frontier(options: FrontierOptions) -> Outcome:
 
 def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
     rows = read_rows(options, not of_classes_only(stated), of_two_classes(stated))
-    shows_groups = len(rows.classes) == 2 and bool(rows.groups.attributes) and not by_class(stated)
     points: list[dict[str, Any]] = []
-    asked = options.seeds * (1 + len(stated))
     for seed in range(options.seed, options.seed + options.seeds):
+        split = split_rows(rows, options.test_size, seed)
+        points += _of_seed(replace(options, seed=seed), stated, rows, split, first=seed == options.seed)
         if _interrupted(points):
             break
-        run = replace(options, seed=seed)
-        split = split_rows(rows, options.test_size, seed)
-        parts = encoded(run, rows, split)
-        free = train(run, [], parts)
-        loosest = stated[-1]
-        apart = Shown(parts, free) if seed == options.seed and shows_groups else None
-        points.append(_point(None, seed, judge(run, [loosest], parts, Trained(free, None, split, False)), free, apart))
-        for bound in stated:
-            if _interrupted(points):
-                break
-            say(f"{rows.name}: seed {seed}, {bound.text}")
-            classifier = train(run, [bound], parts)
-            found = judge(run, [bound], parts, Trained(classifier, None, split, False))
-            points.append(_point(bound, seed, found, classifier, apart))
+    first = [p for p in points if p["seed"] == options.seed]
+    made, bent = certifiable(first, stated[0].sense), _knee(first)
     result = {
         "schema": SCHEMA,
         "data": rows.name,
@@ -80,11 +68,11 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
         "notion": stated[0].statement,
         "sense": stated[0].sense,
         "confidence": options.confidence,
-        "split": split.words.replace(f", seed {run.seed}", ", another split for each seed"),
+        "split": split.words.replace(f", seed {seed}", ", another split for each seed"),
         "model": options.model,
         "points": points,
-        "certificates": (made := certifiable([p for p in points if p["seed"] == options.seed], stated[0].sense)),
-        "knee": (bent := _knee([p for p in points if p["seed"] == options.seed])),
+        "certificates": made,
+        "knee": bent,
         "advice": _advice(made, bent, points, options.seed, stated[0].sense),
         "complete": not _interrupted(points),
         "summary": _summary(points, stated),
@@ -99,8 +87,29 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
     text = f"{frontier_table(result)}\n\n" + "\n".join(str(options.out / name) for name in files)
     if result["complete"]:
         return Outcome(result, text)
+    asked = options.seeds * (1 + len(stated))
     stopped = f"Interrupted after {len(points)} of {asked} models; the last one was cut short."
     return Outcome(result, f"{stopped}\n\n{text}", INTERRUPTED)
+
+
+def _of_seed(
+    options: FrontierOptions, stated: list[Bound], rows: InputRows, split: Split, first: bool
+) -> list[dict[str, Any]]:
+    """The points of one seed: without a bound, then under each. first: whether the page shows it group by group."""
+    parts = encoded(options, rows, split)
+    free = train(options, [], parts)
+    shows_groups = first and len(rows.classes) == 2 and bool(rows.groups.attributes) and not by_class(stated)
+    apart = Shown(parts, free) if shows_groups else None
+    found = judge(options, [stated[-1]], parts, Trained(free, None, split, False))
+    points = [_point(None, options.seed, found, free, apart)]
+    for bound in stated:
+        if _interrupted(points):
+            break
+        say(f"{rows.name}: seed {options.seed}, {bound.text}")
+        classifier = train(options, [bound], parts)
+        found = judge(options, [bound], parts, Trained(classifier, None, split, False))
+        points.append(_point(bound, options.seed, found, classifier, apart))
+    return points
 
 
 def _interrupted(points: list[dict[str, Any]]) -> bool:

@@ -50,8 +50,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
     Further options are as in FairClassifier.
 
     After fit: constraints_ (the bounds with their thresholds), encoder_, groups_, n_features_in_, solution_ and
-        fit_report_
-    (plain data; "feasible" says whether every bound is met on the training rows).
+        fit_report_ (plain data; "feasible" says whether every bound is met on the training rows).
     """
 
     _: KW_ONLY

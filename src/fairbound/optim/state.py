@@ -44,8 +44,7 @@ class DualReport:
         group -> rows that the estimates rest on, each counted as what it still weighs (see `memory`), in sums of
         weights where rows have some.
     processes: how many processes the last update joined. alike: "positive" or "negative" where all rows seen lately are
-        decided so, which
-    meets bounds on rates whatever the model is.
+        decided so, which meets bounds on rates whatever the model is.
     """
 
     steps: int

@@ -68,8 +68,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
 
     A missing group is a group of its own where the rows of `fit` have it, without a part in the bounds.
     After fit: classes_, estimator_ (the model that scores), rule_ (a GroupRule), fit_report_ (plain data: accuracy,
-        what is
-    proved of it, bounds and rates on the rows of fit).
+        what is proved of it, bounds and rates on the rows of fit).
     """
 
     estimator: Any = None
