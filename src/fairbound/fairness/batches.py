@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.seeds import seed_for
-from fairbound.fairness.contrasts import Contrasts, seen_contrasts
+from fairbound.fairness.contrasts import PlanContrasts, seen_contrasts
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.reduction import (
     SLICE,
@@ -123,8 +123,8 @@ class Batches:
     def _use(self, plan: Plan) -> None:
         """Use this plan, whose columns are those of `cells`, and forget the batches made for another."""
         self.plan, self.m = plan, plan.m
-        self.contrasts = Contrasts(plan, self.dtype, device=self.device)
-        self.joint = None if plan.joint is None else Contrasts(plan.joint, self.dtype, device=self.device)
+        self.contrasts = PlanContrasts(plan, self.dtype, device=self.device)
+        self.joint = None if plan.joint is None else PlanContrasts(plan.joint, self.dtype, device=self.device)
         self._reduced = self.contrasts if self.joint is None else self.joint
         self._chunks: dict[tuple, tuple[int, list[Batch]]] = {}
         self._blocks: dict[tuple, tuple[int, Rows]] = {}

@@ -30,7 +30,7 @@ class Memo(NamedTuple):
     defined: Tensor | None = None
 
 
-class Contrasts:
+class PlanContrasts:
     """g = A q - bounds of a plan's contrasts, and its derivatives."""
 
     def __init__(self, plan: Plan, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fairbound.fairness.batches import Batch
-from fairbound.fairness.contrasts import Contrasts, Memo
+from fairbound.fairness.contrasts import Memo, PlanContrasts
 from fairbound.fairness.plan import Plan
 
 UNREAD = object()
@@ -42,7 +42,7 @@ class Slopes(NamedTuple):
 
 def value(
     plan: Plan,
-    contrasts: Contrasts,
+    contrasts: PlanContrasts,
     batch: Batch,
     means: Tensor,
     loss: Tensor,
@@ -87,7 +87,9 @@ def _objective(plan: Plan, q: Tensor, loss: Tensor) -> Tensor:
     return terms.sum(-1) if plan.objective.how == "sum" else terms.amax(-1)
 
 
-def vjp(plan: Plan, contrasts: Contrasts, batch: Batch, w0: float | Tensor, w: Tensor | None, state: State) -> Slopes:
+def vjp(
+    plan: Plan, contrasts: PlanContrasts, batch: Batch, w0: float | Tensor, w: Tensor | None, state: State
+) -> Slopes:
     """The gradient of w0 f + w . g. w0: a number or (..., 1); w: (..., m), or None for the objective alone."""
     q = state.q
     dq = torch.zeros_like(q)

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.fairness.contrasts import Contrasts, Memo
+from fairbound.fairness.contrasts import Memo, PlanContrasts
 from fairbound.fairness.plan import Plan
 from fairbound.rows.shards import ALONE, Shards
 
@@ -57,7 +57,7 @@ class IndexedReduction:
     cells: Tensor
     rows: Tensor | None
     shares: Tensor
-    contrasts: Contrasts
+    contrasts: PlanContrasts
     shards: Shards = field(default=ALONE, kw_only=True)
 
     def means(self, phi: Tensor) -> Tensor:
@@ -179,7 +179,7 @@ def batch_shares(cells: Tensor, weights: Tensor | None, n_cells: int, dtype: tor
     return (inverse.gather(-1, flat) * w).view(cells.shape), present[..., :n_cells]
 
 
-def reduction(contrasts: Contrasts, cells: Tensor, shares: Tensor, shards: Shards) -> Reduction:
+def reduction(contrasts: PlanContrasts, cells: Tensor, shares: Tensor, shards: Shards) -> Reduction:
     """The cheaper of the two forms; of a table in parts the indexed one. cells, shares: (…, B, C)."""
     plan, size = contrasts.plan, cells.shape[-2]
     rows = entry_rows(plan, size, cells.device)

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from fairbound.base.errors import FairboundError, OptionError
 from fairbound.fairness.builder import compile_plan
-from fairbound.fairness.contrasts import Contrasts, Memo, dual_scale, seen_contrasts
+from fairbound.fairness.contrasts import Memo, PlanContrasts, dual_scale, seen_contrasts
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import LOSSES, Pointwise
@@ -150,7 +150,7 @@ class Dual:
         self._per_bound = 1.0 if units is None else units.per_bound(notions)
         statistics = [true, self._kinds] if dual_values == "surrogate" and self._kinds != true else [true]
         self._means = RunningMeans(self.plan, statistics, self._loss, self.memory, self._keys)
-        self._contrasts = Contrasts(self.plan)
+        self._contrasts = PlanContrasts(self.plan)
         self._scale = dual_scale(self.plan, self._kinds)
         self._state = fresh_state(self.plan.m, len(notions))
         self._passed: list[tuple[np.ndarray, np.ndarray]] = []

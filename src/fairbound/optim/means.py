@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, distributed
 
 from fairbound.fairness.bound import Bound
-from fairbound.fairness.contrasts import Contrasts, Memo, seen_contrasts
+from fairbound.fairness.contrasts import Memo, PlanContrasts, seen_contrasts
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise
 from fairbound.fairness.statistics import SELECTED, ClassShare, RowFunction
@@ -215,7 +215,7 @@ def _exact(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
-def _measured(plan: Plan, contrasts: Contrasts, q: Tensor, rows: np.ndarray) -> list[Any]:
+def _measured(plan: Plan, contrasts: PlanContrasts, q: Tensor, rows: np.ndarray) -> list[Any]:
     """The value of each bound from cell means q (K,), NaN where none of its groups has rows (K,)."""
     known, out = seen_contrasts(plan, torch.from_numpy(rows > 0)), []
     for number, bound in enumerate(plan.notions):
@@ -225,12 +225,12 @@ def _measured(plan: Plan, contrasts: Contrasts, q: Tensor, rows: np.ndarray) -> 
     return out
 
 
-def stated_values(plan: Plan, contrasts: Contrasts, mean: np.ndarray, rows: np.ndarray) -> list[float]:
+def stated_values(plan: Plan, contrasts: PlanContrasts, mean: np.ndarray, rows: np.ndarray) -> list[float]:
     """The same as numbers, from means (K, S)."""
     return [float(v) for v in _measured(plan, contrasts, torch.from_numpy(mean)[:, 0], rows)]
 
 
-def standard_errors(plan: Plan, contrasts: Contrasts, mean: np.ndarray, weight: np.ndarray) -> list[float]:
+def standard_errors(plan: Plan, contrasts: PlanContrasts, mean: np.ndarray, weight: np.ndarray) -> list[float]:
     """The standard error of each bound's value, from its slopes in the cells' rates and the rows that these rest on
     (K,), as if cells had no row in common; NaN where it is not made of rates alone, or not measured."""
     n, rates = np.maximum(weight, 1), np.zeros(plan.n_cells, dtype=bool)
@@ -260,7 +260,7 @@ def better(bound: Bound, one: float, other: float) -> float:
 
 
 def best_of(
-    plan: Plan, contrasts: Contrasts, best: np.ndarray, passed: list[tuple[np.ndarray, np.ndarray]]
+    plan: Plan, contrasts: PlanContrasts, best: np.ndarray, passed: list[tuple[np.ndarray, np.ndarray]]
 ) -> np.ndarray:
     """(bounds,) the best of each bound's estimates so far and of those from means and rows that were passed since."""
     out = best.tolist()
@@ -270,7 +270,7 @@ def best_of(
     return np.array(out)
 
 
-def compared(contrasts: Contrasts, q: np.ndarray) -> tuple[np.ndarray, Memo | None]:
+def compared(contrasts: PlanContrasts, q: np.ndarray) -> tuple[np.ndarray, Memo | None]:
     """g (m,) at cell means q (K,), and what `cell_weights` needs; plain differences without torch,
     which costs a third."""
     if contrasts.is_difference:
@@ -281,7 +281,7 @@ def compared(contrasts: Contrasts, q: np.ndarray) -> tuple[np.ndarray, Memo | No
 
 
 def cell_weights(
-    contrasts: Contrasts, w: np.ndarray, state: dict[str, Any], steps: int, memo: Memo | None
+    contrasts: PlanContrasts, w: np.ndarray, state: dict[str, Any], steps: int, memo: Memo | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """w (m,) as it enters the loss, and (K + 1,) what a row of each cell, and of none, then weighs: the gradient of w .
     g in the cell's mean over the share of all rows that lie in it. state: of the running means, after `steps` steps.
@@ -329,7 +329,7 @@ def report_of(
     lacked, (latest, seen, weight) = means.lacked().tolist(), means.latest()
     rows, smallest = seen.tolist(), (per_bound * state["smallest"]).tolist()
     rest = (latest, weight) if state["processes"] == 1 else (means.state["mean"], means.state["weight"])
-    errors = per_bound * np.array(standard_errors(plan, Contrasts(plan), *rest))
+    errors = per_bound * np.array(standard_errors(plan, PlanContrasts(plan), *rest))
     return DualReport(
         steps=state["k"],
         batches=means.seen_batches,

@@ -15,7 +15,7 @@ from fairbound.base.names import shortlist
 from fairbound.base.records import plain
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
-from fairbound.fairness.contrasts import Contrasts
+from fairbound.fairness.contrasts import PlanContrasts
 from fairbound.fairness.plan import Plan
 from fairbound.postprocessing.curves import Curve, curve_of
 from fairbound.postprocessing.deterministic import best_choice
@@ -168,7 +168,7 @@ def _stated_values(plan: Plan, program: Program, selected: np.ndarray) -> list[d
     """Every bound with its value on the rows; of a rule that is random, that of its mean rates."""
     q = torch.zeros(plan.n_cells, dtype=torch.float64)
     q[torch.as_tensor(program.cells)] = torch.as_tensor(program.means(selected))
-    contrasts = Contrasts(plan)
+    contrasts = PlanContrasts(plan)
     out = []
     for number, bound in enumerate(plan.notions):
         value = float(bound.value_of(*contrasts.raw(q, plan.rows_of(number))))
