@@ -29,6 +29,7 @@ from fairbound.fairness.scored import Scored
 from fairbound.monitoring.pairing import AreaTally
 from fairbound.rows.groups import MANY_VALUES, MISSING, Groups, columns_of, has_names, label_text, natural_order
 from fairbound.rows.reading import column_values, is_missing
+from fairbound.rows.scores import check_finite_scores
 
 Key = tuple[Any, ...]
 """The group of each attribute (None where it is not known), and the numbers of the label and of the decision."""
@@ -329,8 +330,7 @@ def _scores(scores: list[Any]) -> np.ndarray:
         s = np.array(scores, dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError("y_pred holds values that are no numbers; with threshold= they must be scores.") from None
-    if not np.isfinite(s).all():
-        raise DataError(f"the score is missing or infinite in {int((~np.isfinite(s)).sum())} of {len(s)} rows.")
+    check_finite_scores(s)
     return s
 
 

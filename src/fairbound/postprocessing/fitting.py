@@ -23,6 +23,7 @@ from fairbound.postprocessing.optimum import Mixture, Relaxation, lower_bound
 from fairbound.postprocessing.program import Program, program_of
 from fairbound.postprocessing.rule import GroupRule
 from fairbound.rows.groups import Groups, cross
+from fairbound.rows.scores import check_finite_scores
 
 FEW_ROWS = 50
 SHORT = 0.01
@@ -71,10 +72,7 @@ def fit_rule(
         the rows that a bound compares.
     """
     options = options or RuleOptions()
-    if not np.isfinite(scores).all():
-        raise DataError(
-            f"the score is missing or infinite in {int((~np.isfinite(scores)).sum())} of {len(scores)} rows; drop or fill them."
-        )
+    check_finite_scores(scores)
     weight = np.ones(len(scores)) if weight is None else weight
     some = np.flatnonzero(weight > 0)
     scores, target, weight, known = scores[some], target[some], weight[some], groups.take(some)

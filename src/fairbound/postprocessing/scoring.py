@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.rows.reading import column_array, frame_of, is_missing, library_type, plain_array, series_of
+from fairbound.rows.scores import check_finite_scores
 
 METHODS = ("decision_function", "predict_proba", "predict")
 
@@ -157,11 +158,7 @@ def _checked(what: str, values: Any) -> np.ndarray:
         found = column.astype(np.float64)
     except (TypeError, ValueError):
         raise DataError(f"{what} must be numbers, got {column[0]!r}.") from None
-    if not np.isfinite(found).all():
-        gone = int((~np.isfinite(found)).sum())
-        raise DataError(
-            f"the score is missing or infinite in {gone} of {len(found)} rows; drop these rows or fill them."
-        )
+    check_finite_scores(found)
     return found
 
 

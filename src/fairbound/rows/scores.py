@@ -14,6 +14,15 @@ from fairbound.rows.reading import column_array, plain_array
 DECISIONS = "The scores are decisions, 1 or not."
 
 
+def check_finite_scores(scores: np.ndarray) -> None:
+    """Raises: DataError that counts the scores (n,) that are missing or infinite."""
+    gone = int((~np.isfinite(scores)).sum())
+    if gone:
+        raise DataError(
+            f"the score is missing or infinite in {gone} of {len(scores)} rows; drop these rows or fill them."
+        )
+
+
 def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, str]:
     """Scores of any kind as logits whose sign is the decision, and a sentence that says what was done.
 
@@ -46,10 +55,7 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
         raise DataError(f"the scores must have one value for each row, got shape {s.shape}.")
     if len(s) == 0:
         raise DataError("there are no scores; at least one row is needed.")
-    if not np.isfinite(s).all():
-        raise DataError(
-            f"the score is missing or infinite in {int((~np.isfinite(s)).sum())} of {len(s)} rows; drop these rows or fill them."
-        )
+    check_finite_scores(s)
     if threshold is None and (np.isin(s, (0, 1)).all() or np.isin(s, (-1, 1)).all()):
         return np.where(s > 0, 1.0, -1.0), DECISIONS
     if usual_threshold(s) == 0.5 and threshold != 0:
