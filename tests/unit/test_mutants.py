@@ -27,6 +27,12 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = {
+    # rows that come in clusters
+    "clusters: rows of one cluster counted apart": Mutant("confidence/clustered.py", "sums.per_cell(((sums.total - mean * sums.weight) / safe[sums.cell]) ** 2)", "sums.per_cell(np.abs(sums.total - mean * sums.weight)) / safe**2", "unit/confidence/test_clustered.py"),
+    "clusters: the commoner outcome tells of the variance": Mutant("confidence/clustered.py", "np.where(mean <= 0.5, sums.total,", "np.where(mean > 0.5, sums.total,", "unit/confidence/test_clustered.py"),
+    "clusters: variances known for certain": Mutant("confidence/clustered.py", "np.minimum(trials, most) * ratio**2", "np.minimum(trials, most)", "unit/confidence/test_clustered.py"),
+    "clusters: covariances forgotten": Mutant("confidence/clustered.py", "together = np.asarray(joint.multiply(joint).sum(1)).ravel()", "together = (c**2 * own[index]).sum(1)", "unit/confidence/test_clustered.py"),
+    "clusters: areas by rows": Mutant("confidence/auc.py", "parts if self.clusters is None else np.bincount(self.clusters, weights=parts)", "parts", "unit/confidence/test_clustered.py"),
     # methods
     "alm: multipliers descend": Mutant("methods/alm.py", "(before + (self.dual_step_size", "(before - (self.dual_step_size", "claims/test_alm.py"),
     "alm: no penalty in the weights": Mutant("methods/alm.py", "w = (y + self.penalty * scale * inner)", "w = (y + 0 * scale * inner)", "claims/test_alm.py"),
@@ -452,7 +458,6 @@ MUTANTS = {
     "judging: overall by equal weights": Mutant("fairness/judging.py", "share = totals / np.maximum(totals.sum(1, keepdims=True), 1e-300)", "share = np.full(totals.shape, 1 / k)", "claims/test_notions_exact.py"),
     "judging: rows of no group": Mutant("fairness/values.py", "trial = among & (group >= 0)", "trial = among & (group >= -1)", "claims/test_notions_exact.py"),
     "judging: weights not squared": Mutant("fairness/values.py", "(w * hit, w, square * hit, square)", "(w * hit, w, w * hit, w)", "unit/audits/test_effective_size.py"),
-    "judging: shares' weights not squared": Mutant("fairness/values.py", "square[both].sum(), square[among].sum()", "w[both].sum(), w[among].sum()", "unit/audits/test_effective_size.py"),
     "judging: the ratio turned over": Mutant("fairness/judging.py", "sets.index[:, ::-1], alpha)", "sets.index, alpha)", "unit/fairness/test_judging.py"),
     "contrasts: the same way round": Mutant("confidence/contrasts.py", "np.hstack([cells, 0.0 - c])", "np.hstack([cells, c])", "unit/confidence/test_contrasts.py"),
     "contrasts: cells of the first set alone": Mutant("confidence/contrasts.py", "wide(part.index) + first", "wide(part.index) + 0 * first", "unit/fairness/test_judging.py"),

@@ -27,10 +27,11 @@ from fairbound.base.checks import check_confidence
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.records import versions
 from fairbound.base.verdicts import AUDIT_SCHEMA, EXIT_CODES, worst_verdict
-from fairbound.fairness.bound import check_groups
+from fairbound.fairness.bound import check_clustered, check_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.predictions import more_than_two, read_numbers, read_predictions, speak_of_labels
 from fairbound.fairness.scored import Scored
+from fairbound.rows.clusters import cluster_codes, words_of_clusters
 from fairbound.rows.groups import Groups, doubtful_groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.queries import query_codes
@@ -52,6 +53,7 @@ def audit(
     threshold: float | None = None,
     confidence: float = 0.95,
     sample_weight: Any = None,
+    clusters: Any = None,
     qid: Any = None,
     title: str | None = None,
     data: Mapping[str, Any] | None = None,
@@ -78,6 +80,8 @@ def audit(
         negative one first. For y in {0, 1} what 0 and 1 mean.
     confidence: in (0.5, 1), of all stated bounds together.
     sample_weight: (n,) >= 0; bounds then use effective numbers of rows.
+    clusters: (n,) which rows belong together, such as the person that each is of: limits then take persons, not rows,
+        for independent (docs/intervals.md). A row whose cluster is missing is by itself.
     qid: (n,) the query of each row, for an audit of a ranking: scores order the documents of a query, y >= 0 is their
         relevance (docs/ranking.md).
     compare: name -> (n,) scores of other models.
@@ -89,8 +93,7 @@ def audit(
     check_confidence(confidence)
     check_rows(**{"scores": scores, "the labels y": y})
     warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features)
-    if classes is not None:
-        classes = class_tuple(classes)
+    classes = None if classes is None else class_tuple(classes)
     if compare is not None and not isinstance(compare, Mapping):
         raise OptionError("compare must be a mapping of names to scores, such as {'other model': scores}.")
     bounds = constraints(constraint)
@@ -99,7 +102,10 @@ def audit(
         raise OptionError(
             "positive= names the label of positive decisions, of which this audit knows none; leave it out."
         )
-    given = Given(scores, y, sensitive_features, classes, positive, threshold, confidence, sample_weight, compare or {})
+    together = None if clusters is None else _together(clusters, y, bounds, qid)
+    given = Given(
+        scores, y, sensitive_features, classes, positive, threshold, confidence, sample_weight, compare or {}, together
+    )
     if qid is not None:
         if sample_weight is not None or threshold is not None or classes is not None:
             raise OptionError("an audit of a ranking takes no sample_weight, threshold or classes.")
@@ -113,6 +119,7 @@ def audit(
         facts = _class_facts(given, bounds, alpha, data or {})
     else:
         facts = _group_facts(given, bounds, alpha, data or {})
+    notes = [*notes, *words_of_clusters(together)]
     created = datetime.datetime.now(datetime.UTC)
     return assembled(facts, title, created, bounds, model=model, trajectory=trajectory, warnings=warnings, notes=notes)
 
@@ -183,6 +190,17 @@ def _decided_by_few(constraints: Sequence[Mapping[str, Any]]) -> list[str]:
     return out
 
 
+def _together(clusters: Any, y: Any, bounds: Sequence[Any], qid: Any) -> np.ndarray | None:
+    """(n,) the clusters as numbers, None where none has two rows.
+    Raises: OptionError where no verdict heeds them, DataError for another shape."""
+    if qid is not None:
+        raise OptionError("an audit of a ranking takes queries for independent, and no clusters; leave clusters out.")
+    together = cluster_codes(clusters, len(y))
+    if together is not None:
+        check_clustered(bounds)
+    return together
+
+
 class Given(NamedTuple):
     """What `audit` is given of the rows, by its names."""
 
@@ -195,6 +213,7 @@ class Given(NamedTuple):
     confidence: float
     sample_weight: Any
     compare: Mapping[str, Any]
+    clusters: np.ndarray | None
 
 
 def _class_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,7 +246,7 @@ def _scored(given: Given, bounds: Sequence[Any], read: Callable[[Any], Scored]) 
     weight = None if given.sample_weight is None else read_weights(given.sample_weight, n)
     groups = compared_groups(given, bounds, n)
     rows, *others = (
-        replace(read(one), weight=weight, confidence=given.confidence, groups=groups)
+        replace(read(one), weight=weight, confidence=given.confidence, groups=groups, clusters=given.clusters)
         for one in (given.scores, *given.compare.values())
     )
     return rows, dict(zip(given.compare, others, strict=True))
@@ -265,7 +284,8 @@ def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
         data = {"positive": labels[1], **data}
 
     def scored(logits: np.ndarray) -> Scored:
-        return Scored(target, (logits > 0).astype(np.int64), labels, logits, groups, w, given.confidence)
+        decided = (logits > 0).astype(np.int64)
+        return Scored(target, decided, labels, logits, groups, w, given.confidence, clusters=given.clusters)
 
     found = group_facts(scored(s), {name: scored(other) for name, other in others.items()}, bounds, alpha)
     if words == DECISIONS:

@@ -33,7 +33,8 @@ MOST_CATEGORIES = 400
 def impact_tables(rows: Scored) -> list[dict[str, Any]]:
     """A table for each attribute, and one for their intersections where there are several (docs/evidence.md).
 
-    rows: with two classes; weights are not looked at, people are counted.
+    rows: with two classes; weights are not looked at, people are counted. Of rows that come in clusters no p-value is
+    given, as Fisher's test takes rows for independent.
     """
     groups, each = rows.groups, rows.mass[0]
     tables = [Groups(groups.codes[:, [a]], (name,), (groups.labels[a],)) for a, name in enumerate(groups.attributes)]
@@ -43,7 +44,11 @@ def impact_tables(rows: Scored) -> list[dict[str, Any]]:
     above = None
     if rows.scores is not None and len(np.unique(rows.scores)) > 2:
         above = (rows.scores > np.median(rows.scores)).astype(float)
-    return [_table(one, each, selected, above) for one in tables if len(one.labels[0]) <= MOST_CATEGORIES]
+    made = [_table(one, each, selected, above) for one in tables if len(one.labels[0]) <= MOST_CATEGORIES]
+    screens = [c["four_fifths"] for table in made for c in table["categories"] if c["four_fifths"] is not None]
+    for screen in screens if rows.clusters is not None else ():
+        screen["p_value"] = None
+    return made
 
 
 def _table(groups: Groups, each: np.ndarray, selected: np.ndarray, above: np.ndarray | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from fairbound.confidence.betting import mean_limits
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, moments
 from fairbound.fairness.notions.regression import PredictionBound
 from fairbound.fairness.scored import Scored
-from fairbound.fairness.values import share_values
+from fairbound.fairness.values import mean_rows, share_values
 
 
 def number_facts(
@@ -81,14 +81,15 @@ def _means(
 ) -> list[dict[str, Any]]:
     """The mean of the values (n,) in each of k groups, with its two-sided interval: betting limits of values between
     `ends`, else Student's t where there are at least ASYMPTOTIC_ROWS rows."""
-    mean, variance, count = moments(values, code, k, rows.weight)
+    values, code, weights, _ = mean_rows(values, code, k, rows)
+    mean, variance, count = moments(values, code, k, weights)
     alpha = (1 - rows.confidence) / 2
     if ends is None:
         enough = count >= ASYMPTOTIC_ROWS
         width = stats.t.ppf(1 - alpha, np.where(enough, count, 2) - 1) * np.sqrt(variance / np.where(enough, count, 1))
         lower, upper = (np.where(enough, mean + sign * width, np.nan) for sign in (-1, 1))
     else:
-        lower, upper = mean_limits(values, code, k, alpha, *ends, weights=rows.weight)
+        lower, upper = mean_limits(values, code, k, alpha, *ends, weights=weights)
     return [
         {
             "value": plain(mean[g]),

@@ -17,6 +17,7 @@ from fairbound.base.files import check_writable
 from fairbound.base.names import shortlist
 from fairbound.cli.audited import whole_file_facts
 from fairbound.cli.columns import (
+    clusters_of,
     decided_or_scored,
     file_columns,
     groups_in,
@@ -28,6 +29,7 @@ from fairbound.cli.columns import (
     narrow_columns,
     one_column,
     pandas_part,
+    said_of_persons,
     weights_of,
 )
 from fairbound.cli.fitted import training_facts
@@ -60,14 +62,14 @@ def run_audit(options: AuditOptions) -> Outcome:
     columns = list(frame.columns)
     attributes = listed(options.group, columns, "--group")
     groups = groups_in(frame, attributes)
-    warnings: list[str] = []
+    warnings = list(said_of_persons(frame, label, options.clusters))
     classifier, bounds = _model_and_bounds(options, folder, columns)
     measured: dict[str, Any]
     if classifier is not None:
         assert classifier.encoder_ is not None  # a module has none, and `load` refuses one without its code
         with in_file(options.data, frame.index.to_numpy()):
             encoded = Encoded.of(classifier.encoder_, frame)
-        used = {label, options.weights, *attributes}
+        used = {label, options.weights, options.clusters, *attributes}
         report = replace(encoded.report, ignored=tuple(name for name in encoded.report.ignored if name not in used))
         notes = [line for line in report.lines() if ": dropped, " not in line]
         warnings += report.strange_lines()
@@ -94,6 +96,7 @@ def run_audit(options: AuditOptions) -> Outcome:
         constraint=bounds,
         confidence=options.confidence,
         sample_weight=weights_of(frame, options.weights, options.data),
+        clusters=clusters_of(frame, options.clusters),
         **whole_file_facts(options.data, label, folder, classes=classes, warnings=warnings),
         model=model_facts(classifier, options),
         notes=[*unlabelled, *notes],

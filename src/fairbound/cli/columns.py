@@ -24,6 +24,12 @@ from fairbound.tables.identifiers import FEWEST, names_identifier
 MOST_ROWS = 50
 """An identifier of persons has at most so many rows for each on average; others name places or kinds."""
 
+KEEP_ONE = "Keep one row of each person."
+TOGETHER = "--clusters {} takes the rows of each together."
+SPLIT = (
+    "rows of one stand on both sides of the split, the model looks better on the rows held out than on new people, and "
+)
+
 
 def in_lines(error: Exception, source: str, rows: np.ndarray | None = None) -> str:
     """What an error says, with the lines of a file for row numbers that count from 0.
@@ -151,32 +157,36 @@ def groups_in(frame: Any, attributes: Sequence[str]) -> Groups | None:
     return Groups.of(frame[list(attributes)]) if attributes else None
 
 
+def clusters_of(frame: Any, column: str | None) -> Any:
+    """(n,) the column of --clusters, None where none is named."""
+    return None if column is None else frame[one_column(column, list(frame.columns), "--clusters")]
+
+
+def said_of_persons(frame: Any, label: str, clusters: str | None = None, remedy: str = TOGETHER) -> tuple[str, ...]:
+    """`repeated_identifiers` of a file whose rows are all judged; nothing where --clusters names a column."""
+    return () if clusters is not None else repeated_identifiers(frame.drop(columns=[label]), remedy, held_out=False)
+
+
 def units_of(frame: Any, column: str) -> np.ndarray:
     """(n,) who each row is of, as numbers; a row without a value is by itself."""
     codes = frame[column].factorize()[0]
     return np.where(codes < 0, len(frame) + np.arange(len(frame)), codes)
 
 
-def repeated_identifiers(frame: Any, split_by: str | None, may_split: bool = True) -> tuple[str, ...]:
+def repeated_identifiers(frame: Any, remedy: str = KEEP_ONE, held_out: bool = True) -> tuple[str, ...]:
     """What a reader must know where the rows of a file are not all of different persons, by the names of the columns.
 
-    may_split: whether the command takes --split-by as it was called.
+    remedy: what to do, with {} for the column. held_out: whether a part of the rows is held out.
     """
-    if split_by is not None:
-        if frame[split_by].nunique() == frame[split_by].notna().sum():
-            return ()
-        return (
-            f"Rows that share a value of {split_by} are on one side of the split, but the limits count them as independent: where they are "
-            "alike, the limits are too narrow. One row of each is on the safe side.",
-        )
     out = []
     for name in filter(lambda name: names_identifier(str(name)), frame.columns):
         rows, different = int(frame[name].notna().sum()), frame[name].nunique()
         if FEWEST <= different < rows <= MOST_ROWS * different:
             out.append(
-                f"Column {name} has {different:,} values on {rows:,} rows. If each is one person, rows of one stand on both sides of the "
-                "split, and the model looks better on the rows held out than on new people. "
-                + (f"--split-by {name} holds out whole persons." if may_split else "Keep one row of each person.")
+                f"Column {name} has {different:,} values on {rows:,} rows. If each is one person, "
+                + (SPLIT if held_out else "")
+                + "limits that take rows for independent are too narrow. "
+                + remedy.format(name)
             )
     return tuple(out)
 

@@ -12,6 +12,7 @@ from fairbound.audits.compare import compare
 from fairbound.base.errors import OptionError
 from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.cli.columns import (
+    KEEP_ONE,
     decided_or_scored,
     file_checksum,
     groups_in,
@@ -20,6 +21,7 @@ from fairbound.cli.columns import (
     labelled_table,
     listed,
     one_column,
+    said_of_persons,
     weights_of,
 )
 from fairbound.cli.fitted import trained_on
@@ -93,9 +95,12 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     checksum = file_checksum(options.data)
     own = [name for name, folder in zip(names, folders, strict=True) if trained_on(folder, checksum)]
     found["warnings"] += [
-        f"{options.data} is the file that {name} was trained on: most of its rows are not new to it, which flatters it and says "
-        "little about new rows."
-        for name in dict.fromkeys(own)
+        *said_of_persons(frame, label, remedy=KEEP_ONE),
+        *(
+            f"{options.data} is the file that {name} was trained on: most of its rows are not new to it, which flatters it and says "
+            "little about new rows."
+            for name in dict.fromkeys(own)
+        ),
     ]
     return found
 

@@ -64,6 +64,7 @@ def _fit(options: FitOptions, bounds: list, shards: Shards) -> Outcome:
     compares = grouped or options.group_terms or not of_classes_only(bounds)
     rows = read_rows(options, needs_groups=compares, two_classes=grouped or of_two_classes(bounds))
     classifier_bounds(of_options(options, bounds, rows))
+    rows.check_bounds(bounds)
     split = held_out(options, rows)
     parts = None if split is None else encoded(options, rows, split, shards)
     for said in parts.identifiers if parts else ():

@@ -52,6 +52,7 @@ def frontier(options: FrontierOptions) -> Outcome:
 
 def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
     rows = read_rows(options, not of_classes_only(stated), of_two_classes(stated))
+    rows.check_bounds(stated)
     points: list[dict[str, Any]] = []
     for seed in range(options.seed, options.seed + options.seeds):
         split = split_rows(rows, options.test_size, seed)
@@ -136,7 +137,15 @@ class Shown:
             labels = tuple(str(label_text(v)) for v in rows.classes)
             alpha = 1 - found["constraints"][0]["confidence"]
             out["more_rows"] = more_rows(
-                Scored(target, (scores > 0).astype(np.int64), labels, scores, groups, rows.weight_of(self.numbers)),
+                Scored(
+                    target,
+                    (scores > 0).astype(np.int64),
+                    labels,
+                    scores,
+                    groups,
+                    rows.weight_of(self.numbers),
+                    clusters=None if rows.units is None else rows.units[self.numbers],
+                ),
                 bound,
                 alpha,
             )

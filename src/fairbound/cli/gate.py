@@ -20,7 +20,7 @@ from fairbound.report.words import VERDICTS
 
 KEYS = (
     "data", "label", "group", "model", "score", "positive", "threshold", "constraint", "cross", "confidence", "accept", "least",
-    "baseline", "weights", "out", "drop_missing_labels", "encoding", "decimal",
+    "baseline", "weights", "clusters", "out", "drop_missing_labels", "encoding", "decimal",
 )  # fmt: skip
 
 
@@ -67,6 +67,10 @@ def check(config: str | Path) -> Gate:
     accept = _texts(stated.get("accept", ["met"]))
     if not set(accept) <= {"met", "insufficient"}:
         raise OptionError(f"accept may hold 'met' and 'insufficient', got {accept}.")
+    if "clusters" in stated and "baseline" in stated:
+        raise OptionError(
+            "a baseline is compared row by row, which takes rows for independent; leave baseline or clusters out."
+        )
     asked = _options(stated, config.parent)
     with tempfile.TemporaryDirectory() as folder:
         outcome = run_audit(AuditOptions(**{"out": Path(folder), **asked}))

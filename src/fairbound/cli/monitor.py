@@ -14,7 +14,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.names import shortlist
 from fairbound.cli.audited import OF_TRAINING
-from fairbound.cli.columns import file_checksum, in_file, listed, numbers_of, one_column
+from fairbound.cli.columns import KEEP_ONE, file_checksum, in_file, listed, numbers_of, one_column, said_of_persons
 from fairbound.cli.fitted import trained_on
 from fairbound.cli.outcome import Outcome, verdict_summary, verdict_text
 from fairbound.cli.stated import bounds_for, of_two_classes, stated_bounds
@@ -41,10 +41,11 @@ def run_monitor(options: MonitorOptions) -> Outcome:
     if monitor is not None:
         _check_same(options, monitor)
     folder = None if options.model is None else load_folder(options.model)
-    said = []
+    said: list[str] = []
     if options.data is not None:
         before = {} if monitor is None else monitor.groups
-        monitor, left_out = _added(options, options.data, monitor, folder)
+        monitor, left_out, persons = _added(options, options.data, monitor, folder)
+        said += persons
         if left_out:
             said.append(f"{left_out:,} rows without a label were left out; their outcome is not known yet.")
         said += _new_groups(options.data, before, monitor.groups)
@@ -77,9 +78,11 @@ def _new_groups(data: str, before: dict[str, set[str]], after: dict[str, set[str
     ]
 
 
-def _added(options: MonitorOptions, data: str, monitor: Monitor | None, folder: Folder | None) -> tuple[Monitor, int]:
-    """The monitor (made where there is none) with the rows of the file, and how many rows lacked a label. folder: of
-    the saved model that decides, or None."""
+def _added(
+    options: MonitorOptions, data: str, monitor: Monitor | None, folder: Folder | None
+) -> tuple[Monitor, int, tuple[str, ...]]:
+    """The monitor (made where there is none) with the rows of the file, how many rows lacked a label, and what is said
+    of persons with several rows. folder: of the saved model that decides, or None."""
     checksum = file_checksum(data)
     for file in [] if monitor is None else monitor.files:
         if file["sha256"] == checksum:
@@ -120,7 +123,7 @@ def _added(options: MonitorOptions, data: str, monitor: Monitor | None, folder: 
         monitor.update(frame[label], decided, groups, **more)
     monitor.columns = source
     monitor.files.append({"name": Path(data).name, "sha256": checksum, "rows": len(frame)})
-    return monitor, left_out
+    return monitor, left_out, said_of_persons(frame, label, remedy=KEEP_ONE)
 
 
 @contextlib.contextmanager

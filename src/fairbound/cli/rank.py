@@ -62,8 +62,9 @@ def fit_ranking(options: FitOptions) -> Outcome:
 
 def audit_ranking(options: AuditOptions) -> Outcome:
     """Judge a column of scores or a saved ranker on all queries of a file, taken as held out."""
-    if any(getattr(options, name) is not None for name in ("threshold", "positive", "chunk_rows", "weights")):
-        raise OptionError("--threshold, --positive, --weights and --chunk-rows are not for rankings.")
+    refused = ("threshold", "positive", "chunk_rows", "weights", "clusters")
+    if any(getattr(options, name) is not None for name in refused):
+        raise OptionError("--threshold, --positive, --weights, --clusters and --chunk-rows are not for rankings.")
     check_writable(options.out)
     frame, label, notes = labelled_table(options)
     columns = list(frame.columns)

@@ -43,6 +43,7 @@ def fit_reduction(options: FitOptions) -> Outcome:
     bounds = stated_bounds(options.constraint, options.cross)
     check_writable(options.out)
     rows = read_rows(options)
+    rows.check_bounds(bounds)
     parts = encoded_parts(rows, split_rows(rows, options.test_size, options.seed), table_options(options.knots))
     train, test = parts.split.train, parts.split.test
     for said in parts.identifiers:

@@ -15,7 +15,17 @@ from fairbound.base.errors import DataError, OptionError, silenced
 from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
 from fairbound.cli.audited import whole_file_facts
-from fairbound.cli.columns import groups_in, in_label, labelled_table, listed, numbers_of, one_column, weights_of
+from fairbound.cli.columns import (
+    clusters_of,
+    groups_in,
+    in_label,
+    labelled_table,
+    listed,
+    numbers_of,
+    one_column,
+    said_of_persons,
+    weights_of,
+)
 from fairbound.cli.fitted import written_fit
 from fairbound.cli.options import RegressOptions
 from fairbound.cli.outcome import Outcome, written_audit
@@ -39,6 +49,7 @@ def regress(options: RegressOptions) -> Outcome:
         check_certifiable(bounds)
     check_writable(options.out)
     rows = rows_of_file(options, True, _numbers_to_predict)
+    rows.check_bounds(bounds)
     done = trained(options, bounds, rows, held_out(options, rows), partial(_fitted, options, rows))
     facts = done.model.fit_report_
     found = judged(
@@ -87,7 +98,8 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
         bounds,
         confidence=options.confidence,
         sample_weight=weights_of(frame, options.weights, options.data),
-        **whole_file_facts(options.data, label, folder),
+        clusters=clusters_of(frame, options.clusters),
+        **whole_file_facts(options.data, label, folder, warnings=said_of_persons(frame, label, options.clusters)),
         model={"kind": "numbers", "description": said},
         notes=notes,
     )

@@ -19,6 +19,7 @@ from fairbound.base.names import did_you_mean, shortlist
 from fairbound.base.seeds import seed_for
 from fairbound.cli.advice import for_commands
 from fairbound.cli.columns import (
+    KEEP_ONE,
     file_checksum,
     file_columns,
     groups_in,
@@ -35,6 +36,7 @@ from fairbound.cli.columns import (
 from fairbound.cli.options import FileOptions, RowOptions
 from fairbound.cli.outcome import say
 from fairbound.data.registry import is_own
+from fairbound.fairness.bound import check_clustered
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.labels import class_labels, positive_last
 from fairbound.rows.queries import split_by_query
@@ -92,7 +94,14 @@ class InputRows:
         """What `audit` takes of some rows beside their scores."""
         groups, weight = self.groups_of(rows), self.weight_of(rows)
         known = {"y": self.target[rows], "sensitive_features": groups, "sample_weight": weight}
+        if self.units is not None:
+            known["clusters"] = self.units[rows]
         return known if self.qid is None else known | {"qid": np.asarray(self.qid)[rows]}
+
+    def check_bounds(self, bounds: Sequence[Any]) -> None:
+        """Raises: OptionError for a bound that cannot be judged where persons have several rows, if some have."""
+        if self.units is not None and len(np.unique(self.units)) < len(self):
+            check_clustered(bounds)
 
     def in_lines_of(self, rows: np.ndarray | None = None) -> AbstractContextManager[None]:
         """Errors of data raised within name the file and its lines; rows: (k,) those that the error numbers,
@@ -194,7 +203,8 @@ def rows_of_file(
     if by and split_by not in attributes:
         notes.append(f"Rows of one {split_by} are on one side of the split; it is not among the features.")
     may_split = hasattr(asked, "split_by") and not getattr(asked, "certify", False) and query is None
-    cautions = repeated_identifiers(frame.drop(columns=[label, *queries]), split_by, may_split)
+    remedy = "--split-by {} holds out whole persons, and takes their rows together." if may_split else KEEP_ONE
+    cautions = () if by else repeated_identifiers(frame.drop(columns=[label, *queries]), remedy)
     for said in cautions:
         say(said)
     checksum = file_checksum(path)

@@ -70,6 +70,14 @@ class AuditOptions(JudgeOptions):
     score: Score = None
     model: SavedModel = None
     threshold: Threshold = None
+    clusters: Annotated[
+        str | None,
+        option(
+            "--clusters",
+            help="Column of the person, or the like, that a row is of, where some have several: limits then take persons, "
+            "not rows, for independent.",
+        ),
+    ] = None
     chunk_rows: ChunkRows = None
 
     @property
@@ -82,6 +90,10 @@ class AuditOptions(JudgeOptions):
         if self.weights is not None and self.chunk_rows is not None:
             raise OptionError(
                 "rows that are read in parts are counted, without weights; leave --weights or --chunk-rows out."
+            )
+        if self.clusters is not None and self.chunk_rows is not None:
+            raise OptionError(
+                "rows that are read in parts are counted one by one; leave --clusters or --chunk-rows out."
             )
 
 

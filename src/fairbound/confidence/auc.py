@@ -13,7 +13,8 @@ has the weight PRIOR. Where no pair is in the wrong order, the largest variance 
 is exact: m disjoint pairs must all be in order. Limits of two areas are joined for their difference by MOVER with the
 areas' correlation.
 
-Sources: DeLong, DeLong, Clarke-Pearson (1988), Biometrics 44, 837-845; Birnbaum, Klose (1957), Ann. Math. Statist. 28,
+Sources: DeLong, DeLong, Clarke-Pearson (1988), Biometrics 44, 837-845; Obuchowski (1997), Biometrics 53, 567-578, for
+    clusters; Birnbaum, Klose (1957), Ann. Math. Statist. 28,
 933-945, for the largest variance; Zou (2007), Psychological Methods 12, 399-413, for MOVER with correlation. Departs:
 their limits are normal; see docs/intervals.md for how often these are wrong.
 """
@@ -60,16 +61,23 @@ class Areas:
 
 
 def measure_areas(
-    scores: Any, cells: Any, sets: np.ndarray, pairs: np.ndarray, contrasts: Contrasts, weight: Any = None
+    scores: Any,
+    cells: Any,
+    sets: np.ndarray,
+    pairs: np.ndarray,
+    contrasts: Contrasts,
+    weight: Any = None,
+    clusters: Any = None,
 ) -> Areas:
     """The areas AUC(sets[a], sets[b]) for the rows (a, b) of pairs (A, 2), as the contrasts of them need.
 
     scores: (n,) real. cells: (n,) of each row, -1 for none. sets: (S, k) bool, which cells each set has. weight:
-    (n,) >= 0. Estimates are NaN where a set has no row. Time O(n log n + n (A + contrasts of areas with rows in
+    (n,) >= 0. clusters: (n,) which rows belong together, numbers from 0 on; what they add to an area's error is then
+    added up first (Obuchowski), and rows are effective numbers of clusters. Estimates are NaN where a set has no row. Time O(n log n + n (A + contrasts of areas with rows in
     common)).
     """
     contrasts.check(len(pairs))
-    rows = _Rows(scores, cells, sets, weight)
+    rows = _Rows(scores, cells, sets, weight, clusters)
     found = [rows.area(int(a), int(b)) for a, b in pairs]
     estimates, variances, least = (np.array(part, dtype=float) for part in zip(*found, strict=True))
     correlations: dict[int, float] = {}
@@ -86,7 +94,7 @@ def measure_areas(
 class _Rows:
     """The rows, and what each of them adds to an area."""
 
-    def __init__(self, scores: Any, cells: Any, sets: np.ndarray, weight: Any):
+    def __init__(self, scores: Any, cells: Any, sets: np.ndarray, weight: Any, clusters: Any = None):
         s, c = np.asarray(scores, dtype=np.float64), np.asarray(cells)
         w = np.ones(len(s)) if weight is None else np.asarray(weight, dtype=np.float64)
         if s.ndim != 1 or c.shape != s.shape or w.shape != s.shape or np.isnan(s).any():
@@ -94,6 +102,7 @@ class _Rows:
         known = (c >= 0) & (w > 0)
         self.cells, self.weight, self.sets = c[known], w[known], sets
         self.placements = Placements(s[known], self.weight)
+        self.clusters = None if clusters is None else np.unique(clusters[known], return_inverse=True)[1].ravel()
 
     def area(self, a: int, b: int) -> tuple[float, float, float]:
         """Estimate, variance, and rows of the smaller set."""
@@ -112,18 +121,20 @@ class _Rows:
         return float(np.clip(first @ second / both, -1, 1)) if both > 0 else 0.0
 
     def common(self, one: np.ndarray, two: np.ndarray) -> bool:
-        """Whether some cell is part of both areas."""
-        return bool((self.sets[one].any(0) & self.sets[two].any(0)).any())
+        """Whether some cell, or perhaps a cluster, is part of both areas."""
+        return self.clusters is not None or bool((self.sets[one].any(0) & self.sets[two].any(0)).any())
 
     def _in(self, a: int) -> np.ndarray:
         return self.sets[a][self.cells]
 
     def _size(self, inside: np.ndarray) -> float:
         w = self.weight[inside]
+        if self.clusters is not None:
+            w = np.bincount(self.clusters[inside], weights=w)
         return float(w.sum() ** 2 / (w**2).sum()) if len(w) else 0.0
 
     def _parts(self, a: int, b: int) -> tuple[float, np.ndarray]:
-        """The estimate of AUC(a, b), and (n,) what each row adds to its error, with divisors of rows - 1."""
+        """The estimate of AUC(a, b), and (n,) what each row, or cluster, adds to its error, with divisors of rows - 1."""
         first, second = self._in(a), self._in(b)
         above, below = self.placements.below(second), 1 - self.placements.below(first)
         estimate = float(np.average(above[first], weights=self.weight[first]))
@@ -132,7 +143,7 @@ class _Rows:
             w, size = self.weight[inside], self._size(inside)
             factor = np.sqrt(size / (size - 1)) if size > 1 + 1e-9 else 0.0
             parts[inside] += factor * w / w.sum() * (placed[inside] - estimate)
-        return estimate, parts
+        return estimate, parts if self.clusters is None else np.bincount(self.clusters, weights=parts)
 
 
 def area_bounds(areas: Areas, contrasts: Contrasts, alpha: float = 0.05, whole: float | None = None) -> GapBounds:

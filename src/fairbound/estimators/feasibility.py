@@ -149,7 +149,7 @@ def more_rows(scored: Scored, stated: Bound, alpha: float) -> dict[str, float]:
     like those there; nothing where other than counts of unweighted rows of groups are bounded,
     or the value is not known."""
     end = "lower" if stated.sense == "at least" else "upper"
-    if stated.judged_from != "counts" or not scored.groups.attributes or scored.weight is not None:
+    if stated.judged_from != "counts" or not scored.groups.attributes or not (scored.weight is scored.clusters is None):
         return {}
     now, out, groups = stated.judge(scored, alpha)[end], {}, scored.groups
     for attribute, codes, labels in zip(groups.attributes, groups.codes.T, groups.labels, strict=True):

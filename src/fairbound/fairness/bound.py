@@ -24,6 +24,16 @@ def check_groups(bounds: Sequence[Any], given: Any) -> None:
             raise DataError(f"the bound {bound.statement!r} compares groups; pass sensitive_features.")
 
 
+def check_clustered(bounds: Sequence[Any]) -> None:
+    """Raises: OptionError naming a bound that cannot be judged where rows come in clusters."""
+    for bound in bounds:
+        if not bound.clustered:
+            raise OptionError(
+                f"{bound.statement!r} cannot be judged where rows come in clusters, as several rows of one person: its limits take "
+                "rows for independent. Keep one row of each cluster."
+            )
+
+
 class Bound(ABC):
     """A stated bound. A notion is a frozen dataclass below it, or below one of the families in `notions`.
 
@@ -33,6 +43,7 @@ class Bound(ABC):
     free_thresholds: whether training moves thresholds beside the model, which takes more passes a round.
     judged_from: the least that its measure and verdict need: the "counts" of (groups, label, decision), `Scored.each`;
         sums of "losses" up to its `largest`; "areas", of pairs by who has the higher score; or all "rows".
+    clustered: whether its verdict heeds `Scored.clusters`; an audit of clustered rows refuses it otherwise.
     OPTIONS: what may stand in brackets, for reading and writing alike.
     """
 
@@ -43,6 +54,7 @@ class Bound(ABC):
     measures: ClassVar[str] = "a difference"
     judged_from: ClassVar[Literal["counts", "losses", "areas", "rows"]] = "rows"
     free_thresholds: ClassVar[bool] = False
+    clustered: ClassVar[bool] = False
     OPTIONS: ClassVar[Mapping[str, Option]] = {}
 
     name: Any

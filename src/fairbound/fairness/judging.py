@@ -19,13 +19,13 @@ from fairbound.base.records import plain
 from fairbound.confidence.contrasts import Contrasts, GapBounds, mirrored
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, mean_bounds, mean_rows_needed, welch_bounds
 from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_bounds, share_bounds, share_rows_needed
+from fairbound.fairness.clustered import method_of_rows, with_shared_clusters
 from fairbound.fairness.comparing import Compared, ValueContrasts
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.fairness.values import Values, share_of
+from fairbound.fairness.values import Values, share_of, share_values
 from fairbound.rows.groups import said_labels
 
 MOST_CONTRASTS = 400
-WEIGHTED = "; weighted rows by their effective number (asymptotic)"
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,13 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
         sets, missing = compared_sets(bound, rows)
     except EmptyGroupError as error:
         return stated_facts(bound, rows) | nothing_found(str(error))
+    if rows.clusters is not None:
+        contrasts = Contrasts(sets.index, sets.coefficient)
+        heeding = with_shared_clusters(bound, [v for _, v in sets.values], contrasts)
+        sets = replace(sets, values=[(c, v) for (c, _), v in zip(sets.values, heeding, strict=True)])
     names = sets.cell_names(bound.tails)
     found, method, needed = _bounds(bound, sets, rows, alpha)
-    if rows.weight is not None and "guaranteed" not in method:
-        method += WEIGHTED
+    method = method_of_rows(method, rows)
     groups = {name: int(n) for name, n in zip(names, sets.joined("rows"), strict=True)}
     why, c = _too_few_for_means(sets, names), np.abs(sets.coefficient[found.worst])
     deciding = [names[i] for i in sets.index[found.worst][c > c.max() / 2]]
@@ -179,7 +182,7 @@ def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBoun
     trials = sets.joined("trials")
     shares, one = trials / max(rows.total, 1), sets.values[0][1]
     if one.means is not None:
-        return _loss_bounds(bound, sets, rows, contrasts, shares, alpha)
+        return _loss_bounds(bound, sets, contrasts, shares, alpha)
     successes = sets.joined("successes")
     share = np.divide(successes, trials, out=np.zeros_like(trials), where=trials > 0)
     ratios = bound.compares == "ratios"
@@ -209,7 +212,7 @@ def _too_few_for_means(sets: Sets, names: Sequence[str]) -> str | None:
 
 
 def _loss_bounds(
-    bound: Any, sets: Sets, rows: Scored, contrasts: Contrasts, shares: np.ndarray, alpha: float
+    bound: Any, sets: Sets, contrasts: Contrasts, shares: np.ndarray, alpha: float
 ) -> tuple[GapBounds, str, Callable[[], int | None]]:
     mean, variance = sets.joined("means"), sets.joined("variances")
     least, largest = sets.values[0][1].least, sets.values[0][1].largest
@@ -217,23 +220,14 @@ def _loss_bounds(
         method = "Welch's t for differences of mean losses (asymptotic), Bonferroni over contrasts (lower bound) and stated bounds"
         found = welch_bounds(mean, variance, sets.joined("trials"), contrasts, alpha)
         return found, method, lambda: mean_rows_needed(mean, variance, shares, contrasts, float(bound.bound), alpha)
-    cells, losses, weights, offset = [], [], [], 0
-    for compared, of in sets.values:
-        assert of.cells is not None and of.losses is not None
-        start = offset + len(compared) * np.arange(len(of.cells))[:, None]
-        cells.append(np.where(of.cells >= 0, of.cells + start, -1).ravel())
-        losses.append(of.losses.ravel())
-        weights.append(np.tile(np.ones(len(rows)) if rows.weight is None else rows.weight, len(of.cells)))
-        offset += len(compared) * len(of.cells)
+    cells, offset = [], 0
+    for _, of in sets.values:
+        assert of.cells is not None
+        cells.append(np.where(of.cells >= 0, of.cells + offset, -1))
+        offset += of.trials.size
+    weights = None if sets.values[0][1].weights is None else sets.joined("weights")
     found = mean_bounds(
-        np.concatenate(losses),
-        np.concatenate(cells),
-        offset,
-        contrasts,
-        alpha,
-        low=least,
-        high=largest,
-        weights=None if rows.weight is None else np.concatenate(weights),
+        sets.joined("losses"), np.concatenate(cells), offset, contrasts, alpha, low=least, high=largest, weights=weights
     )
     between = f"up to {largest:g}" if least == 0 else f"from {least:g} to {largest:g}"
     method = (
@@ -264,14 +258,19 @@ def judge_shares(
         empty = [said for said, n in base["groups"].items() if not n]
         why = unmeasured(empty) if empty else "There is nothing to compare."
         return base | nothing_found(why) | {"groups": base["groups"]}
-    counted = np.array([share_of(hit, among, rows) for _, among, hit in shares], dtype=float)
-    successes, trials = counted.T
-    sums = Contrasts(index, coefficient)
+    everyone = np.zeros(len(rows), dtype=np.int64)
+    one, sums = (
+        Values.of_shares([share_values(hit, among, rows, everyone, 1) for _, among, hit in shares]),
+        Contrasts(index, coefficient),
+    )
+    if rows.clusters is not None:
+        (one,) = with_shared_clusters(bound, [one], sums)
+    successes, trials = one.successes[:, 0], one.trials[:, 0]
     found = rate_bounds(successes, trials, sums, alpha)
     share = np.divide(successes, trials, out=np.zeros_like(trials), where=trials > 0)
     method = "MOVER: Clopper-Pearson limits of the single rates joined for their sums; Bonferroni over sums (lower bound) and stated bounds"
     return finding(
-        bound, rows, found, name, base["groups"], method + ("" if rows.weight is None else WEIGHTED),
+        bound, rows, found, name, base["groups"], method_of_rows(method, rows),
         lambda: rate_rows_needed(share, trials / rows.total, sums, float(bound.bound), alpha),
     )  # fmt: skip
 
@@ -365,7 +364,7 @@ def judge_share(bound: Any, name: str, rows: Scored, among: np.ndarray, hit: np.
     found = share_bounds(successes, trials, alpha)
     method = "Clopper-Pearson (exact binomial) on the rows of the class, Bonferroni over stated bounds"
     return finding(
-        bound, rows, found, lambda _: name, groups, method + ("" if rows.weight is None else WEIGHTED),
+        bound, rows, found, lambda _: name, groups, method_of_rows(method, rows),
         lambda: share_rows_needed(found.value, trials / rows.total, bound.bound, alpha),
     ) | {"worst": None}  # fmt: skip
 

@@ -13,7 +13,7 @@ from fairbound.ranking.documents import Documents
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.occurring import Occurring
 
-BY_ROW = ("target", "predicted", "scores", "weight", "losses", "residuals", "each")
+BY_ROW = ("target", "predicted", "scores", "weight", "losses", "residuals", "each", "clusters")
 """The fields of `Scored` that hold a number for each row."""
 
 Finding = dict[str, Any]
@@ -31,6 +31,8 @@ class Scored:
     residuals: (n,) predicted minus true, where numbers are predicted: scores are those numbers then, and all target are
     0.
     each: (n,) how many equal rows each one stands for, where rows were counted; None for one. Then there is no weight.
+    clusters: (n,) which rows belong together, as all those of one person, numbers from 0 on; None where rows are
+    independent.
     documents: of a ranking, the queries and relevance of the rows, which are in its order; else None.
     """
 
@@ -44,6 +46,7 @@ class Scored:
     losses: np.ndarray | None = None
     residuals: np.ndarray | None = None
     each: np.ndarray | None = None
+    clusters: np.ndarray | None = None
     documents: Documents | None = None
 
     def __post_init__(self) -> None:

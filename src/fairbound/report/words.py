@@ -266,8 +266,10 @@ def _end(constraints: list[dict[str, Any]], end: str) -> str:
 
 def screened(screen: dict[str, Any]) -> str:
     """The four-fifths screen of one category, in words."""
-    if screen["p_value"] == 1.0 and not screen["below"]:
+    p = screen["p_value"]
+    if p in (None, 1.0) and not screen["below"]:
         said = ""
     else:
-        said = f"{'below' if screen['below'] else 'not below'} four fifths, Fisher's exact p {screen['p_value']:.2g}"
+        tested = "" if p is None else f", Fisher's exact p {p:.2g}"
+        said = f"{'below' if screen['below'] else 'not below'} four fifths{tested}"
     return ", ".join(part for part in (said, "small sample" if screen["small_sample"] else "") if part)

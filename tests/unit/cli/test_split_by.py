@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fairbound.base.errors import OptionError
 from fairbound.cli.columns import repeated_identifiers, units_of
+from fairbound.cli.gate import check
 from fairbound.cli.options import FitOptions
 from fairbound.cli.rows import read_rows, split_rows
 
@@ -47,15 +49,14 @@ def test_what_is_said(run, visits, tmp_path):
     call = ["fit", "--data", visits, "--label", "cured", "--group", "sex", "--constraint", "demographic_parity <= 0.2"]
     for more, said in (
         ([], "rows of one stand on both sides of the split"),
-        (
-            ["--split-by", "patient_id"],
-            "Rows that share a value of patient_id are on one side of the split, but the limits",
-        ),
+        (["--split-by", "patient_id"], None),
     ):
         code, _, before = run(*call, *more, "--budget", "5 steps", "--out", tmp_path / "o")
-        assert code in (0, 1, 3) and said in before[: before.index("training on")]
-        warnings = json.loads((tmp_path / "o" / "audit.json").read_text())["warnings"]
-        assert sum(said in one for one in warnings) == 1 and ("--split-by" in " ".join(warnings)) == (not more)
+        assert code in (0, 1, 3) and (said is None or said in before[: before.index("training on")])
+        made = json.loads((tmp_path / "o" / "audit.json").read_text())
+        assert sum("If each is one person" in one for one in made["warnings"]) == (said is not None)
+        assert any("come in" in one and "clusters" in one for one in made["notes"]) == (said is None)
+        assert ("rows of clusters" in made["constraints"][0]["method"]) == (said is None)
     for more, said in ((["--split-by", "cured"], "is the label"), (["--split-by", "x"], "no column 'x'"),
                        (["--split-by", "patient_id", "--certify"], "one row of each person")):  # fmt: skip
         code, _, err = run(*call, *more, "--out", tmp_path / "o")
@@ -64,6 +65,54 @@ def test_what_is_said(run, visits, tmp_path):
     assert "Keep one row of each person." in before and "--split-by" not in before
     code, _, err = run("fit", "--data", "loanapp", "--split-by", "id", "--out", tmp_path / "o")
     assert code == 2 and "--split-by" in err
+
+
+def test_the_rows_of_a_person_are_judged_together(run, visits, tmp_path):
+    """`audit --clusters`, a gate and a file of numbers; without the option a warning, also of `monitor` and `compare`."""
+    frame = pd.read_csv(visits)
+    frame["decision"] = np.where(frame.age > 40, "yes", "no")
+    frame.to_csv(visits, index=False)
+    call = ["--data", visits, "--label", "cured", "--group", "sex", "--constraint", "demographic_parity <= 0.2"]
+    scored = [*call, "--score", "decision"]
+    width = {}
+    for more in ([], ["--clusters", "patient_id"]):
+        run("audit", *scored, *more, "--out", tmp_path / "a")
+        found = json.loads((tmp_path / "a" / "audit.json").read_text())
+        said = " ".join(found["warnings"])
+        assert ("--clusters patient_id takes the rows of each together." in said) == (not more)
+        c = found["constraints"][0]
+        width[len(more)] = c["upper"] - c["value"]
+    assert width[2] > 1.2 * width[0]
+    assert all(c["four_fifths"]["p_value"] is None for t in found["impact"] for c in t["categories"])
+    (tmp_path / "g.toml").write_text(
+        f'data = "{visits}"\nlabel = "cured"\ngroup = "sex"\nscore = "decision"\nclusters = "patient_id"\n'
+        'constraint = "demographic_parity <= 0.2"\naccept = ["met", "insufficient"]\n'
+    )
+    passed = check(tmp_path / "g.toml")
+    assert passed.summary["constraints"][0]["upper"] == pytest.approx(c["upper"])
+    with open(tmp_path / "g.toml", "a") as file:
+        file.write('baseline = "age"\n')
+    with pytest.raises(OptionError, match="leave baseline or clusters out"):
+        check(tmp_path / "g.toml")
+    _, out, _ = run("monitor", "--state", tmp_path / "m", *scored)
+    assert "Keep one row of each person." in out
+    _, out, _ = run("compare", "decision", "decision", *call)
+    assert "Keep one row of each person." in out
+    for more, said in ((["--chunk-rows", "50"], "leave --clusters or"), (["--qid", "age"], "not for rankings")):
+        code, _, err = run("audit", *scored, *more, "--clusters", "patient_id", "--out", tmp_path / "a")
+        assert code == 2 and said in err
+    numbers = ["--data", visits, "--label", "age", "--score", "age", "--group", "sex", "--clusters", "patient_id"]
+    run("audit", *numbers, "--constraint", "residual_gap[largest=50] <= 5", "--out", tmp_path / "n")
+    (judged,) = json.loads((tmp_path / "n" / "audit.json").read_text())["constraints"]
+    assert "rows of a cluster as one" in judged["method"]
+
+
+def test_a_bound_that_persons_cannot_be_judged_by_is_refused_before_training(run, visits, tmp_path):
+    code, _, err = run(
+        "fit", "--data", visits, "--label", "cured", "--group", "sex", "--split-by", "patient_id", "--out", tmp_path / "o",
+        "--constraint", "partial_statistical_parity[0:0.5] <= 0.1",
+    )  # fmt: skip
+    assert code == 2 and "cannot be judged where rows come in clusters" in err and "training on" not in err
 
 
 def test_columns_that_are_warned_of():
@@ -77,6 +126,5 @@ def test_columns_that_are_warned_of():
             "age": np.arange(n) // 8,
         }
     )
-    assert [said.split()[1] for said in repeated_identifiers(frame, None)] == ["patient_id", "subject"]
-    assert repeated_identifiers(frame, "row_id") == ()
+    assert [said.split()[1] for said in repeated_identifiers(frame)] == ["patient_id", "subject"]
     assert units_of(pd.DataFrame({"a": ["x", None, "x", None]}), "a").tolist() == [0, 5, 0, 7]

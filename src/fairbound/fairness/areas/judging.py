@@ -12,8 +12,9 @@ from fairbound.confidence.auc import area_bounds, area_rows_needed, measure_area
 from fairbound.confidence.contrasts import Contrasts, joined
 from fairbound.fairness.areas.compared import Comparisons
 from fairbound.fairness.builder import CONDITION
+from fairbound.fairness.clustered import method_of_rows
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.judging import WEIGHTED, finding, name_in, nothing_found, stated_facts, without_rows
+from fairbound.fairness.judging import finding, name_in, nothing_found, stated_facts, without_rows
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.ranking.wins import Wins, cell_wins
 from fairbound.rows.groups import cross
@@ -60,7 +61,7 @@ def judge_areas(bound: Any, rows: Scored, alpha: float) -> Finding:
         each = [area_rows_needed(a, c, len(rows), float(bound.bound), level * len(c), alpha) for a, c in parts]
         return None if any(n is None for n in each) else max(n for n in each if n is not None)
 
-    method = METHOD + ("" if rows.weight is None else WEIGHTED)
+    method = method_of_rows(METHOD, rows)
     groups = rows_compared(rows, made, bound.conditions())
     name = partial(name_in, [(len(found), found.name) for found, _ in made])
     return finding(bound, rows, found, name, groups, method, needed, missing=missing)
@@ -71,7 +72,7 @@ def _areas(rows: Scored, found: Comparisons) -> tuple[Any, Contrasts]:
     pairs, place = np.unique(found.sides.reshape(-1, 2), axis=0, return_inverse=True)
     contrasts = Contrasts(place.reshape(-1, 2), np.broadcast_to([1.0, -1.0], (len(found), 2)))
     cells = cells_of_rows(rows, found.compared)
-    return measure_areas(rows.scores, cells, found.sets, pairs, contrasts, rows.weight), contrasts
+    return measure_areas(rows.scores, cells, found.sets, pairs, contrasts, rows.weight, rows.clusters), contrasts
 
 
 def rows_compared(

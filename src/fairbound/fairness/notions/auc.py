@@ -70,6 +70,7 @@ class AUCParity(GroupBound):
     name = "auc_parity"
     needs = frozenset({"groups", "two classes", "scores"})
     judged_from = "areas"
+    clustered = True
     measures: ClassVar[str] = "a difference of areas"
     OPTIONS: ClassVar[Any] = {
         **{kind: Word("kind", kind) for kind in KINDS},

@@ -45,6 +45,7 @@ class ClassRateBound(GroupBound):
 
     needs = frozenset({"groups", "classes"})
     judged_from = "counts"
+    clustered = True
     OPTIONS: ClassVar[Any] = {**GroupBound.OPTIONS, **SMOOTHING}
 
     def __post_init__(self) -> None:

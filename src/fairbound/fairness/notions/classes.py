@@ -60,6 +60,7 @@ class ClassRisk(Bound):
 
     about: ClassVar[str] = "class"
     judged_from = "counts"
+    clustered = True
     measures: ClassVar[str] = "an error"
 
     def __post_init__(self) -> None:

@@ -26,7 +26,7 @@ from fairbound.fairness.language import Key, Word, number_text, plain_number
 from fairbound.fairness.notions.checks import SMOOTHING, check_largest, check_smoothing, without_largest
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import LOSS, Rate, RowFunction, row_table
-from fairbound.fairness.values import Values, loss_values, rate_values
+from fairbound.fairness.values import Shares, Values, loss_values, rate_values
 from fairbound.rows.occurring import Occurring
 
 ROWS = {None: "row", 1: "positive row (y = 1)", 0: "negative row (y = 0)"}
@@ -245,8 +245,8 @@ class DecisionBound(GroupBound):
     def conditions(self) -> tuple[int | None, ...]:
         return tuple(r.condition if r.is_mean else None for r in self.rates)
 
-    def shares(self, rows: Scored, compared: Compared) -> list[tuple[np.ndarray, ...]]:
-        """The counts behind each rate, as `share_values` returns them."""
+    def shares(self, rows: Scored, compared: Compared) -> list[Shares]:
+        """What is behind each rate."""
         group = compared.of_rows(rows.groups)
         return [rate_values(r, rows, group, len(compared)) for r in self.rates]
 
@@ -262,6 +262,7 @@ class RateBound(DecisionBound):
     surrogate: Literal["sigmoid", "hinge", "clipped", "loss"] = "sigmoid"
     sharpness: float = 1.0
 
+    clustered = True
     OPTIONS: ClassVar[Any] = {**GroupBound.OPTIONS, **SMOOTHING}
 
     def __post_init__(self) -> None:
@@ -314,6 +315,7 @@ class LossBound(GroupBound):
 
     needs = frozenset({"groups", "scores"})
     judged_from = "losses"
+    clustered = True
     most = math.inf
     OPTIONS: ClassVar[Any] = {
         **GroupBound.OPTIONS,
@@ -361,4 +363,4 @@ class LossBound(GroupBound):
         group = compared.of_rows(rows.groups)
         loss = rows.loss if self.largest is None else np.minimum(rows.loss, self.largest)
         inside = [(group >= 0) & (True if c is None else rows.target == c) for c in self.conditions()]
-        return loss_values(loss, [np.where(i, group, -1) for i in inside], len(compared), rows.weight, self.largest)
+        return loss_values(loss, [np.where(i, group, -1) for i in inside], len(compared), rows, self.largest)

@@ -50,6 +50,7 @@ class PredictionBound(GroupBound):
 
     needs = frozenset({"groups", "predictions"})
     most = math.inf
+    clustered = True
 
     @property
     def range(self) -> tuple[float, float] | None:
@@ -180,7 +181,7 @@ class NumberLossBound(PredictionBound):
         ((_, numbers),) = self.of_rows(rows).items()
         least = 0.0 if self.range is None else self.range[0]
         group = compared.of_rows(rows.groups)
-        return loss_values(numbers, [group], len(compared), rows.weight, self.largest, least=least)
+        return loss_values(numbers, [group], len(compared), rows, self.largest, least=least)
 
     def _in_units(self, unit: float) -> Self:
         """The same bound on losses that are counted in `unit`s."""
