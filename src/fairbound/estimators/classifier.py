@@ -33,7 +33,12 @@ from fairbound.estimators.folder import Folder
 from fairbound.estimators.group_rule import Learnt, falls_short, more_accurate, with_rule, without_rule
 from fairbound.estimators.group_terms import check_terms, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
-from fairbound.estimators.last_intercept import best_constant, clear_of_rounding, met_by_intercept
+from fairbound.estimators.last_intercept import (
+    accurate_within_bounds,
+    best_constant,
+    clear_of_rounding,
+    met_by_intercept,
+)
 from fairbound.estimators.options import classifier_bounds
 from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
@@ -212,7 +217,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         )  # fmt: skip
         trained = met_by_intercept(trained)
         trained = swept_intercept(trained) if choice.automatic else trained
-        trained = clear_of_rounding(best_constant(trained, choice.automatic))
+        trained = clear_of_rounding(accurate_within_bounds(best_constant(trained, choice.automatic)))
         learnt = Learnt(
             model,
             trained.solution.x[: model.n],

@@ -140,13 +140,13 @@ def run_facts(
 
 
 def _left_open(problem: FairProblem, measured: Measured) -> list[str]:
-    """A warning where the objective looks at ranks alone, so that only bounds say where positive begins."""
+    """A warning where the objective looks at ranks alone, so that decisions are an afterthought."""
     on_decisions = [b.text for b in problem.plan.notions if b.judged_from == "counts" or b.about == "class"]
     if not on_decisions or not ranks(problem) or "accuracy" not in measured.extra:
         return []
     return [
-        f"objective='auc' looks at the order of the scores alone, so that {' and '.join(on_decisions)} alone says where positive decisions "
-        f"begin: they are right in {100 * float(measured.extra['accuracy']):.1f} % of the training rows. For decisions take "
+        f"objective='auc' looks at the order of the scores alone. Positive decisions begin where they are most often right under "
+        f"{' and '.join(on_decisions)}: in {100 * float(measured.extra['accuracy']):.1f} % of the training rows. For decisions take "
         "objective='auto'; for scores bound areas (auc_parity)."
     ]
 

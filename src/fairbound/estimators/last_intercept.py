@@ -1,9 +1,11 @@
-"""Moves the last intercept of a trained model to meet bounds on classes, or so that no decision hangs on rounding.
+"""Moves the last intercept of a trained model to meet bounds on classes, to where decisions are most accurate, or so that
+no decision hangs on rounding.
 
 Adding t >= 0 to the score of a class gives its label to more rows and takes it from none. So the recall of that class
 rises with t and that of every other falls; where a bound on classes was missed, the least t that meets it is found by
 bisection, from the iterate that missed least and from the last one, for every class and with either sign. Bounds on
-groups are met by moving it to ranks of the scores.
+groups are met by moving it to ranks of the scores. An objective that looks at the order of the scores alone leaves it
+open: then the rank is taken at which most training rows are decided rightly under the bounds.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from fairbound.estimators.auc_training import ranks, ranks_only
 from fairbound.estimators.full_batch import gained
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.swept_intercept import best_intercept
@@ -40,6 +43,11 @@ REACHABLE = (
 )
 
 NO_INTERCEPT = " A bias in the last layer of the model would be moved to meet them."
+
+BEGINS = (
+    "A positive decision begins where most training rows are decided rightly under the bounds: the area under the ROC curve "
+    "leaves that open."
+)
 
 MOVED = "No iterate met every bound, so the last intercept was moved as far as they needed."
 
@@ -87,8 +95,7 @@ def _moves_to_ranks(trained: Trained, at: slice) -> Iterator[tuple[float, Tensor
     the best one, which may be the start. It is looked for on scores, so that the model need not run for each rank."""
     parts = trained.parts
     for start in (trained.solution.last, trained.solution.x):
-        lines = [problem_like(part, MLP(1), part.all_scores(start).unsqueeze(1), part.plan) for part in parts]
-        aim, moved = best_intercept(lines, start.new_tensor([1.0, 0.0]))
+        aim, moved = best_intercept(_lines(trained, start), start.new_tensor([1.0, 0.0]))
         if moved is not None:
             x = start.clone()
             x[at] += moved[-1]
@@ -157,6 +164,33 @@ def best_constant(trained: Trained, automatic: bool) -> Trained:
     if best is solution.x or not solution.found:
         return trained._replace(solution=replace(solution, x=best))
     return trained._replace(solution=meeting(trained, best, ALIKE), notes=[*trained.notes, ALIKE], optimality={})
+
+
+def accurate_within_bounds(trained: Trained) -> Trained:
+    """`trained`; where its objective is the area under the ROC curve, with the last intercept moved to the rank of the
+    scores at which the weight of training rows decided rightly is largest among those that meet the bounds. The order
+    of the scores stays. Itself where no rank is more accurate, and where `decided` has chosen."""
+    problem, solution, model = trained.problem, trained.solution, trained.problem.model
+    if not ranks(problem) or ranks_only(problem) or model.outputs > 1 or solution.x.dim() > 1 or problem.n > model.n:
+        return trained
+    if not bool(solution.feasible) or not problem.shards.alone:
+        return trained
+    if (at := last_intercept(model, solution.x, problem.features)) is None:
+        return trained
+    lines = _lines(trained, solution.x)
+    aim, moved = best_intercept(lines, solution.x.new_tensor([1.0, 0.0]), by_accuracy=True)
+    if moved is None or -aim <= float(problem.evaluate(solution.x).extra["accuracy"]):
+        return trained
+    x = solution.x.clone()
+    x[at] += moved[-1]
+    if any(float(part.evaluate(x).violation) > 0 for part in trained.parts):
+        return trained
+    return trained._replace(solution=replace(solution, x=x), notes=[*trained.notes, BEGINS])
+
+
+def _lines(trained: Trained, x: Tensor) -> list[FairProblem]:
+    """The trained problem's parts as those of one feature, the scores at x (n,), so that the model need not run again."""
+    return [problem_like(part, MLP(1), part.all_scores(x).unsqueeze(1), part.plan) for part in trained.parts]
 
 
 def clear_of_rounding(trained: Trained) -> Trained:

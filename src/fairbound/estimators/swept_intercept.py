@@ -78,10 +78,10 @@ def _without_bounds(problem: FairProblem, decay: float, alone: np.ndarray, label
     return torch.as_tensor(fitted(A, y, mass / mass.mean(), penalty, np.zeros(problem.n))).to(features)
 
 
-def best_intercept(parts: Sequence[FairProblem], x: Tensor) -> tuple[float, Tensor | None]:
+def best_intercept(parts: Sequence[FairProblem], x: Tensor, by_accuracy: bool = False) -> tuple[float, Tensor | None]:
     """What is minimised, and x (n,) of a linear model with the intercept at which it is lowest of those that meet the
-    bounds of all `parts`: minus the accuracy on the first, or its objective where accuracy is not asked for. It is moved
-    to STEPS ranks, and to where all rows are decided alike. Infinity and None where none of these does."""
+    bounds of all `parts`: minus the accuracy on the first, or its objective where accuracy is not asked for (nor
+    `by_accuracy`). It is moved to STEPS ranks, and to where all rows are decided alike. Infinity and None where none of these does."""
     problem, best, least = parts[0], None, np.inf
     scores, every = problem.all_scores(x).sort().values, torch.cat([part.all_scores(x) for part in parts])
     places = np.unique(np.linspace(0, len(scores) - 1, STEPS + 1).astype(int))[1:]
@@ -90,7 +90,7 @@ def best_intercept(parts: Sequence[FairProblem], x: Tensor) -> tuple[float, Tens
         moved = x.clone()
         moved[-1] -= threshold
         found = [part.evaluate(moved) for part in parts]
-        aim = float(-found[0].extra["accuracy"] if problem.refined else found[0].f)
+        aim = float(-found[0].extra["accuracy"] if by_accuracy or problem.refined else found[0].f)
         if aim < least and all(float(one.violation) <= 0 for one in found):
             best, least = moved, aim
     return least, best

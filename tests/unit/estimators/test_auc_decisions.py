@@ -1,0 +1,64 @@
+"""objective="auc" under bounds on rates: where positive decisions begin, which the objective leaves open."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fairbound as fb
+from fairbound.estimators import classifier
+
+BOUND = "demographic_parity <= 0.05"
+
+
+def table(seed=0, n=600):
+    """Rows of two groups whose labels and features differ a little; a quarter of all rows are positive."""
+    rng = np.random.default_rng(seed)
+    group = rng.choice(["a", "b"], n)
+    X = rng.normal(size=(n, 3)) + 0.25 * (group == "a")[:, None]
+    return X, (X[:, 0] + X[:, 1] + rng.normal(0, 0.7, n) > 1.4).astype(int), group
+
+
+def most_accurate(scores, y, group, w, bound=0.05):
+    """The largest share of weight decided rightly by a threshold on the scores whose rates are within the bound."""
+    best, total = 0.0, [w[group == g].sum() for g in ("a", "b")]
+    for threshold in (*np.unique(scores), scores.min() - 1):
+        positive = scores > threshold
+        rates = [w[positive & (group == g)].sum() / t for g, t in zip(("a", "b"), total, strict=True)]
+        if abs(rates[0] - rates[1]) <= bound:
+            best = max(best, float(np.average(positive == (y == 1), weights=w)))
+    return best
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("model", "weighted"), [("linear", False), ("linear", True), ("mlp:4", False)])
+def test_decisions_are_as_accurate_as_the_bound_and_the_order_let_them(model, weighted, monkeypatch):
+    """Within 1 point (the ranks are steps of 1/2 %) of every threshold on these scores; the order is that of before."""
+    X, y, group = table()
+    w = np.random.default_rng(1).uniform(0.5, 2, len(y)) if weighted else np.ones(len(y))
+
+    def fitted():
+        made = fb.FairClassifier(BOUND, objective="auc", model=model, budget="30 steps", random_state=0)
+        made.fit(X, y, sensitive_features=group, sample_weight=w if weighted else None)
+        return made, made.decision_function(X)
+
+    fair, scores = fitted()
+    assert fb.measure("demographic_parity", fair.predict(X), y, group, sample_weight=w) <= 0.05
+    assert np.average(fair.predict(X) == y, weights=w) >= most_accurate(scores, y, group, w) - 0.01
+    assert (
+        np.average(fair.predict(X) == y, weights=w)
+        >= max(np.average(y, weights=w), np.average(1 - y, weights=w)) - 1e-6
+    )
+    monkeypatch.setattr(classifier, "accurate_within_bounds", lambda trained: trained)
+    before, old = fitted()
+    assert np.ptp(scores - old) < 1e-4 * np.ptp(old)
+    gain = np.average(fair.predict(X) == y, weights=w) - np.average(before.predict(X) == y, weights=w)
+    assert gain >= 0 and (gain > 0) == any("begins where most training rows" in n for n in fair.fit_report_["notes"])
+    assert gain > 0 or model != "linear"
+
+
+def test_the_report_says_that_decisions_come_after_the_order():
+    X, y, group = table()
+    with pytest.warns(UserWarning, match="looks at the order of the scores alone"):
+        fair = fb.FairClassifier(BOUND, objective="auc", budget="5 steps").fit(X, y, sensitive_features=group)
+    assert fair.fit_report_["feasible"]
