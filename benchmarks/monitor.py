@@ -1,11 +1,13 @@
 """How often a monitor alarms wrongly, how soon it detects, and how many decisions it counts in a second.
 
     python benchmarks/monitor.py            # about 6 minutes on one core
+    python benchmarks/monitor.py --growth   # warnings that a gap has grown: some minutes
 
 False alarms: streams of 100,000 decisions whose gap is exactly the bound, looked at every 100 rows. Detection: a gap of 0.08
 against a bound of 0.05, looked at every 100 rows, beside the rows that a test with 90 % power needs that is made once: the
 one-sided z-test at 5 %, and the audit of this library. Counts are drawn for many streams at once and judged by the function that the monitor
 calls; the first streams are judged by `fb.Monitor` too and must agree. Seeds 0 and 1; nothing was tuned on these streams.
+Growth: two even groups at about 0.4, a look every 1,000 rows, until the first warning.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from fairbound.confidence.contrasts import Contrasts  # noqa: E402
 from fairbound.confidence.rates import rate_upper_bounds  # noqa: E402
 from fairbound.confidence.sequences import CountsInTime, checkpoint_rows  # noqa: E402
 from fairbound.confidence.tilted import exceeds  # noqa: E402
+from fairbound.monitoring.growth import grown  # noqa: E402
 from fairbound.monitoring.judging import LATE, START  # noqa: E402
 
 BOUND, ERROR, EVERY = 0.05, 0.05, 100
@@ -126,6 +129,49 @@ def detection(number: int) -> None:
         )
 
 
+GROWTH = (
+    (0.01, 0.01, 0),
+    (0.04, 0.04, 0),
+    (0.01, 0.10, 16_000),
+    (0.01, 0.10, 30_000),
+    (0.01, 0.06, 16_000),
+    (0.01, 0.04, 16_000),
+)
+"""The gap before and after, and the rows at which it changes; 0 for never."""
+
+
+def first_warning(seed: int, before: float, after: float, change: int, total: int) -> int | None:
+    """Rows at which a look first says that the gap has grown, of looks every 1,000 rows and at the change."""
+    rng, error, bound = (
+        np.random.default_rng(seed),
+        np.full(2, (1 - LATE) * ERROR),
+        fb.constraint("demographic_parity <= 0.05"),
+    )
+    s, n, passed, rows = np.zeros(2), np.zeros(2), [], 0
+    looks = {*range(1000, total + 1, 1000), *map(checkpoint_rows, range(1, 4)), change} - {0}
+    for until in sorted(looks):
+        gap = before if not change or rows < change else after
+        first = rng.binomial(until - rows, 0.5)
+        new = np.array([first, until - rows - first])
+        s, n, rows = s + rng.binomial(new, [0.4 + gap / 2, 0.4 - gap / 2]), n + new, until
+        while rows >= checkpoint_rows(len(passed) + 1):
+            passed.append((s.copy(), n.copy()))
+        if grown(bound, CountsInTime.of(s, n, passed), BOTH, error, str):
+            return rows
+    return None
+
+
+def growth(number: int) -> None:
+    print(f"growth: {number} streams of two even groups, a look every 1,000 rows")
+    for before, after, change in GROWTH:
+        total = 60_000 if after != 0.04 or not change else 120_000
+        found = [first_warning(seed, before, after, change, total) for seed in range(number)]
+        rows = [at - change for at in found if at is not None]
+        middle = f"; in the median {np.median(rows):,.0f} rows after the change" if rows and change else ""
+        what = f"{before:g} to {after:g} at {change:,}" if change else f"{before:g} throughout"
+        print(f"  {what}: warned in {len(rows)} of {number} by {total:,} rows{middle}", flush=True)
+
+
 def speed(batches: int) -> None:
     rng = np.random.default_rng(0)
     n = 1000
@@ -154,7 +200,11 @@ def speed(batches: int) -> None:
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--streams", type=int, default=1000)
-    number = options.parse_args().streams
-    speed(200)
-    detection(number)
-    false_alarms(number)
+    options.add_argument("--growth", action="store_true")
+    asked = options.parse_args()
+    if asked.growth:
+        growth(min(asked.streams, 100))
+    else:
+        speed(200)
+        detection(asked.streams)
+        false_alarms(asked.streams)

@@ -27,6 +27,10 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = {
+    # monitors
+    "growth: the limit before has the whole error": Mutant("monitoring/growth.py", "error / 2 ** (i + 1))", "error)", "unit/monitoring/test_growth.py"),
+    "growth: the difference before in one direction": Mutant("monitoring/growth.py", "rate_upper_bounds(s, n, -each, alpha))", "rate_upper_bounds(s, n, each, alpha))", "unit/monitoring/test_growth.py"),
+    "growth: any difference above the limit": Mutant("monitoring/growth.py", ">= np.log(2 ** (i + 2) / error[maybe])", ">= -np.inf", "unit/monitoring/test_growth.py"),
     # rows that come in clusters
     "clusters: rows of one cluster counted apart": Mutant("confidence/clustered.py", "sums.per_cell(((sums.total - mean * sums.weight) / safe[sums.cell]) ** 2)", "sums.per_cell(np.abs(sums.total - mean * sums.weight)) / safe**2", "unit/confidence/test_clustered.py"),
     "clusters: the commoner outcome tells of the variance": Mutant("confidence/clustered.py", "np.where(mean <= 0.5, sums.total,", "np.where(mean > 0.5, sums.total,", "unit/confidence/test_clustered.py"),

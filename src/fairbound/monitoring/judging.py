@@ -36,6 +36,7 @@ from fairbound.fairness.judging import (
     unmeasured,
 )
 from fairbound.fairness.scored import Finding, Scored
+from fairbound.monitoring.growth import grown
 from fairbound.monitoring.tally import Moment
 
 CLOSE = 1e-5
@@ -90,6 +91,7 @@ def judge_in_time(
 
     rows: combinations that stand for `each` rows; now, before: what is known of them now and at each checkpoint, None
     where that is not known. losses: of a bound on mean losses, which of the sums are its own.
+    Beside what an audit finds, "grown" is the warning that a difference has grown.
     """
     bound = bound.of_classes(rows.classes)
     base = stated_facts(bound, rows)
@@ -127,6 +129,9 @@ def judge_in_time(
             "method": METHOD if losses is None else LOSS_METHOD.format(unit),
             "groups": {name: int(n) for name, n in zip(names, sets.joined("totals"), strict=True)},
             "why": unmeasured(missing, "decision") if missing else None,
+            "grown": grown(bound, counts, contrasts, error, sets.name)
+            if needed and losses is None and transform is None and bound.compares == "differences"
+            else None,
         }
         | more
     )

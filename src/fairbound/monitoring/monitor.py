@@ -200,7 +200,12 @@ class Monitor:
                 continue
             sums = self._tally.largest.index(float(bound.largest)) if bound.judged_from == "losses" else None
             found.append(judge_in_time(bound, rows, now, before, self._shares[bound.text], alpha, needed, sums))
-        changed = [said for finding in found for said in (contradicted(finding), self._with_alarm(finding)) if said]
+        changed = [
+            said
+            for finding in found
+            for said in (finding.pop("grown", None), contradicted(finding), self._with_alarm(finding))
+            if said
+        ]
         self._remember(found)
         return rows, found, changed
 
