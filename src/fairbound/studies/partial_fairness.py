@@ -16,6 +16,7 @@ from torch import Tensor
 
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import OptionError
+from fairbound.estimators.weight_decay import Decayed, auto_decay
 from fairbound.fairness.area_problems.linear_auc import quadratic_set
 from fairbound.fairness.measuring import measure
 from fairbound.fairness.objectives import Accuracy
@@ -43,6 +44,7 @@ class Options:
     compared, as a bound writes it. bound: the text of the bound trained under, with {} for the interval; "" for none.
     shares: of the rows, for training, validation (left out) and testing; rows with a stated test split keep it. rows: a
     random part of so many rows, 0 for all. error_share: of the error rate in the objective, 0 for the mean loss.
+    weight_decay: whether a linear model has the decay that `FairClassifier` takes from its training rows.
     areas: "group", "inter" or "intra", areas that the baselines of G.3 bound by the quadratic surrogate, at
     areas_bound, as the set that weights lie in; "" for none. first_steps: where positive, coloured digits and a small
     network (`fairbound.studies.digits`) in place of a table and a linear model; its layers begin as so many steps
@@ -59,6 +61,7 @@ class Options:
     stated_test: bool = False
     rows: int = 0
     error_share: float = 0.0
+    weight_decay: bool = False
     areas: str = ""
     areas_bound: float = 0.0
     first_steps: int = 0
@@ -140,7 +143,8 @@ def task(cell: Cell, data_dir: str | None) -> Task:
         return of(x) | {f"test scores {g}": [float(f"{v:.5g}") for v in s] for g, s in lists.items()}
 
     about = f"{len(train.y):,} training and {len(parts['test'].y):,} test rows"
-    return Task(problem, watch, reported, options=begun, about=about)
+    trained = Decayed(problem, auto_decay(problem)) if asked.weight_decay else problem
+    return Task(trained, watch, reported, options=begun, about=about)
 
 
 def numbers(run: Run, compare: None) -> dict[str, float | None]:

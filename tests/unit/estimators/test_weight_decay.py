@@ -94,7 +94,7 @@ def test_columns_of_noise_ask_for_more_of_it_and_rows_for_less():
     assert auto_decay(noisy) > 10 * auto_decay(few)
     assert auto_decay(noisy) > 10 * auto_decay(many)
     assert auto_decay(noisy) * 150 in GRID
-    assert auto_decay(problem_of(csr_matrix(X[:150]), y[:150])) == USUAL / 150
+    assert auto_decay(problem_of(csr_matrix(X[:150]), y[:150])) == auto_decay(noisy)
 
 
 def test_more_columns_than_rows_give_what_a_fit_in_all_columns_gives():
@@ -109,10 +109,24 @@ def test_more_columns_than_rows_give_what_a_fit_in_all_columns_gives():
     assert auto_decay(problem_of(X, y)) == GRID[int(np.argmin(losses))] / 40
 
 
-def test_tables_too_large_to_try_it_take_the_usual_amount(rows, monkeypatch):
+def test_an_even_part_of_a_large_table_decides_for_all_of_it(monkeypatch):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(4000, 10))
+    y, mass = (X[:, 0] / 4 + rng.logistic(size=4000) > 0).astype(float), rng.uniform(0.5, 2, 4000)
+    every = problem_of(X, y, sample_weight=mass)
+    order = every.strata.order[::4]
+    alone = auto_decay(problem_of(X[order], y[order], sample_weight=mass[order]))
+    monkeypatch.setattr("fairbound.estimators.weight_decay.MOST_WORK", 1000 * 10 * 10)
+    assert auto_decay(every) * 4000 == pytest.approx(alone * 1000)
+    assert alone * 1000 > USUAL
+
+
+def test_tables_too_wide_to_try_it_take_the_usual_amount(rows, monkeypatch):
     X, y, _ = rows
-    monkeypatch.setattr("fairbound.estimators.weight_decay.MOST_WORK", 100)
+    monkeypatch.setattr("fairbound.estimators.weight_decay.MOST_WORK", 39 * 4 * 4)
     assert auto_decay(problem_of(X, y)) == USUAL / 60
+    monkeypatch.setattr("fairbound.estimators.weight_decay.MOST_WORK", 40 * 4 * 4)
+    assert auto_decay(problem_of(X, y)) != USUAL / 60
 
 
 def test_models_on_one_encoded_table_choose_it_once(rows, monkeypatch):
