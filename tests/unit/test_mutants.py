@@ -64,6 +64,8 @@ MUTANTS = {
     "full_batch: what chance gains is added": Mutant("estimators/full_batch.py", "(gain - (problem.n**0.5", "(gain + (problem.n**0.5", "unit/estimators/test_error_share.py"),
     "full_batch: accuracy may fall": Mutant("estimators/full_batch.py", " and now.accuracy >= before.accuracy", "", "unit/estimators/test_error_share.py"),
     "weight decay: rows are not left out": Mutant("estimators/weight_decay.py", "without = scores + h * (p - y)", "without = scores + 0 * h * (p - y)", "unit/estimators/test_weight_decay.py"),
+    "weight decay: a part decides by its own rows": Mutant("estimators/weight_decay.py", "return best / rows", "return best / len(taken)", "unit/estimators/test_weight_decay.py"),
+    "weight decay: the first rows are the part": Mutant("estimators/weight_decay.py", "np.arange(part) * rows // part", "np.arange(part)", "unit/estimators/test_weight_decay.py"),
     "weight decay: old second derivatives are kept": Mutant("tables/logistic.py", "expected > SLOW * before", "expected < -SLOW * before", "unit/estimators/test_weight_decay.py"),
     "weight decay: other labels are not told apart": Mutant("estimators/weight_decay.py", "torch.stack([problem.targets, weight])", "torch.stack([weight, weight])", "unit/estimators/test_weight_decay.py"),
     "one pass: slopes of a less steep surrogate": Mutant("fairness/one_pass.py", "(self.steepness * of_rates)", "of_rates", "unit/fairness/test_one_pass.py"),

@@ -9,6 +9,7 @@ import torch
 
 import fairbound as fb
 from fairbound.base.errors import OptionError
+from fairbound.estimators.weight_decay import auto_decay
 from fairbound.studies import digits
 from fairbound.studies.digits import last_layer_solved, network, trained_layers
 from fairbound.studies.library import load_spec
@@ -49,6 +50,15 @@ def test_what_is_measured_is_the_metric():
     text = "partial_statistical_parity[0.2:0.7]"
     assert found["test interval pSP"] == pytest.approx(fb.measure(text, s, part.y, part.group, threshold=0), abs=1e-6)
     assert found["test accuracy"] == pytest.approx(((s > 0) == part.y).mean())
+
+
+def test_weight_decay_is_that_of_the_classifier_and_moves_no_measure():
+    cell = next(iter(load_spec("partial-fairness").cells()))
+    plain, decayed = (task(replace(cell, task={**ASKED, "weight_decay": w}), None) for w in (False, True))
+    x = torch.linspace(-1, 1, plain.problem.n)
+    more = auto_decay(plain.problem) / 2 * x[:-1].square().sum()
+    torch.testing.assert_close(decayed.problem.evaluate(x).f, plain.problem.evaluate(x).f + more)
+    assert more > 0 and decayed.measure(x) == plain.measure(x)
 
 
 @pytest.mark.parametrize("change", [{"interval": "0.7:0.2"}, {"interval": "all"}, {"shares": (0.5, 0.2, 0.2)}])
