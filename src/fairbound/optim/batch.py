@@ -14,8 +14,9 @@ from torch import Tensor
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.fairness.plan import Plan
-from fairbound.fairness.pointwise import Pointwise, loss_named
+from fairbound.fairness.pointwise import LOSSES, Pointwise, loss_named
 from fairbound.optim.rows import how_to_pass
+from fairbound.optim.state import not_finite
 from fairbound.rows.groups import MISSING, Groups
 
 MOST_KEYS = 1 << 22
@@ -251,11 +252,22 @@ def device_named(device: Any) -> torch.device:
     return found
 
 
-def without_number(batch: Batch, loss: Pointwise) -> Tensor:
-    """(B,) whether a score or the loss of each row is NaN or infinite."""
+def without_number(value: Tensor, batch: Batch, loss: Pointwise) -> Tensor | None:
+    """(B,) whether a score or the loss of each row is NaN or infinite; None where it is so of none.
+    value: () of all rows together, finite only if every loss is."""
     s = batch.scores.detach()
+    total = value.item() if loss is LOSSES["logistic"] else float(value.detach() + 0 * s.sum())
+    if total - total == 0.0:
+        return None
     finite = torch.isfinite(s) if s.dim() == 1 else torch.isfinite(s).all(1)
-    return ~(finite & torch.isfinite(loss.value(s, batch.y))).detach()
+    bad = ~(finite & torch.isfinite(loss.value(s, batch.y))).detach()
+    return bad if bool(bad.any()) else None
+
+
+def refuse_rows(bad: Tensor, batch: Batch, plan: Plan, keys: Keys, number: int) -> None:
+    """Raises: NonFiniteError of the bad rows (B,) of the batch of this number; it names their groups and constraints."""
+    cells = keys.table[batch.keys[bad].cpu()].flatten().tolist()
+    raise not_finite(int(bad.sum()), len(bad), number, *plan.touched(cells))
 
 
 def no_loss(scores: Tensor) -> Tensor:

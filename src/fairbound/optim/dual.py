@@ -6,7 +6,8 @@
 
 Every batch adds to running means q of the cells (a group, or a group's positives) that the bounds compare, and every
 `dual_every` steps moves the multipliers: with g = A q - bounds,   y <- [y + eta g]_+,   w = [y + rho g]_+,
-both g times `dual_scale` (1 for rates by a sigmoid, 1/4 for the logistic loss).
+both g times `dual_scale` (1 for rates by a sigmoid, 1/4 for the logistic loss). Differences of mean losses are moved
+faster and with a guard: see `multipliers`.
 Between updates w is fixed, so that the gradient of f + w . g is that of a weighted mean over rows,
     1/B sum_i ( l_i + sum_j v[cell_ij] phi_j(s_i) ),    v = A'w / (share of all rows seen so far that lie in the cell),
 whose cost does not depend on the number of bounds. It is linear in rows: micro-batches add up to one big batch, and a
@@ -19,7 +20,8 @@ Departs: from alm, g comes from rows that the loop has seen lately instead of ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -34,20 +36,28 @@ from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import LOSSES, Pointwise
 from fairbound.fairness.trial import refuse_probabilities, takes_logits
 from fairbound.methods.alm import ALM
-from fairbound.optim.batch import Batch, Keys, class_names, device_named, loss_of_rows, no_loss, without_number
-from fairbound.optim.means import RunningMeans, best_of, cell_weights, compared, processes, report_of, stated_values
-from fairbound.optim.multipliers import moved
+from fairbound.optim.batch import (
+    Batch,
+    Keys,
+    class_names,
+    device_named,
+    loss_of_rows,
+    no_loss,
+    refuse_rows,
+    without_number,
+)
+from fairbound.optim.estimates import Best, exact_means, named_values, report_of
+from fairbound.optim.means import RunningMeans, averages, cell_weights, compared, processes
+from fairbound.optim.multipliers import moved, rooms, shrunk
 from fairbound.optim.numbers import NumberKeys, units_of
 from fairbound.optim.queue import Queue
 from fairbound.optim.recent import usual
 from fairbound.optim.rows import MEMORY, check_means, remembered, stated_bounds, training_rows, warn_of_few_rows
-from fairbound.optim.state import DualReport, as_tensors, check_options, checked_state, fresh_state, not_finite
+from fairbound.optim.state import DualReport, as_tensors, check_options, checked_state, fresh_state, identity
 from fairbound.optim.weighted import Watch, Weights, weighted_loss
-from fairbound.rows.groups import Groups, label_text
+from fairbound.rows.groups import Groups
 
-FORMAT = 2
 MOST_STEPS = 64  # most steps that an update waits for rows
-PASSED = 64  # updates whose estimates are looked at together
 
 PerRowLoss = str | Pointwise | Callable[[Tensor, Tensor], Tensor]
 
@@ -152,8 +162,9 @@ class Dual:
         self._means = RunningMeans(self.plan, statistics, self._loss, self.memory, self._keys)
         self._contrasts = PlanContrasts(self.plan)
         self._scale = dual_scale(self.plan, self._kinds)
+        self._of_losses = averages(self.plan, [kind is self._loss for kind in self._kinds])
         self._state = fresh_state(self.plan.m, len(notions))
-        self._passed: list[tuple[np.ndarray, np.ndarray]] = []
+        self._best = Best(self.plan, self._contrasts)
         self._place = torch.device("cpu"), torch.float32
         self._weights = Weights()
         self._watch = Watch(2 * self.config.dual_every)
@@ -202,18 +213,28 @@ class Dual:
 
         With several processes, as of the last update.
         """
-        means = self._means
-        mean, rows = (
-            means.latest()[:2] if processes(self.distributed) == 1 else (means.state["mean"], means.state["rows"])
-        )
-        values = self._per_bound * np.array(stated_values(self.plan, self._contrasts, mean, rows))
-        return dict(zip([b.text for b in self.stated], values.tolist(), strict=True))
+        mean, rows, *_ = self._means.latest(processes(self.distributed))
+        return named_values(self.plan, self.stated, self._contrasts, self._per_bound, mean, rows)
+
+    def measure(self, batches: Iterable[Sequence[Any]]) -> dict[str, float]:
+        """The exact value of each stated bound on all rows of these batches, in its units; nothing of them enters the
+        running estimates.
+
+            model.eval()
+            dual.measure((model(x), y, g) for x, y, g in loader)
+
+        batches: of (scores, targets), (scores, targets, group) or (scores, targets, group, weight), as in `loss`; taken
+            one after the other, without gradients. With several processes their rows are put together.
+        Returns: NaN where no row tells a value. Raises: as `loss`; NonFiniteError also where `nonfinite` is "skip".
+        """
+        world = processes(self.distributed)
+        mean, rows = exact_means(self._means, batches, partial(self._read, careful=True), world, self._place[0])
+        return named_values(self.plan, self.stated, self._contrasts, self._per_bound, mean, rows)
 
     def report(self) -> DualReport:
         """Values, multipliers, caps, groups that batches lacked, and how many rows of each group the values rest on."""
-        self._compare()
-        s, cap = self._state, self.config.multiplier_bound
-        return report_of(self.plan, self.stated, s, self._means, self.values(), self._per_bound, cap)
+        s, cap = self._best.settled(self._state), self.config.multiplier_bound
+        return report_of(self.plan, self.stated, s, self._means, self.values(), self._per_bound, cap, self._of_losses)
 
     # -- the two calls of a loop --------------------------------------------------------------------------------
 
@@ -275,12 +296,13 @@ class Dual:
         else:
             self._means.shorten(world)
 
-    def _read(self, scores: Tensor, targets: Any, group: Any, weight: Any) -> Batch:
-        """The batch, checked. Whole numbers among the targets are looked for until the multipliers first move."""
+    def _read(self, scores: Tensor, targets: Any, group: Any, weight: Any, careful: bool | None = None) -> Batch:
+        """The batch, checked. careful: as of `Keys.read`; None: until the multipliers first move."""
         self._follow(scores)
-        careful = self._state["k"] < self.config.dual_every
-        if careful and self._of_logits:
-            refuse_probabilities(scores)
+        if careful is None:
+            careful = self._state["k"] < self.config.dual_every
+            if careful and self._of_logits:
+                refuse_probabilities(scores)
         return self._keys.read(scores, targets, group, weight, self.soft_targets, careful)
 
     def _follow(self, s: Tensor) -> None:
@@ -295,18 +317,11 @@ class Dual:
         value: the batch's loss."""
         state = self._state
         state["calls"] += observe
-        logistic = self._loss is LOSSES["logistic"]
-        total = value.item() if logistic else float(value.detach() + 0 * batch.scores.detach().sum())
-        if total - total == 0.0:
-            return True
-        bad = without_number(batch, self._loss)
-        if not bool(bad.any()):
-            return True
-        if self.nonfinite == "skip":
-            state["skipped"] += 1
-            return False
-        names, groups = self.plan.touched(self._keys.table[batch.keys[bad].cpu()].flatten().tolist())
-        raise not_finite(int(bad.sum()), len(bad), state["calls"], names, groups)
+        bad = without_number(value, batch, self._loss)
+        if bad is not None and self.nonfinite != "skip":
+            refuse_rows(bad, batch, self.plan, self._keys, state["calls"])
+        state["skipped"] += bad is not None
+        return bad is None
 
     # -- multipliers --------------------------------------------------------------------------------------------
 
@@ -314,22 +329,18 @@ class Dual:
     def _update(self, world: int) -> None:
         """y <- [y + eta g]_+, w = [y + rho g]_+ for the contrasts whose groups all had rows since the last update."""
         s = self._state
+        before = self._means.state["total_rows"]
         rows = self._means.update(world, self._place[0])
-        g, memo = compared(self._contrasts, self._means.state["mean"][:, -1])
+        g, memo = compared(self._contrasts, self._means.moving())
         g = g if self._units is None else np.clip(g, -1, 1)  # an untrained model may be many standard deviations off
         fresh = None if np.count_nonzero(rows) == len(rows) else seen_contrasts(self.plan, torch.from_numpy(rows > 0))
         known = None if fresh is None else fresh.numpy()
-        s["g"], s["multipliers"], s["w"] = moved(s, self.config, self._scale, g, known)
+        room = rooms(self._contrasts, memo, self._of_losses, self._means.state, s["multipliers"])
+        part = (self._means.state["total_rows"] - before) / self.memory
+        s |= moved(s, self.config, self._scale, g, known, room, self.plan.bounds, part)
         s["weighed"], s["processes"] = s["k"], world
-        self._passed.append((self._means.state["mean"], self._means.state["rows"]))
-        if len(self._passed) == PASSED:
-            self._compare()
+        self._best.note(s, self._means.state)
         self._weigh(memo)
-
-    def _compare(self) -> None:
-        """Take the estimates of the updates passed into the best so far: many at once, as only reports need them."""
-        self._state["smallest"] = best_of(self.plan, self._contrasts, self._state["smallest"], self._passed)
-        self._passed = []
 
     def _weigh(self, memo: Memo | None) -> None:
         """What rows weigh until the multipliers move again. memo: of the contrasts at the running means."""
@@ -339,7 +350,8 @@ class Dual:
             return
         w, by_cell = cell_weights(self._contrasts, w, self._means.state, self._state["weighed"], memo)
         constant = -w.dot(self.plan.bounds)
-        self._weights = Weights.of(self._keys, self._kinds, self._loss, by_cell, constant, self._place)
+        factor = shrunk(by_cell, self._of_losses, self._means.state)
+        self._weights = Weights.of(self._keys, self._kinds, self._loss, by_cell, constant, self._place, factor)
 
     def to(self, device: Any = None, dtype: torch.dtype | None = None) -> Dual:
         """Itself, ready for scores on this device and of this dtype; `loss` does so by itself when scores move. Rows
@@ -348,31 +360,21 @@ class Dual:
         self._place = place, dtype or self._place[1]
         self._keys.to(place)
         self._means.to(*self._place)
-        self._weigh(compared(self._contrasts, self._means.state["mean"][:, -1])[1])
+        self._weigh(compared(self._contrasts, self._means.moving())[1])
         return self
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def _identity(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "stated": [b.text for b in self.stated],
-            "names": list(self.names),
-            "cells": list(self.plan.cell_names),
-            "loss": self._loss.name,
-            "dual_values": self.config.dual_values,
-            "classes": [str(label_text(c)) for c in self.classes],
-            "outputs": self._keys.outputs,
-            **({} if self._units is None else {"units": [self._units.mean, self._units.sd]}),
-        }
+        by, outputs = self.config.dual_values, self._keys.outputs
+        return identity(self.plan, self.stated, self._loss.name, by, self.classes, outputs, self._units)
 
     def state_dict(self) -> dict[str, Any]:
         """Multipliers, running estimates and counters as plain values and CPU tensors, with the names they belong to.
 
         With several processes, the rows since the last update are this process's own: save one per process.
         """
-        self._compare()
-        state = as_tensors({**self._state, **self._means.state})
+        state = as_tensors({**self._best.settled(self._state), **self._means.state})
         return {**self._identity(), **state, "queue": self._means.saved()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -384,7 +386,8 @@ class Dual:
         fresh = as_tensors({**self._state, **self._means.state})
         state = checked_state(state_dict, fresh, self._identity(), self.config.multiplier_bound, ("queue",))
         queue = Queue.of(state_dict["queue"], self._keys)
-        self._state, self._passed = {key: state[key] for key in self._state}, []
+        self._state = {key: state[key] for key in self._state}
+        self._best.passed.clear()
         self._means.resume(state, queue)
         self._watch = Watch(self._state["k"] + self.config.dual_every)
         self.to(*self._place)

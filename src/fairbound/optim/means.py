@@ -4,6 +4,10 @@
 
 Batches are kept as they come and summed at updates, together with those of other processes: sums and counts, never
 ratios. A cell without a row keeps its mean.
+
+A mean of rows seen while the model moved lags behind: by a drift d of the cell per row, steady, by d memory. So does a
+mean of that mean, T <- T + a (mean - T), which moves with it from update to update; with a = b / (b + memory) for the b
+rows between two of them mean - T is d memory too, the lag of the mean itself.
 """
 
 from __future__ import annotations
@@ -15,17 +19,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, distributed
+from torch import distributed
 
-from fairbound.fairness.bound import Bound
-from fairbound.fairness.contrasts import Memo, PlanContrasts, seen_contrasts
+from fairbound.fairness.contrasts import Memo, PlanContrasts
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise
-from fairbound.fairness.statistics import SELECTED, ClassShare, RowFunction
+from fairbound.fairness.statistics import ClassShare, RowFunction
 from fairbound.optim.batch import Batch, Keys
 from fairbound.optim.queue import Queue
 from fairbound.optim.recent import Recent
-from fairbound.optim.state import DualReport, by_name
 
 LEAST = 1e-300  # for the weight of a cell without rows
 # rows, or sums of a batch over a cell, that are kept before they are summed up, where no update comes first
@@ -51,10 +53,12 @@ def layout(
 
 class RunningMeans:
     """memory: in rows. statistics: for each, one function per row function of the plan, whose means over cells are
-    kept.
+    kept; the last is what moves the multipliers. Where the first is not of rates alone, the means of its squares come
+    after them.
     loss: the function whose values come with the rows. world: number of processes that are summed over.
 
-    state: mean (K, S), weight (K,): means and their effective weight, at the last update. rows (K,), lacked (K,), mass
+    state: mean (K, S), weight (K,): means and their effective weight, at the last update. trail (K,): see above, of the
+    first statistic. rows (K,), lacked (K,), mass
     (K,): all rows seen till then, batches without one, and the rows' weight; total_rows, total_batches. window (K,
     1 + S): decayed weights and sums since then, of the window_rows in window_batches no longer in the queue; tally (K,
     3): their rows, lacks and weight.
@@ -63,12 +67,13 @@ class RunningMeans:
     def __init__(self, plan: Plan, statistics: list[list[Pointwise]], loss: Pointwise, memory: float, keys: Keys):
         self.plan, self.statistics, self.loss, self.memory, self.keys = plan, statistics, loss, memory, keys
         self._function_of = [plan.functions.index(c.function) for c in plan.columns]
+        self.squares = not of_rates(plan).all()
         self._most_batches = QUEUE_ROWS // max(plan.n_cells, 1)
         self.state, self.queue, self.recent = self.fresh(), Queue(), Recent(torch.float32)
 
     def fresh(self) -> dict[str, Any]:
-        k, s = self.plan.n_cells, len(self.statistics)
-        shapes = {"mean": (k, s), "weight": (k,), "rows": (k,), "lacked": (k,), "mass": (k,)}
+        k, s = self.plan.n_cells, len(self.statistics) + self.squares
+        shapes = {"mean": (k, s), "trail": (k,), "weight": (k,), "rows": (k,), "lacked": (k,), "mass": (k,)}
         shapes |= {"window": (k, 1 + s), "tally": (k, 3)}
         numbers = ("total_rows", "total_batches", "window_rows", "window_batches")
         return {**{name: np.zeros(shape) for name, shape in shapes.items()}, **dict.fromkeys(numbers, 0)}
@@ -125,6 +130,9 @@ class RunningMeans:
             values = [kind.value(scores, y).numpy() for kind in kinds]
             each = values[0] if columns == 1 else np.concatenate([values[f] for f in self._function_of])
             window.append(np.bincount(place, faded * each, width))
+            if self.squares and kinds is self.statistics[0]:
+                squares = np.bincount(place, faded * each * each, width)
+        window += [squares] if self.squares else []
         seen = np.add.reduce(found)
         tally = [seen, np.add.reduce(found == 0), seen if weight is None else np.bincount(place, weight, width)]
         return self._more(s["window"], math.exp(-rows * world / self.memory), window), self._more(
@@ -150,12 +158,18 @@ class RunningMeans:
             self.queue.take_in(self.recent, self.keys)
         self.queue.add(batch, self.keys.kept(batch), step)
 
-    def latest(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(K, S) means, (K,) rows seen, and (K,) rows that the means rest on, each counted as what it still weighs;
-        with what this process has seen since the last update."""
+    def moving(self) -> np.ndarray:
+        """(K,) the means that move the multipliers, as of the last update."""
+        return self.state["mean"][:, len(self.statistics) - 1]
+
+    def latest(self, world: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(K, S) means, (K,) rows seen, (K,) rows that the means rest on, each counted as what it still weighs, and the
+        (K,) trail; with what has been seen since the last update, of several processes as of it."""
+        if world > 1:
+            return tuple(self.state[name] for name in ("mean", "rows", "weight", "trail"))  # type: ignore[return-value]
         window, tally = self.counted()
         mean, weight = self._joined(window, self.since)
-        return mean, self.state["rows"] + tally[:, 0], weight
+        return mean, self.state["rows"] + tally[:, 0], weight, self._trailed(mean, self.since)
 
     def lacked(self) -> np.ndarray:
         """(K,) batches without a row of the cell."""
@@ -179,7 +193,9 @@ class RunningMeans:
             *sums, rows, batches = joint.tolist()
             window = np.array(sums[: window.size]).reshape(window.shape)
             tally, rows, batches = np.array(sums[window.size :]).reshape(tally.shape), int(rows), int(batches)
-        s["mean"], s["weight"] = self._joined(window, rows)
+        mean, weight = self._joined(window, rows)
+        s["trail"] = self._trailed(mean, rows)
+        s["mean"], s["weight"] = mean, weight
         seen, lacked, mass = tally.T
         s["rows"], s["lacked"], s["mass"] = s["rows"] + seen, s["lacked"] + lacked, s["mass"] + mass
         s["total_rows"] += rows
@@ -203,6 +219,28 @@ class RunningMeans:
         mean = self.state["mean"]
         return mean + (window[:, 1:] - window[:, :1] * mean) / np.maximum(after, LEAST)[:, None], after
 
+    def _trailed(self, mean: np.ndarray, rows: int) -> np.ndarray:
+        """(K,) the trail of means (K, S) `rows` rows after the last update; a cell's first mean is its trail."""
+        s = self.state
+        moved = s["trail"] + rows / (rows + self.memory) * (mean[:, 0] - s["trail"]) if rows else s["trail"]
+        return np.where(s["weight"] > 0, moved, mean[:, 0])
+
+
+def averages(plan: Plan, chosen: Sequence[bool]) -> np.ndarray:
+    """(K + 1,) whether each cell, and none, averages one of the chosen row functions of the plan."""
+    out = np.zeros(plan.n_cells + 1, dtype=bool)
+    for column in plan.columns:
+        out[column.offset : column.offset + column.cells] = chosen[plan.functions.index(column.function)]
+    return out
+
+
+def of_rates(plan: Plan) -> np.ndarray:
+    """(K,) whether each cell averages decisions, which are 0 or 1."""
+    tables = [f.table if isinstance(f, RowFunction) else None for f in plan.functions]
+    counted = [t is not None and {v for row in t for v in row} <= {0, 1} for t in tables]
+    shares = [isinstance(f, ClassShare) for f in plan.functions]
+    return averages(plan, [a or b for a, b in zip(counted, shares, strict=True)])[:-1]
+
 
 def processes(together: bool) -> int:
     """How many processes work together: those of the default group where it is initialised, else 1."""
@@ -213,61 +251,6 @@ def processes(together: bool) -> int:
 def _exact(device: torch.device) -> torch.dtype:
     """The dtype of sums: float64 where the device has it."""
     return torch.float32 if device.type == "mps" else torch.float64
-
-
-def _measured(plan: Plan, contrasts: PlanContrasts, q: Tensor, rows: np.ndarray) -> list[Any]:
-    """The value of each bound from cell means q (K,), NaN where none of its groups has rows (K,)."""
-    known, out = seen_contrasts(plan, torch.from_numpy(rows > 0)), []
-    for number, bound in enumerate(plan.notions):
-        rows = plan.rows_of(number)
-        rows = rows if known is None else rows[known[rows].numpy()]
-        out.append(bound.value_of(*contrasts.raw(q, rows)) if len(rows) else math.nan)
-    return out
-
-
-def stated_values(plan: Plan, contrasts: PlanContrasts, mean: np.ndarray, rows: np.ndarray) -> list[float]:
-    """The same as numbers, from means (K, S)."""
-    return [float(v) for v in _measured(plan, contrasts, torch.from_numpy(mean)[:, 0], rows)]
-
-
-def standard_errors(plan: Plan, contrasts: PlanContrasts, mean: np.ndarray, weight: np.ndarray) -> list[float]:
-    """The standard error of each bound's value, from its slopes in the cells' rates and the rows that these rest on
-    (K,), as if cells had no row in common; NaN where it is not made of rates alone, or not measured."""
-    n, rates = np.maximum(weight, 1), np.zeros(plan.n_cells, dtype=bool)
-    for column in plan.columns:
-        f = column.function
-        counted = isinstance(f, RowFunction) and f.table is not None and {v for row in f.table for v in row} <= {0, 1}
-        rates[column.offset : column.offset + column.cells] = counted or isinstance(f, ClassShare)
-    p = (mean[:, 0] * n + 1) / (n + 2)  # never 0 or 1
-    variance, apart = p * (1 - p) / n, 1e-9 * np.arange(plan.n_cells)  # of two equal contrasts one has a slope
-    with torch.enable_grad():
-        q = torch.from_numpy(mean[:, 0] + apart).requires_grad_()
-        values, out = _measured(plan, contrasts, q, weight), []
-        for value in values:
-            of_rates = isinstance(value, Tensor) and value.requires_grad and not len(plan.ratios)
-            slope = (
-                torch.autograd.grad(value, q, retain_graph=True)[0].numpy() if of_rates else np.full(len(n), math.nan)
-            )
-            out.append(math.sqrt(slope**2 @ variance) if rates[slope != 0].all() else math.nan)
-    return out
-
-
-def better(bound: Bound, one: float, other: float) -> float:
-    """The value nearer to what is asked for; the one that is a number where one is NaN."""
-    if one != one or other != other:
-        return other if one != one else one
-    return max(one, other) if bound.sense == "at least" else min(one, other)
-
-
-def best_of(
-    plan: Plan, contrasts: PlanContrasts, best: np.ndarray, passed: list[tuple[np.ndarray, np.ndarray]]
-) -> np.ndarray:
-    """(bounds,) the best of each bound's estimates so far and of those from means and rows that were passed since."""
-    out = best.tolist()
-    for means in passed:
-        now = stated_values(plan, contrasts, *means)
-        out = [better(*each) for each in zip(plan.notions, out, now, strict=True)]
-    return np.array(out)
 
 
 def compared(contrasts: PlanContrasts, q: np.ndarray) -> tuple[np.ndarray, Memo | None]:
@@ -302,51 +285,3 @@ def cell_weights(
         slope = np.append(contrasts.vjp(torch.from_numpy(w), memo).numpy(), 0.0)
     slope[:-1] *= state["total_rows"] / np.maximum(state["mass"], LEAST)
     return w, slope
-
-
-def _decided_alike(plan: Plan, means: np.ndarray) -> str | None:
-    """How all rows are decided, "positive" or "negative", by the means of cells with rows; None where not alike, or
-    where other things are averaged than decisions."""
-    if not len(means) or not all(isinstance(f, RowFunction) and f.table == SELECTED for f in plan.functions):
-        return None
-    return "positive" if means.min() > 1 - 1e-9 else "negative" if means.max() < 1e-9 else None
-
-
-def report_of(
-    plan: Plan,
-    stated: Sequence[Bound],
-    state: dict[str, Any],
-    means: RunningMeans,
-    values: dict[str, float],
-    per_bound: Any,
-    cap: float,
-) -> DualReport:
-    """Where a Dual stands. stated: its bounds; state: of the Dual; values: of the bounds, in their units; per_bound:
-    what 1 in the state's is in these; cap: what no
-    multiplier exceeds."""
-    y, names = torch.from_numpy(state["multipliers"]), plan.cell_names
-    compared = plan.used_cells().tolist()
-    lacked, (latest, seen, weight) = means.lacked().tolist(), means.latest()
-    rows, smallest = seen.tolist(), (per_bound * state["smallest"]).tolist()
-    rest = (latest, weight) if state["processes"] == 1 else (means.state["mean"], means.state["weight"])
-    errors = per_bound * np.array(standard_errors(plan, PlanContrasts(plan), *rest))
-    return DualReport(
-        steps=state["k"],
-        batches=means.seen_batches,
-        rows=means.seen_rows,
-        skipped=state["skipped"],
-        values=values,
-        standard_errors=dict(zip(values, errors.tolist(), strict=True)),
-        bounds={b.text: float(b.stated) for b in stated},
-        smallest={
-            b.text: better(b, values[b.text], v) if values[b.text] == values[b.text] else math.nan
-            for b, v in zip(stated, smallest, strict=True)
-        },
-        multipliers={plan.names[i]: float(y[i]) for i in y.nonzero().flatten().tolist()},
-        at_cap=tuple(plan.names[i] for i in (y >= cap).nonzero().flatten().tolist()),
-        lacking=by_name((names[c], int(lacked[c])) for c in compared if lacked[c]),
-        unmeasured=tuple(by_name((names[c], 1) for c in compared if not rows[c])),
-        rests_on={names[c]: round(float(weight[c])) for c in sorted(compared, key=lambda c: -weight[c]) if rows[c]},
-        processes=state["processes"],
-        alike=_decided_alike(plan, latest[seen > 0, 0]),
-    )

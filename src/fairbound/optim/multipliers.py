@@ -1,4 +1,11 @@
-"""How the multipliers of a `Dual` move: y <- [y + eta g]_+, w = [y + rho g]_+."""
+"""How the multipliers of a `Dual` move: y <- [y + eta g]_+, w = [y + rho g]_+; faster, and with a guard, under bounds
+that set the mean loss of one group against that of others.
+
+There w lowers what rows of a cell weigh in the loss, 1 - w |a| / s for a coefficient a and the share s of all rows that
+lie in the cell: at w = s / |a|, the contrast's room, they weigh nothing, and beyond it training raises their loss, to
+which there is no limit. Such a contrast is kept with a margin of its bound. While it stays broken, or more than met,
+its steps grow; but beyond the room y only creeps, and the whole loss is divided by the rows' mean absolute weight.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +13,81 @@ from typing import Any
 
 import numpy as np
 
+from fairbound.fairness.contrasts import Memo, PlanContrasts
 from fairbound.methods.alm import ALM
 from fairbound.methods.primal import decayed
 
+FASTEST, GROWTH = 8.0, 1.5  # times the usual step at most, and more for every `memory` rows
+DAMPING = 2.0  # times the usual penalty
+MARGIN = 0.05  # of the bound
+CREEP = 0.1  # of the room
+
+
+def rooms(
+    contrasts: PlanContrasts, memo: Memo | None, of_losses: np.ndarray, state: dict[str, Any], y: np.ndarray
+) -> np.ndarray | None:
+    """(m,) the weight at which rows of a cell whose loss a contrast lowers weigh nothing, shared among contrasts with
+    a multiplier y (m,); infinite where no cell is lowered; None where none of all is. of_losses: (K + 1,) cells
+    that average the loss; state: of the running means."""
+    plan = contrasts.plan
+    if not of_losses.any() or len(plan.ratios) or not state["total_rows"]:
+        return None
+    cells = plan.index if memo is None or memo.compared is None else memo.compared.numpy()
+    lowers = (plan.coefficient < 0) & of_losses[cells]
+    if not lowers.any():
+        return None
+    together = np.bincount(
+        cells[lowers], np.broadcast_to(y[: len(cells), None] > 0, cells.shape)[lowers], len(of_losses)
+    )
+    share = np.append(state["mass"] / state["total_rows"], 1.0)[cells] / np.maximum(together, 1)[cells]
+    room = np.where(lowers, share / np.where(lowers, -plan.coefficient, 1.0), np.inf).min(1)
+    return np.append(room, np.full(plan.m - len(room), np.inf))
+
 
 def moved(
-    state: dict[str, Any], config: ALM, scale: np.ndarray, g: np.ndarray, fresh: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """g, y and w (m,) after an update. state: of a `Dual`, k steps of which `weighed` had passed at the last one;
-    scale: (m,) see `dual_scale`; fresh: (m,) which contrasts had rows since then,
-    None where all had: the others keep their g and y."""
+    state: dict[str, Any],
+    config: ALM,
+    scale: np.ndarray,
+    g: np.ndarray,
+    fresh: np.ndarray | None,
+    room: np.ndarray | None = None,
+    bounds: np.ndarray | None = None,
+    part: float = 1.0,
+) -> dict[str, np.ndarray]:
+    """g, multipliers y, weights w and pace (m,) after an update. state: of a `Dual`, k steps of which `weighed` had
+    passed at the last one;
+    scale: (m,) see `dual_scale`; fresh: (m,) which contrasts had rows since then, None where all had: the others keep
+    their g, y and pace. room: as of `rooms`, for bounds (m,); part: rows since the last update over `memory`."""
     slower = decayed(state["k"], config.decay_steps, config.decay) * (state["k"] - state["weighed"]) / config.dual_every
-    y = state["multipliers"] + config.dual_step_size * slower * (scale * g)
-    y = np.minimum(np.maximum(y, 0), config.multiplier_bound)
+    step, y, pace = config.dual_step_size * slower * scale, state["multipliers"], state["pace"]
+    most, damped, asked = config.multiplier_bound, config.penalty * scale, g
+    if room is None or bounds is None:
+        y = np.minimum(np.maximum(y + step * g, 0), most)
+    else:
+        guarded = room < np.inf
+        margin = np.where(guarded, MARGIN * bounds, 0.0)
+        asked, before = g + margin, state["g"] + margin
+        goes_on = guarded & (asked * before > 0) & ((asked > 0) | (y > 0)) & (state["weighed"] > 0)
+        pace = np.where(goes_on, np.minimum(pace * GROWTH ** min(part, 1.0), FASTEST), 1.0)
+        step, damped = step * asked, np.where(guarded, DAMPING * damped, damped)
+        limit = np.where(asked > 0, np.maximum(room, y + np.minimum(step, CREEP * room)), np.inf)
+        y = np.minimum(np.maximum(np.minimum(y + pace * step, limit), 0), most)
     if fresh is not None:
         g, y = np.where(fresh, g, state["g"]), np.where(fresh, y, state["multipliers"])
-    return g, y, np.minimum(np.maximum(y + config.penalty * scale * g, 0), config.multiplier_bound)
+        pace, asked = np.where(fresh, pace, state["pace"]), np.where(fresh, asked, state["g"])
+    w = np.minimum(np.maximum(y + damped * asked, 0), most)
+    return {"g": g, "multipliers": y, "w": w, "pace": pace}
+
+
+def raised(by_cell: np.ndarray, of_losses: np.ndarray) -> np.ndarray:
+    """(K,) by how much what a row of each cell of losses weighs in the loss is below 0. by_cell: (K + 1,) what is
+    added to its weight of 1."""
+    return np.where(of_losses, np.maximum(-1 - by_cell, 0), 0.0)[:-1]
+
+
+def shrunk(by_cell: np.ndarray, of_losses: np.ndarray, state: dict[str, Any]) -> float:
+    """1 over the rows' mean absolute weight in the loss, where their mean weight is 1. state: of the running means."""
+    below = raised(by_cell, of_losses)
+    if not np.count_nonzero(below):
+        return 1.0
+    return float(1 / (1 + 2 * below @ state["mass"] / max(state["total_rows"], 1)))

@@ -13,16 +13,21 @@ from torch import Tensor
 
 from fairbound.base.errors import CheckpointError, NonFiniteError, OptionError
 from fairbound.base.names import shortlist
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.plan import Plan
+from fairbound.rows.groups import label_text
 
-SIGNED = ("g", "mean", "window", "smallest")
+FORMAT = 3
+SIGNED = ("g", "mean", "trail", "window", "smallest")
 CAPPED = ("multipliers", "w")
 
 
 def fresh_state(m: int, bounds: int) -> dict[str, Any]:
-    """What changes beside the running means. smallest: of each bound's estimates at updates. k: steps; weighed: k
+    """What changes beside the running means. multipliers, g, w, pace: see `moved`. smallest: of each bound's estimates at updates. k: steps; weighed: k
     at the last update; calls: batches of this process, and calls_at_step: the same at the last step()."""
     return {
         **{name: np.zeros(m) for name in ("multipliers", "g", "w")},
+        "pace": np.ones(m),
         "smallest": np.full(bounds, math.nan),
         **dict.fromkeys(("k", "weighed", "calls", "calls_at_step", "skipped"), 0),
         "processes": 1,
@@ -36,9 +41,11 @@ class DualReport:
     steps, batches, rows: step() calls, loss() calls counted, and their rows (over all processes, as of the last update,
     plus this process since). skipped: batches left out for NaN or infinity.
     values: running estimate of each stated bound's metric, NaN before it could be measured. standard_errors: theirs,
-        from the rows that they rest on; NaN where a bound is not on rates. bounds: what was asked.
+        from the rows that they rest on; NaN of ratios of sums. drifts: how far the values have moved over the rows that
+        they remember, by which they lag where they go on so. bounds: what was asked.
     smallest: the estimate nearest to what is asked for at any update. multipliers: contrast name -> multiplier, those
         above 0.
+    raised: group -> what its rows weigh in the loss, where that is below 0: training raises their loss.
     at_cap: contrasts whose multiplier is at multiplier_bound: the bound is likely out of reach.
     lacking: group -> batches without a row of it. unmeasured: groups without a row in any batch so far. rests_on:
         group -> rows that the estimates rest on, each counted as what it still weighs (see `memory`), in sums of
@@ -53,9 +60,11 @@ class DualReport:
     skipped: int
     values: dict[str, float]
     standard_errors: dict[str, float]
+    drifts: dict[str, float]
     bounds: dict[str, float]
     smallest: dict[str, float]
     multipliers: dict[str, float]
+    raised: dict[str, float]
     at_cap: tuple[str, ...]
     lacking: dict[str, int]
     unmeasured: tuple[str, ...]
@@ -63,12 +72,16 @@ class DualReport:
     processes: int
     alike: str | None = None
 
+    def unsure(self, text: str) -> float:
+        """How far the estimate of a bound may be from what the model does now: its standard error and its drift."""
+        return sum(abs(v) for v in (self.standard_errors[text], self.drifts[text]) if v == v)
+
     def __str__(self) -> str:
         lines = [f"{self.steps} steps, {self.batches} batches, {self.rows} rows, {self.processes} process(es)"]
         if self.batches and not self.steps:
             lines.append("dual.step() was never called, so no multiplier moves: call it after every optimizer.step().")
         for text, value in self.values.items():
-            about = (text, value, self.standard_errors[text], self.bounds[text], self.smallest[text])
+            about = (text, value, self.unsure(text), self.bounds[text], self.smallest[text])
             where = "not measured yet" if math.isnan(value) else _where(*about)
             lines.append(f"{text}: {where}")
         if self.rests_on:
@@ -85,6 +98,11 @@ class DualReport:
             lines.append(
                 f"every row seen lately is decided {self.alike}, so its rates say nothing of the groups.{hint}"
             )
+        if self.raised:
+            lines.append(
+                f"training raises the loss of {shortlist([f'{name} (its rows weigh {w:.2g})' for name, w in self.raised.items()])}: "
+                "lowering that of others has not met the bound. Loosen the bound where this is not wanted."
+            )
         if self.at_cap:
             lines.append(
                 f"multiplier at its cap for {shortlist(self.at_cap)}: the bound is likely out of reach of this "
@@ -100,17 +118,34 @@ class DualReport:
         return "\n".join(lines)
 
 
-def _where(text: str, value: float, error: float, bound: float, best: float) -> str:
-    """Where a bound's estimate stands. error: its standard error, NaN where not known."""
-    at_least, off = ">=" in text, 0.0 if math.isnan(error) else error
+def _where(text: str, value: float, off: float, bound: float, best: float) -> str:
+    """Where a bound's estimate stands. off: by how much it may be wrong."""
+    at_least = ">=" in text
     over, least = ("below", "largest") if at_least else ("above", "smallest")
     spare = value - bound if at_least else bound - value
     where = f"within the bound; {least} so far {best:.4g}"
     if spare < off:
         where = f"{over} the bound; {least} so far {best:.4g}"
     if off and abs(spare) < off:
-        where = "too close to the bound to tell: fb.measure on all rows decides"
+        where = "too close to the bound to tell: dual.measure on all rows decides"
     return f"{value:.4g}{f' ± {off:.2g}' if off else ''}, {where}"
+
+
+def identity(
+    plan: Plan, stated: Sequence[Bound], loss: str, by: str, classes: Sequence[Any], outputs: int, units: Any
+) -> dict[str, Any]:
+    """What a state must agree in with the `Dual` that is to continue from it."""
+    return {
+        "format": FORMAT,
+        "stated": [b.text for b in stated],
+        "names": list(plan.names),
+        "cells": list(plan.cell_names),
+        "loss": loss,
+        "dual_values": by,
+        "classes": [str(label_text(c)) for c in classes],
+        "outputs": outputs,
+        **({} if units is None else {"units": [units.mean, units.sd]}),
+    }
 
 
 def checked_state(

@@ -106,9 +106,16 @@ class Weights:
 
     @classmethod
     def of(
-        cls, keys: Keys, kinds: Sequence[Pointwise], loss: Pointwise, by_cell: np.ndarray, constant: float, place: Any
+        cls,
+        keys: Keys,
+        kinds: Sequence[Pointwise],
+        loss: Pointwise,
+        by_cell: np.ndarray,
+        constant: float,
+        place: Any,
+        factor: float = 1.0,
     ) -> Weights:
-        """kinds: the plan's row functions. by_cell: (K + 1,) as in `Keys.weights`."""
+        """kinds: the plan's row functions. by_cell: (K + 1,) as in `Keys.weights`. factor: of the whole loss."""
         own: Any = None
         others = []
         for number, kind in enumerate(kinds):
@@ -116,8 +123,8 @@ class Weights:
             if kind is loss:
                 own = table + (1.0 if own is None else own)
             else:
-                others.append((kind, table))
-        return cls(own, tuple(others), constant, place)
+                others.append((kind, factor * table))
+        return cls(own if own is None else factor * own, tuple(others), factor * constant, place)
 
     @cached_property
     def _tables(self) -> tuple[Tensor | None, list[Part], Tensor]:

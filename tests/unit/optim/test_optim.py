@@ -70,8 +70,9 @@ def test_value_and_gradient_are_those_of_the_problem_with_the_same_weights(state
     evaluation, gradient = problem.gradient(x.detach(), problem.full(), (1.0, dual.weights))
     at = problem.values(x.detach(), problem.full())
     assert evaluation is None
-    torch.testing.assert_close(x.grad, gradient, rtol=1e-6, atol=1e-9)
-    torch.testing.assert_close(value.detach(), at.f + dual.weights @ at.g, rtol=1e-9, atol=1e-9)
+    factor = value.detach() / (at.f + dual.weights @ at.g)
+    assert factor == pytest.approx(1, abs=1e-9) or (factor < 1 and dual.report().raised)
+    torch.testing.assert_close(x.grad, factor * gradient, rtol=1e-6, atol=1e-9)
     full = problem.stated_values(problem.evaluate(x.detach()))
     assert list(dual.values().values()) == pytest.approx([float(v) for v in full], abs=1e-12)
 
@@ -130,7 +131,8 @@ def test_any_function_of_scores_and_targets_is_a_loss_and_autograd_follows_it():
         p = torch.sigmoid(scores)
         return -(targets * (1 - p) ** 2 * p.log() + (1 - targets) * p**2 * (1 - p).log())
 
-    dual = Dual("loss_gap <= 0.0", groups=group, targets=y, loss=focal, **LOOSE)
+    slow = {**LOOSE, "dual_step_size": 0.1, "penalty": 0.1}
+    dual = Dual("loss_gap <= 0.0", groups=group, targets=y, loss=focal, **slow)
     scores = features @ (theta + 0.3)
     dual.loss(scores, y, group)
     dual.step()
@@ -210,7 +212,7 @@ def test_the_best_estimate_is_that_of_all_updates_whenever_it_is_looked_up(monke
     dual = Dual("demographic_parity <= 0.01", groups=group, targets=y, memory=30, dual_every=2)
     best = []
     for most in (1, 5, 64):
-        monkeypatch.setattr("fairbound.optim.dual.PASSED", most)
+        monkeypatch.setattr("fairbound.optim.estimates.PASSED", most)
         made = Dual("demographic_parity <= 0.01", groups=group, targets=y, memory=30, dual_every=2)
         seen = []
         for number, part in enumerate(torch.arange(N).split(10), start=1):
