@@ -268,6 +268,13 @@ def test_the_curvature_is_the_second_moment_of_the_features_dense_or_sparse(bias
     for features in (X, sparse.csr_matrix(X)):
         problem = fb.FairProblem(MLP(4, bias=bias), features, y, dtype=torch.float64)
         assert np.allclose(problem.curvature(), rows.T @ rows / 200, atol=1e-12)
+        three = fb.FairProblem(MLP(4, bias=bias, outputs=3), features, y, loss="cross_entropy", dtype=torch.float64)
+        places = np.arange(three.n)
+        of_score = np.column_stack([places[:12].reshape(3, 4), places[12:]]) if bias else places.reshape(3, 4)
+        expected = np.zeros((three.n, three.n))
+        for own in of_score:
+            expected[np.ix_(own, own)] = rows.T @ rows / 200
+        assert np.allclose(three.curvature(), expected, atol=1e-12)
     assert fb.FairProblem(MLP(4, (3,)), X, y).curvature() is None
 
 

@@ -38,11 +38,13 @@ class Chosen(NamedTuple):
         """Whether it takes all rows at once."""
         return isinstance(self.method, FullBatchALM)
 
-    def refined(self, objective: Any) -> Refined:
-        """What becomes of `objective`, as FairClassifier has it, in training."""
+    def refined(self, objective: Any, outputs: int) -> Refined:
+        """What becomes of `objective`, as FairClassifier has it, in training of a model of so many outputs."""
         if not (self.at_once or self.last_layer) or objective not in ("auto", "accuracy"):
             return "no"
-        return "auto" if objective == "auto" else "yes"
+        if objective == "auto":
+            return "auto" if outputs == 1 else "no"
+        return "yes"
 
 
 def asked_for(algorithm: Any) -> Chosen:
@@ -66,8 +68,10 @@ def chosen(
         return asked_for(algorithm)
     on_batches = "Trained on random batches (alm)"
     batches = Chosen(ALM(), True, margins=MARGINS)
-    if not isinstance(model, MLP) or model.outputs > 1:
-        return batches._replace(why=f"{on_batches}: the model is no built-in one of two classes.")
+    if not isinstance(model, MLP):
+        return batches._replace(why=f"{on_batches}: the model is no built-in one.")
+    if model.outputs > 1 and model.hidden:
+        return batches._replace(why=f"{on_batches}: the model is a network of more than two classes.")
     areas = isinstance(objective_of(objective), AUCLoss)
     plain = areas or (loss in SMOOTH and objective in ("auto", "loss", "accuracy"))
     if not plain:

@@ -112,7 +112,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     How it is trained:
 
     algorithm: "auto", a method's name, or one with options, such as fb.ALM(step_size=0.05). "auto" takes all rows at
-        once for linear models of two classes, else random batches; `fit_report_["notes"]` says what it took and why.
+        once for linear models, else random batches; `fit_report_["notes"]` says what it took and why.
     budget: "30s", "5000 steps", ... of one run; None for max(1500 steps, 10 epochs). Up to 4 times that is spent while
         no bound is met.
     batch_size, sampling: rows of a random batch, and how they are drawn.
@@ -199,7 +199,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             stated=trained_under,
         )
         notes = [*notes, choice.why] if choice.why else [*notes]
-        at_once, refined = choice.at_once, choice.refined(objective)
+        at_once, refined = choice.at_once, choice.refined(objective, model.outputs)
         whole = at_once or not shards.alone
         share = held_share(self.validation, whole, trained_under, groups, codes, self.classes_, notes)
         own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
-from fairbound.fairness.pointwise import LOGISTIC
+from fairbound.fairness.pointwise import CROSS_ENTROPY, LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP, is_linear
 from fairbound.problems.penalised import Distance, Penalised
@@ -53,7 +53,8 @@ class Decayed(Penalised):
     model, of another model all parameters."""
 
     def __init__(self, inner: FairProblem, decay: float):
-        count = inner.model.features if is_linear(inner.model, 1) else inner.n
+        model = inner.model
+        count = model.features * model.outputs if is_linear(model) else inner.n
         zeros = torch.zeros(count, dtype=inner.dtype, device=inner.device)
         super().__init__(inner, Distance(zeros), decay, convex=True, unbiased=True)
 
@@ -72,9 +73,9 @@ def decay_of(
 
     Raises: OptionError for a number that would not be followed.
     """
-    possible = at_once and is_linear(problem.model, 1) and (problem.refined or problem.plan.objective is None)
+    possible = at_once and is_linear(problem.model) and (problem.refined or problem.plan.objective is None)
     if stated == "auto":
-        if not possible or problem.loss is not LOGISTIC:
+        if not possible or problem.loss not in (LOGISTIC, CROSS_ENTROPY):
             return 0.0
         if chosen is None:
             return auto_decay(problem)
@@ -84,7 +85,7 @@ def decay_of(
         return chosen[key]
     if stated and not possible:
         raise OptionError(
-            f"weight_decay={stated!r} is for linear models of two classes that are trained on all rows at once to the loss or to accuracy; leave "
+            f"weight_decay={stated!r} is for linear models that are trained on all rows at once to the loss or to accuracy; leave "
             "it at 'auto', or name a method that has such an option, as fb.ALM(weight_decay=...)."
         )
     return float(stated)
@@ -99,11 +100,12 @@ def _of_rows(problem: FairProblem) -> bytes:
 
 
 def auto_decay(problem: FairProblem) -> float:
-    """The decay of GRID / n of the lowest loss by leave-one-out, for a linear model of one logistic score; USUAL / n
-    where that takes long, and where other processes hold rows too."""
+    """The decay of GRID / n of the lowest loss by leave-one-out, for a linear model of logistic scores; USUAL / n where
+    that takes long, and where other processes hold rows too. Of k > 2 classes the losses of k models, of each class
+    against the rest, are added up."""
     model, rows, features = problem.model, problem.total_rows, problem.features
     assert isinstance(model, MLP)
-    taken = _taken(rows, model.features)
+    taken = _taken(rows, model.features, MOST_WORK / model.outputs)
     if not len(taken) or problem.shards.count > 1:
         return USUAL / rows
     if isinstance(features, SparseRows):
@@ -115,14 +117,20 @@ def auto_decay(problem: FairProblem) -> float:
     A = np.column_stack([dense, np.ones(len(taken))]) if model.bias else dense
     mass = np.ones(len(taken)) if problem.row_weight is None else problem.row_weight.cpu().double().numpy()[taken]
     mass = mass / mass.mean()
-    y, x = problem.targets.cpu().double().numpy()[taken], np.zeros(A.shape[1])
-    Q: np.ndarray | None = None
+    targets = problem.targets.cpu().double().numpy()[taken]
+    labels = [targets]
+    if model.outputs > 1:
+        labels = [(targets == k).astype(float) for k in np.unique(targets)]
+    xs = [np.zeros(A.shape[1])] * len(labels)
+    Qs: list[np.ndarray | None] = [None] * len(labels)
 
     def loss_with(many: float) -> float:
-        nonlocal x, Q
         penalty = np.where(np.arange(A.shape[1]) < dense.shape[1], many, 0.0)
-        x = fitted(A, y, mass, penalty, x, Q)
-        loss, Q = leave_one_out(A, y, mass, penalty, x)
+        loss = 0.0
+        for k, y in enumerate(labels):
+            xs[k] = fitted(A, y, mass, penalty, xs[k], Qs[k])
+            one, Qs[k] = leave_one_out(A, y, mass, penalty, xs[k])
+            loss += one
         return loss
 
     best, least = USUAL, loss_with(USUAL)
@@ -134,11 +142,11 @@ def auto_decay(problem: FairProblem) -> float:
     return best / rows
 
 
-def _taken(rows: int, columns: int) -> np.ndarray:
-    """The rows that leave-one-out takes of a table: all, an even part, or none."""
-    if rows * columns * min(rows, columns) <= MOST_WORK:
+def _taken(rows: int, columns: int, most: float) -> np.ndarray:
+    """The rows that leave-one-out takes of a table with the product of cells up to `most`: all, an even part, or none."""
+    if rows * columns * min(rows, columns) <= most:
         return np.arange(rows)
-    part = int(min(rows, MOST_WORK / columns**2))
+    part = int(min(rows, most / columns**2))
     return np.arange(part) * rows // part if part >= PER_COLUMN * columns else np.arange(0)
 
 

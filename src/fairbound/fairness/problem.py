@@ -233,9 +233,10 @@ class FairProblem(Verbs, BaseProblem):
         return made
 
     def curvature(self) -> Tensor | None:
-        """(n, n) second moments of the features of at most CURVATURE_ROWS rows, for a linear model of one score."""
+        """(n, n) second moments of the features of at most CURVATURE_ROWS rows, for a linear model, those of each of
+        several scores by themselves."""
         model, features = self.model, self.features
-        if not is_linear(model, 1) or model.n > MOST_CURVED:
+        if not is_linear(model) or model.n > MOST_CURVED:
             return None
         if self._curvature is None:
             step = -(-self.rows // CURVATURE_ROWS)
@@ -244,6 +245,8 @@ class FairProblem(Verbs, BaseProblem):
             else:
                 sums, count = second_moments(features[::step].cpu().numpy(), model.bias)
             mean = self.shards.sum(torch.as_tensor(sums)) / self.shards.sum(torch.tensor(count))
+            if model.outputs > 1:
+                mean = model.of_each_score(mean)
             more = self.n - model.n
             self._curvature = torch.block_diag(mean, mean.trace() / len(mean) * torch.eye(more, dtype=mean.dtype))
         return self._curvature

@@ -103,6 +103,17 @@ class MLP:
     def scores(self, x: Tensor, features: Tensor | SparseRows) -> Tensor:
         return self.forward(x, features)[0]
 
+    def of_each_score(self, inputs: Tensor) -> Tensor:
+        """(n, n) of a linear model: for every score by itself, `inputs` (d, d) of its weights, or (d + 1, d + 1) of
+        these and its bias."""
+        places = torch.arange(self.n)
+        weights, biases = places[: self.features * self.outputs].view(self.outputs, -1), places[-self.outputs :]
+        own = torch.cat([weights, biases.unsqueeze(1)], 1) if self.bias else weights
+        out = inputs.new_zeros(self.n, self.n)
+        for each in own:
+            out[each.unsqueeze(1), each] = inputs
+        return out
+
     def last_inputs(self, x: Tensor, features: Tensor | SparseRows) -> Tensor:
         """(B, h) what the last layer makes its scores of, for x (n,) and features (B,
         d) of a network with hidden layers."""

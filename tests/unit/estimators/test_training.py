@@ -60,7 +60,8 @@ def test_where_only_constants_meet_a_bound_of_three_classes_the_largest_is_predi
     group, y = rng.integers(0, 2, 600), rng.choice(["a", "b", "c"], 600, p=[0.2, 0.2, 0.6])
     X = np.column_stack([3.0 * group + rng.normal(size=600), rng.normal(size=600)])
     y[(group == 1) & (rng.random(600) < 0.5)] = "a"
-    fair = fb.FairClassifier("class_demographic_parity <= 0.0001", budget="5 steps").fit(X, y, sensitive_features=group)
+    fair = fb.FairClassifier("class_demographic_parity <= 0.0001", algorithm="alm", budget="5 steps")
+    fair.fit(X, y, sensitive_features=group)
     assert fair.fit_report_["feasible"]
     assert (fair.predict(X) == max("abc", key=y.tolist().count)).all()
 
@@ -175,3 +176,25 @@ def test_the_recall_of_a_class_is_met_where_no_iterate_met_it(monkeypatch):
     monkeypatch.setattr(classifier, "met_by_intercept", lambda trained: trained)
     with pytest.warns(match="no iterate met every bound"):
         assert not fb.FairClassifier("recall of class 1 >= 0.95", **given).fit(X, y).fit_report_["feasible"]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_linear_model_of_more_classes_is_trained_on_all_rows_at_once_under_any_name():
+    """On batches of some hundred steps it was 0.08 below the lowest loss's accuracy where columns go with each other."""
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=(600, 1))
+    X = base + 0.05 * rng.normal(size=(600, 3))  # the classes differ in what is left of three columns that are alike
+    y, group = (X - base).argmax(1), rng.choice(["a", "b"], 600)
+    named, chosen = (
+        fb.FairClassifier("class_demographic_parity <= 0.05", algorithm=algorithm).fit(X, y, sensitive_features=group)
+        for algorithm in ("full_batch_alm", "auto")
+    )
+    for fair in (named, chosen):
+        assert fair.fit_report_["algorithm"] == "full_batch_alm" and fair.fit_report_["feasible"]
+        assert fb.measure("class_demographic_parity", fair.predict(X), y, group) <= 0.05 + 1e-12
+        assert fair.score(X, y) > 0.9
+    assert "more than two classes" in " ".join(
+        fb.FairClassifier("class_demographic_parity <= 0.1", model="mlp:4", budget="5 steps")
+        .fit(X, y, sensitive_features=group)
+        .fit_report_["notes"]
+    )

@@ -60,6 +60,35 @@ def test_the_objective_is_that_of_scikit_learn_with_the_same_penalty(rows, decay
     assert ours.fit_report_["optimality"]["duality_gap"] < 1e-3
 
 
+def test_the_objective_of_more_classes_is_that_of_scikit_learn_too(rows):
+    X, _, mass = rows
+    y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + X[:, 1] ** 2, [-0.3, 0.9])]
+    ours = fb.FairClassifier(weight_decay=0.05).fit(X, y, sample_weight=mass)
+    assert ours.fit_report_["algorithm"] == "full_batch_alm" and ours.fit_report_["optimality"]["weight_decay"] == 0.05
+    scaled = (X - X.mean(0)) / X.std(0)
+    plain = LogisticRegression(C=1 / (0.05 * mass.sum()), tol=1e-10).fit(scaled, y, sample_weight=mass)
+    np.testing.assert_allclose(ours.x_[:12].reshape(3, 4), plain.coef_, atol=3e-3)
+    np.testing.assert_allclose(
+        ours.x_[12:] - ours.x_[12:].mean(), plain.intercept_ - plain.intercept_.mean(), atol=3e-3
+    )
+
+
+def test_the_decay_of_more_classes_is_of_the_least_loss_of_each_against_the_rest_added_up():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(150, 10))
+    y = (2 * X[:, :3] + rng.gumbel(size=(150, 3))).argmax(1)
+    A, mass = np.column_stack([X, np.ones(150)]), np.ones(150)
+
+    def loss(many):
+        penalty = np.r_[np.full(10, many), 0.0]
+        rest = [(y == k).astype(float) for k in range(3)]
+        return sum(leave_one_out(A, one, mass, penalty, fitted(A, one, mass, penalty, np.zeros(11)))[0] for one in rest)
+
+    losses = [loss(many) for many in GRID]
+    found = auto_decay(FairProblem(MLP(10, outputs=3), X, y, None, None, loss="cross_entropy"))
+    assert found * 150 == GRID[int(np.argmin(losses))]
+
+
 def test_all_stages_hold_to_it(rows):
     X, y, _ = rows
     group = np.where(X[:, 1] > 0, "a", "b")
