@@ -75,6 +75,7 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
         "certificates": made,
         "knee": bent,
         "advice": _advice(made, bent, points, options.seed, stated[0].sense),
+        "warnings": list(dict.fromkeys(line for point in first for line in point["warnings"])),
         "complete": not _interrupted(points),
         "summary": _summary(points, stated),
         "library": versions(),
@@ -85,7 +86,8 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
     files = {"frontier.json": json_file(result), **frontier_chart(result)}
     files["report.html"] = frontier_page(result).encode()
     atomic_write_many(options.out, files, removed=list(files))
-    text = f"{frontier_table(result)}\n\n" + "\n".join(str(options.out / name) for name in files)
+    warned = "".join(f"warning: {line}\n\n" for line in result["warnings"])
+    text = f"{frontier_table(result)}\n\n{warned}" + "\n".join(str(options.out / name) for name in files)
     if result["complete"]:
         return Outcome(result, text)
     asked = options.seeds * (1 + len(stated))
@@ -201,6 +203,7 @@ def _point(
         "verdict": None if stated is None else judged["verdict"],
         "train_value": trained[0]["train_value"] if trained else None,
         "feasible": facts["feasible"] if trained else None,
+        "warnings": facts["warnings"] if trained else [],
         "seconds": facts["seconds"],
         "interrupted": interrupted(classifier),
         **({} if apart is None else apart.of(found, classifier, stated)),

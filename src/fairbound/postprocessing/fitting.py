@@ -16,6 +16,7 @@ from fairbound.base.records import plain
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import PlanContrasts
+from fairbound.fairness.few_rows import coarse_groups
 from fairbound.fairness.plan import Plan
 from fairbound.postprocessing.curves import Curve, curve_of
 from fairbound.postprocessing.deterministic import best_choice
@@ -100,7 +101,18 @@ def fit_rule(
         float(pooled.thresholds[(pooled.selected @ program.prices).argmin()]),
     )
     report = _report(plan, program, rule, mixture, root, proved, np.bincount(member, minlength=len(codes)))
-    return rule, {**report, "rows": len(scores), "dropped_groups": list(plan.dropped)}
+    return rule, {
+        **report,
+        "rows": len(scores),
+        "dropped_groups": list(plan.dropped),
+        "small_groups": small_groups(plan, known, target),
+    }
+
+
+def small_groups(plan: Plan, groups: Groups, target: np.ndarray) -> list[str]:
+    """What is said of groups with too few rows for the bounds. groups, target: of the n rows of the plan."""
+    cells = plan.cells(groups.codes, target).ravel()
+    return [said for _, said in coarse_groups(plan, np.bincount(cells, minlength=plan.n_cells + 1)[:-1])]
 
 
 def _members(codes: np.ndarray, sizes: list[int]) -> tuple[np.ndarray, np.ndarray]:

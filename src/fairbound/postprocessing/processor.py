@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.checks import check_choice
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.files import atomic_write_text
 from fairbound.base.version import __version__
 from fairbound.fairness.notions import Bound, constraints
@@ -133,6 +133,8 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             scores, codes, groups, stated, classes=classes, weight=weight, options=options
         )
         if self.fit_report_["shortfall"]:
+            for said in self.fit_report_["small_groups"]:
+                warnings.warn(said, DataWarning, stacklevel=2)
             warnings.warn(f"{self.fit_report_['shortfall']} {INSTEAD}", ConvergenceWarning, stacklevel=2)
         elif {group["selection_rate"] for group in self.fit_report_["groups"]} in ({0.0}, {1.0}):
             self.fit_report_["warnings"].append(ALIKE)

@@ -222,7 +222,7 @@ def summary(audit: dict[str, Any]) -> str:
     """What stands under the verdict: how many constraints hold, what the verdict means,
     and whether the model is constant."""
     constant = audit["metrics"].get("selection_rate") in (0.0, 1.0)
-    return _what_holds(audit) + (" The model is constant: it gives every row the same decision." if constant else "")
+    return _what_holds(audit) + (" The model gives all of these rows the same decision." if constant else "")
 
 
 def _what_holds(audit: dict[str, Any]) -> str:

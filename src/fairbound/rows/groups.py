@@ -60,7 +60,10 @@ def columns_of(sensitive_features: Any) -> dict[str, Any]:
     series = series_of(sensitive_features)
     if series is not None:
         return {str(series.name or "group"): series}
-    array = np.asarray(plain_array(sensitive_features), dtype=object)
+    array = np.asarray(plain_array(sensitive_features))
+    if isinstance(sensitive_features, list | tuple) and array.dtype.kind in "US":
+        array = np.asarray(sensitive_features, dtype=object)  # where None and NaN are no texts
+    array = array.astype(object)
     if array.ndim == 1:
         return {"group": array}
     if array.ndim == 2:

@@ -17,8 +17,11 @@ MANY_CLASSES = 100
 MANY_NUMBERS = 10
 """More labels than this, each a number, are taken for a quantity."""
 NO = re.compile(
-    r"(?<![a-z])(no|not|non|never|false|denied|rejected|refused|declined|failed|bad)(?![a-z])", re.IGNORECASE
+    r"(?<![^\W_])(no|not|non|never|false|denied|rejected|refused|declined|failed|bad"
+    r"|nein|nicht|falsch|abgelehnt|nee|nej|nei|nie|nem|nao|não|faux|falso|hayır|нет)(?![^\W_])",
+    re.IGNORECASE,
 )
+"""Words of labels that say no, of English and of other languages in which the word for yes may come before it."""
 REGRESSOR = "or predict the number itself with fb.FairRegressor."
 
 
@@ -46,12 +49,10 @@ def positive_last(
     Raises: DataError where there are more than two classes, or none of them is `positive`.
     """
     if len(classes) > 2:
-        shown = shortlist(classes, quoted=True)
         if len({unspelled(c) for c in classes}) == 2:
-            raise DataError(
-                f"the labels have {len(classes)} values, {shown}, which differ only in capitals or blanks. Make them two."
-            )
-        raise DataError(f"{two_needed(classes, None if positive is None else f'positive={positive!r}')} {BINARY}")
+            raise DataError(two_needed(classes))
+        what = None if positive is None else f"positive={positive!r}"
+        raise DataError(f"{two_needed(classes, what, positive)} {BINARY}")
     if positive is not None:
         top = [i for i, v in enumerate(classes) if v == positive and isinstance(v, str) == isinstance(positive, str)]
         top = top or [i for i, v in enumerate(classes) if str(v) == str(positive)]
@@ -75,14 +76,21 @@ def _says_no(label: Any) -> bool:
     return isinstance(label, str) and NO.search(label) is not None
 
 
-def two_needed(classes: tuple[Any, ...], what: str | None = None) -> str:
-    """What is said where `what`, None for all that was asked, needs two classes and the labels have more."""
+def two_needed(classes: tuple[Any, ...], what: str | None = None, positive: Any = None) -> str:
+    """What is said where `what`, None for all that was asked, needs two classes and the labels have more. positive: the
+    label that was named as positive, if one was."""
+    if len({unspelled(c) for c in classes}) == 2:
+        shown = shortlist(classes, quoted=True)
+        return (
+            f"the labels have {len(classes)} values, {shown}, which differ only in capitals or blanks. Make them two."
+        )
     needed = "two classes are needed" if what is None else f"{what} needs two classes"
     needed += f", a positive and a negative one, but the labels have {len(classes)} values, {shortlist(classes, quoted=True)}."
     if len(classes) > MANY_NUMBERS and not any(isinstance(c, str) for c in classes):
         return f"{needed} Where these are amounts, make a label of those above a threshold, {REGRESSOR}"
+    one = next((c for c in classes if positive is not None and str(c).strip() == str(positive).strip()), classes[0])
     return (
-        f"{needed} Make a label of one class against the rest, such as y == {classes[0]!r}, and take that, or bound the rates of every class "
+        f"{needed} Make a label of one class against the rest, such as y == {one!r}, and take that, or bound the rates of every class "
         "(class_demographic_parity, class_recall_parity, class_equalized_odds, class_error_parity) or the recall of a class, which need no "
         "positive one."
     )

@@ -36,6 +36,8 @@ def text_of(value: object, name: str) -> str | None:
         if number != number:
             return None
         return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)
+    if type(value).__name__ == "Interval":  # of pandas.cut
+        return str(value)
     raise no_cell(name, value)
 
 

@@ -32,12 +32,17 @@ _BEGINS = {
 }  # UTF-32 first, since its mark may begin as that of UTF-16
 
 
+INDEX = "Unnamed: 0"
+"""What pandas calls a first column without a name."""
+
+
 def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, decimal: str | None = None) -> Any:
     """A CSV file with a header line, or a Parquet file (.parquet, .pq), as a pandas DataFrame.
 
     The file may be gzip (seen from its first bytes); the separator is the one of ``,`` ``;`` tab under which the header
     has most fields. Blanks after a separator are dropped; empty cells, ``?``, ``.`` and pandas' usual words
-    (NA, NaN, null, ...) are missing.
+    (NA, NaN, null, ...) are missing. A first column without a name, where pandas and R write row numbers, is left out
+    with a DataWarning.
 
     encoding: of the text, such as "cp1252"; a byte order mark (UTF-8, UTF-16, UTF-32) goes before it, and without
     either it is UTF-8.
@@ -66,6 +71,7 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
     text = _read_text(path, encoding)
     separator, header = _sniff(path, text)
     _check_names(path, header)
+    _warn_of_index(path, header)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # cells beyond the header would be left out
@@ -83,7 +89,7 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         _check_widths(path, text, separator, len(header))
         raise DataError(f"{path}: not a readable table: {error}.") from error
-    frame.columns = [str(name).strip() for name in frame.columns]
+    frame = _without_index(frame)
     if len(frame) == 0:
         raise DataError(f"{path}: the file has a header ({len(header)} columns) but no rows.")
     if len(header) > 1 and frame.iloc[:, -1].isna().any():
@@ -154,6 +160,7 @@ def csv_parts(
     except UnicodeError as error:
         raise _undecoded(f"{path}: the header line", encoding, error) from None
     _check_names(path, header)
+    _warn_of_index(path, header)
     reading = {
         "sep": separator,
         "skipinitialspace": True,
@@ -174,13 +181,29 @@ def csv_parts(
                     frame = next(reader, None)
                 if frame is None:
                     return
-                frame.columns = [str(name).strip() for name in frame.columns]
+                frame = _without_index(frame)
                 decimal = _take_amounts(path, frame, separator, decimal, settled)
                 yield frame
     except UnicodeError as error:
         raise _undecoded(f"{path}: the file", encoding, error) from None
     except (pd.errors.ParserError, pd.errors.ParserWarning, EOFError, zlib.error) as error:
         raise DataError(f"{path}: not a readable table: {error}.") from error
+
+
+def _warn_of_index(path: Path, header: Sequence[str]) -> None:
+    if len(header) > 1 and header[0] in ("", INDEX):
+        warnings.warn(
+            f"{path}: the first column has no name, as the row numbers that pandas and R write; it is left out. Name it if it is a column "
+            "of the table.",
+            DataWarning,
+            stacklevel=4,
+        )
+
+
+def _without_index(frame: Any) -> Any:
+    """The frame without blanks around its names, and without a first column that has none."""
+    frame.columns = [str(name).strip() for name in frame.columns]
+    return frame.drop(columns=INDEX) if frame.columns[0] == INDEX and len(frame.columns) > 1 else frame
 
 
 def _take_amounts(

@@ -50,6 +50,32 @@ def test_the_numbers_are_those_of_the_models(folder):
     assert not re.search(r"""(src|href)=["']https?:""", page) and "script-src 'sha256-" in page
 
 
+def test_what_a_fit_warns_of_is_said_beside_the_accuracies(folder, capsys):
+    """A group of three rows can cost most of the accuracy, which is no price of the bound."""
+    assert json.loads((folder / "frontier.json").read_text())["warnings"] == []
+    rows = pd.read_csv(folder.parent / "rows.csv")
+    rows.loc[:2, "sex"] = "X"
+    rows.to_csv(folder.parent / "few.csv", index=False)
+    call = [
+        "frontier",
+        "--data",
+        folder.parent / "few.csv",
+        "--label",
+        "y",
+        "--group",
+        "sex",
+        "--constraint",
+        "demographic_parity",
+    ]
+    assert cli.main([str(a) for a in [*call, "--bounds", "0.02", "--seeds", "2", "--out", folder.parent / "few"]]) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if "too few training rows for a difference" in line]
+    assert len(said) == 1 and "'X' (2)" in said[0]
+    assert any(
+        said[0] == f"warning: {line}"
+        for line in json.loads((folder.parent / "few/frontier.json").read_text())["warnings"]
+    )
+
+
 def test_certificates_of_a_frontier_stop_at_the_first_failure():
     def point(bound, upper):
         return {"bound": bound, "upper": upper, "lower": upper, "accuracy": bound, "value": upper}

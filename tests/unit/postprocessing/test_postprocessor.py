@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import fairbound as fb
-from fairbound.base.errors import DataError, EmptyGroupError, OptionError
+from fairbound.base.errors import DataError, DataWarning, EmptyGroupError, OptionError
 from fairbound.postprocessing import GroupRule, UnknownGroupError
 from fairbound.postprocessing.rule import draws
 
@@ -170,8 +170,13 @@ def test_groups_of_one_class_and_of_one_row():
     group = sex.astype(object)
     group[0] = "alone"
     model = LogisticRegression().fit(X, y)
-    with pytest.warns(ConvergenceWarning, match="One threshold for each group costs much"):
+    few = r"too few training rows for a difference this small in 'alone' \(1\)"
+    with (
+        pytest.warns(ConvergenceWarning, match="One threshold for each group costs much"),
+        pytest.warns(DataWarning, match=few),
+    ):
         made = fb.PostProcessor(model, "demographic_parity <= 0.05").fit(X, y, group)
+    assert len(made.fit_report_["small_groups"]) == 1
     assert any("'alone' (1)" in w for w in made.fit_report_["warnings"])
     rates = [(made.predict(X, group)[group == g] == 1).mean() for g in ("alone", "F", "M")]
     assert max(rates) - min(rates) <= 0.05 + 1e-12

@@ -98,13 +98,15 @@ def test_targets_are_zero_and_one_already():
         read_targets([0, 1, 1], 2)
 
 
-@pytest.mark.parametrize("labels", [["approved", "denied"], ["1. Yes", "2. No"], ["hired", "not_hired"]])
+@pytest.mark.parametrize(
+    "labels", [["approved", "denied"], ["1. Yes", "2. No"], ["hired", "not_hired"], ["Ja", "Nein"]]
+)
 def test_a_positive_label_that_says_no_is_asked_about_unless_it_is_named(labels):
     with pytest.warns(DataWarning, match=f"'{labels[1]}' counts as positive.*pass positive='{labels[0]}'"):
         assert binary_labels(labels)[1] == tuple(labels)
     for positive in labels:
         assert binary_labels(labels, positive)[1][1] == positive
-    for pair in (["no", "yes"], ["north", "south"], ["no", "not known"], ["a note", "notable"]):
+    for pair in (["no", "yes"], ["non", "oui"], ["north", "south"], ["no", "not known"], ["a note", "notable"]):
         assert binary_labels(pair)[1] == tuple(pair)
 
 
@@ -113,6 +115,11 @@ def test_amounts_are_told_from_classes():
         binary_labels(list(range(11)) * 10)
     with pytest.raises(DataError, match="one class against the rest, such as y == 0, and take that"):
         binary_labels(list(range(10)) * 10)
+
+
+def test_the_class_to_set_against_the_rest_is_the_one_that_was_named():
+    with pytest.raises(DataError, match=r"positive='live' needs two classes.* such as y == 'live ', and take that"):
+        binary_labels(["dead", "live ", "lost"], positive="live")
 
 
 def test_labels_that_differ_in_capitals_or_blanks_alone_are_said_to():

@@ -169,11 +169,11 @@ def test_dates_are_days_since_1970_and_durations_days():
         TableEncoder().fit(frame.assign(d=[1.0, 2.0, 3.0])).transform(frame)
 
 
-@pytest.mark.parametrize("written", ["%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%SZ"])
+@pytest.mark.parametrize("written", ["%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%SZ", "%d.%m.%Y %H:%M"])
 def test_texts_that_are_all_dates_are_days_where_they_are_many(written):
     when = pd.Series(pd.date_range("2020-02-01 06:30", periods=60, freq="31h")).dt.strftime(written)
     frame = pd.DataFrame({"t": pd.concat([when, pd.Series([None])], ignore_index=True), "x": range(61)})
-    days = frame.assign(t=pd.to_datetime(frame["t"]))
+    days = frame.assign(t=pd.to_datetime(frame["t"], dayfirst=written.startswith("%d")))
     encoder = TableEncoder().fit(frame)
     assert encoder.feature_names == ("t", "t=(missing)", "x")
     np.testing.assert_array_equal(encoder.transform(frame), TableEncoder().fit_transform(days))
@@ -625,4 +625,13 @@ def test_of_many_columns_that_were_dropped_the_first_are_said_and_the_others_nam
     assert said[:5] == [f"Column 'same{i}' was dropped: constant ({i})." for i in range(5)] and len(said) == 6
     assert said[5].startswith("Further columns were dropped, 25 in all: same5, same6, ") and said[5].endswith(
         "same24 and 5 more."
+    )
+
+
+def test_the_intervals_that_pandas_cuts_numbers_into_are_categories():
+    frame = pd.DataFrame({"x": pd.cut(pd.Series([1, 5, 9, 5]), [0, 3, 6, 10])})
+    encoder = TableEncoder(TableOptions(min_count=1)).fit(frame)
+    assert encoder.feature_names == ("x=(0, 3]", "x=(3, 6]", "x=(6, 10]")
+    np.testing.assert_array_equal(
+        encoder.transform(frame), TableEncoder(TableOptions(min_count=1)).fit_transform(frame.astype(str))
     )

@@ -168,3 +168,19 @@ def test_rows_longer_than_the_header_are_refused_whatever_is_done_with_warnings(
         warnings.simplefilter("ignore")
         with pytest.raises(DataError, match="line 2 has 3 fields, the header 2"):
             read_table(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_row_numbers_without_a_name_are_left_out(tmp_path, whole):
+    path, frame = tmp_path / "a.csv", pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]})
+    frame.to_csv(path)
+    with pytest.warns(
+        DataWarning, match="first column has no name, as the row numbers that pandas and R write"
+    ) as seen:
+        found = read_table(path) if whole else pd.concat(csv_parts(path, 2), ignore_index=True)
+    assert len(seen) == 1
+    pd.testing.assert_frame_equal(found, frame)
+    path.write_text(",b\n1,x\n".replace(",b", "a,", 1))  # a column without a name elsewhere stays
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list(read_table(path).columns) == ["a", "Unnamed: 1"]
