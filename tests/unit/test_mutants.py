@@ -74,6 +74,7 @@ MUTANTS = {
     "weight decay: the intercept shrinks too": Mutant("estimators/weight_decay.py", "model.features * model.outputs if is_linear(model) else inner.n", "inner.n", "unit/estimators/test_weight_decay.py"),
     "weight decay: the last class alone chooses it": Mutant("estimators/weight_decay.py", "loss += one", "loss = one", "unit/estimators/test_weight_decay.py"),
     "full_batch: curvature of scores in the order of the features": Mutant("models/mlp.py", ".view(self.outputs, -1), places", ".view(-1, self.outputs).T, places", "claims/test_full_batch.py"),
+    "regression: the usual penalty": Mutant("estimators/regressor.py", "PENALTY = 100.0", "PENALTY = 10.0", "unit/estimators/test_regressor.py"),
     "weight decay: points compared by the loss alone": Mutant("estimators/weight_decay.py", "f=found.f + more", "f=found.f", "unit/estimators/test_weight_decay.py"),
     "full_batch: shares the wrong way": Mutant("fairness/objectives.py", "return 1 - self.share, self.share", "return self.share, 1 - self.share", "claims/test_full_batch.py"),
     "sharpness not raised": Mutant("fairness/forms.py", "else factor * value", "else value", "claims/test_full_batch.py"),

@@ -29,10 +29,16 @@ from fairbound.estimators.training_rows import fit_features, model_scores
 from fairbound.estimators.validation import held_share
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.predictions import read_numbers
+from fairbound.methods import FullBatchALM
 from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups, check_lengths
 
 ROUNDING = 1e-9
+
+PENALTY = 100.0
+"""The penalty of a method of all rows at once under bounds on residual gaps alone, ten times the usual one: with that
+the prices of two bounds that face each other could be far off still when the run ended, between the two. These bounds
+are linear in the model's parameters, so that a large one does no harm."""
 
 
 @dataclass(eq=False, repr=False)
@@ -91,6 +97,9 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         self.model_ = model_of(self.model, features.shape[1], 1)
         scaled = tuple(b.rescaled(self.shift_, self.scale_) for b in stated)
         choice = chosen(self.algorithm, self.model_, loss="squared", objective="loss", stated=scaled)
+        gaps = all(bound.name == "residual_gap" for bound in stated)
+        if gaps and choice.automatic and isinstance(choice.method, FullBatchALM):
+            choice = choice._replace(method=replace(choice.method, penalty=PENALTY))
         notes += [choice.why] if choice.why else []
         nothing = np.zeros(n, dtype=np.int64)  # labels to stratify by: numbers are none
         share = held_share(self.validation, choice.at_once, scaled, groups, nothing, np.array([0]), notes)

@@ -77,6 +77,23 @@ def test_the_price_of_a_mean_residual_is_the_exact_one(seed):
     assert fair.fit_report_["train_loss"] >= exact.fun * (1 - 1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the mean of the labels is nearer to them
+@pytest.mark.parametrize("bound", [0.5, 2.0])
+def test_a_gap_that_costs_much_is_closed_at_the_exact_price(bound):
+    """The features hardly go with sex, so that the prices of the bounds are large."""
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["F", "M"], 700, p=[0.6, 0.4])
+    X = np.column_stack([rng.normal(size=700) + 0.1 * (sex == "M"), rng.normal(size=700)])
+    y = 30 * X[:, 0] - 12 * (sex == "M") + 12 * rng.normal(size=700) + 60
+    fair = fb.FairRegressor(f"residual_gap <= {bound}").fit(X, y, sex)
+    A, d = np.column_stack([X, np.ones(700)]), np.where(sex == "F", 1 / (sex == "F").sum(), -1 / (sex == "M").sum())
+    free, along = np.linalg.lstsq(A, y, rcond=None)[0], np.linalg.solve(A.T @ A, A.T @ d)
+    gap = d @ (A @ free - y)
+    exact = free - along * (gap - np.sign(gap) * bound) / (d @ A @ along)  # least squares on the edge of the bound
+    assert fair.fit_report_["feasible"] and abs(gap) > 5 * bound
+    assert fair.fit_report_["train_loss"] <= 1.01 * ((A @ exact - y) ** 2).mean()
+
+
 def test_without_a_bound_it_is_least_squares():
     X, y, _ = rows()
     ours, theirs = fb.FairRegressor().fit(X, y).predict(X), LinearRegression().fit(X, y).predict(X)
