@@ -5,7 +5,7 @@ The share of the error rate in the objective rises in steps, each begun at the p
 training rows does not fall; then the model is moved along lines on which wrong decisions are counted (`fewer_wrong`).
 With objective "auto" it rises only where the area under the ROC curve stays near that of the lowest loss seen, so that
 scores keep their order, or where what is lost of the area beyond that is less than what is gained of accuracy beyond
-chance.
+chance. On many rows it then goes part of the way to a model that was refused (`part_way`).
 
 Where weight decay is asked for, all runs have it in their objective (see `weight_decay`). Without it, where the model
 decides every training row right, larger weights always lower the logistic loss, so that it has no lowest point and the
@@ -30,6 +30,7 @@ from fairbound.estimators.choosing import Refined
 from fairbound.estimators.weight_decay import USUAL, Decayed
 from fairbound.fairness.fewer_wrong import fewer_wrong, scaled
 from fairbound.fairness.objectives import Accuracy
+from fairbound.fairness.part_way import part_way
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.reduction import SLICE
@@ -53,6 +54,10 @@ AUC_LOSS = 0.002
 
 SURE = 2.0
 """Standard errors taken off a gain of accuracy beside those that as many free numbers gain by chance."""
+
+MANY_ROWS = 10_000
+"""From so many rows on "auto" goes part of the way to a model that the area refuses (`part_way`). On fewer, what that
+gains is mostly of the training rows alone."""
 
 NEAR_ROWS = 20_000
 """Up to so many rows it is said of a model trained on random batches how nearly
@@ -173,18 +178,13 @@ def train_full_batch(
         seen = [now, *seen] if kept else [*seen, now]
         solution, share = (after, tried) if kept else (replace(solution, stopped=after.stopped), share)
         tried = (MORE if kept else LESS) if tried == MIDDLE else None
-    bought = [
-        (now.accuracy, after, tried)
-        for after, tried, now in refused
-        if min(seen).area - now.area <= AUC_LOSS + gained(first, solution.x, after.x)
-    ]
-    if bought:
-        _, after, share = max(bought, key=lambda one: one[0])
-        solution = replace(after, stopped=solution.stopped)
+    held = options.get("validation")
+    if refused:
+        alone = part is None and held is None
+        solution, share = _despite_the_area(first, (solution, share), refused, min(seen).area, alone)
     first = problem
     if part is not None and solution.stopped != "interrupted":
         solution = run(solution, under(problem, share), quick)
-    held = options.get("validation")
     if refined == "yes" and solution.feasible and held is None and not separated and solution.stopped != "interrupted":
         moved = fewer_wrong(problem, solution.x)
         if moved is not solution.x:
@@ -196,6 +196,35 @@ def train_full_batch(
         "weight_decay": decay,
         "separated": separated,
     }
+
+
+def _despite_the_area(
+    problem: FairProblem,
+    kept: tuple[Solution, float],
+    refused: list[tuple[Solution, float, _Quality]],
+    area_of_loss: float,
+    alone: bool,
+) -> tuple[Solution, float]:
+    """The solution `kept` and its share of the error rate, or what is made of more accurate ones that were refused for
+    their area: the most accurate whose gain beyond chance pays for it; else, of many rows, where the share is below
+    MIDDLE, a point part of the way to the last of them, at most AUC_LOSS below the area of the lowest loss.
+
+    alone: whether the rows of `problem` are all that the bounds are to be met on.
+    """
+    solution, share = kept
+    bought = [
+        (now.accuracy, after, tried)
+        for after, tried, now in refused
+        if area_of_loss - now.area <= AUC_LOSS + gained(problem, solution.x, after.x)
+    ]
+    if bought:
+        _, after, share = max(bought, key=lambda one: one[0])
+        return replace(after, stopped=solution.stopped), share
+    if not alone or problem.total_rows < MANY_ROWS or share >= MIDDLE or solution.stopped == "interrupted":
+        return kept
+    after, tried, _ = refused[-1]
+    x, t = part_way(problem, solution.x, after.x, lambda at: area_of_loss - area(problem, at) <= AUC_LOSS)
+    return replace(solution, x=x), share + t * (tried - share)
 
 
 def optimality(problem: Any, method: Method[Any], x: Tensor, rows: int) -> dict[str, Any]:

@@ -63,11 +63,11 @@ def fewer_wrong(problem: Any, x: Tensor) -> Tensor:
     rows = whole.features[near].double().cpu().numpy()
     columns = axes @ (np.column_stack([rows, np.ones(len(rows))]) if whole.bias else rows).T
     turns = (whole.contrasts @ whole.each[:, near]).cpu().numpy()
-    rng, state = np.random.default_rng(seed_for("fewer wrong", root=0)), _state(whole, x)
+    rng, state = np.random.default_rng(seed_for("fewer wrong", root=0)), state_at(whole, x)
     for _ in range(max(1, min(ROUNDS, MOST // max(LINES * len(near), 1)))):
         scores = whole.scores(x)[near].double().cpu().numpy()
         tried = x + torch.from_numpy(_walk(scores, columns, turns, state, rng) @ axes).to(x)
-        found = _state(whole, tried)
+        found = state_at(whole, tried)
         if found[0] <= state[0] + SAME and (found[1:] <= 0).all():
             x, state = tried, found
     return x
@@ -90,7 +90,7 @@ def _walk(
     scores: np.ndarray, columns: np.ndarray, turns: np.ndarray, state: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """How far LINES lines move each of r coordinates. scores: (k,) of the rows near the boundary; columns: (r, k) by
-    how much a coordinate moves them. turns, state: as of `_best`."""
+    how much a coordinate moves them. turns, state: as of `fewest`."""
     moved = np.zeros(len(columns))
     used, reaches = rng.choice(np.minimum(COORDINATES, len(columns)), LINES), rng.choice(REACHES, LINES)
     order = rng.random((LINES, len(columns))).argsort(axis=1)
@@ -99,7 +99,7 @@ def _walk(
         chosen, part = order[line, : used[line]], parts[line, : used[line]]
         part = part / np.linalg.norm(part)
         along = part @ columns[chosen]
-        found = _best(scores, along, reaches[line], turns, state)
+        found = fewest(scores, along, reaches[line], turns, state, float(state[0]))
         if found is not None:
             t, state = found
             scores = scores + t * along
@@ -107,16 +107,16 @@ def _walk(
     return moved
 
 
-def _state(whole: OnePass, x: Tensor) -> np.ndarray:
+def state_at(whole: OnePass, x: Tensor) -> np.ndarray:
     """(1 + m,) the error rate of all rows, and the constraints, at x (n,)."""
     return (whole.contrasts @ whole.true_rates(x) - whole.bounds).cpu().numpy()  # type: ignore[no-any-return]
 
 
-def _best(
-    scores: np.ndarray, along: np.ndarray, reach: float, turns: np.ndarray, state: np.ndarray
+def fewest(
+    scores: np.ndarray, along: np.ndarray, reach: float, turns: np.ndarray, state: np.ndarray, most: float
 ) -> tuple[float, np.ndarray] | None:
-    """Where to go on the line `scores` + t `along` (k,), and the state there; None where no other stretch is as good as
-    that of t = 0.
+    """Where to go on the line `scores` + t `along` (k,), and the state there; None where on no other stretch than that
+    of t = 0 the bounds are met at an error rate of at most `most`.
 
     turns: (1 + m, k) by how much the state (1 + m,) rises where a row is decided positive."""
     crossed = np.nonzero(np.abs(scores) < reach * np.abs(along))[0]
@@ -131,7 +131,7 @@ def _best(
     np.cumsum(turns[:, crossed] * np.sign(along[crossed]), axis=1, out=states[:, 1:])
     here = ends[1:-1].searchsorted(0.0)
     states += (state - states[:, here])[:, None]
-    good = (states[0] <= state[0] + SAME) & (length > FLAT * reach)
+    good = (states[0] <= most + SAME) & (length > FLAT * reach)
     good[here] = False
     stretches = np.nonzero(good & (states[1:] <= 0).all(0))[0]
     if not len(stretches):

@@ -19,9 +19,15 @@ from fairbound.subproblems.multipliers import KKT
 START, MIDDLE, LESS, MORE = 0.0, full_batch.MIDDLE, full_batch.LESS, full_batch.MORE
 
 
-def share_of(seen, refined, monkeypatch, free_thresholds=False, unmet=None, chance=1.0):
+def stay(x, other, allowed):
+    return x, 0.0
+
+
+def share_of(
+    seen, refined, monkeypatch, free_thresholds=False, unmet=None, chance=1.0, way=stay, rows=full_batch.MANY_ROWS
+):
     """The share taken where the candidate of share s has the (loss, accuracy, area) seen[s]; `unmet` takes that option of every run;
-    chance: what of a gain of accuracy may be chance."""
+    chance: what of a gain of accuracy may be chance. way: `part_way`, of points whose only number is the share."""
 
     def solve(on, by, **options):
         if unmet is not None:
@@ -37,7 +43,7 @@ def share_of(seen, refined, monkeypatch, free_thresholds=False, unmet=None, chan
         made = SimpleNamespace(share=share, names=[], with_objective=lambda o: problem(o.share), sharpened=sharpened)
         made.loss, made.total_rows, made.plan = (
             None,
-            1,
+            rows,
             SimpleNamespace(notions=[SimpleNamespace(free_thresholds=free_thresholds)]),
         )
         return made
@@ -51,6 +57,8 @@ def share_of(seen, refined, monkeypatch, free_thresholds=False, unmet=None, chan
 
     monkeypatch.setattr(full_batch, "gained", gained)
     monkeypatch.setattr(full_batch, "fewer_wrong", lambda on, x: x)
+    monkeypatch.setattr(full_batch, "area", lambda on, x: float(x[0]))
+    monkeypatch.setattr(full_batch, "part_way", lambda on, x, other, allowed: way(x, other, allowed))
     monkeypatch.setattr(full_batch, "kkt", lambda on, x: KKT(0.0, 0.0, 0.0, torch.zeros(0), None))
     solution, facts = full_batch.train_full_batch(problem(None), None, FullBatchALM(), refined=refined)
     assert float(solution.x[0]) == pytest.approx(facts["error_share"])
@@ -107,6 +115,38 @@ def test_the_share_rises_while_accuracy_does_not_fall_and_the_order_is_that_of_t
 def test_area_is_given_for_accuracy_beyond_chance_one_for_one(middle, beside, chance, taken, monkeypatch):
     seen = {START: GOOD, MIDDLE: middle, LESS: beside, MORE: beside}
     assert share_of(seen, "auto", monkeypatch, chance=chance) == taken
+
+
+@pytest.mark.parametrize(
+    ("middle", "beside", "refined", "taken"),
+    [
+        ((0.61, 0.71, 0.690), (0.62, 0.705, 0.699), "auto", (LESS + MIDDLE) / 2),
+        ((0.61, 0.71, 0.690), (0.62, 0.705, 0.690), "auto", LESS / 2),  # both refused: to the nearer one
+        ((0.61, 0.71, 0.690), (0.62, 0.695, 0.699), "auto", MIDDLE / 2),  # the smaller share is less accurate
+        ((0.61, 0.69, 0.700), (0.62, 0.70, 0.700), "auto", LESS),  # nothing was refused for its area
+        ((0.61, 0.71, 0.699), (0.62, 0.72, 0.697), "auto", MIDDLE),
+        ((0.61, 0.71, 0.690), (0.62, 0.705, 0.699), "yes", MIDDLE),
+    ],
+)
+def test_below_the_middle_share_auto_goes_on_part_of_the_way(middle, beside, refined, taken, monkeypatch):
+    seen = {START: GOOD, MIDDLE: middle, LESS: beside, MORE: beside}
+    halfway = lambda x, other, allowed: ((x + other) / 2, 0.5)  # noqa: E731
+    assert share_of(seen, refined, monkeypatch, way=halfway) == pytest.approx(taken)
+    few = share_of(seen, refined, monkeypatch, way=halfway, rows=full_batch.MANY_ROWS - 1)
+    assert few == share_of(seen, refined, monkeypatch)
+
+
+@pytest.mark.parametrize(("beside", "least"), [((0.62, 0.705, 0.699), 0.698), ((0.59, 0.705, 0.710), 0.708)])
+def test_part_of_the_way_is_as_far_as_the_area_of_the_lowest_loss_allows(beside, least, monkeypatch):
+    told = []
+
+    def way(x, other, allowed):
+        told.extend(allowed(torch.tensor([area])) for area in (least - 1e-4, least + 1e-4))
+        return x, 0.0
+
+    seen = {START: GOOD, MIDDLE: (0.61, 0.71, 0.690), LESS: beside}
+    share_of(seen, "auto", monkeypatch, way=way)
+    assert told == [False, True]
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -48,8 +48,8 @@ def test_no_stretch_of_a_line_that_meets_the_bounds_decides_fewer_rows_wrongly(b
         for reach in (0.1, 1.0, 5.0):
             v, scores = torch.from_numpy(rng.normal(size=9)), whole.scores(x).numpy()
             along = (whole.features @ v[:-1] + v[-1]).numpy()
-            before, here = problem.evaluate(x), lines._state(whole, x)
-            best = lines._best(scores, along, reach, turns, here)
+            before, here = problem.evaluate(x), lines.state_at(whole, x)
+            best = lines.fewest(scores, along, reach, turns, here, here[0])
             crossings = np.sort(-scores / along)
             middles = (crossings[1:] + crossings[:-1])[np.diff(crossings) > 2 * lines.FLAT * reach] / 2
             tried = [problem.evaluate(x + t * v) for t in middles[np.abs(middles) < reach]]

@@ -1,0 +1,55 @@
+"""A linear model part of the way to a more accurate one that orders the rows too badly.
+
+Two models under the same bounds, x and x': the second decides more rows right, but its scores are in a worse order than
+is allowed. On the straight line between them, x + t (x' - x), the order goes from the one to the other:
+
+    halve [0, 1] until the farthest t is known at which the order is allowed, up to 2^-HALVINGS;
+    there, of all places of the intercept that meet the bounds, take one that decides the fewest rows wrongly
+
+The order does not depend on the intercept, so the two can be chosen one after the other. Places of the intercept are
+counted as in `fewer_wrong`, whose line is the intercept's here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from fairbound.fairness.fewer_wrong import fewest, state_at
+from fairbound.fairness.objectives import Accuracy
+
+HALVINGS = 5
+"""How often the interval of t is halved."""
+
+
+def part_way(problem: Any, x: Tensor, other: Tensor, allowed: Callable[[Tensor], bool]) -> tuple[Tensor, float]:
+    """The point and t as above where it is more accurate than x (n,), else x and 0.
+
+    problem: a FairProblem of a linear model, whose objective is an `Accuracy`; x and 0 come back where it has no
+    `OnePass`. x: meets its bounds. other: (n,). allowed: whether the order of the scores of a point is.
+    """
+    problem = problem.with_objective(Accuracy(1.0))
+    whole = problem.one_pass(x, problem.full())
+    if whole is None or not whole.bias:
+        return x, 0.0
+    t, beyond = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = (t + beyond) / 2
+        t, beyond = (middle, beyond) if allowed(x + middle * (other - x)) else (t, middle)
+    if t == 0.0:
+        return x, 0.0
+    point, before = x + t * (other - x), problem.evaluate(x)
+    scores = whole.scores(point).double().cpu().numpy()
+    turns = (whole.contrasts @ whole.each).cpu().numpy()
+    reach = 1.01 * float(np.abs(scores).max())
+    found = fewest(scores, np.ones_like(scores), reach, turns, state_at(whole, point), float(before.f))
+    tried = [point]
+    if found is not None:
+        tried.append(point.clone())
+        tried[-1][-1] += found[0]
+    measured = [(float(at.f), i) for i, at in enumerate(map(problem.evaluate, tried)) if float(at.violation) <= 0]
+    error, best = min(measured, default=(np.inf, 0))
+    return (tried[best], t) if error < float(before.f) else (x, 0.0)

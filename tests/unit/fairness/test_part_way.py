@@ -1,0 +1,100 @@
+"""A linear model part of the way to one that is more accurate and orders the rows too badly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+
+import fairbound as fb
+from fairbound.estimators import full_batch
+from fairbound.fairness.objectives import Accuracy
+from fairbound.fairness.part_way import HALVINGS, part_way
+from fairbound.fairness.problem import FairProblem
+from fairbound.models.mlp import MLP
+
+RNG = np.random.default_rng(0)
+GROUP = RNG.integers(0, 2, 600)
+X = RNG.normal(size=(600, 8)) + 0.5 * GROUP[:, None]
+Y = (X[:, 0] + 0.5 * X[:, 1] + RNG.normal(size=600) > 0.5).astype(int)
+WEIGHT = RNG.uniform(0.5, 2, 600)
+ONE_ANSWER, MODEL = (
+    torch.tensor(x, dtype=torch.float64) for x in ([*[0.0] * 7, 1.0, 100.0], [1.0, 0.5, *[0.0] * 6, -0.5])
+)
+
+
+def made(bound="demographic_parity <= 0.3", **options):
+    return FairProblem(MLP(8), X, Y, GROUP, bound, objective=Accuracy(0.5), dtype=torch.float64, **options)
+
+
+def until(end):
+    """Whether a point of the line from ONE_ANSWER to MODEL is no farther than `end`."""
+    return lambda at: float(at[0]) <= end + 1e-12
+
+
+@pytest.mark.parametrize("bound", ["demographic_parity <= 0.2", "equalized_odds <= 0.1", "error_rate_parity <= 0.02"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("end", "intercept"), [(0.4, 100.0), (0.8, 2.0)])
+def test_it_goes_as_far_as_is_allowed_and_no_intercept_within_the_bounds_decides_fewer_rows_wrongly(
+    bound, weighted, end, intercept
+):
+    """With the second intercept the point itself is more accurate than the bounds allow, for some of them."""
+    start = torch.cat([ONE_ANSWER[:-1], torch.tensor([intercept], dtype=torch.float64)])
+    problem = made(bound, **({"sample_weight": WEIGHT} if weighted else {}))
+    x, t = part_way(problem, start, MODEL, until(end))
+    assert t <= end < t + 2**-HALVINGS
+    torch.testing.assert_close(x[:-1], (start + t * (MODEL - start))[:-1])
+    found = problem.evaluate(x)
+    assert float(found.violation) <= 0
+    scores, most = problem.all_scores(x).sort().values, 0.0
+    for threshold in (scores[1:] + scores[:-1]) / 2:
+        moved = x.clone()
+        moved[-1] -= threshold
+        other = problem.evaluate(moved)
+        most = max(most, float(other.extra["accuracy"]) if float(other.violation) <= 0 else 0.0)
+    assert float(found.extra["accuracy"]) == pytest.approx(max(most, float(found.extra["accuracy"])), abs=1e-9)
+    assert float(found.extra["accuracy"]) > float(problem.evaluate(start).extra["accuracy"])
+
+
+@pytest.mark.parametrize(
+    ("other", "allowed", "bound"),
+    [
+        (MODEL, until(-1.0), "demographic_parity <= 0.3"),  # no point is allowed
+        (MODEL, until(0.5), "demographic_parity <= 0.0"),  # none that meets the bound is
+        (MODEL, until(0.5), "predictive_parity <= 0.2"),  # not counted in one pass
+    ],
+)
+def test_the_point_it_began_at_comes_back_where_none_is_better(other, allowed, bound):
+    x, t = part_way(made(bound), ONE_ANSWER, other, allowed)
+    assert torch.equal(x, ONE_ANSWER) and t == 0
+
+
+def test_a_point_with_the_best_intercept_stays_where_the_way_leads_nowhere_else():
+    problem = made()
+    x, _ = part_way(problem, ONE_ANSWER, MODEL, until(1.0))
+    again, t = part_way(problem, x, x, until(1.0))
+    assert torch.equal(again, x) and t == 0
+
+
+def test_auto_is_more_accurate_where_the_area_stops_it_and_stays_within_the_limit(monkeypatch):
+    """Accuracy asks for another order than the loss: one feature tells the few rows that are likely positive,
+    the other all rows."""
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(3000, 8)), rng.integers(0, 2, 3000)
+    likely = (X[:, 0] > 1.5) & (rng.random(3000) < 0.9)
+    y = (rng.random(3000) < np.where(likely, 0.8, 0.4 / (1 + np.exp(-X[:, 1])))).astype(int)
+
+    def fitted(objective):
+        model = fb.FairClassifier("demographic_parity <= 0.1", objective=objective)
+        model.fit(X, y, sensitive_features=group)
+        facts = model.fit_report_["optimality"]
+        assert model.fit_report_["feasible"]
+        return model.fit_report_["accuracy"], roc_auc_score(y, model.decision_function(X)), facts["error_share"]
+
+    before, loss = fitted("auto"), fitted("loss")
+    monkeypatch.setattr(full_batch, "MANY_ROWS", len(y))
+    after = fitted("auto")
+    assert after[0] > before[0] and before[2] < after[2] < full_batch.MIDDLE
+    assert after[1] >= loss[1] - full_batch.AUC_LOSS
+    assert after[1] < before[1]
