@@ -28,8 +28,6 @@ from fairbound import FairClassifier
 NETWORK, LINEAR = "mlp:64,32", "linear"
 CASES = (("demographic_parity", 0.02), ("demographic_parity", 0.05), ("equalized_odds", 0.05))
 FEWEST, MOST = 1_000, 15_000
-SMALL = 3_000
-"""Rows up to which tables stand beside fairlearn, whose networks take minutes on larger ones."""
 
 
 @functools.cache
@@ -38,11 +36,11 @@ def rows_of(which: str, name: str) -> int:
     return len(read(tables[name], most, "t").y)
 
 
-def chosen(which: str, count: int, most: int = MOST) -> list[str]:
-    """The first `count` tables of their order that have FEWEST to `most` rows."""
+def chosen(which: str, count: int) -> list[str]:
+    """The first `count` tables of their order that have FEWEST to MOST rows."""
     out: list[str] = []
     for name in defaults.ordered(which):
-        if len(out) < count and FEWEST <= rows_of(which, name) <= most:
+        if len(out) < count and FEWEST <= rows_of(which, name) <= MOST:
             out.append(name)
     return out
 
@@ -145,15 +143,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables-of", choices=TABLES, default="fresh")
     parser.add_argument("--tables", type=int, default=24, help="the first so many of 1,000 to 15,000 rows")
-    parser.add_argument(
-        "--fairlearn", type=int, default=0, help="the first so many of at most 3,000 rows beside fairlearn too"
-    )
+    parser.add_argument("--data", default="", help="names of tables, comma-separated, in place of the first so many")
+    parser.add_argument("--fairlearn", type=int, default=0, help="the first so many of them beside fairlearn too")
     parser.add_argument("--seeds", type=int, default=1, help="values of random_state, all of them for our network")
     parser.add_argument("--splits", type=int, default=2)
     parser.add_argument("--bounds", default="0.02,0.05", help="the cases with these bounds")
     parser.add_argument("--results", type=Path, default=None)
     args = parser.parse_args()
-    names = chosen(args.tables_of, args.tables)
+    names = args.data.split(",") if args.data else chosen(args.tables_of, args.tables)
     common = (args.splits, [float(bound) for bound in args.bounds.split(",")], args.results)
     ours = fits(names, NETWORK, args.seeds, *common)
     met = ours.difference_train <= ours.value + 1e-12
@@ -162,7 +159,7 @@ def main() -> None:
         spread(ours)
     first = ours[ours.seed == 0]
     beside(fits(names, LINEAR, 1, *common), first)
-    if peers := [name for name in chosen(args.tables_of, args.fairlearn, SMALL) if name in names]:
+    if peers := names[: args.fairlearn]:
         beside_fairlearn(first, fits(peers, frontier.PEER, 1, *common))
 
 
