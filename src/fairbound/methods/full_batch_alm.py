@@ -68,7 +68,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     sharpness: factors > 0 on the surrogates' own sharpness, from the first rounds to the last.
     rounds_each: rounds at each sharpness but the last, which holds until the run ends.
     iterations: L-BFGS iterations of a round at most; the preset "thresholds", for bounds that train thresholds beside
-        the model, has five times as many.
+        the model, has 100: with fewer, rounds end before their minimum, and runs at poor points.
     penalty: > 0, rho, times the problem's `dual_scale`.
     multiplier_bound: > 0, may be infinite; y stays in [0, multiplier_bound].
     keep_curvature: whether L-BFGS begins a round with the curvature that it learnt in the one before, of the same
@@ -104,7 +104,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     dual_values: Literal["true", "shifted", "surrogate"] = "true"
 
     name: ClassVar[str] = "full_batch_alm"
-    presets: ClassVar[dict[str, dict]] = {"thresholds": {"iterations": 40, "relaxation": 0.5, "keep_curvature": False}}
+    presets: ClassVar[dict[str, dict]] = {"thresholds": {"iterations": 100, "relaxation": 0.5, "keep_curvature": False}}
     needs: ClassVar[frozenset[str]] = frozenset({"space"})
     record_every: ClassVar[int] = 1
     searches: ClassVar[bool] = True
