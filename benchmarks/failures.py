@@ -95,7 +95,7 @@ def one_nan() -> Found:
 
 def out_of_reach() -> Found:
     dual = Dual("loss_gap <= 0.01", group_names=["a", "b"], dual_every=1, multiplier_bound=3.0, decay=0.0)
-    for _ in range(20):
+    for _ in range(60):
         dual.loss(torch.tensor([4.0, 4.0]), [1, 0], [0, 1])  # a model that cannot change
         dual.step()
     report = str(dual.report())

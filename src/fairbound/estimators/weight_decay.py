@@ -101,17 +101,14 @@ def _of_rows(problem: FairProblem) -> bytes:
 
 def auto_decay(problem: FairProblem) -> float:
     """The decay of GRID / n of the lowest loss by leave-one-out, for a linear model of logistic scores; USUAL / n where
-    that takes long, and where other processes hold rows too. Of k > 2 classes the losses of k models, of each class
-    against the rest, are added up."""
+    that takes long, for sparse rows, and where other processes hold rows too. Of k > 2 classes the losses of k models,
+    of each class against the rest, are added up."""
     model, rows, features = problem.model, problem.total_rows, problem.features
     assert isinstance(model, MLP)
     taken = _taken(rows, model.features, MOST_WORK / model.outputs)
-    if not len(taken) or problem.shards.count > 1:
+    if not len(taken) or problem.shards.count > 1 or isinstance(features, SparseRows):
         return USUAL / rows
-    if isinstance(features, SparseRows):
-        dense = features.double().rows(taken).matrices[0].toarray()
-    else:
-        dense = features[taken].cpu().double().numpy()
+    dense = features[taken].cpu().double().numpy()
     if rows < model.features:  # as many columns as rows have the same scores, at the same length of the weights
         dense = np.linalg.qr(dense.T)[1].T
     A = np.column_stack([dense, np.ones(len(taken))]) if model.bias else dense

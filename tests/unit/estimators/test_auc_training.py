@@ -142,7 +142,7 @@ def test_bounds_on_decisions_under_an_objective_of_ranks_are_warned_of():
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             made.fit(X, y, sensitive_features=group)
-        right = f"right in {100 * np.mean(made.predict(X) == y):.1f} %"
+        right = f"in {100 * np.mean(made.predict(X) == y):.1f} % of the training rows"
         told = [w for w in made.fit_report_["warnings"] if "order of the scores alone" in w]
         assert [right in w for w in told] == ([True] if (bound, objective) == fits[0] else [])
         assert bool(told) == any("order of the scores alone" in str(w.message) for w in seen)
