@@ -56,7 +56,7 @@ MUTANTS = {
     "groups: the less accurate of two models": Mutant("estimators/group_rule.py", 'others["accuracy"] > thresholds', 'others["accuracy"] < thresholds', "unit/estimators/test_groups_at_prediction.py"),
     "swept intercept: bounds may be missed": Mutant("estimators/swept_intercept.py", "float(one.violation) <= 0", "float(one.violation) <= 1", "unit/estimators/test_thin_groups.py"),
     "swept intercept: the least accurate": Mutant("estimators/swept_intercept.py", '-found[0].extra["accuracy"]', 'found[0].extra["accuracy"]', "unit/estimators/test_thin_groups.py"),
-    "intercept of areas: bounds may be missed": Mutant("estimators/last_intercept.py", "if any(float(part.evaluate(x).violation) > 0 for part in trained.parts):", "if trained is None:", "unit/estimators/test_auc_decisions.py"),
+    "intercept of areas: by the area, not by accuracy": Mutant("estimators/last_intercept.py", "by_accuracy=True", "by_accuracy=False", "unit/estimators/test_auc_decisions.py"),
     "best constant: the order of the rows is turned": Mutant("estimators/last_intercept.py", "yield share * weights", "yield -share * weights", "unit/estimators/test_thin_groups.py"),
     "best constant: the least accurate": Mutant("estimators/last_intercept.py", "-gained(problem, solution.x, x)", "gained(problem, solution.x, x)", "unit/estimators/test_thin_groups.py"),
     "full_batch: area costs nothing": Mutant("estimators/full_batch.py", "if area_of_loss - now.area <=", "if 0 <=", "unit/estimators/test_error_share.py"),
