@@ -65,9 +65,9 @@ class ProjectedGradient(Method[ProjectedGradientState]):
             x=x,
             k=0,
             multipliers=no_multipliers(problem, x),
-            halted=torch.zeros(lead, dtype=torch.bool),
+            halted=torch.zeros(lead, dtype=torch.bool, device=x.device),
             length=x.new_full(lead, self.step_size),
-            idle=torch.zeros(lead, dtype=torch.int64),
+            idle=torch.zeros(lead, dtype=torch.int64, device=x.device),
         )
 
     def step(self, state: ProjectedGradientState, problem: Problem, draws: Draws) -> ProjectedGradientState:
