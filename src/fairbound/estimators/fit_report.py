@@ -11,7 +11,7 @@ from fairbound.base.records import plain
 from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.conventions import missing_group_words
 from fairbound.estimators.full_batch import optimality
-from fairbound.estimators.trained import Trained, TrainedRanker, no_better_than_constant
+from fairbound.estimators.trained import Trained, TrainedRanker, largest_share, no_better_than_constant
 from fairbound.estimators.validation import thin_groups
 from fairbound.fairness.few_rows import coarse_groups
 from fairbound.fairness.notions import Bound
@@ -27,8 +27,8 @@ MOST = 0.8
 
 WITHOUT_BOUNDS = "these features tell too little of the label. Give the model more of them, let it bend more (5 knots, or a model mlp:16), or train longer (a larger budget)."
 UNDER_BOUNDS = (
-    "Train longer (a larger budget), loosen the bound, or merge small groups; where a model without the bound is no better, the features tell "
-    "too little of the label."
+    "Try objective='accuracy' or algorithm='alm', train longer (a larger budget), loosen the bound, or merge small groups; where a model "
+    "without the bound is no better, the features tell too little of the label."
 )
 """What to do about a model that is no better than a constant: without bounds, and under them."""
 DECAYED = "Weight decay: {:.3g} / 2 times the squared weights was added to what is minimised, so that weights fit new rows better."
@@ -164,8 +164,7 @@ def _share_as_accurate(problem: FairProblem, measured: Measured) -> float | None
     other_aim = problem.plan.objective is not None and not problem.refined
     if "accuracy" not in measured.extra or other_aim or any(b.about == "class" for b in problem.plan.notions):
         return None
-    weight = problem.weight_of_classes(max(2, problem.model.outputs))
-    largest = float((weight / weight.sum()).max())
+    largest = largest_share(problem)
     return largest if no_better_than_constant(float(measured.extra["accuracy"]), largest, problem.total_rows) else None
 
 

@@ -4,8 +4,9 @@ bounds.
 The share of the error rate in the objective rises in steps, each begun at the point before, as long as accuracy on the
 training rows does not fall; then the model is moved along lines on which wrong decisions are counted (`fewer_wrong`).
 With objective "auto" it rises only where the area under the ROC curve stays near that of the lowest loss seen, so that
-scores keep their order, or where what is lost of the area beyond that is less than what is gained of accuracy beyond
-chance. On many rows it then goes part of the way to a model that was refused (`part_way`).
+scores keep their order, or where more is gained of accuracy, surely more than chance gives, than is lost of the area
+beyond that; a model no better than a constant gives way to any that is more accurate and whose scores rank surely
+better than chance. On many rows it then goes part of the way to a model that was refused (`part_way`).
 
 Where weight decay is asked for, all runs have it in their objective (see `weight_decay`). Without it, where the model
 decides every training row right, larger weights always lower the logistic loss, so that it has no lowest point and the
@@ -27,6 +28,7 @@ from fairbound.base.records import Counts
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.choosing import Refined
+from fairbound.estimators.trained import largest_share, no_better_than_constant
 from fairbound.estimators.weight_decay import USUAL, Decayed
 from fairbound.fairness.fewer_wrong import fewer_wrong, scaled
 from fairbound.fairness.objectives import Accuracy
@@ -181,7 +183,7 @@ def train_full_batch(
     held = options.get("validation")
     if refused:
         alone = part is None and held is None
-        solution, share = _despite_the_area(first, (solution, share), refused, min(seen).area, alone)
+        solution, share = _despite_the_area(first, (solution, share), refused, seen[0], min(seen).area, alone)
     first = problem
     if part is not None and solution.stopped != "interrupted":
         solution = run(solution, under(problem, share), quick)
@@ -202,21 +204,24 @@ def _despite_the_area(
     problem: FairProblem,
     kept: tuple[Solution, float],
     refused: list[tuple[Solution, float, _Quality]],
+    quality: _Quality,
     area_of_loss: float,
     alone: bool,
 ) -> tuple[Solution, float]:
     """The solution `kept` and its share of the error rate, or what is made of more accurate ones that were refused for
-    their area: the most accurate whose gain beyond chance pays for it; else, of many rows, where the share is below
+    their area: the most accurate whose gain pays for it; else, of many rows, where the share is below
     MIDDLE, a point part of the way to the last of them, at most AUC_LOSS below the area of the lowest loss.
 
-    alone: whether the rows of `problem` are all that the bounds are to be met on.
+    quality: of `kept`. alone: whether the rows of `problem` are all that the bounds are to be met on.
     """
     solution, share = kept
-    bought = [
-        (now.accuracy, after, tried)
-        for after, tried, now in refused
-        if area_of_loss - now.area <= AUC_LOSS + gained(problem, solution.x, after.x)
-    ]
+    constant = no_better_than_constant(quality.accuracy, largest_share(problem), problem.total_rows)
+    bought = []
+    for after, tried, now in refused:
+        gain, chance = gained(problem, solution.x, after.x)
+        pays = gain > chance and area_of_loss - now.area <= AUC_LOSS + gain
+        if pays or (constant and gain > 0 and _ranks_surely(problem, now.area)):
+            bought.append(((now.accuracy, now.area), after, tried))
     if bought:
         _, after, share = max(bought, key=lambda one: one[0])
         return replace(after, stopped=solution.stopped), share
@@ -255,8 +260,8 @@ def _quality(problem: FairProblem, x: Tensor) -> _Quality:
     return _Quality(float(found["loss"]), float(found.get("accuracy", 0.0)), area(problem, x))
 
 
-def gained(problem: FairProblem, x: Tensor, other: Tensor) -> float:
-    """By how much `other` (n,) is more accurate than x on the problem's rows, less what chance may gain: the best
+def gained(problem: FairProblem, x: Tensor, other: Tensor) -> tuple[float, float]:
+    """By how much `other` (n,) is more accurate than x on the problem's rows, and what chance may gain: the best
     direction of n free numbers sqrt(n) standard errors in the mean, and SURE more. A standard error is McNemar's, of
     the rows decided otherwise."""
     weight = torch.ones_like(problem.targets) if problem.row_weight is None else problem.row_weight
@@ -266,7 +271,20 @@ def gained(problem: FairProblem, x: Tensor, other: Tensor) -> float:
         more = (w * (old != new) * torch.where(new == (y > 0.5), 1.0, -1.0)).double()
         sums += torch.stack([w.double().sum(), more.sum(), more.square().sum()])
     total, gain, square = problem.shards.sum(sums).tolist()
-    return (gain - (problem.n**0.5 + SURE) * square**0.5) / total
+    return gain / total, _beyond_chance(problem) * square**0.5 / total
+
+
+def _beyond_chance(problem: FairProblem) -> float:
+    """How many standard errors the best of the problem's models is to be beyond chance."""
+    return problem.n**0.5 + SURE
+
+
+def _ranks_surely(problem: FairProblem, area: float) -> bool:
+    """Whether an area under the ROC curve of the problem's rows is surely above that of scores that know nothing of the
+    label (1/2, with the standard error of Mann and Whitney)."""
+    mass = problem.weight_of_classes(2)
+    share, rows = float(mass[1] / mass.sum()), problem.total_rows
+    return area - 0.5 > _beyond_chance(problem) * ((rows + 1) / (12 * share * (1 - share))) ** 0.5 / rows
 
 
 def _separates(problem: FairProblem, x: Tensor) -> bool:

@@ -72,6 +72,12 @@ def no_better_than_constant(accuracy: float, share: float, rows: int) -> bool:
     return accuracy < share + 0.5 / rows + ROUNDING
 
 
+def largest_share(problem: FairProblem) -> float:
+    """The share of the most frequent label, in the weights of the rows."""
+    weight = problem.weight_of_classes(max(2, problem.model.outputs))
+    return float((weight / weight.sum()).max())
+
+
 def better(first: Trained, second: Trained, refined: Refined, note: str) -> Trained:
     """The one of two that meets every bound; where both do, that of higher accuracy, or of lower loss where accuracy is
     not asked for; where neither does, that of the smaller excess. note: what is said where it is the second."""
