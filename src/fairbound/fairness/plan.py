@@ -9,14 +9,14 @@ function of them.
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
+from fairbound.base.names import Names
 from fairbound.confidence.contrasts import mirrored
 from fairbound.fairness.forms import Auxiliary, Combination, Statistic
 from fairbound.fairness.statistics import Function
@@ -65,44 +65,6 @@ class Objective:
     index: tuple[int, ...]
     coefficient: tuple[float, ...]
     how: Literal["sum", "max"] = "sum"
-
-
-class Names(Sequence[str]):
-    """m names, each built only when it is read, so that half a million of them cost nothing.
-
-    blocks: of each, how many names, and a function of the number within the block.
-    """
-
-    def __init__(self, blocks: Sequence[tuple[int, Callable[[int], str]]]):
-        self._makers = [maker for _, maker in blocks]
-        self._ends = np.cumsum([count for count, _ in blocks]).tolist()
-
-    def __len__(self) -> int:
-        return self._ends[-1] if self._ends else 0
-
-    def __getitem__(self, i: Any) -> Any:
-        if isinstance(i, slice):
-            return tuple(self[j] for j in range(*i.indices(len(self))))
-        i = int(i)
-        i = i + len(self) if i < 0 else i
-        if not 0 <= i < len(self):
-            raise IndexError(i)
-        block = bisect.bisect_right(self._ends, i)
-        return self._makers[block](i - (self._ends[block - 1] if block else 0))
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Sequence)
-            and len(self) == len(other)
-            and all(a == b for a, b in zip(self, other, strict=True))
-        )
-
-    def __hash__(self) -> int:
-        return hash(len(self))
-
-    def __repr__(self) -> str:
-        shown = ", ".join(map(repr, self[:3]))
-        return f"({shown}, ... {len(self):,} names)" if len(self) > 3 else f"({shown})"
 
 
 @dataclass(frozen=True)

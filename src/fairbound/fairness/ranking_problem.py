@@ -18,10 +18,10 @@ from torch import Tensor
 
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.names import Names
 from fairbound.base.seeds import seed_for
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraints
-from fairbound.fairness.plan import Names
 from fairbound.fairness.rankings.batches import QueryBatch, QueryBatches
 from fairbound.fairness.rankings.pair_objective import LOSSES
 from fairbound.fairness.rankings.verbs import RankingVerbs
