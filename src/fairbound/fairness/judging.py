@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
-from fairbound.base.names import shortlist
+from fairbound.base.names import Names, shortlist
 from fairbound.base.records import plain
 from fairbound.confidence.contrasts import Contrasts, GapBounds, mirrored
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, mean_bounds, mean_rows_needed, welch_bounds
@@ -45,19 +45,11 @@ class Sets:
         return np.concatenate([np.ravel(getattr(v, part)) for _, v in self.values])
 
     def name(self, i: int) -> str:
-        return name_in([(len(found.index), found.name) for found in self.found], i)
+        """What the i-th contrast compares."""
+        return Names([(len(found.index), found.name) for found in self.found])[i]
 
     def cell_names(self, tails: tuple[str, ...]) -> list[str]:
         return [f"{c.name(g)}{tail}" for c, _ in self.values for tail in tails for g in range(len(c))]
-
-
-def name_in(sets: Sequence[tuple[int, Callable[[int], str]]], i: int) -> str:
-    """The i-th of the names of all sets, taken one after another. sets: how many names each has, and their function."""
-    for size, name in sets:
-        if i < size:
-            return name(i)
-        i -= size
-    raise IndexError(i)
 
 
 def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
