@@ -67,7 +67,7 @@ MUTANTS = {
     "weight decay: a part decides by its own rows": Mutant("estimators/weight_decay.py", "return best / rows", "return best / len(taken)", "unit/estimators/test_weight_decay.py"),
     "weight decay: the first rows are the part": Mutant("estimators/weight_decay.py", "np.arange(part) * rows // part", "np.arange(part)", "unit/estimators/test_weight_decay.py"),
     "weight decay: old second derivatives are kept": Mutant("tables/logistic.py", "expected > SLOW * before", "expected < -SLOW * before", "unit/estimators/test_weight_decay.py"),
-    "weight decay: other labels are not told apart": Mutant("estimators/weight_decay.py", "torch.stack([problem.targets, weight])", "torch.stack([weight, weight])", "unit/estimators/test_weight_decay.py"),
+    "weight decay: other labels are not told apart": Mutant("estimators/weight_decay.py", "torch.stack([problem.targets, problem.weight_of_rows()])", "torch.stack([problem.weight_of_rows(), problem.weight_of_rows()])", "unit/estimators/test_weight_decay.py"),
     "one pass: slopes of a less steep surrogate": Mutant("fairness/one_pass.py", "(self.steepness * of_rates)", "of_rates", "unit/fairness/test_one_pass.py"),
     "one pass: rates of all labels": Mutant("fairness/one_pass.py", "(yes_0 - no_0 + (yes_1 - no_1 - yes_0 + no_0) * y[rows])", "(yes_0 - no_0)", "unit/fairness/test_one_pass.py"),
     "one pass: scores of the point before": Mutant("fairness/one_pass.py", "not torch.equal(self.last[0], x)", "False", "unit/fairness/test_one_pass.py"),

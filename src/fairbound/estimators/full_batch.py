@@ -259,7 +259,7 @@ def gained(problem: FairProblem, x: Tensor, other: Tensor) -> float:
     """By how much `other` (n,) is more accurate than x on the problem's rows, less what chance may gain: the best
     direction of n free numbers sqrt(n) standard errors in the mean, and SURE more. A standard error is McNemar's, of
     the rows decided otherwise."""
-    weight = torch.ones_like(problem.targets) if problem.row_weight is None else problem.row_weight
+    weight = problem.weight_of_rows()
     before, after = (problem.all_scores(at) > 0 for at in (x, other))
     sums = torch.zeros(3, dtype=torch.float64, device=weight.device)
     for w, y, old, new in zip(*(each.split(SLICE) for each in (weight, problem.targets, before, after)), strict=True):

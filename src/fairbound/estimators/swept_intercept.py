@@ -70,7 +70,7 @@ def _without_bounds(problem: FairProblem, decay: float, alone: np.ndarray, label
     kept = np.flatnonzero(alone | (np.arange(problem.rows) % every == 0))
     A = np.column_stack([features[kept].cpu().double().numpy(), np.ones(len(kept))])
     y = problem.targets.cpu().double().numpy()[kept]
-    mass = np.ones(len(kept)) if problem.row_weight is None else problem.row_weight.cpu().double().numpy()[kept]
+    mass = problem.weight_of_rows().cpu().double().numpy()[kept]
     if label is not None:
         own = alone[kept]
         y[own], mass[own] = label, ALONE * mass.sum() / own.sum()

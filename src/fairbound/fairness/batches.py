@@ -230,6 +230,10 @@ class Batches:
             self._totals = self.shards.sum(totals)
         return self._totals
 
+    def weight_of_rows(self) -> Tensor:
+        """(n_rows,) the weight of every row, 1 where none were given."""
+        return torch.ones_like(self.targets) if self.row_weight is None else self.row_weight
+
     def weight_of_classes(self, classes: int) -> Tensor:
         """(classes,) float64 total weight of the rows of each class in all parts."""
         total = torch.zeros(classes, dtype=torch.float64, device=self.device)
@@ -252,7 +256,7 @@ class Batches:
     def full(self) -> Batch:
         """All rows as one batch."""
         if self._full is None:
-            w = torch.ones_like(self.targets) if self.row_weight is None else self.row_weight
+            w = self.weight_of_rows()
             reduce = self._whole(w) if self.plan.columns else None
             self._full = Batch(self.features, self.targets, w / self._mass, reduce, None, self._cells, ("full", 0), 0)
         return self._full

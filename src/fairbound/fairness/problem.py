@@ -284,9 +284,8 @@ class FairProblem(Verbs, BaseProblem):
         ):
             return None
         sums = features.new_zeros(plan.n_cells + 1, features.shape[1])
-        weight = torch.ones_like(self.targets) if self.row_weight is None else self.row_weight
         for column in self.cells.unbind(1):
-            sums.index_add_(0, column, weight.unsqueeze(1) * features)
+            sums.index_add_(0, column, self.weight_of_rows().unsqueeze(1) * features)
         means = self.shards.sum(sums) / self.totals().clamp_min(torch.finfo(self.dtype).tiny).unsqueeze(1)
         found = (means[self.contrasts.index] * self.contrasts.coefficient.unsqueeze(-1)).sum(1)
         return found / found.abs().amax(0).clamp_min(torch.finfo(self.dtype).tiny)
