@@ -208,6 +208,13 @@ class Plan:
             out[:, j] = np.where(inside, column.offset + part * column.groups + group, self.n_cells)
         return out
 
+    def counts(self, codes: np.ndarray, targets: np.ndarray, each: np.ndarray | None = None) -> np.ndarray:
+        """(K,) rows in every cell. codes, targets: as in `cells`; each: (n,) how many rows each one stands for, None for
+        one."""
+        cells = self.cells(codes, targets)
+        weights = None if each is None else np.repeat(each, cells.shape[1])
+        return np.bincount(cells.ravel(), weights, self.n_cells + 1)[:-1].astype(np.int64)
+
     def rows_of(self, notion: int) -> np.ndarray:
         """Constraints that state the given notion."""
         return np.flatnonzero(self.notion_of == notion)
