@@ -33,7 +33,6 @@ from fairbound.problems.domain import Space
 from fairbound.problems.problem import Measured, check_finite
 from fairbound.ranking import by_query
 from fairbound.ranking.documents import Documents
-from fairbound.rows.sparse import SparseRows
 
 EXACT_PAIRS = 1 << 24
 """Pairs up to which `evaluate` takes the logistic loss of each;
@@ -151,7 +150,7 @@ class RankingProblem(RankingVerbs, BaseProblem):
         found = self.documents.queries
         rows = found.documents(queries)
         starts = np.concatenate([[0], np.cumsum(found.sizes[queries])])
-        features = self.features if np.array_equal(queries, np.arange(len(found))) else taken(self.features, rows)
+        features = self.features if np.array_equal(queries, np.arange(len(found))) else self.features[rows]
         drawn = None if seed is None else seed % (1 << 62)
         return QueryBatch(
             self.documents,
@@ -239,8 +238,3 @@ def ranking_bounds(stated: Any) -> tuple[Any, ...]:
 
 def _name(bound: str, name: Callable[[int], str], i: int) -> str:
     return f"{bound}: {name(i)}"
-
-
-def taken(features: Tensor | SparseRows, rows: np.ndarray) -> Tensor | SparseRows:
-    """The rows numbered `rows`."""
-    return features.rows(rows) if isinstance(features, SparseRows) else features[torch.as_tensor(rows)]
