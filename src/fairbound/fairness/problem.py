@@ -353,10 +353,6 @@ class FairProblem(Verbs, BaseProblem):
                 out.append(bound.value_of(g[..., rows] + bound.bound, None))
         return torch.stack(out, dim=-1)
 
-    def stated_values(self, measured: Measured) -> list[Tensor]:
-        """(...,) the measured value of every stated bound, in the units in which it was stated."""
-        return list(measured.extra["stated"].unbind(-1)) if self.plan.notions else []
-
 
 def _compiled(
     bounds: Sequence[Bound],

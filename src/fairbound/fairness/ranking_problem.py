@@ -219,10 +219,6 @@ class RankingProblem(RankingVerbs, BaseProblem):
         """Names of what the bounds leave out for lack of queries."""
         return sorted({name for each in self._sums_of.values() for made in each for name in made.dropped})
 
-    def stated_values(self, measured: Measured) -> list[Tensor]:
-        """(...,) the measured value of every stated bound."""
-        return list(measured.extra["stated"].unbind(-1)) if self.notions else []
-
 
 def ranking_bounds(stated: Any) -> tuple[Any, ...]:
     """The bounds as objects. Raises: OptionError for one that does not speak of rankings."""
