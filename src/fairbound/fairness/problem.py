@@ -137,20 +137,23 @@ class FairProblem(Verbs, BaseProblem):
         self.refined = isinstance(minimised, Accuracy)
         self.convex = self._promises_to_be_convex()
         self._curvature: Tensor | None = None
-        self._parts: Any = None
 
     def _promises_to_be_convex(self) -> bool:
         """Whether f is the mean of a convex loss of a linear model,
         and every g_i a sum of such means with weights of at least 0."""
         plan = self.plan
-        convex_loss = is_linear(self.model) and self.loss in CONVEX
         others = plan.objective is not None or plan.beyond_means or len(plan.ratios) or plan.best
         return (
-            convex_loss
+            self._convex_loss
             and not others
             and all(f == LOSS for f in plan.functions)
             and bool((plan.coefficient >= 0).all())
         )
+
+    @property
+    def _convex_loss(self) -> bool:
+        """Whether the loss of a row is convex in the parameters."""
+        return is_linear(self.model) and self.loss in CONVEX
 
     def _check_cells(self) -> None:
         used = self.plan.used_cells()
@@ -185,12 +188,12 @@ class FairProblem(Verbs, BaseProblem):
 
     def sharpened(self, factor: float) -> FairProblem:
         """This problem with surrogates of decisions `factor` times as steep. Rows and batches are shared."""
-        made = copy(self)
+        made = self._copied()
         made._steeper(factor)
         if self.plan.statistics:  # else the plan, and what it has computed, is shared
             steeper = (s.sharpened(factor) if hasattr(s, "sharpened") else s for s in self.plan.statistics)
             made.plan = replace(self.plan, statistics=tuple(steeper))
-        made._kept = made._parts = None
+        made._kept = None
         return made
 
     def with_objective(self, objective: Accuracy) -> FairProblem:
@@ -204,32 +207,34 @@ class FairProblem(Verbs, BaseProblem):
     def plus(self) -> FairProblem | None:  # type: ignore[override]
         """The first of two problems whose difference is this one; it has the bounds. None where no such split is known.
         Both are convex for a linear model and a convex loss; for other models up to a term in |x|^2."""
-        parts = self._in_parts()
-        return None if parts is None else parts[0]
+        return self._parts[0]
 
     @property
     def minus(self) -> FairProblem | None:  # type: ignore[override]
         """The second of the two problems: this problem is `plus` less `minus`."""
-        parts = self._in_parts()
-        return None if parts is None else parts[1]
+        return self._parts[1]
 
-    def _in_parts(self) -> tuple[FairProblem, FairProblem] | None:
-        """Both parts, made once; their batches are this problem's."""
-        if self._parts is None:
-            plans = plan_parts(self.plan) if self.model.outputs == 1 else None
-            self._parts = ()
-            if plans is not None:
-                self._parts = tuple(self._under(plan) for plan in plans)
-                convex = is_linear(self.model) and self.loss in CONVEX
-                for part in self._parts:
-                    part._parts, part.convex = (), convex
-        return self._parts or None  # type: ignore[return-value]
+    @cached_property
+    def _parts(self) -> tuple[FairProblem | None, FairProblem | None]:
+        """`plus` and `minus`; their batches are this problem's."""
+        plans = plan_parts(self.plan) if self.model.outputs == 1 else None
+        if plans is None:
+            return None, None
+        plus, minus = (self._under(plan) for plan in plans)
+        for part in (plus, minus):
+            part._parts, part.convex = (None, None), self._convex_loss
+        return plus, minus
 
     def _under(self, plan: Plan) -> FairProblem:
         """This problem under another plan with the same columns. Rows are shared."""
-        made = copy(self)
-        made._parts = None
+        made = self._copied()
         made._use(plan)
+        return made
+
+    def _copied(self) -> FairProblem:
+        """A copy that shares the rows and what was computed of them."""
+        made = copy(self)
+        made.__dict__.pop("_parts", None)
         return made
 
     def curvature(self) -> Tensor | None:
