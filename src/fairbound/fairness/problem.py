@@ -22,8 +22,6 @@ from fairbound.fairness.contrasts import dual_scale
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.objectives import Accuracy, objective_of
 from fairbound.fairness.parts import plan_parts
-from fairbound.fairness.percentiles.interval_shares import GridParity
-from fairbound.fairness.percentiles.matching import matched, rescaled
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import HINGE, LOGISTIC, SQUARED, Pointwise, loss_named
 from fairbound.fairness.row_checks import check_lengths, check_outputs, sorted_rows, sorted_weights
@@ -49,9 +47,6 @@ CONVEX = (LOGISTIC, HINGE, SQUARED)
 CURVATURE_ROWS = 50_000
 MOST_CURVED = 2000
 """Second moments of the features are taken over so many rows at most, and for so many parameters at most."""
-
-SHARPNESS = (1.0, 8.0)
-"""Factors on the sharpness of the objective's surrogate, where it has one, for each of which scores are rescaled."""
 
 
 class FairProblem(Verbs, BaseProblem):
@@ -261,18 +256,15 @@ class FairProblem(Verbs, BaseProblem):
         return FewRows.of(self)
 
     def nearer(self, x: Tensor) -> Tensor | None:
-        """x (n,) moved nearer to the bounds: by `matching` for a linear model under one bound on distributions of
-        scores, by `sweeping` for one of few distinct rows under bounds on rates of decisions; None for others."""
+        """x (n,) moved nearer to the bounds: by `sweeping` for a linear model of few distinct rows under bounds on rates
+        of decisions, else as a single statistic that knows a way says for a linear model; None for others."""
         if (few := self._few_rows) is not None:
             return swept(self, few, x)
-        only = self.plan.statistics[0] if len(self.plan.statistics) == 1 else None
+        only: Any = self.plan.statistics[0] if len(self.plan.statistics) == 1 else None
         alone = is_linear(self.model, 1) and self.shards.alone
-        if not alone or not isinstance(only, GridParity) or x.dim() > 1:
+        if not alone or not hasattr(only, "nearer") or x.dim() > 1:
             return None
-        moved = matched(self, only, x)
-        points = moved, *(rescaled(self.sharpened(factor), moved) for factor in SHARPNESS)
-        found = [self.evaluate(point) for point in points]
-        return points[min(range(len(points)), key=lambda i: (float(found[i].violation), float(found[i].f)))]
+        return only.nearer(self, x)  # type: ignore[no-any-return]
 
     @cached_property
     def descriptions(self) -> Tensor | None:
