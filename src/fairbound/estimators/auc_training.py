@@ -44,18 +44,12 @@ class Start(NamedTuple):
     met: bool
 
 
-def ranks(problem: FairProblem) -> bool:
-    """Whether the objective is the area under the ROC curve."""
-    plan = problem.plan
-    return plan.objective is not None and len(plan.objective.index) == 1 and plan.objective.index[0] > plan.n_cells
-
-
 def ranks_only(problem: FairProblem) -> bool:
     """Whether a linear model's areas are all that objective and bounds look at."""
     plan, model = problem.plan, problem.model
     return (
         is_linear(model, 1)
-        and ranks(problem)
+        and plan.ranks
         and all(bound.judged_from == "areas" for bound in plan.notions)
         and bool(plan.statistics)
         and all(isinstance(statistic, PairLosses) for statistic in plan.statistics)

@@ -71,7 +71,7 @@ class Objective:
 class Plan:
     """Compiled bounds: K cells, Q quantities, m constraints, the first of them contrasts of up to t terms.
 
-    bounded: what was stated. index, coefficient: (m_c, t) of the m_c contrasts; bounds: (m_c,). ratios: (R, 2)
+    notions: the stated bounds. index, coefficient: (m_c, t) of the m_c contrasts; bounds: (m_c,). ratios: (R, 2)
     quantities whose quotients are the last R quantities. combinations: of the constraints after the contrasts.
     notion_of: (m,) number of the bound that each constraint belongs to. spare: (m,) slack, a share of which a method
     may keep as margin.
@@ -113,6 +113,11 @@ class Plan:
         """Whether something else is computed than contrasts of cell means and of their ratios, the objective among them
         or the mean loss."""
         return bool(self.statistics or self.auxiliaries or self.combinations or (self.objective and not self.joint))
+
+    @property
+    def ranks(self) -> bool:
+        """Whether a single statistic is minimised: the area under the ROC curve, which looks at the order of scores."""
+        return self.objective is not None and len(self.objective.index) == 1 and self.objective.index[0] > self.n_cells
 
     @cached_property
     def uses_means(self) -> bool:
