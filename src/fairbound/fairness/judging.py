@@ -22,7 +22,7 @@ from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_boun
 from fairbound.fairness.clustered import method_of_rows, with_shared_clusters
 from fairbound.fairness.comparing import Compared, ValueContrasts
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.fairness.values import Values, share_of, share_values
+from fairbound.fairness.values import Values, quotient, share_of, share_values
 from fairbound.rows.groups import said_labels
 
 MOST_CONTRASTS = 400
@@ -176,7 +176,7 @@ def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBoun
     if one.means is not None:
         return _loss_bounds(bound, sets, contrasts, shares, alpha)
     successes = sets.joined("successes")
-    share = np.divide(successes, trials, out=np.zeros_like(trials), where=trials > 0)
+    share = quotient(successes, trials)
     ratios = bound.compares == "ratios"
     needed = lambda: rate_rows_needed(  # noqa: E731
         share, shares, contrasts, 0.0 if ratios else float(bound.bound), alpha, transform=one.transform
@@ -259,7 +259,7 @@ def judge_shares(
         (one,) = with_shared_clusters(bound, [one], sums)
     successes, trials = one.successes[:, 0], one.trials[:, 0]
     found = rate_bounds(successes, trials, sums, alpha)
-    share = np.divide(successes, trials, out=np.zeros_like(trials), where=trials > 0)
+    share = quotient(successes, trials)
     method = "MOVER: Clopper-Pearson limits of the single rates joined for their sums; Bonferroni over sums (lower bound) and stated bounds"
     return finding(
         bound, rows, found, name, base["groups"], method_of_rows(method, rows),

@@ -24,6 +24,7 @@ from fairbound.fairness.comparing import Compared
 from fairbound.fairness.judging import finding, nothing_found, stated_facts, without_rows
 from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.fairness.scored import Finding, Scored
+from fairbound.fairness.values import quotient
 from fairbound.ranking.exceedance import exceedance
 
 METHOD = "Dvoretzky-Kiefer-Wolfowitz bands of every group's distribution of scores (guaranteed); Bonferroni over groups and stated bounds"
@@ -50,7 +51,7 @@ class Curves:
         w = np.ones(len(rows)) if rows.weight is None else np.asarray(rows.weight, dtype=np.float64)
         inside = member >= 0
         total, square = (np.bincount(member[inside], weights=v[inside], minlength=k) for v in (w, w * w))
-        effective = np.divide(total**2, square, out=np.zeros(k), where=square > 0)
+        effective = quotient(total**2, square)
         count = np.bincount(member[inside & (w > 0)], minlength=k)
         return cls(compared, thresholds, np.hstack([ends[0], above, ends[1]]), effective, count, intervals)
 
