@@ -4,7 +4,7 @@ and the maps from row values to constraints."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ MANY_COLUMNS = 16
 """With so many columns of cells (overlapping groups, say) the map from all rows to constraints may be a matrix."""
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Batch:
     """B rows ready for the four verbs.
 
@@ -42,23 +43,16 @@ class Batch:
     sorted rows, None for all of them. kept: what statistics have computed of the rows, by their own keys.
     """
 
-    __slots__ = ("_cells", "features", "kept", "key", "objective", "reduction", "rows", "seed", "seen", "targets")
-
-    def __init__(
-        self,
-        features: Tensor | SparseRows,
-        targets: Tensor,
-        objective: Tensor,
-        reduction: Reduction | None,
-        seen: Tensor | None,
-        cells: Tensor,
-        key: tuple[str, int],
-        seed: int,
-        rows: Tensor | None = None,
-    ):
-        self.features, self.targets, self.objective, self.reduction = features, targets, objective, reduction
-        self.seen, self._cells, self.key, self.seed, self.rows = seen, cells, key, seed, rows
-        self.kept: dict[Any, Any] = {}
+    features: Tensor | SparseRows
+    targets: Tensor
+    objective: Tensor
+    reduction: Reduction | None
+    seen: Tensor | None
+    _cells: Tensor
+    key: tuple[str, int]
+    seed: int
+    rows: Tensor | None = None
+    kept: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def cells(self) -> Tensor:
