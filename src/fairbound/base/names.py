@@ -1,9 +1,12 @@
-"""Names in messages: the first of many, and those that somebody may have meant who wrote another."""
+"""Names: many of them made when they are read, the first of many, and those that somebody may have meant who wrote
+another."""
 
 from __future__ import annotations
 
+import bisect
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 
@@ -41,3 +44,41 @@ def did_you_mean(
         return otherwise
     asks = "Did" if before.rstrip().endswith(".") else "did"
     return f"{before}{asks} you mean {' or '.join(repr((shown or {}).get(one, one)) for one in near)}?"
+
+
+class Names(Sequence[str]):
+    """m names, each built only when it is read, so that half a million of them cost nothing.
+
+    blocks: of each, how many names, and a function of the number within the block.
+    """
+
+    def __init__(self, blocks: Sequence[tuple[int, Callable[[int], str]]]):
+        self._makers = [maker for _, maker in blocks]
+        self._ends = list(accumulate(count for count, _ in blocks))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return tuple(self[j] for j in range(*i.indices(len(self))))
+        i = int(i)
+        i = i + len(self) if i < 0 else i
+        if not 0 <= i < len(self):
+            raise IndexError(i)
+        block = bisect.bisect_right(self._ends, i)
+        return self._makers[block](i - (self._ends[block - 1] if block else 0))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Sequence)
+            and len(self) == len(other)
+            and all(a == b for a, b in zip(self, other, strict=True))
+        )
+
+    def __hash__(self) -> int:
+        return hash(len(self))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self[:3]))
+        return f"({shown}, ... {len(self):,} names)" if len(self) > 3 else f"({shown})"

@@ -44,18 +44,12 @@ class Start(NamedTuple):
     met: bool
 
 
-def ranks(problem: FairProblem) -> bool:
-    """Whether the objective is the area under the ROC curve."""
-    plan = problem.plan
-    return plan.objective is not None and len(plan.objective.index) == 1 and plan.objective.index[0] > plan.n_cells
-
-
 def ranks_only(problem: FairProblem) -> bool:
     """Whether a linear model's areas are all that objective and bounds look at."""
     plan, model = problem.plan, problem.model
     return (
         is_linear(model, 1)
-        and ranks(problem)
+        and plan.ranks
         and all(bound.judged_from == "areas" for bound in plan.notions)
         and bool(plan.statistics)
         and all(isinstance(statistic, PairLosses) for statistic in plan.statistics)
@@ -123,17 +117,11 @@ def _surrogate(problem: FairProblem) -> str:
     return type(problem.plan.statistics[0].loss).__name__.lower()  # type: ignore[attr-defined]
 
 
-def _weights(problem: FairProblem) -> np.ndarray:
-    """(n,) the weights of the rows, 1 where they have none."""
-    weight = problem.row_weight
-    return np.ones(len(problem.targets)) if weight is None else weight.double().cpu().numpy()
-
-
 def _stretch(problem: FairProblem, scores: np.ndarray) -> float:
     """The power of two by which scores are multiplied for the lowest log loss, convex in it. By a power of two their
     order and the decisions stay as they are, bit for bit."""
     margins = np.where(problem.targets.cpu().numpy() > 0.5, scores, -scores)
-    w = _weights(problem)
+    w = problem.weight_of_rows().double().cpu().numpy()
 
     def loss(power: int) -> float:
         return float(w @ np.logaddexp(0.0, -margins * 2.0**power))
@@ -148,7 +136,7 @@ def _stretch(problem: FairProblem, scores: np.ndarray) -> float:
 def _threshold(problem: FairProblem, scores: np.ndarray) -> float:
     """Between two scores, where the weight of rows that are decided rightly is the largest."""
     y = problem.targets.cpu().numpy() > 0.5
-    w = _weights(problem)
+    w = problem.weight_of_rows().double().cpu().numpy()
     order = np.argsort(scores)
     s, gain = scores[order], np.where(y, -w, w)[order]
     right = np.r_[0.0, gain.cumsum()]

@@ -24,7 +24,6 @@ from fairbound.estimators.conventions import (
     on_few_threads,
     one_objective,
     seed_of,
-    trained_by,
     warn_of_fit,
     warn_of_names,
 )
@@ -44,6 +43,7 @@ from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
 from fairbound.estimators.sharded import shards_of
 from fairbound.estimators.swept_intercept import swept_intercept
+from fairbound.estimators.training import trained_by
 from fairbound.estimators.training_rows import (
     features_of,
     fit_features,

@@ -19,12 +19,8 @@ from torch import nn
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataWarning, OptionError
 from fairbound.base.threads import one_thread
-from fairbound.estimators.choosing import Chosen
 from fairbound.estimators.folder import save_folder
-from fairbound.estimators.problems import Problems
 from fairbound.estimators.saved import parts_of
-from fairbound.estimators.trained import Trained
-from fairbound.estimators.training import train
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import class_number
 from fairbound.fairness.objectives import ClassLoss, ClassLosses, objective_of
@@ -96,24 +92,6 @@ class TrainedEstimator(TakesTables):
         extras: further text files."""
         check_is_fitted(self)
         save_folder(path, **parts_of(self), extras=extras)
-
-
-def trained_by(
-    estimator: Any, made: Problems, choice: Chosen, seed: int, x0: Any, progress: bool, **more: Any
-) -> Trained:
-    """The run of the chosen method on the problems of a fit, by the parameters of the estimator.
-    more: further arguments of `train`."""
-    return train(
-        made if estimator.validation == "auto" else made._replace(all_rows=None),
-        choice,
-        budget=estimator.budget,
-        batch_size=estimator.batch_size,
-        sampling=estimator.sampling,
-        seed=seed,
-        progress=progress,
-        x0=x0,
-        **more,
-    )
 
 
 def seed_of(random_state: Any) -> int:

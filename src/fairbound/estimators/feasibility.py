@@ -89,7 +89,7 @@ def feasibility(
     found = [judge(model) for model in frontier(classifier, train, [()])]
     stages = [(bound,) for bound in _bounds(stated, found[0].findings[0]["value"])]
     found += [judge(model) for model in frontier(classifier, train, stages, found[0].model)]
-    curve = [_entry(one, stated) for one in found]
+    curve = [_entry(one) for one in found]
     order = sorted(range(len(found)), key=lambda i: excess(found[i], [stated]))
     inside = [i for i in order if curve[i]["certified"]]
     cheapest = min(inside, key=lambda i: found[i].cost, default=None)
@@ -119,7 +119,7 @@ def _bounds(stated: Bound, free: float | None) -> list[Bound]:
     return [stated.at(number) for number in loose]
 
 
-def _entry(one: Judged, stated: Bound) -> dict[str, Any]:
+def _entry(one: Judged) -> dict[str, Any]:
     facts = one.model.fit_report_["constraints"]
     found = one.findings[0]
     return {

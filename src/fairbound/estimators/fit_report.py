@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from fairbound.base.records import plain
-from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.conventions import missing_group_words
 from fairbound.estimators.full_batch import optimality
 from fairbound.estimators.trained import Trained, TrainedRanker, largest_share, no_better_than_constant
@@ -142,7 +141,7 @@ def run_facts(
 def _left_open(problem: FairProblem, measured: Measured) -> list[str]:
     """A warning where the objective looks at ranks alone, so that decisions are an afterthought."""
     on_decisions = [b.text for b in problem.plan.notions if b.judged_from == "counts" or b.about == "class"]
-    if not on_decisions or not ranks(problem) or "accuracy" not in measured.extra:
+    if not on_decisions or not problem.plan.ranks or "accuracy" not in measured.extra:
         return []
     return [
         f"objective='auc' looks at the order of the scores alone. Positive decisions begin where they are most often right under "

@@ -26,7 +26,6 @@ from torch import Tensor
 
 from fairbound.base.records import Counts
 from fairbound.base.seeds import seed_for
-from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.choosing import Refined
 from fairbound.estimators.trained import largest_share, no_better_than_constant
 from fairbound.estimators.weight_decay import USUAL, Decayed
@@ -101,7 +100,7 @@ def solved(problem: Any, method: FullBatchALM, **options: Any) -> Solution:
 def also_on_validation(problem: Any, method: FullBatchALM, solution: Solution, **options: Any) -> Solution:
     """What `solved` makes of a first `solution`."""
     held = options.get("validation")
-    if held is None or not ranks(problem) or solution.stopped == "interrupted":
+    if held is None or not problem.plan.ranks or solution.stopped == "interrupted":
         return solution
     if float(held.evaluate(solution.last).violation) <= 0:
         return solution
@@ -191,7 +190,7 @@ def train_full_batch(
         moved = fewer_wrong(problem, solution.x)
         if moved is not solution.x:
             solution = replace(solution, x=scaled(under(problem, share), moved))
-    near = BothRows(problem, held) if held is not None and ranks(problem) else under(problem, share)
+    near = BothRows(problem, held) if held is not None and problem.plan.ranks else under(problem, share)
     return solution, {
         **optimality(near, method, solution.x, problem.total_rows),
         "error_share": share,
@@ -264,7 +263,7 @@ def gained(problem: FairProblem, x: Tensor, other: Tensor) -> tuple[float, float
     """By how much `other` (n,) is more accurate than x on the problem's rows, and what chance may gain: the best
     direction of n free numbers sqrt(n) standard errors in the mean, and SURE more. A standard error is McNemar's, of
     the rows decided otherwise."""
-    weight = torch.ones_like(problem.targets) if problem.row_weight is None else problem.row_weight
+    weight = problem.weight_of_rows()
     before, after = (problem.all_scores(at) > 0 for at in (x, other))
     sums = torch.zeros(3, dtype=torch.float64, device=weight.device)
     for w, y, old, new in zip(*(each.split(SLICE) for each in (weight, problem.targets, before, after)), strict=True):
@@ -289,7 +288,7 @@ def _ranks_surely(problem: FairProblem, area: float) -> bool:
 
 def _separates(problem: FairProblem, x: Tensor) -> bool:
     """Whether x (n,) decides every row right by a logistic score, so that larger weights always lower the loss."""
-    if problem.loss is not LOGISTIC or problem.model.outputs > 1 or ranks(problem):
+    if problem.loss is not LOGISTIC or problem.model.outputs > 1 or problem.plan.ranks:
         return False
     wrong = ((problem.all_scores(x) > 0) != (problem.targets > 0.5)).sum()
     return float(problem.shards.sum(wrong)) == 0

@@ -303,7 +303,7 @@ def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
 def smallest_cell(bound: Bound, groups: Groups, codes: np.ndarray, classes: list[Any]) -> int:
     """The number of rows of the smallest group or class that the bound compares; all where it compares none."""
     plan = compile_plan((bound,), groups, codes, classes)
-    sizes = np.bincount(plan.cells(groups.codes, codes).ravel(), minlength=plan.n_cells + 1)[:-1]
+    sizes = plan.counts(groups.codes, codes)
     return int(sizes[plan.used_cells(plan.rows_of(0))].min(initial=len(codes)))
 
 

@@ -17,7 +17,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from fairbound.estimators.auc_training import ranks, ranks_only
+from fairbound.estimators.auc_training import ranks_only
 from fairbound.estimators.full_batch import gained
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.swept_intercept import best_intercept
@@ -172,9 +172,9 @@ def accurate_within_bounds(trained: Trained) -> Trained:
     scores at which the weight of training rows decided rightly is largest among those that meet the bounds. The order
     of the scores stays. Itself where no rank is more accurate, and where `decided` has chosen."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
-    if not ranks(problem) or ranks_only(problem) or model.outputs > 1 or solution.x.dim() > 1 or problem.n > model.n:
+    if not problem.plan.ranks or ranks_only(problem) or model.outputs > 1 or problem.n > model.n:
         return trained
-    if not bool(solution.feasible) or not problem.shards.alone:
+    if solution.x.dim() > 1 or not bool(solution.feasible) or not problem.shards.alone:
         return trained
     if (at := last_intercept(model, solution.x, problem.features)) is None:
         return trained

@@ -118,8 +118,7 @@ def problem_like(
     compile it with `objective`. rows: places (k,) in that order, None for all.
     """
     given = problem.features if features is None else features
-    if rows is not None:
-        given = given.rows(rows) if isinstance(given, SparseRows) else given[rows]
+    given = given if rows is None else given[rows]
     at = slice(None) if rows is None else rows
     weight, order = problem.row_weight, problem.strata.order
     return FairProblem(

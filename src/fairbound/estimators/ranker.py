@@ -104,19 +104,7 @@ class FairRanker(TrainedEstimator, BaseEstimator):
             )
 
         seed = seed_of(self.random_state)
-        trained = train_ranker(
-            build,
-            rows.query,
-            model=self.model_,
-            algorithm=self.algorithm,
-            validation=self.validation,
-            budget=self.budget,
-            batch_size=self.batch_size,
-            seed=seed,
-            progress=self.progress,
-            notes=notes,
-            x0=x0,
-        )
+        trained = train_ranker(self, build, rows.query, seed, x0, notes)
         self.solution_, self.fit_report_ = trained.solution, report(trained, seed, self.encoder_report_)
         self.x_ = self.solution_.x
         self.trajectory_ = trajectory(self.solution_.records, trained.problem)

@@ -32,27 +32,16 @@ VALIDATION, LEAST_QUERIES = 0.2, 1000
 
 
 def train_ranker(
-    build: Callable[..., RankingProblem],
-    queries: np.ndarray,
-    *,
-    model: Model,
-    algorithm: Any,
-    validation: float | str,
-    budget: str | float | Budget | None,
-    batch_size: int,
-    seed: int,
-    progress: bool,
-    notes: list[str],
-    x0: Any = None,
+    ranker: Any, build: Callable[..., RankingProblem], queries: np.ndarray, seed: int, x0: Any, notes: list[str]
 ) -> TrainedRanker:
-    """Train a ranker. build: row numbers (all without) -> the problem of these rows. queries: (n,) query of each row.
-    x0: parameters to begin at. The others: as in FairRanker."""
-    choice = chosen_method(algorithm, model, queries)
+    """The run that the parameters of a FairRanker, whose model is made, ask for. build: row numbers (all without) -> the
+    problem of these rows. queries: (n,) query of each row. x0: parameters to begin at."""
+    choice = chosen_method(ranker.algorithm, ranker.model_, queries)
     method = choice.method
     notes += [choice.why] if choice.why else []
-    problem, held = held_back(build, queries, validation, choice.at_once, seed, notes)
-    limit = Budget.of(budget) if budget is not None else None
-    run = partial(_run, limit=limit, batch_size=batch_size, seed=seed, progress=progress, x0=x0)
+    problem, held = held_back(build, queries, ranker.validation, choice.at_once, seed, notes)
+    limit, size = None if ranker.budget is None else Budget.of(ranker.budget), ranker.batch_size
+    run = partial(_run, limit=limit, batch_size=size, seed=seed, progress=ranker.progress, x0=x0)
     solution = with_room(run, problem, held, method, () if choice.at_once else choice.margins, notes)
     unmet = problem.m and not solution.found and solution.stopped != "interrupted"
     if choice.automatic and choice.at_once and unmet:
@@ -62,7 +51,7 @@ def train_ranker(
                 "Taken at once, the queries gave no model that met the bounds; random batches (alm) did better."
             )
             solution, method = rival, ALM()
-    return TrainedRanker(problem, held, solution, method, limit or _usual(problem, method, batch_size), notes)
+    return TrainedRanker(problem, held, solution, method, limit or _usual(problem, method, size), notes)
 
 
 def chosen_method(algorithm: Any, model: Model, queries: np.ndarray) -> Chosen:

@@ -123,7 +123,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self.folds_:
             tried = PlugIn(self.estimator, X, None if sample_weight is None else weight, sweep, self.folds_)
         else:
-            tried = Tried(self.estimator, self.classes_, X, codes, weight, sweep)
+            tried = Tried(self.estimator, self.classes_, X, sweep)
         self._descend(tried, sweep, self.rounds * (QUICK if self.folds_ else 1))
         lottery = tried.mixed()
         model, threshold, excess, prices = tried.best()

@@ -18,13 +18,14 @@ from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.choosing import chosen
-from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, trained_by
+from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.judged_rows import NumberRows
 from fairbound.estimators.options import check_options
 from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments
+from fairbound.estimators.training import trained_by
 from fairbound.estimators.training_rows import fit_features, model_scores
 from fairbound.estimators.validation import held_share
 from fairbound.fairness.notions import constraints

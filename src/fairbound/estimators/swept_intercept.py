@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.trained import Trained, better, meeting
 from fairbound.estimators.weight_decay import MOST_WORK, USUAL, fitted
 from fairbound.fairness.few_rows import coarse_groups
@@ -45,7 +44,7 @@ def swept_intercept(trained: Trained) -> Trained:
         return trained
     if isinstance(problem.features, SparseRows):
         return trained
-    if solution.x.dim() > 1 or problem.n > model.n or not problem.m or not problem.shards.alone or ranks(problem):
+    if solution.x.dim() > 1 or problem.n > model.n or not problem.m or not problem.shards.alone or problem.plan.ranks:
         return trained
     cells = np.append(problem.counts_of_cells(), problem.rows)
     alone = problem.within(cells <= FEW)
@@ -70,7 +69,7 @@ def _without_bounds(problem: FairProblem, decay: float, alone: np.ndarray, label
     kept = np.flatnonzero(alone | (np.arange(problem.rows) % every == 0))
     A = np.column_stack([features[kept].cpu().double().numpy(), np.ones(len(kept))])
     y = problem.targets.cpu().double().numpy()[kept]
-    mass = np.ones(len(kept)) if problem.row_weight is None else problem.row_weight.cpu().double().numpy()[kept]
+    mass = problem.weight_of_rows().cpu().double().numpy()[kept]
     if label is not None:
         own = alone[kept]
         y[own], mass[own] = label, ALONE * mass.sum() / own.sum()

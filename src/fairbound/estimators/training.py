@@ -44,6 +44,24 @@ FEW = Budget(steps=10)
 """The budget where a group has too few rows for its scores to meet a bound on distributions."""
 
 
+def trained_by(
+    estimator: Any, made: Problems, choice: Chosen, seed: int, x0: Any, progress: bool, **more: Any
+) -> Trained:
+    """The run of the chosen method on the problems of a fit, by the parameters of the estimator.
+    more: further arguments of `train`."""
+    return train(
+        made if estimator.validation == "auto" else made._replace(all_rows=None),
+        choice,
+        budget=estimator.budget,
+        batch_size=estimator.batch_size,
+        sampling=estimator.sampling,
+        seed=seed,
+        progress=progress,
+        x0=x0,
+        **more,
+    )
+
+
 def train(
     made: Problems,
     choice: Chosen,

@@ -45,11 +45,8 @@ class Rules:
 class Tried(Rules):
     """The models fitted so far, and the best of them with its best threshold."""
 
-    def __init__(
-        self, estimator: Any, classes: np.ndarray, X: Any, codes: np.ndarray, weight: np.ndarray, sweep: Sweep
-    ):
-        self.estimator, self.classes, self.X, self.codes = estimator, classes, X, codes
-        self.weight, self.sweep = weight, sweep
+    def __init__(self, estimator: Any, classes: np.ndarray, X: Any, sweep: Sweep):
+        self.estimator, self.classes, self.X, self.sweep = estimator, classes, X, sweep
         self.models: list[Any] = []
         self.pairs = Pairs(sweep)
 

@@ -30,23 +30,18 @@ def held_share(
     classes: np.ndarray,
     notes: list[str],
 ) -> float:
-    """The share of rows to hold back: a number `asked` for, or by "auto" none for a method of all rows at once, which
-    needs no choice of iterate, else `automatic_share`."""
-    if asked == "auto":
-        return 0.0 if at_once else automatic_share(stated, groups, y, classes, notes)
-    return float(asked)
-
-
-def automatic_share(
-    stated: tuple[Bound, ...], groups: Groups, y: np.ndarray, classes: np.ndarray, notes: list[str]
-) -> float:
-    """The share of rows to hold back: none where a part of the smallest group or class could not show the bound."""
+    """The share of rows to hold back: a number `asked` for; or by "auto" VALIDATION, but none for a method of all rows at
+    once, which needs no choice of iterate, and where a part of the smallest group or class could not show the bound."""
+    if asked != "auto":
+        return float(asked)
+    if at_once:
+        return 0.0
     for about in ("group", "class"):
         bounds = tuple(b for b in stated if b.about == about)
         if not bounds:
             continue
         plan = compile_plan(bounds, groups, y, classes.tolist())
-        rows = np.bincount(plan.cells(groups.codes, y).ravel(), minlength=plan.n_cells + 1)[:-1]
+        rows = plan.counts(groups.codes, y)
         smallest = rows[rows > 0].min()
         if VALIDATION * smallest < max(*(b.fewest_rows for b in bounds), 50):
             notes.append(

@@ -93,9 +93,8 @@ def decay_of(
 
 def _of_rows(problem: FairProblem) -> bytes:
     """A key of the labels and weights that does not depend on the order of the rows."""
-    weight = torch.ones_like(problem.targets) if problem.row_weight is None else problem.row_weight
     made = torch.empty(2, problem.rows, dtype=problem.dtype)
-    made[:, torch.as_tensor(problem.strata.order)] = torch.stack([problem.targets, weight]).cpu()
+    made[:, torch.as_tensor(problem.strata.order)] = torch.stack([problem.targets, problem.weight_of_rows()]).cpu()
     return hashlib.sha256(made.numpy().data).digest()
 
 
@@ -112,7 +111,7 @@ def auto_decay(problem: FairProblem) -> float:
     if rows < model.features:  # as many columns as rows have the same scores, at the same length of the weights
         dense = np.linalg.qr(dense.T)[1].T
     A = np.column_stack([dense, np.ones(len(taken))]) if model.bias else dense
-    mass = np.ones(len(taken)) if problem.row_weight is None else problem.row_weight.cpu().double().numpy()[taken]
+    mass = problem.weight_of_rows().cpu().double().numpy()[taken]
     mass = mass / mass.mean()
     targets = problem.targets.cpu().double().numpy()[taken]
     labels = [targets]

@@ -23,7 +23,6 @@ from torch import Tensor
 
 from fairbound.base.errors import EmptyGroupError
 from fairbound.base.seeds import seed_for
-from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.full_batch import PART_ROWS, WithoutSearch, joined
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.validation import VALIDATION
@@ -54,7 +53,7 @@ def trained_further(problem: FairProblem, solution: Solution, seed: int, progres
     the objective is the area under the ROC curve, for which the last layer is solved exactly.
     """
     small = problem.total_rows <= MOST_ROWS and problem.shards.alone
-    if not problem.m or not small or ranks(problem) or solution.stopped == "interrupted":
+    if not problem.m or not small or problem.plan.ranks or solution.stopped == "interrupted":
         return solution, 0
     try:
         part, others = _parts(problem, seed)
@@ -78,7 +77,7 @@ def stopped_early(
     where a group has too few rows to divide.
     """
     few = first.counts.samples <= FEW_PASSES * problem.total_rows
-    if few or not problem.shards.alone or ranks(problem) or first.stopped == "interrupted":
+    if few or not problem.shards.alone or problem.plan.ranks or first.stopped == "interrupted":
         return first, 0
     tried = first
     if not held:

@@ -4,7 +4,7 @@ and the maps from row values to constraints."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ MANY_COLUMNS = 16
 """With so many columns of cells (overlapping groups, say) the map from all rows to constraints may be a matrix."""
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Batch:
     """B rows ready for the four verbs.
 
@@ -42,23 +43,16 @@ class Batch:
     sorted rows, None for all of them. kept: what statistics have computed of the rows, by their own keys.
     """
 
-    __slots__ = ("_cells", "features", "kept", "key", "objective", "reduction", "rows", "seed", "seen", "targets")
-
-    def __init__(
-        self,
-        features: Tensor | SparseRows,
-        targets: Tensor,
-        objective: Tensor,
-        reduction: Reduction | None,
-        seen: Tensor | None,
-        cells: Tensor,
-        key: tuple[str, int],
-        seed: int,
-        rows: Tensor | None = None,
-    ):
-        self.features, self.targets, self.objective, self.reduction = features, targets, objective, reduction
-        self.seen, self._cells, self.key, self.seed, self.rows = seen, cells, key, seed, rows
-        self.kept: dict[Any, Any] = {}
+    features: Tensor | SparseRows
+    targets: Tensor
+    objective: Tensor
+    reduction: Reduction | None
+    seen: Tensor | None
+    _cells: Tensor
+    key: tuple[str, int]
+    seed: int
+    rows: Tensor | None = None
+    kept: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def cells(self) -> Tensor:
@@ -230,6 +224,10 @@ class Batches:
             self._totals = self.shards.sum(totals)
         return self._totals
 
+    def weight_of_rows(self) -> Tensor:
+        """(n_rows,) the weight of every row, 1 where none were given."""
+        return torch.ones_like(self.targets) if self.row_weight is None else self.row_weight
+
     def weight_of_classes(self, classes: int) -> Tensor:
         """(classes,) float64 total weight of the rows of each class in all parts."""
         total = torch.zeros(classes, dtype=torch.float64, device=self.device)
@@ -252,7 +250,7 @@ class Batches:
     def full(self) -> Batch:
         """All rows as one batch."""
         if self._full is None:
-            w = torch.ones_like(self.targets) if self.row_weight is None else self.row_weight
+            w = self.weight_of_rows()
             reduce = self._whole(w) if self.plan.columns else None
             self._full = Batch(self.features, self.targets, w / self._mass, reduce, None, self._cells, ("full", 0), 0)
         return self._full

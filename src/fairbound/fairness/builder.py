@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import OptionError
-from fairbound.base.names import did_you_mean, shortlist
+from fairbound.base.names import Names, did_you_mean, shortlist
 from fairbound.fairness.comparing import Compared
 from fairbound.fairness.forms import Auxiliary, Combination, Statistic
-from fairbound.fairness.plan import BestOff, CellColumn, Names, Objective, Plan
+from fairbound.fairness.plan import BestOff, CellColumn, Objective, Plan
 from fairbound.fairness.statistics import Function
 from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.occurring import Occurring

@@ -13,7 +13,7 @@ from fairbound.base.errors import OptionError
 from fairbound.confidence.clustered import shared_clusters
 from fairbound.confidence.contrasts import Contrasts
 from fairbound.fairness.scored import Scored
-from fairbound.fairness.values import Values
+from fairbound.fairness.values import Values, quotient
 
 STEP = 1e-4
 
@@ -58,9 +58,7 @@ def _slopes(values: Values) -> np.ndarray:
     """(R, k) by how much each value grows with its share or mean; 0 where that is infinite."""
     if values.transform is None:
         return np.ones(values.trials.shape)
-    p = np.nan_to_num(
-        np.divide(values.successes, values.trials, out=np.zeros_like(values.trials), where=values.trials > 0)
-    )
+    p = np.nan_to_num(quotient(values.successes, values.trials))
     high, low = np.minimum(p + STEP, 1), np.maximum(p - STEP, 0)
     image: Callable[[Any], np.ndarray] = values.transform
     with np.errstate(invalid="ignore"):

@@ -34,7 +34,8 @@ class Statistic(Protocol):
     Optional methods. `sharpened(factor)`: the same with a surrogate that is steeper where the metric jumps.
     `in_parts()`, of a difference of two statistics that are convex in a linear model's parameters: one statistic that
     holds both, (..., 2 size). `basis(memo)`, all slopes at once: rows (R, B) in the scores (B,) and (R, aux) in the
-    auxiliary variables, and (size, R), how much of each row a number takes.
+    auxiliary variables, and (size, R), how much of each row a number takes. `nearer(problem, x)`, of the FairProblem of
+    a linear model with this statistic alone: a point (n,) that misses the true bounds by less than x, if one is found.
     """
 
     @property

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
-from fairbound.base.names import shortlist
+from fairbound.base.names import Names, shortlist
 from fairbound.base.records import plain
 from fairbound.confidence.contrasts import Contrasts, GapBounds, mirrored
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, mean_bounds, mean_rows_needed, welch_bounds
@@ -22,7 +22,7 @@ from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_boun
 from fairbound.fairness.clustered import method_of_rows, with_shared_clusters
 from fairbound.fairness.comparing import Compared, ValueContrasts
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.fairness.values import Values, share_of, share_values
+from fairbound.fairness.values import Values, quotient, share_of, share_values
 from fairbound.rows.groups import said_labels
 
 MOST_CONTRASTS = 400
@@ -45,19 +45,11 @@ class Sets:
         return np.concatenate([np.ravel(getattr(v, part)) for _, v in self.values])
 
     def name(self, i: int) -> str:
-        return name_in([(len(found.index), found.name) for found in self.found], i)
+        """What the i-th contrast compares."""
+        return Names([(len(found.index), found.name) for found in self.found])[i]
 
     def cell_names(self, tails: tuple[str, ...]) -> list[str]:
         return [f"{c.name(g)}{tail}" for c, _ in self.values for tail in tails for g in range(len(c))]
-
-
-def name_in(sets: Sequence[tuple[int, Callable[[int], str]]], i: int) -> str:
-    """The i-th of the names of all sets, taken one after another. sets: how many names each has, and their function."""
-    for size, name in sets:
-        if i < size:
-            return name(i)
-        i -= size
-    raise IndexError(i)
 
 
 def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
@@ -184,7 +176,7 @@ def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBoun
     if one.means is not None:
         return _loss_bounds(bound, sets, contrasts, shares, alpha)
     successes = sets.joined("successes")
-    share = np.divide(successes, trials, out=np.zeros_like(trials), where=trials > 0)
+    share = quotient(successes, trials)
     ratios = bound.compares == "ratios"
     needed = lambda: rate_rows_needed(  # noqa: E731
         share, shares, contrasts, 0.0 if ratios else float(bound.bound), alpha, transform=one.transform
@@ -267,7 +259,7 @@ def judge_shares(
         (one,) = with_shared_clusters(bound, [one], sums)
     successes, trials = one.successes[:, 0], one.trials[:, 0]
     found = rate_bounds(successes, trials, sums, alpha)
-    share = np.divide(successes, trials, out=np.zeros_like(trials), where=trials > 0)
+    share = quotient(successes, trials)
     method = "MOVER: Clopper-Pearson limits of the single rates joined for their sums; Bonferroni over sums (lower bound) and stated bounds"
     return finding(
         bound, rows, found, name, base["groups"], method_of_rows(method, rows),

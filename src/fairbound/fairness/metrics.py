@@ -17,7 +17,7 @@ from fairbound.fairness.distances import wasserstein
 from fairbound.fairness.notions import DemographicParity, EqualizedOdds
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
-from fairbound.fairness.values import rate_values
+from fairbound.fairness.values import quotient, rate_values
 from fairbound.ranking import wins as ranking
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import read_targets
@@ -89,7 +89,7 @@ def _sufficiency(rows: Scored) -> float:
     values = []
     for name in ("positive_predictive_value", "false_omission_rate"):
         successes, trials, *_ = rate_values(RATES[name], rows, groups.codes[:, 0], len(groups.labels[0]))
-        values.append(np.divide(successes, trials, out=np.full(len(trials), np.nan), where=trials > 0))
+        values.append(quotient(successes, trials, np.nan))
     first, second = values
     if np.isnan(first + second).any() or len(first) < 2:
         return np.nan

@@ -9,14 +9,14 @@ function of them.
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
+from fairbound.base.names import Names
 from fairbound.confidence.contrasts import mirrored
 from fairbound.fairness.forms import Auxiliary, Combination, Statistic
 from fairbound.fairness.statistics import Function
@@ -67,49 +67,11 @@ class Objective:
     how: Literal["sum", "max"] = "sum"
 
 
-class Names(Sequence[str]):
-    """m names, each built only when it is read, so that half a million of them cost nothing.
-
-    blocks: of each, how many names, and a function of the number within the block.
-    """
-
-    def __init__(self, blocks: Sequence[tuple[int, Callable[[int], str]]]):
-        self._makers = [maker for _, maker in blocks]
-        self._ends = np.cumsum([count for count, _ in blocks]).tolist()
-
-    def __len__(self) -> int:
-        return self._ends[-1] if self._ends else 0
-
-    def __getitem__(self, i: Any) -> Any:
-        if isinstance(i, slice):
-            return tuple(self[j] for j in range(*i.indices(len(self))))
-        i = int(i)
-        i = i + len(self) if i < 0 else i
-        if not 0 <= i < len(self):
-            raise IndexError(i)
-        block = bisect.bisect_right(self._ends, i)
-        return self._makers[block](i - (self._ends[block - 1] if block else 0))
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Sequence)
-            and len(self) == len(other)
-            and all(a == b for a, b in zip(self, other, strict=True))
-        )
-
-    def __hash__(self) -> int:
-        return hash(len(self))
-
-    def __repr__(self) -> str:
-        shown = ", ".join(map(repr, self[:3]))
-        return f"({shown}, ... {len(self):,} names)" if len(self) > 3 else f"({shown})"
-
-
 @dataclass(frozen=True)
 class Plan:
     """Compiled bounds: K cells, Q quantities, m constraints, the first of them contrasts of up to t terms.
 
-    bounded: what was stated. index, coefficient: (m_c, t) of the m_c contrasts; bounds: (m_c,). ratios: (R, 2)
+    notions: the stated bounds. index, coefficient: (m_c, t) of the m_c contrasts; bounds: (m_c,). ratios: (R, 2)
     quantities whose quotients are the last R quantities. combinations: of the constraints after the contrasts.
     notion_of: (m,) number of the bound that each constraint belongs to. spare: (m,) slack, a share of which a method
     may keep as margin.
@@ -151,6 +113,11 @@ class Plan:
         """Whether something else is computed than contrasts of cell means and of their ratios, the objective among them
         or the mean loss."""
         return bool(self.statistics or self.auxiliaries or self.combinations or (self.objective and not self.joint))
+
+    @property
+    def ranks(self) -> bool:
+        """Whether a single statistic is minimised: the area under the ROC curve, which looks at the order of scores."""
+        return self.objective is not None and len(self.objective.index) == 1 and self.objective.index[0] > self.n_cells
 
     @cached_property
     def uses_means(self) -> bool:
@@ -245,6 +212,13 @@ class Plan:
             inside = (group >= 0) & (part >= 0)
             out[:, j] = np.where(inside, column.offset + part * column.groups + group, self.n_cells)
         return out
+
+    def counts(self, codes: np.ndarray, targets: np.ndarray, each: np.ndarray | None = None) -> np.ndarray:
+        """(K,) rows in every cell. codes, targets: as in `cells`; each: (n,) how many rows each one stands for, None for
+        one."""
+        cells = self.cells(codes, targets)
+        weights = None if each is None else np.repeat(each, cells.shape[1])
+        return np.bincount(cells.ravel(), weights, self.n_cells + 1)[:-1].astype(np.int64)
 
     def rows_of(self, notion: int) -> np.ndarray:
         """Constraints that state the given notion."""

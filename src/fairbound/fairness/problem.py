@@ -22,8 +22,6 @@ from fairbound.fairness.contrasts import dual_scale
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.objectives import Accuracy, objective_of
 from fairbound.fairness.parts import plan_parts
-from fairbound.fairness.percentiles.interval_shares import GridParity
-from fairbound.fairness.percentiles.matching import matched, rescaled
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import HINGE, LOGISTIC, SQUARED, Pointwise, loss_named
 from fairbound.fairness.row_checks import check_lengths, check_outputs, sorted_rows, sorted_weights
@@ -49,9 +47,6 @@ CONVEX = (LOGISTIC, HINGE, SQUARED)
 CURVATURE_ROWS = 50_000
 MOST_CURVED = 2000
 """Second moments of the features are taken over so many rows at most, and for so many parameters at most."""
-
-SHARPNESS = (1.0, 8.0)
-"""Factors on the sharpness of the objective's surrogate, where it has one, for each of which scores are rescaled."""
 
 
 class FairProblem(Verbs, BaseProblem):
@@ -137,20 +132,23 @@ class FairProblem(Verbs, BaseProblem):
         self.refined = isinstance(minimised, Accuracy)
         self.convex = self._promises_to_be_convex()
         self._curvature: Tensor | None = None
-        self._parts: Any = None
 
     def _promises_to_be_convex(self) -> bool:
         """Whether f is the mean of a convex loss of a linear model,
         and every g_i a sum of such means with weights of at least 0."""
         plan = self.plan
-        convex_loss = is_linear(self.model) and self.loss in CONVEX
         others = plan.objective is not None or plan.beyond_means or len(plan.ratios) or plan.best
         return (
-            convex_loss
+            self._convex_loss
             and not others
             and all(f == LOSS for f in plan.functions)
             and bool((plan.coefficient >= 0).all())
         )
+
+    @property
+    def _convex_loss(self) -> bool:
+        """Whether the loss of a row is convex in the parameters."""
+        return is_linear(self.model) and self.loss in CONVEX
 
     def _check_cells(self) -> None:
         used = self.plan.used_cells()
@@ -185,12 +183,12 @@ class FairProblem(Verbs, BaseProblem):
 
     def sharpened(self, factor: float) -> FairProblem:
         """This problem with surrogates of decisions `factor` times as steep. Rows and batches are shared."""
-        made = copy(self)
+        made = self._copied()
         made._steeper(factor)
         if self.plan.statistics:  # else the plan, and what it has computed, is shared
             steeper = (s.sharpened(factor) if hasattr(s, "sharpened") else s for s in self.plan.statistics)
             made.plan = replace(self.plan, statistics=tuple(steeper))
-        made._kept = made._parts = None
+        made._kept = None
         return made
 
     def with_objective(self, objective: Accuracy) -> FairProblem:
@@ -204,32 +202,34 @@ class FairProblem(Verbs, BaseProblem):
     def plus(self) -> FairProblem | None:  # type: ignore[override]
         """The first of two problems whose difference is this one; it has the bounds. None where no such split is known.
         Both are convex for a linear model and a convex loss; for other models up to a term in |x|^2."""
-        parts = self._in_parts()
-        return None if parts is None else parts[0]
+        return self._parts[0]
 
     @property
     def minus(self) -> FairProblem | None:  # type: ignore[override]
         """The second of the two problems: this problem is `plus` less `minus`."""
-        parts = self._in_parts()
-        return None if parts is None else parts[1]
+        return self._parts[1]
 
-    def _in_parts(self) -> tuple[FairProblem, FairProblem] | None:
-        """Both parts, made once; their batches are this problem's."""
-        if self._parts is None:
-            plans = plan_parts(self.plan) if self.model.outputs == 1 else None
-            self._parts = ()
-            if plans is not None:
-                self._parts = tuple(self._under(plan) for plan in plans)
-                convex = is_linear(self.model) and self.loss in CONVEX
-                for part in self._parts:
-                    part._parts, part.convex = (), convex
-        return self._parts or None  # type: ignore[return-value]
+    @cached_property
+    def _parts(self) -> tuple[FairProblem | None, FairProblem | None]:
+        """`plus` and `minus`; their batches are this problem's."""
+        plans = plan_parts(self.plan) if self.model.outputs == 1 else None
+        if plans is None:
+            return None, None
+        plus, minus = (self._under(plan) for plan in plans)
+        for part in (plus, minus):
+            part._parts, part.convex = (None, None), self._convex_loss
+        return plus, minus
 
     def _under(self, plan: Plan) -> FairProblem:
         """This problem under another plan with the same columns. Rows are shared."""
-        made = copy(self)
-        made._parts = None
+        made = self._copied()
         made._use(plan)
+        return made
+
+    def _copied(self) -> FairProblem:
+        """A copy that shares the rows and what was computed of them."""
+        made = copy(self)
+        made.__dict__.pop("_parts", None)
         return made
 
     def curvature(self) -> Tensor | None:
@@ -256,18 +256,15 @@ class FairProblem(Verbs, BaseProblem):
         return FewRows.of(self)
 
     def nearer(self, x: Tensor) -> Tensor | None:
-        """x (n,) moved nearer to the bounds: by `matching` for a linear model under one bound on distributions of
-        scores, by `sweeping` for one of few distinct rows under bounds on rates of decisions; None for others."""
+        """x (n,) moved nearer to the bounds: by `sweeping` for a linear model of few distinct rows under bounds on rates
+        of decisions, else as a single statistic that knows a way says for a linear model; None for others."""
         if (few := self._few_rows) is not None:
             return swept(self, few, x)
-        only = self.plan.statistics[0] if len(self.plan.statistics) == 1 else None
+        only: Any = self.plan.statistics[0] if len(self.plan.statistics) == 1 else None
         alone = is_linear(self.model, 1) and self.shards.alone
-        if not alone or not isinstance(only, GridParity) or x.dim() > 1:
+        if not alone or not hasattr(only, "nearer") or x.dim() > 1:
             return None
-        moved = matched(self, only, x)
-        points = moved, *(rescaled(self.sharpened(factor), moved) for factor in SHARPNESS)
-        found = [self.evaluate(point) for point in points]
-        return points[min(range(len(points)), key=lambda i: (float(found[i].violation), float(found[i].f)))]
+        return only.nearer(self, x)  # type: ignore[no-any-return]
 
     @cached_property
     def descriptions(self) -> Tensor | None:
@@ -284,9 +281,8 @@ class FairProblem(Verbs, BaseProblem):
         ):
             return None
         sums = features.new_zeros(plan.n_cells + 1, features.shape[1])
-        weight = torch.ones_like(self.targets) if self.row_weight is None else self.row_weight
         for column in self.cells.unbind(1):
-            sums.index_add_(0, column, weight.unsqueeze(1) * features)
+            sums.index_add_(0, column, self.weight_of_rows().unsqueeze(1) * features)
         means = self.shards.sum(sums) / self.totals().clamp_min(torch.finfo(self.dtype).tiny).unsqueeze(1)
         found = (means[self.contrasts.index] * self.contrasts.coefficient.unsqueeze(-1)).sum(1)
         return found / found.abs().amax(0).clamp_min(torch.finfo(self.dtype).tiny)
@@ -353,10 +349,6 @@ class FairProblem(Verbs, BaseProblem):
             else:
                 out.append(bound.value_of(g[..., rows] + bound.bound, None))
         return torch.stack(out, dim=-1)
-
-    def stated_values(self, measured: Measured) -> list[Tensor]:
-        """(...,) the measured value of every stated bound, in the units in which it was stated."""
-        return list(measured.extra["stated"].unbind(-1)) if self.plan.notions else []
 
 
 def _compiled(

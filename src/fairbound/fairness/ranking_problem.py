@@ -18,10 +18,10 @@ from torch import Tensor
 
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.names import Names
 from fairbound.base.seeds import seed_for
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraints
-from fairbound.fairness.plan import Names
 from fairbound.fairness.rankings.batches import QueryBatch, QueryBatches
 from fairbound.fairness.rankings.pair_objective import LOSSES
 from fairbound.fairness.rankings.verbs import RankingVerbs
@@ -33,7 +33,6 @@ from fairbound.problems.domain import Space
 from fairbound.problems.problem import Measured, check_finite
 from fairbound.ranking import by_query
 from fairbound.ranking.documents import Documents
-from fairbound.rows.sparse import SparseRows
 
 EXACT_PAIRS = 1 << 24
 """Pairs up to which `evaluate` takes the logistic loss of each;
@@ -151,7 +150,7 @@ class RankingProblem(RankingVerbs, BaseProblem):
         found = self.documents.queries
         rows = found.documents(queries)
         starts = np.concatenate([[0], np.cumsum(found.sizes[queries])])
-        features = self.features if np.array_equal(queries, np.arange(len(found))) else taken(self.features, rows)
+        features = self.features if np.array_equal(queries, np.arange(len(found))) else self.features[rows]
         drawn = None if seed is None else seed % (1 << 62)
         return QueryBatch(
             self.documents,
@@ -220,10 +219,6 @@ class RankingProblem(RankingVerbs, BaseProblem):
         """Names of what the bounds leave out for lack of queries."""
         return sorted({name for each in self._sums_of.values() for made in each for name in made.dropped})
 
-    def stated_values(self, measured: Measured) -> list[Tensor]:
-        """(...,) the measured value of every stated bound."""
-        return list(measured.extra["stated"].unbind(-1)) if self.notions else []
-
 
 def ranking_bounds(stated: Any) -> tuple[Any, ...]:
     """The bounds as objects. Raises: OptionError for one that does not speak of rankings."""
@@ -239,8 +234,3 @@ def ranking_bounds(stated: Any) -> tuple[Any, ...]:
 
 def _name(bound: str, name: Callable[[int], str], i: int) -> str:
     return f"{bound}: {name(i)}"
-
-
-def taken(features: Tensor | SparseRows, rows: np.ndarray) -> Tensor | SparseRows:
-    """The rows numbered `rows`."""
-    return features.rows(rows) if isinstance(features, SparseRows) else features[torch.as_tensor(rows)]

@@ -65,7 +65,7 @@ def sorted_rows(
             raise OptionError(
                 f"sparse features work on the CPU, not on {device}. Pass features.toarray(), or device='cpu'."
             )
-        return SparseRows.of(features, dtype).rows(order)
+        return SparseRows.of(features, dtype)[order]
     x = features if isinstance(features, Tensor) else torch.as_tensor(np.ascontiguousarray(features))
     x = x.to(dtype=dtype if x.is_floating_point() else x.dtype, device=device)
     if in_place and x.is_contiguous():

@@ -87,27 +87,21 @@ class Rate:
         return self.scale == (1, 1, 1)
 
 
-def _rate(
-    name: str, successes: Table, failures: Table, scale: tuple[float, float, float] = (1, 1, 1), better: bool = True
-) -> Rate:
-    return Rate(name, successes, failures, scale, better)
-
-
 RATES: Mapping[str, Rate] = MappingProxyType(
     {
         r.name: r
         for r in (
-            _rate("selection_rate", SELECTED, ((1, 0), (1, 0))),
-            _rate("true_positive_rate", ((0, 0), (0, 1)), ((0, 0), (1, 0))),
-            _rate("false_positive_rate", ((0, 1), (0, 0)), ((1, 0), (0, 0)), better=False),
-            _rate("false_negative_rate", ((0, 0), (1, 0)), ((0, 0), (0, 1)), better=False),
-            _rate("positive_predictive_value", ((0, 0), (0, 1)), ((0, 1), (0, 0))),
-            _rate("false_omission_rate", ((0, 0), (1, 0)), ((1, 0), (0, 0)), better=False),
-            _rate("base_rate", ((0, 0), (1, 1)), ((1, 1), (0, 0))),
-            _rate("error_rate", ((0, 1), (1, 0)), ((1, 0), (0, 1)), better=False),
-            _rate("accuracy", ((1, 0), (0, 1)), ((0, 1), (1, 0))),
-            _rate("f1", ((0, 0), (0, 1)), ((0, 1), (1, 0)), (2, 2, 1)),
-            _rate("false_negatives_per_false_positive", ((0, 0), (1, 0)), ((0, 1), (0, 0)), (1, 0, 1), False),
+            Rate("selection_rate", SELECTED, ((1, 0), (1, 0))),
+            Rate("true_positive_rate", ((0, 0), (0, 1)), ((0, 0), (1, 0))),
+            Rate("false_positive_rate", ((0, 1), (0, 0)), ((1, 0), (0, 0)), higher_is_better=False),
+            Rate("false_negative_rate", ((0, 0), (1, 0)), ((0, 0), (0, 1)), higher_is_better=False),
+            Rate("positive_predictive_value", ((0, 0), (0, 1)), ((0, 1), (0, 0))),
+            Rate("false_omission_rate", ((0, 0), (1, 0)), ((1, 0), (0, 0)), higher_is_better=False),
+            Rate("base_rate", ((0, 0), (1, 1)), ((1, 1), (0, 0))),
+            Rate("error_rate", ((0, 1), (1, 0)), ((1, 0), (0, 1)), higher_is_better=False),
+            Rate("accuracy", ((1, 0), (0, 1)), ((0, 1), (1, 0))),
+            Rate("f1", ((0, 0), (0, 1)), ((0, 1), (1, 0)), (2, 2, 1)),
+            Rate("false_negatives_per_false_positive", ((0, 0), (1, 0)), ((0, 1), (0, 0)), (1, 0, 1), False),
         )
     }
 )
@@ -220,20 +214,20 @@ def _weighted(table: Table, rate: Pointwise) -> Pointwise:
         return rate
     negative, positive = [torch.tensor(column, dtype=torch.float64) for column in zip(*table, strict=True)]
 
-    def of(weights: Tensor, y: Tensor, like: Tensor) -> Tensor | float:
+    def of(weights: Tensor, y: Tensor) -> Tensor | float:
         first, second = weights.tolist()
         return first if first == second else first + (second - first) * y
 
     def value(s: Tensor, y: Tensor) -> Tensor:
         yes = rate.value(s, y)
         if rate.odd:
-            return of(negative, y, s) + of(positive - negative, y, s) * yes
-        return of(positive, y, s) * yes + of(negative, y, s) * rate.value(-s, y)
+            return of(negative, y) + of(positive - negative, y) * yes
+        return of(positive, y) * yes + of(negative, y) * rate.value(-s, y)
 
     def slope(s: Tensor, y: Tensor) -> Tensor:
         if rate.odd:
-            return of(positive - negative, y, s) * rate.slope(s, y)
-        return of(positive, y, s) * rate.slope(s, y) - of(negative, y, s) * rate.slope(-s, y)
+            return of(positive - negative, y) * rate.slope(s, y)
+        return of(positive, y) * rate.slope(s, y) - of(negative, y) * rate.slope(-s, y)
 
     lipschitz = rate.lipschitz * float((positive - negative).abs().max())
     return Pointwise(f"{rate.name}{table}", value, slope, lipschitz)

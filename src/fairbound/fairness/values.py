@@ -17,6 +17,11 @@ from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import Rate
 
 
+def quotient(above: np.ndarray, below: np.ndarray, otherwise: float = 0.0) -> np.ndarray:
+    """above / below, arrays of one shape; `otherwise` where below is 0, as the share of a group without trials."""
+    return np.divide(above, below, out=np.full(below.shape, otherwise), where=below > 0)
+
+
 class Shares(NamedTuple):
     """A share in each of k groups. successes, trials: (k,), effective numbers where rows have weights or come in
     clusters. rows, totals: (k,) rows behind them, and their weight. moved: (k, Q) by how much each of Q clusters moves
@@ -68,7 +73,7 @@ class Values:
         """(R, k) the values, NaN where there is no trial."""
         if self.means is not None:
             return np.where(self.trials > 0, self.means, np.nan)
-        share = np.divide(self.successes, self.trials, out=np.full(self.trials.shape, np.nan), where=self.trials > 0)
+        share = quotient(self.successes, self.trials, np.nan)
         return (
             share if self.transform is None else np.where(np.isnan(share), np.nan, self.transform(np.nan_to_num(share)))
         )
@@ -118,15 +123,14 @@ def loss_values(
         counts,
         count,
         totals,
-        None,
-        means,
-        variances,
-        np.concatenate([one.values for one in each]),
-        cells,
-        None if each[0].weights is None else np.concatenate([one.weights for one in each]),
-        largest,
-        least,
-        None if each[0].moved is None else vstack([one.moved for one in each], "csr"),
+        means=means,
+        variances=variances,
+        losses=np.concatenate([one.values for one in each]),
+        cells=cells,
+        weights=None if each[0].weights is None else np.concatenate([one.weights for one in each]),
+        largest=largest,
+        least=least,
+        moved=None if each[0].moved is None else vstack([one.moved for one in each], "csr"),
     )
 
 

@@ -183,7 +183,7 @@ class LinearTerms(Verbs, BaseProblem):
         first = int(self.strata.starts[list(self.blocks).index(block)])
         last = first + self.blocks[block]
         rows = self.features
-        return self.model.scores(x, rows.window(first, last) if isinstance(rows, SparseRows) else rows[first:last])
+        return self.model.scores(x, rows[first:last])
 
     @property
     def matrix(self) -> Any:

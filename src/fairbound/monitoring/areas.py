@@ -25,6 +25,7 @@ from fairbound.fairness.judging import (
 )
 from fairbound.fairness.notions.auc import AUCParity
 from fairbound.fairness.scored import Finding, Scored
+from fairbound.fairness.values import quotient
 from fairbound.monitoring.judging import START, Shares, limits_in_time, rows_needed
 from fairbound.monitoring.pairing import AreaTally, Pairing, Who, roles_of
 
@@ -68,7 +69,7 @@ def judge_areas_in_time(
     else:
         contrasts, half = Contrasts(cell, np.tile([[1.0], [-1.0]], (len(whos), 1))), np.tile([0.5, -0.5], len(whos))
     error = alpha * shares.of([str(tuple(who)) for who in whos for _ in range(2)])
-    wins = np.divide(counts.successes, counts.trials, out=np.full(counts.trials.shape, np.nan), where=counts.trials > 0)
+    wins = quotient(counts.successes, counts.trials, np.nan)
     lower, upper, singles = limits_in_time(counts, contrasts, None, error, alpha)
     found = largest(contrasts, contrasts.of(wins) - half, lower - half, upper - half, singles - half)
     verdict = found.verdict(float(bound.bound))

@@ -36,6 +36,7 @@ from fairbound.fairness.judging import (
     unmeasured,
 )
 from fairbound.fairness.scored import Finding, Scored
+from fairbound.fairness.values import quotient
 from fairbound.monitoring.growth import grown
 from fairbound.monitoring.tally import Moment
 
@@ -156,7 +157,7 @@ def _at(rows: Scored, moment: Moment, losses: int | None) -> Scored:
     if losses is None:
         return replace(rows, each=moment.each)
     each = moment.each.astype(np.float64)
-    mean = np.divide(moment.losses[:, losses], each, out=np.zeros_like(each), where=each > 0)
+    mean = quotient(moment.losses[:, losses], each)
     return replace(rows, each=None, weight=each, losses=mean)
 
 
@@ -232,7 +233,7 @@ def rows_needed(
 def _ratios(counts: CountsInTime, pairs: np.ndarray, error: np.ndarray, alpha: float) -> GapBounds:
     lower, upper = anytime_ratio_bounds(counts, pairs, error)
     alone = anytime_ratio_bounds(counts, pairs, alpha)[0]
-    p = np.divide(counts.successes, counts.trials, out=np.full(counts.trials.shape, np.nan), where=counts.trials > 0)
+    p = quotient(counts.successes, counts.trials, np.nan)
     a, b = p[pairs.T]
     estimates = np.divide(a, b, out=np.where(a == b, 1.0, np.inf), where=b > 0)
     estimates = np.where(np.isnan(a + b), np.nan, estimates)

@@ -54,9 +54,7 @@ def check_means(plan: Plan) -> None:
 def warn_of_few_rows(plan: Plan, stated: tuple[Bound, ...], rows: Occurring) -> None:
     """Warns: DataWarning where a group (or class) of the training rows has too few rows for a bound. stated: the plan's
     bounds in the units that they were stated in."""
-    cells = plan.cells(rows.codes, rows.targets)
-    counts = np.bincount(cells.ravel(), np.repeat(rows.counts, cells.shape[1]), plan.n_cells + 1)[:-1].astype(np.int64)
-    for _, said in coarse_groups(replace(plan, notions=stated), counts):
+    for _, said in coarse_groups(replace(plan, notions=stated), plan.counts(rows.codes, rows.targets, rows.counts)):
         warnings.warn(said, DataWarning, stacklevel=users_line())
 
 

@@ -111,8 +111,7 @@ def fit_rule(
 
 def small_groups(plan: Plan, groups: Groups, target: np.ndarray) -> list[str]:
     """What is said of groups with too few rows for the bounds. groups, target: of the n rows of the plan."""
-    cells = plan.cells(groups.codes, target).ravel()
-    return [said for _, said in coarse_groups(plan, np.bincount(cells, minlength=plan.n_cells + 1)[:-1])]
+    return [said for _, said in coarse_groups(plan, plan.counts(groups.codes, target))]
 
 
 def _members(codes: np.ndarray, sizes: list[int]) -> tuple[np.ndarray, np.ndarray]:

@@ -94,6 +94,12 @@ class BaseProblem(ABC):
     def evaluate(self, x: Tensor) -> Measured:
         """The true objective (...,) and the true constraints (..., m) on all rows at x (..., n)."""
 
+    def stated_values(self, measured: Measured) -> list[Tensor]:
+        """(...,) the measured value of every stated bound, in the units in which it was stated, where `evaluate` says
+        them as "stated" (..., bounds); they do not depend on the bounds."""
+        stated = measured.extra.get("stated")
+        return [] if stated is None else list(stated.unbind(-1))
+
     def jvp(self, x: Tensor, batch: Any, dx: Tensor) -> Tensor:
         """(..., 1 + m): the products of all gradients with dx (..., n)."""
         return (self.jacobian(x, batch)[1] * dx.unsqueeze(-2)).sum(-1)

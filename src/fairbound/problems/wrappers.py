@@ -221,10 +221,6 @@ class Rebounded(Wrapper):
         measured = self.inner.evaluate(x)
         return replace(measured, g=measured.g + self.shift)
 
-    def stated_values(self, measured: Measured) -> list[Tensor]:
-        """The values of the stated bounds, as the inner problem gives them: they do not depend on the bounds."""
-        return self.inner.stated_values(replace(measured, g=measured.g - self.shift))  # type: ignore[attr-defined]
-
     def around(self, inner: Problem) -> Problem:
         return self if inner is self.inner else Rebounded(inner, self.own)
 

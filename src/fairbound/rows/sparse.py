@@ -74,25 +74,24 @@ class SparseRows:
         runs, _, vectors = slopes.shape
         return _vjp(self.matrices[0], slopes.transpose(0, 1).flatten(1)).unflatten(0, (runs, vectors))
 
+    def __getitem__(self, rows: slice | np.ndarray) -> SparseRows:
+        """As of a tensor: consecutive rows, which share the values, or those numbered (k,), copied."""
+        if isinstance(rows, slice):
+            first, last, _ = rows.indices(len(self))
+            return SparseRows([window(self.matrices[0], first, last)])
+        return SparseRows([self.matrices[0][rows]])
+
     def split(self, size: int) -> list[SparseRows]:
         """Consecutive parts of at most `size` rows, which share the values."""
-        return [self.window(at, min(at + size, len(self))) for at in range(0, len(self), size)]
-
-    def window(self, first: int, last: int) -> SparseRows:
-        """Rows first .. last - 1, which share the values."""
-        return SparseRows([window(self.matrices[0], first, last)])
+        return [self[at : at + size] for at in range(0, len(self), size)]
 
     def double(self) -> SparseRows:
         """The same rows in float64."""
         return SparseRows([matrix.astype(np.float64) for matrix in self.matrices])
 
-    def rows(self, order: np.ndarray) -> SparseRows:
-        """The rows numbered `order` (k,), copied."""
-        return SparseRows([self.matrices[0][order]])
-
     def take(self, index: Tensor) -> list[SparseRows]:
         """The rows of T batches: index (T, B), or (T, R, B) for R runs."""
-        gathered = self.rows(index.flatten().numpy())
+        gathered = self[index.flatten().numpy()]
         parts = [part.matrices[0] for part in gathered.split(index.shape[-1])]
         runs = index.shape[1] if index.dim() == 3 else 1
         return [SparseRows(parts[at : at + runs]) for at in range(0, len(parts), runs)]

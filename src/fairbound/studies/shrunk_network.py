@@ -62,7 +62,8 @@ def group_scaled(problem: FairProblem, held: FairProblem, free: Tensor) -> Tenso
     x = torch.cat([free.new_zeros(2), free])
 
     def small(part: FairProblem) -> FairProblem:
-        score, inside = part.all_scores(x), part.features[:, module.own]  # type: ignore[index]
+        rows: Any = part.features
+        score, inside = part.all_scores(x), rows[:, module.own]
         return problem_like(part, MLP(3, bias=False), torch.stack([score, inside, inside * score], 1), part.plan)
 
     own, other = small(problem), small(held)

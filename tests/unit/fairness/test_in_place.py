@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import fairbound as fb
-from fairbound.estimators import conventions, full_batch
+from fairbound.estimators import full_batch, training
 from fairbound.fairness import batches
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
@@ -99,8 +99,8 @@ def test_cells_held_in_small_integers_are_those_of_the_plan(labels, bytes_each):
 def test_training_and_validation_rows_share_one_array_that_is_not_the_callers(monkeypatch, validation, encoded):
     X, y, groups = rows()
     seen = []
-    real = conventions.train
-    monkeypatch.setattr(conventions, "train", lambda *a, **k: seen.append(a) or real(*a, **k))
+    real = training.train
+    monkeypatch.setattr(training, "train", lambda *a, **k: seen.append(a) or real(*a, **k))
     table = fb.tables.Encoded.of(fb.TableEncoder(), X) if encoded else X
     given = (table.features if encoded else X).copy()
     fair = fb.FairClassifier("demographic_parity <= 0.9", algorithm="alm", validation=validation, budget="20 steps")

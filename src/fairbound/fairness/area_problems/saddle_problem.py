@@ -52,7 +52,7 @@ class PairSaddleProblem(BaseProblem):
         found, kappas = _losses(problem)
         self._inside = _membership(problem, found)
         totals = problem.totals().double()
-        weight = float(problem.rows if problem.row_weight is None else problem.row_weight.double().sum())
+        weight = float(problem.weight_of_rows().double().sum())
         self._share = (self._inside.double() @ totals / weight).to(problem.dtype)
         curvatures = {statistic.loss.c1 for statistic, _, _ in found}  # type: ignore[attr-defined]
         if len(curvatures) > 1:

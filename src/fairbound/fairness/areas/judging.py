@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
+from fairbound.base.names import Names
 from fairbound.confidence.auc import area_bounds, area_rows_needed, measure_areas
 from fairbound.confidence.contrasts import Contrasts, joined
 from fairbound.fairness.areas.compared import Comparisons
 from fairbound.fairness.builder import CONDITION
 from fairbound.fairness.clustered import method_of_rows
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.judging import finding, name_in, nothing_found, stated_facts, without_rows
+from fairbound.fairness.judging import finding, nothing_found, stated_facts, without_rows
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.ranking.wins import Wins, cell_wins
 from fairbound.rows.groups import cross
@@ -63,7 +63,7 @@ def judge_areas(bound: Any, rows: Scored, alpha: float) -> Finding:
 
     method = method_of_rows(METHOD, rows)
     groups = rows_compared(rows, made, bound.conditions())
-    name = partial(name_in, [(len(found), found.name) for found, _ in made])
+    name = Names([(len(found), found.name) for found, _ in made]).__getitem__
     return finding(bound, rows, found, name, groups, method, needed, missing=missing)
 
 

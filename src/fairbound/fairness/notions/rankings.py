@@ -110,7 +110,7 @@ class RankingBound(GroupBound):
 
 
 def both_ways(
-    compared: Compared, index: np.ndarray, words: Callable[[int], tuple[str, str]]
+    index: np.ndarray, words: Callable[[int], tuple[str, str]]
 ) -> tuple[np.ndarray, np.ndarray, Callable[[int], str]]:
     """The differences of two quantities, index (p, 2), in both directions: index and coefficient (2 p, 2),
     and their names."""
@@ -161,7 +161,7 @@ class PairwiseParity(RankingBound):
             sides = np.stack([a * (k + 1) + worse[0], b * (k + 1) + worse[1]], axis=1)
         names = [*(compared.name(g) for g in range(k)), "any"]
         said = lambda cell: f"{names[cell // (k + 1)]} above {names[cell % (k + 1)]}"  # noqa: E731
-        index, coefficient, name = both_ways(compared, sides, lambda i: (said(sides[i, 0]), said(sides[i, 1])))
+        index, coefficient, name = both_ways(sides, lambda i: (said(sides[i, 0]), said(sides[i, 1])))
         return RankingSums(statistic, index, coefficient, [name(i) for i in range(len(index))], said, dropped)
 
 

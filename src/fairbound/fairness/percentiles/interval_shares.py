@@ -28,6 +28,7 @@ from torch import Tensor
 
 from fairbound.fairness.forms import Sharpened
 from fairbound.fairness.percentiles.intervals import EVERYTHING, Percentiles
+from fairbound.fairness.percentiles.matching import nearer
 from fairbound.fairness.percentiles.steps import Step
 from fairbound.fairness.row_sets import cells_within, set_shares
 from fairbound.ranking.exceedance import exceedance
@@ -224,6 +225,10 @@ class GridParity(RowShares):
         if (dtype, device) not in self._kept:
             self._kept[dtype, device] = [torch.tensor(v, dtype=dtype, device=device) for v in self._ranks]
         return self._kept[dtype, device]
+
+    def nearer(self, problem: Any, x: Tensor) -> Tensor:
+        """As `Statistic` says, by moving the curves of the groups towards each other (`matching`)."""
+        return nearer(problem, self, x)
 
     def numbers(self, batch: Any) -> np.ndarray:
         """(..., B) the group of each row, -1 for none."""

@@ -16,13 +16,15 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
+from fairbound.base.names import Names
 from fairbound.confidence.bands import band_widths
 from fairbound.confidence.contrasts import MOST_ROWS, GapBounds
 from fairbound.fairness.clustered import method_of_rows
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.judging import finding, name_in, nothing_found, stated_facts, without_rows
+from fairbound.fairness.judging import finding, nothing_found, stated_facts, without_rows
 from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.fairness.scored import Finding, Scored
+from fairbound.fairness.values import quotient
 from fairbound.ranking.exceedance import exceedance
 
 METHOD = "Dvoretzky-Kiefer-Wolfowitz bands of every group's distribution of scores (guaranteed); Bonferroni over groups and stated bounds"
@@ -49,7 +51,7 @@ class Curves:
         w = np.ones(len(rows)) if rows.weight is None else np.asarray(rows.weight, dtype=np.float64)
         inside = member >= 0
         total, square = (np.bincount(member[inside], weights=v[inside], minlength=k) for v in (w, w * w))
-        effective = np.divide(total**2, square, out=np.zeros(k), where=square > 0)
+        effective = quotient(total**2, square)
         count = np.bincount(member[inside & (w > 0)], minlength=k)
         return cls(compared, thresholds, np.hstack([ends[0], above, ends[1]]), effective, count, intervals)
 
@@ -92,7 +94,7 @@ def judge_curves(bound: Any, rows: Scored, alpha: float) -> Finding:
     except EmptyGroupError as error:
         return stated_facts(bound, rows) | nothing_found(str(error))
     found = _bounds(bound, made, alpha, 1.0)
-    name = partial(name_in, [(len(c.pairs()[0]), c.name) for c in made])
+    name = Names([(len(c.pairs()[0]), c.name) for c in made]).__getitem__
     method = method_of_rows(METHOD if rows.weight is None else METHOD.replace("guaranteed", "asymptotic"), rows)
     groups = {c.compared.name(g): int(n) for c in made for g, n in enumerate(c.count)}
     needed = partial(_rows_needed, bound, made, len(rows), alpha)

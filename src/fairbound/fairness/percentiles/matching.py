@@ -29,7 +29,6 @@ from scipy import sparse
 from scipy.optimize import minimize
 from torch import Tensor
 
-from fairbound.fairness.percentiles.interval_shares import GridParity
 from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.ranking.exceedance import exceedance
 from fairbound.rows.sparse import SparseRows
@@ -41,6 +40,9 @@ ROUNDING = 1e-4
 
 NEXT_TO, LEAST_ROWS = 0.03, 20
 """Share of a group's rows in its interval that are taken as next to a threshold, and how many they are at least."""
+
+SHARPNESS = (1.0, 8.0)
+"""Factors on the sharpness of the objective's surrogate, where it has one, for each of which scores are rescaled."""
 
 FEWER, FEWEST = 0.7, 0.2
 """Factor on the number of rows next to a threshold where no step helps, and the least share of it."""
@@ -134,7 +136,16 @@ class _Point(NamedTuple):
         return float(self.apart.max())
 
 
-def matched(problem: Any, bounded: GridParity, x: Tensor) -> Tensor:
+def nearer(problem: Any, bounded: Any, x: Tensor) -> Tensor:
+    """x (n,) as `matched` moves it, or that `rescaled`: the one that misses the bounds by less, or else has the lower
+    objective. bounded: the problem's only statistic, a GridParity."""
+    moved = matched(problem, bounded, x)
+    points = moved, *(rescaled(problem.sharpened(factor), moved) for factor in SHARPNESS)
+    found = [problem.evaluate(point) for point in points]
+    return points[min(range(len(points)), key=lambda i: (float(found[i].violation), float(found[i].f)))]
+
+
+def matched(problem: Any, bounded: Any, x: Tensor) -> Tensor:
     """x (n,) of a linear model moved until `bounded` is met, or as near as was found; auxiliary variables stay."""
     rows, n, batch = problem.features, problem.model.n, problem.full()
 
