@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from types import SimpleNamespace
 
 import numpy as np
@@ -202,10 +203,21 @@ def test_a_gain_beyond_chance_is_what_more_rows_are_decided_right_less_standard_
     more = weight * (right[1] - right[0])
     error = (more**2).sum() ** 0.5 / weight.sum()
     for k, (start, end) in ((1, (x, other)), (-1, (other, x))):
-        expected = k * more.sum() / weight.sum() - (3**0.5 + full_batch.SURE) * error
+        expected = k * more.sum() / weight.sum(), (3**0.5 + full_batch.SURE) * error
         assert full_batch.gained(problem, start, end) == pytest.approx(expected, abs=1e-6)
-    assert full_batch.gained(problem, x, other) > 0 > full_batch.gained(problem, other, x)
-    assert full_batch.gained(problem, x, x) == 0
+    (gain, chance), (loss, _) = full_batch.gained(problem, x, other), full_batch.gained(problem, other, x)
+    assert gain > chance > 0 > loss and full_batch.gained(problem, x, x) == (0, 0)
+
+
+@pytest.mark.parametrize("weights", [None, [2.0, 1.0, 1.0]])
+def test_ranks_are_sure_by_the_standard_error_of_mann_and_whitney(weights):
+    """Scores that know nothing of the label have every order of the rows as likely: here three positives among six rows."""
+    orders = list(combinations(range(6), 3))
+    areas = [np.mean([a > b for a in c for b in set(range(6)) - set(c)]) for c in orders]
+    least = 0.5 + (3**0.5 + full_batch.SURE) * np.std(areas)
+    both = None if weights is None else np.array(weights * 2)  # the share of each label stays 1/2
+    problem = FairProblem(MLP(2), np.eye(6, 2), np.array([1, 1, 1, 0, 0, 0]), sample_weight=both, dtype=torch.float64)
+    assert full_batch._ranks_surely(problem, least + 1e-6) and not full_batch._ranks_surely(problem, least - 1e-6)
 
 
 def test_a_run_that_betters_nothing_does_not_call_the_model_it_began_at_a_start():
