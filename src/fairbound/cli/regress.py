@@ -48,7 +48,7 @@ def regress(options: RegressOptions) -> Outcome:
     if options.certify:
         check_certifiable(bounds)
     check_writable(options.out)
-    rows = rows_of_file(options, True, _numbers_to_predict)
+    rows = rows_of_file(options, True, _to_learn)
     rows.check_bounds(bounds)
     done = trained(options, bounds, rows, held_out(options, rows), partial(_fitted, options, rows))
     facts = done.model.fit_report_
@@ -104,6 +104,16 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
         notes=notes,
     )
     return written_audit(found, options.out)
+
+
+def _to_learn(column: Any) -> tuple[np.ndarray, tuple[()]]:
+    """`_numbers_to_predict`, which says of texts what learns them."""
+    try:
+        return _numbers_to_predict(column)
+    except DataError as error:
+        if column.dtype.kind in "iuf":
+            raise
+        raise DataError(f"{error} To predict classes such as these, take `fairbound fit`.") from None
 
 
 def _numbers_to_predict(column: Any) -> tuple[np.ndarray, tuple[()]]:
