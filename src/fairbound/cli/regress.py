@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
-from fairbound.base.errors import DataError, OptionError, silenced
+from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
 from fairbound.cli.audited import whole_file_facts
@@ -67,7 +67,7 @@ def _fitted(options: RegressOptions, rows: InputRows, part: np.ndarray, bounds: 
         certify=certify,
         on_insufficient=options.on_insufficient,  # type: ignore[arg-type]
     )
-    with silenced(ConvergenceWarning), rows.in_lines_of(part):  # the report says it
+    with silenced(ConvergenceWarning, DataWarning), rows.in_lines_of(part):  # the report says it
         return made.fit(rows.X.iloc[part], rows.target[part], rows.groups.take(part), rows.weight_of(part))
 
 
