@@ -36,7 +36,7 @@ from fairbound.rows.groups import Groups, doubtful_groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.queries import query_codes
 from fairbound.rows.reading import check_rows, column_array, read_weights, warn_of_order
-from fairbound.rows.scores import DECISIONS, as_logits, refuse_decisions
+from fairbound.rows.scores import as_logits, refuse_decisions, tell_probabilities
 
 FEW_ROWS = 10
 """Rows of a group whose value decides a bound; fewer give a warning."""
@@ -288,7 +288,7 @@ def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
         return Scored(target, decided, labels, logits, groups, w, given.confidence, clusters=given.clusters)
 
     found = group_facts(scored(s), {name: scored(other) for name, other in others.items()}, bounds, alpha)
-    if words == DECISIONS:
+    if not tell_probabilities(words):
         claim_no_probability(found)
     found["warnings"] += _turned_round(found["metrics"]["auc"], target, labels)
     return {"data": facts_of_data(groups, data), "notes": said, **found}

@@ -25,7 +25,7 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import MISSING, Groups, natural_order
 from fairbound.rows.labels import read_targets
-from fairbound.rows.scores import DECISIONS, as_logits
+from fairbound.rows.scores import as_logits, tell_probabilities
 from fairbound.rows.strata import Strata
 
 
@@ -156,7 +156,7 @@ class AuditCounts:
             "impact": impact_tables(rows),
             "warnings": one_decision(decision),
         }
-        if self.read_as == DECISIONS:
+        if not tell_probabilities(self.read_as):
             claim_no_probability(facts)
         created = datetime.datetime.now(datetime.UTC)
         return assembled(facts, title, created, bounds, model=model, trajectory=None, warnings=warnings, notes=notes)

@@ -59,7 +59,7 @@ def group_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any
 
 
 def claim_no_probability(found: dict[str, Any]) -> None:
-    """Take what needs probabilities out of the facts of decisions: losses, and histograms of the scores."""
+    """Take what needs probabilities out of the facts of other scores: losses, and histograms of the scores."""
     found["metrics"]["log_loss"] = None
     found["distributions"] = []
     for group in found["groups"]:

@@ -11,10 +11,10 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["atomic_write_bytes", "atomic_write_many", "atomic_write_text", "check_writable"]
+__all__ = ["atomic_write_bytes", "atomic_write_many", "atomic_write_text", "check_writable", "unless_failed"]
 
 _NEXT_MOVE = {
     errno.ENOSPC: "the disk is full: free some space or choose another folder",
@@ -110,6 +110,19 @@ def check_writable(folder: str | os.PathLike[str]) -> Path:
         with contextlib.suppress(OSError):
             probe.unlink(missing_ok=True)
     return folder
+
+
+@contextlib.contextmanager
+def unless_failed(folder: Path | None) -> Iterator[None]:
+    """Takes `folder` and those above it away again where they were made within, and an error left them empty."""
+    made = [] if folder is None else [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        for path in made:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        raise
 
 
 def _stage(part: Path, target: Path, data: bytes | bytearray | memoryview) -> None:

@@ -5,14 +5,21 @@ from __future__ import annotations
 
 import bisect
 import difflib
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
 
 def unspelled(name: Any) -> str:
-    """A name without capitals and blanks, in which those that differ in nothing else are the same."""
-    return "".join(str(name).casefold().split())
+    """A name without capitals and blanks, its letters stored in one way (é is one character or two), in which those
+    that differ in nothing else are the same."""
+    return "".join(unicodedata.normalize("NFKC", str(name)).casefold().split())
+
+
+def seen(name: str) -> str:
+    """A name as it is shown: in quotation marks where it begins or ends with a blank, or is empty."""
+    return name if name and name == name.strip() else repr(name)
 
 
 def shortlist(names: Iterable[Any], most: int = 6, quoted: bool = False) -> str:

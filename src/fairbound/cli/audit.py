@@ -42,7 +42,7 @@ from fairbound.estimators.folder import Folder, load_folder
 from fairbound.estimators.saved import kind_of
 from fairbound.fairness.notions import Bound
 from fairbound.rows.groups import Groups, texts_of
-from fairbound.rows.labels import binary_labels
+from fairbound.rows.labels import binary_labels, is_label
 from fairbound.rows.scores import as_logits
 from fairbound.tables import Chunks, Encoded
 from fairbound.tables.files import is_parquet
@@ -207,7 +207,7 @@ def _of_model(
             "classes": classifier.classes_.tolist(),
         }
     positive = str(classifier.classes_[1])
-    if options.positive not in (None, positive):
+    if options.positive is not None and not is_label(classifier.classes_.tolist()[1], options.positive):
         raise OptionError(
             f"the model's positive label is {positive!r}, not {options.positive!r}; leave --positive out."
         )

@@ -25,7 +25,7 @@ from fairbound.monitoring import Monitor
 from fairbound.monitoring.tally import OTHER_LABELS
 from fairbound.report import write_audit
 from fairbound.rows.groups import Groups, label_text, texts_of
-from fairbound.rows.labels import binary_labels, class_labels
+from fairbound.rows.labels import binary_labels, class_labels, is_label
 from fairbound.rows.scores import DECISIONS, as_logits, usual_threshold
 from fairbound.tables import read_table
 
@@ -225,8 +225,8 @@ def _differs(option: str, has: str, given: Any = None) -> OptionError:
 
 
 def _is_label(text: str, label: str) -> bool:
-    """Whether `text` names the label of a state, in which a whole number has no ".0"."""
-    return text == label or text.removesuffix(".0") == label
+    """Whether `text` names the label of a state, in which a whole number has no ".0" and TRUE of a file is True."""
+    return text.removesuffix(".0") == label or is_label({"True": True, "False": False}.get(label, label), text)
 
 
 def _predicted(given: Any, column: str | None, monitor: Monitor) -> Any:

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound import data
 from fairbound.audits.audit import audit
-from fairbound.base.errors import DataError, OptionError, silenced
+from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
 from fairbound.cli.audit import model_facts
@@ -124,7 +124,7 @@ def _fitted(options: FitOptions, rows: InputRows, part: np.ndarray, bounds: Any,
         certify=certify,
         on_insufficient=options.on_insufficient,  # type: ignore[arg-type]
     )
-    with silenced(ConvergenceWarning), rows.in_lines_of(part):  # the audit's warnings say it
+    with silenced(ConvergenceWarning, DataWarning), rows.in_lines_of(part):  # the audit's warnings say it
         return ranker.fit(take_rows(rows.X, part), rows.target[part], np.asarray(rows.qid)[part], rows.groups_of(part))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
-from fairbound.base.errors import DataError, OptionError, silenced
+from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
 from fairbound.cli.audited import whole_file_facts
@@ -48,7 +48,7 @@ def regress(options: RegressOptions) -> Outcome:
     if options.certify:
         check_certifiable(bounds)
     check_writable(options.out)
-    rows = rows_of_file(options, True, _numbers_to_predict)
+    rows = rows_of_file(options, True, _to_learn)
     rows.check_bounds(bounds)
     done = trained(options, bounds, rows, held_out(options, rows), partial(_fitted, options, rows))
     facts = done.model.fit_report_
@@ -67,7 +67,7 @@ def _fitted(options: RegressOptions, rows: InputRows, part: np.ndarray, bounds: 
         certify=certify,
         on_insufficient=options.on_insufficient,  # type: ignore[arg-type]
     )
-    with silenced(ConvergenceWarning), rows.in_lines_of(part):  # the report says it
+    with silenced(ConvergenceWarning, DataWarning), rows.in_lines_of(part):  # the report says it
         return made.fit(rows.X.iloc[part], rows.target[part], rows.groups.take(part), rows.weight_of(part))
 
 
@@ -104,6 +104,16 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
         notes=notes,
     )
     return written_audit(found, options.out)
+
+
+def _to_learn(column: Any) -> tuple[np.ndarray, tuple[()]]:
+    """`_numbers_to_predict`, which says of texts what learns them."""
+    try:
+        return _numbers_to_predict(column)
+    except DataError as error:
+        if column.dtype.kind in "iuf":
+            raise
+        raise DataError(f"{error} To predict classes such as these, take `fairbound fit`.") from None
 
 
 def _numbers_to_predict(column: Any) -> tuple[np.ndarray, tuple[()]]:

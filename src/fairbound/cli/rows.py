@@ -37,7 +37,7 @@ from fairbound.cli.options import FileOptions, RowOptions
 from fairbound.cli.outcome import say
 from fairbound.data.registry import is_own
 from fairbound.fairness.bound import check_clustered
-from fairbound.rows.groups import Groups, no_groups
+from fairbound.rows.groups import Groups, no_groups, twin_words
 from fairbound.rows.labels import class_labels, positive_last
 from fairbound.rows.queries import split_by_query
 from fairbound.rows.reading import take_rows
@@ -58,7 +58,7 @@ class InputRows:
     published: row numbers of the publisher's "train" and "test", or empty. weight: (n,) >= 0, or None. path: of the
     file; a named set has none. numbers: (n,) of the rows in the file, None where they are all of it. qid: (n,) the
     query of each row, or None. units: (n,) the person of each row, by the column split_by, or None. cautions: what a
-    reader must know of persons with several rows.
+    reader must know of persons with several rows and of features that are a group.
     """
 
     name: str
@@ -205,10 +205,12 @@ def rows_of_file(
     may_split = hasattr(asked, "split_by") and not getattr(asked, "certify", False) and query is None
     remedy = "--split-by {} holds out whole persons, and takes their rows together." if may_split else KEEP_ONE
     cautions = () if by else repeated_identifiers(frame.drop(columns=[label, *queries]), remedy)
+    groups = groups_in(frame, attributes) or no_groups(len(frame))
+    if chunk_rows is None and not asked.keep_sensitive:
+        cautions = (*cautions, *twin_words(frame[features], groups))
     for said in cautions:
         say(said)
     checksum = file_checksum(path)
-    groups = groups_in(frame, attributes) or no_groups(len(frame))
     y = np.array(frame[label].tolist(), dtype=object if classes and isinstance(classes[0], str) else None)
     X: Any = None
     if chunk_rows is None:

@@ -7,7 +7,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
+
+from fairbound.base.files import unless_failed
 
 try:
     import typer
@@ -37,7 +40,9 @@ def add(app: Any, command: str, options: type) -> None:
     def call(*, as_json: bool, debug: bool, **given: Any) -> int:
         asked = options(**given)
         module, name = asked.run.split(":")
-        outcome = getattr(import_module(f"fairbound.cli.{module}"), name)(asked)
+        written = getattr(asked, "out", getattr(asked, "state", None))
+        with unless_failed(written if isinstance(written, Path) else None):
+            outcome = getattr(import_module(f"fairbound.cli.{module}"), name)(asked)
         if outcome.text:  # of several processes one alone speaks
             print(json.dumps(outcome.summary, ensure_ascii=False, allow_nan=False) if as_json else outcome.text)
         return int(outcome.exit_code)

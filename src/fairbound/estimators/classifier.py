@@ -59,7 +59,7 @@ from fairbound.models.model import model_of
 from fairbound.models.scoring import refuse_overflow
 from fairbound.postprocessing import GroupRule
 from fairbound.rows.groups import check_lengths
-from fairbound.rows.reading import frame_of
+from fairbound.rows.reading import frame_of, read_weights
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import Encoded, EncodeReport
 from fairbound.tables.group_terms import codes_of, with_terms
@@ -311,7 +311,9 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> float:
         """The accuracy of the predictions. sample_weight: (n,) >= 0. sensitive_features: as in `decision_function`."""
-        return float(accuracy_score(y, self.predict(X, sensitive_features), sample_weight=sample_weight))
+        found = self.predict(X, sensitive_features)
+        weight = None if sample_weight is None else read_weights(sample_weight, len(found))
+        return float(accuracy_score(y, found, sample_weight=weight))
 
     # -- the model folder ---------------------------------------------------------------------------------------
 

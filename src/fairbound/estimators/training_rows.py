@@ -13,13 +13,13 @@ from sklearn.exceptions import DataConversionWarning
 from torch import nn
 
 from fairbound.base.callers import users_line
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.objectives import objective_of
 from fairbound.models.mlp import is_linear
 from fairbound.models.model import Model
 from fairbound.models.scoring import predicted_scores
-from fairbound.rows.groups import Groups
+from fairbound.rows.groups import Groups, twin_words
 from fairbound.rows.labels import class_labels, positive_last, two_needed
 from fairbound.rows.reading import frame_of, plain_array
 from fairbound.rows.shards import ALONE, Shards
@@ -74,7 +74,12 @@ def compares_groups(stated: Sequence[Bound], objective: Any) -> list[str]:
 
 
 def columns_to_drop(X: Any, groups: Groups, choice: str, notes: list[str]) -> list[str]:
-    """The columns of X named like a sensitive attribute where choice is "drop", none where it is "keep"."""
+    """The columns of X named like a sensitive attribute where choice is "drop", none where it is "keep".
+
+    Warns: DataWarning of columns that are such an attribute by another name."""
+    for said in twin_words(X, groups):
+        warnings.warn(said, DataWarning, stacklevel=users_line())
+        notes.append(said)
     shared = [name for name in column_names(X) or () if name in groups.attributes]
     if shared and choice == "drop":
         if isinstance(X, Encoded):

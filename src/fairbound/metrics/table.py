@@ -13,6 +13,7 @@ import numpy as np
 
 from fairbound.base.checks import check_choice, check_confidence
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.names import did_you_mean, unspelled
 from fairbound.base.seeds import seed_for
 from fairbound.confidence.single import clopper_pearson
 from fairbound.fairness.scored import Scored
@@ -22,6 +23,14 @@ from fairbound.rows.groups import Groups, warn_of_groups
 from fairbound.rows.labels import as_decisions, labels_of, two_valued
 from fairbound.rows.reading import column_array, read_weights
 from fairbound.rows.scores import as_logits
+
+OTHER_NAMES = {
+    "tpr": "true_positive_rate", "recall": "true_positive_rate", "sensitivity": "true_positive_rate",
+    "fpr": "false_positive_rate", "fnr": "false_negative_rate", "ppv": "positive_predictive_value",
+    "precision": "positive_predictive_value", "for": "false_omission_rate", "f1score": "f1", "acc": "accuracy",
+    "positiverate": "selection_rate", "prevalence": "base_rate",
+}  # fmt: skip
+"""What else rates are called, without capitals and underscores."""
 
 Values = dict[str, dict[str, dict[str, float]]]
 Estimate = tuple[float, tuple[float, float] | None]
@@ -180,9 +189,13 @@ def named_metrics(metrics: Any) -> dict[str, Any]:
         raise OptionError("name at least one metric.")
     for name, metric in named.items():
         if isinstance(metric, str) and metric not in RATES:
-            raise OptionError(
-                f"unknown metric {metric!r}; known: {', '.join(RATES)}, or give a function of (y, scores)."
+            meant = OTHER_NAMES.get(unspelled(metric).replace("_", ""))
+            hint = (
+                f"; write {meant!r}. Known:"
+                if meant
+                else did_you_mean(metric, RATES, before="; ", otherwise=";") + " known:"
             )
+            raise OptionError(f"unknown metric {metric!r}{hint} {', '.join(RATES)}, or give a function of (y, scores).")
         if not isinstance(metric, str) and not callable(metric):
             raise OptionError(f"the metric {name!r} must be the name of a rate or a function, got {metric!r}.")
     return named

@@ -220,7 +220,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> float:
         """Accuracy of the predictions."""
         right = self.predict(X, sensitive_features) == np.asarray(y)
-        return float(np.average(right, weights=sample_weight))
+        return float(np.average(right, weights=read_weights(sample_weight, len(right))))
 
     # -- the file -----------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from fairbound.base.names import seen
 from fairbound.report import words
 
 COLUMNS = (
@@ -131,7 +132,12 @@ def _impact(audit: dict[str, Any]) -> Iterator[str]:
             said = c["left_out"] or ("" if screen is None else words.screened(screen))
             rates = [c[k] for k in ("selection_rate", "impact_ratio", "scoring_rate", "scoring_impact_ratio")]
             rows.append(
-                [c["category"], words.count(c["n"]), *("–" if v is None else words.number(v, 3) for v in rates), said]
+                [
+                    seen(c["category"]),
+                    words.count(c["n"]),
+                    *("–" if v is None else words.number(v, 3) for v in rates),
+                    said,
+                ]
             )
         yield from _table(
             ("category", "n", "selection rate", "impact ratio", "scoring rate", "scoring impact ratio", "remark"), rows

@@ -7,6 +7,7 @@ from importlib import resources
 from typing import Any
 
 from fairbound.base.extras import extra
+from fairbound.base.names import seen
 from fairbound.report import plots, words
 
 
@@ -25,7 +26,7 @@ def drawing(svg: str) -> Any:
 
 @cache
 def environment() -> Any:
-    """The templates with what all of them use: ``words``, two small drawings, the style sheet ``css``."""
+    """The templates with what all of them use: ``words``, ``seen``, two small drawings, the style sheet ``css``."""
     with extra("report", "the page needs jinja2"):
         import jinja2
 
@@ -46,6 +47,7 @@ def environment() -> Any:
         "css": safe(resources.files("fairbound.report").joinpath("page.css").read_text(encoding="utf-8")),
         "glyph": lambda *given: safe(plots.glyph(*given)),
         "swatch": lambda *given: safe(plots.swatch(*given)),
+        "seen": seen,
         "words": words,
     }
     return env

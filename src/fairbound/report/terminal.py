@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fairbound.base.extras import extra
+from fairbound.base.names import seen
 from fairbound.report import words
 from fairbound.report.schema import validate
 from fairbound.report.tables import compared, metric_of, model_metrics
@@ -100,7 +101,7 @@ def _groups(made: dict[str, Any], width: int) -> str:
     )
     rows = [
         [
-            g["group"],
+            seen(g["group"]),
             f"{g['n']:,}",
             *(_rate(g, name) for name in made["rates"]),
             *(_mean(g, name) for name in made["means"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,13 +11,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn import get_config
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
-from fairbound.base.names import unspelled
+from fairbound.base.names import seen, unspelled
 from fairbound.rows.reading import column_values, factorised, frame_of, is_missing, plain_array, series_of
 
 MISSING = -1
+FIRST = 200
+"""Rows by which nearly all columns are seen to be no groups."""
+FEWEST = 10
+"""Rows for each group that such a coincidence needs."""
 MANY_VALUES = 100
 MANY_NUMBERS = 20
 """More groups than this, each a number, are taken for a quantity."""
@@ -164,8 +170,14 @@ class Groups:
         Raises: DataError where the groups are not given, or are not n.
         """
         if sensitive_features is None:
+            routed = get_config()["enable_metadata_routing"]
+            hint = (
+                " Where scikit-learn asks for them (cross_val_score, GridSearchCV), call sklearn.set_config(enable_metadata_routing=True) "
+                "first, and set_score_request(sensitive_features=True) of the estimator; params= then reaches them."
+            )
             raise DataError(
                 f"these predictions need the groups of the rows: pass sensitive_features= with {', '.join(self.attributes)}."
+                f"{'' if routed else hint}"
             )
         found, unseen = self.encode(sensitive_features)
         return Groups.of_rows(found, n, f"rows to {use}"), unseen
@@ -275,7 +287,6 @@ def said_labels(
     times = Counter(label for known in labels for label in known)
     bare = [any(map(_is_number, known)) or len(SAYS_NOTHING & {v.lower() for v in known}) > 1 for known in labels]
     joined = crossed and len(labels) > 1 and any(AND in label for label in times)
-    seen = lambda label: label if label and label == label.strip() else repr(label)  # noqa: E731
     return tuple(
         tuple(f"{attribute}: {seen(v)}" if joined or alone or times[v] > 1 else seen(v) for v in known)
         for attribute, known, alone in zip(attributes, labels, bare, strict=True)
@@ -294,8 +305,8 @@ def _places(texts: Sequence[str | None], known: Sequence[str]) -> np.ndarray:
 
 
 def doubtful_groups(labels: Mapping[str, Sequence[str]]) -> list[str]:
-    """A warning for every two groups whose names differ only in capitals or blanks, for groups that are blank or read
-    like a missing value, and for each attribute of many numbers, such as an age.
+    """A warning for every two groups whose names differ only in capitals, blanks or how letters are stored, for groups
+    that are blank or read like a missing value, and for each attribute of many numbers, such as an age.
     labels: attribute to the names of its groups."""
     out = []
     for attribute, names in labels.items():
@@ -309,15 +320,46 @@ def doubtful_groups(labels: Mapping[str, Sequence[str]]) -> list[str]:
                 f"{attribute}: {', '.join(map(repr, unnamed))} {'is' if len(unnamed) == 1 else 'are'} counted as a group of "
                 "people like any other. Where it means not known, make it missing (None): its rows are in no group then."
             )
-        seen: dict[str, str] = {}
+        alike: dict[str, str] = {}
         for name in names:
-            first = seen.setdefault(unspelled(name), name)
+            first = alike.setdefault(unspelled(name), name)
             if first != name:
+                letters = unicodedata.normalize("NFKC", first) == unicodedata.normalize("NFKC", name)
+                pair = f"{first!a} and {name!a}" if letters else f"{first!r} and {name!r}"
+                what = "how their letters are stored (unicodedata.normalize)" if letters else "capitals or blanks"
                 out.append(
-                    f"{attribute}: the groups {first!r} and {name!r} differ only in capitals or blanks, and are counted as two "
-                    "groups. If they are one, give them one spelling from the start."
+                    f"{attribute}: the groups {pair} differ only in {what}, and are counted as two groups. If they are one, "
+                    "give them one spelling from the start."
                 )
     return out
+
+
+def twin_words(X: Any, groups: Groups) -> list[str]:
+    """What is said of columns of the frame X that are a sensitive attribute by another name: in the rows whose group is
+    known, each group has one value, and each value one group. Nothing of other tables."""
+    frame, out = frame_of(X), []
+    if frame is None:
+        return []
+    names = [name for name in frame.columns if str(name) not in groups.attributes]
+    for attribute, labels, code in zip(groups.attributes, groups.labels, groups.codes.T, strict=True):
+        for name in names if len(code) >= FEWEST * len(labels) else ():
+            column = frame.get_column(name)
+            if all(_one_to_one(column[:rows], code[:rows]) for rows in (FIRST, len(code))):
+                out.append(
+                    f"Column {str(name)!r} is the sensitive attribute {attribute!r} by another name, one value for each group, and a "
+                    "feature: predictions use the group. Leave it out of X (--drop) if they must not."
+                )
+    return out
+
+
+def _one_to_one(column: Any, code: np.ndarray) -> bool:
+    """Whether values and group codes (n,) tell each other, and some group is known."""
+    try:
+        pairs = {(text, c) for text, c in zip(texts_of(column).tolist(), code.tolist(), strict=True) if c >= 0}
+    except DataError:  # cells that are no values, such as lists
+        return False
+    values, known = ({pair[i] for pair in pairs} for i in (0, 1))
+    return len(values) == len(known) == len(pairs) > 0
 
 
 def warn_of_groups(groups: Groups) -> None:

@@ -22,6 +22,8 @@ NO = re.compile(
     re.IGNORECASE,
 )
 """Words of labels that say no, of English and of other languages in which the word for yes may come before it."""
+MISSING_CODES = frozenset({-1, -7, -8, -9, -77, -88, -99, -999, -9999, 7, 8, 9, 77, 88, 98, 99, 999, 9999})
+"""Numbers by which surveys and old databases write that a value is missing."""
 REGRESSOR = "or predict the number itself with fb.FairRegressor."
 
 
@@ -55,7 +57,7 @@ def positive_last(
         raise DataError(f"{two_needed(classes, what, positive)} {BINARY}")
     if positive is not None:
         top = [i for i, v in enumerate(classes) if v == positive and isinstance(v, str) == isinstance(positive, str)]
-        top = top or [i for i, v in enumerate(classes) if str(v) == str(positive)]
+        top = top or [i for i, v in enumerate(classes) if is_label(v, positive)]
         if not top:
             raise DataError(
                 f"positive={positive!r} is not among the labels {shortlist(classes, quoted=True)}. Name one of these."
@@ -70,6 +72,19 @@ def positive_last(
             stacklevel=3,
         )
     return codes, (classes[0], classes[1])
+
+
+def is_label(label: Any, named: Any) -> bool:
+    """Whether `named`, a label or its text as in a file, means `label`: TRUE in a file is True, and 1 may be 1.0."""
+    text = str(named).strip()
+    if isinstance(label, bool):
+        return text.casefold() == str(label).casefold()
+    if not isinstance(label, str) and not isinstance(named, bool):
+        try:
+            return bool(float(text) == label)
+        except ValueError:
+            return False
+    return str(label) == str(named)
 
 
 def _says_no(label: Any) -> bool:
@@ -88,12 +103,28 @@ def two_needed(classes: tuple[Any, ...], what: str | None = None, positive: Any 
     needed += f", a positive and a negative one, but the labels have {len(classes)} values, {shortlist(classes, quoted=True)}."
     if len(classes) > MANY_NUMBERS and not any(isinstance(c, str) for c in classes):
         return f"{needed} Where these are amounts, make a label of those above a threshold, {REGRESSOR}"
-    one = next((c for c in classes if positive is not None and str(c).strip() == str(positive).strip()), classes[0])
+    rest = [c for c in classes if not _is_missing_code(c)]
+    codes = [c for c in classes if _is_missing_code(c)] if len(rest) == 2 else []
+    if codes:
+        needed += (
+            f" Is {shortlist(codes, quoted=True)} a code for a missing label? Then empty these cells and leave their rows out "
+            "(--drop-missing-labels; in Python drop the rows)."
+        )
+    known = rest if codes else classes
+    one = next((c for c in known if positive is not None and str(c).strip() == str(positive).strip()), known[0])
     return (
         f"{needed} Make a label of one class against the rest, such as y == {one!r}, and take that, or bound the rates of every class "
         "(class_demographic_parity, class_recall_parity, class_equalized_odds, class_error_parity) or the recall of a class, which need no "
         "positive one."
     )
+
+
+def _is_missing_code(label: Any) -> bool:
+    """Whether a label is a number, or its text, of `MISSING_CODES`."""
+    try:
+        return not isinstance(label, bool) and float(label) in MISSING_CODES
+    except ValueError:
+        return False
 
 
 def class_labels(y: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
@@ -159,7 +190,7 @@ def labels_of(y: Any, positive: Any) -> tuple[np.ndarray, tuple[Any, Any]]:
     if len({v for v in values if not is_missing(v)}) > 1 or any(map(is_missing, values)):
         codes, classes = binary_labels(y, positive)
         return codes, classes
-    target = np.array([v == positive or str(v) == str(positive) for v in values], dtype=np.int64)
+    target = np.array([v == positive or is_label(v, positive) for v in values], dtype=np.int64)
     negative = None if target.all() else values[0]
     return target, (negative, positive)
 

@@ -196,7 +196,11 @@ def read_weights(sample_weight: Any, n: int) -> np.ndarray:
     """
     if sample_weight is None:
         return np.ones(n)
-    column = number_column("sample_weight", sample_weight, n)
+    given = column_array("sample_weight", sample_weight, n)
+    try:
+        column = number_column("sample_weight", given)
+    except DataError as error:
+        raise DataError(f"{error} Groups are passed by name, as sensitive_features=.") from None
     if not np.isfinite(column).all() or (column < 0).any() or column.sum() == 0:
         raise DataError("sample_weight must be finite, non-negative and not all zero.")
     return column if 1e-100 < column.max() < 1e100 else column / column.max()

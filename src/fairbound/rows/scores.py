@@ -12,6 +12,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.rows.reading import column_array, plain_array
 
 DECISIONS = "The scores are decisions, 1 or not."
+REAL = "The scores are real numbers; positive where above {:g}."
 
 
 def check_finite_scores(scores: np.ndarray) -> None:
@@ -75,7 +76,13 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
             "where positive begins with threshold= (--threshold); 0 if they are logits."
         )
     at = 0.0 if threshold is None else threshold
-    return s - at, f"The scores are real numbers; positive where above {at:g}."
+    return s - at, REAL.format(at)
+
+
+def tell_probabilities(read_as: str) -> bool:
+    """Whether scores that `as_logits` read so say how probable the positive label is: probabilities, and real scores
+    decided at 0, which are taken for logits."""
+    return read_as == REAL.format(0) or not read_as.startswith((DECISIONS, REAL.partition("{")[0]))
 
 
 def usual_threshold(scores: np.ndarray) -> float:

@@ -189,12 +189,17 @@ def as_category(column: Column) -> Column:
     return _coded(column.name, "category", codes, unique.tolist())
 
 
+def has_leading_zero(text: str) -> bool:
+    """Whether a text is written as a number with a leading zero ("007", "02138"), which marks a code."""
+    return _LEADING_ZERO.fullmatch(text) is not None
+
+
 def number_share(column: Column) -> tuple[int, float]:
     """How many distinct texts of a column of texts are written as numbers, and their share of the known rows.
 
     A number with a leading zero ("007", "02138") marks a code, not a quantity: then the answer is (0, 0.0).
     """
-    if any(_LEADING_ZERO.fullmatch(text) for text in column.categories):
+    if any(map(has_leading_zero, column.categories)):
         return 0, 0.0
     numeric = np.array([bool(_NUMBER.fullmatch(text)) for text in column.categories] + [False])
     known = int((column.values >= 0).sum())

@@ -179,7 +179,8 @@ class TableEncoder(BaseEstimator):
             if reason is not None:
                 dropped[column.name] = reason
         self.adopt(learnt, dropped, read.names, read.named, read.rows)
-        self.identifiers = tuple(c.name for c in numbers if c.name not in dropped and is_identifier(c.name, c.values))
+        plain = [c for c in numbers if c.kind == "number" and c.name not in dropped]  # a date is no identifier
+        self.identifiers = tuple(c.name for c in plain if is_identifier(c.name, c.values))
         if self.options.knots == "auto":
             self._keep_useful_knots(read, y)
         self.last_report = EncodeReport(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from fairbound.base.errors import DataError
 from fairbound.tables.cells import MISSING
-from fairbound.tables.columns import Column, as_category, as_days, as_number, no_date
+from fairbound.tables.columns import Column, as_category, as_days, as_number, has_leading_zero, no_date
 from fairbound.tables.numbers import NumberFeature, slices
 
 OTHER = "(other)"
@@ -89,19 +90,10 @@ def learn_category(
     known, distinct = int(counts.sum()), int((counts > 0).sum())
     if known == 0:
         return None, "no row has a value"
+    texts = [text for text, count in zip(column.categories, counts, strict=True) if count > 0]
     if distinct > max_categories and distinct >= unique_share * known:
-        some = [text for text, count in zip(column.categories, counts, strict=True) if count > 0][:20]
-        if all(_DATE.match(text) for text in some):
-            return None, (
-                f"{distinct} different texts in {known} rows that look like dates, such as {some[0]!r}: make it a column of dates "
-                "(pandas.to_datetime; a Parquet file keeps it) or of numbers"
-            )
-        if all(_NUMBER.fullmatch(text) for text in some):
-            return None, (
-                f"{distinct} different texts in {known} rows that look like numbers, such as {some[0]!r}: remove signs, units "
-                "and separators of thousands, so that they are read as numbers"
-            )
-        return None, f"{distinct} different texts in {known} rows: nearly unique, like a name or an identifier"
+        why = _meant(texts) or ": nearly unique, like a name or an identifier"
+        return None, f"{distinct} different texts in {known} rows{why}"
     pairs = zip(counts.tolist(), column.categories, strict=True)
     ranked = sorted((-count, text) for count, text in pairs if count > 0 and text != OTHER)
     kept = [text for count, text in ranked if -count >= min_count]
@@ -116,7 +108,26 @@ def learn_category(
         return feature, None
     if kept:
         return None, f"constant ({kept[0]!r})"
-    return None, f"none of its {distinct} values is in min_count={min_count} rows"
+    why = _meant(texts) if distinct > max_categories else ""
+    return None, f"none of its {distinct} values is in min_count={min_count} rows{why}"
+
+
+def _meant(texts: Sequence[str]) -> str:
+    """What texts that are too many for categories look like, and how they are kept; "" where they look like nothing."""
+    some = texts[:20]
+    if all(_DATE.match(text) for text in some):
+        return (
+            f"; they look like dates, such as {some[0]!r}: make it a column of dates (pandas.to_datetime; a Parquet file "
+            "keeps it) or of numbers"
+        )
+    if any(map(has_leading_zero, texts)) or not all(_NUMBER.fullmatch(text) for text in some):
+        return ""
+    if all(text.isdecimal() for text in some):
+        return f"; they look like numbers kept as text, such as {some[0]!r}: make it a column of numbers where it is no code"
+    return (
+        f"; they look like numbers, such as {some[0]!r}: remove signs, units and separators of thousands, so that they are "
+        "read as numbers"
+    )
 
 
 def load_feature(state: dict[str, Any]) -> Feature:

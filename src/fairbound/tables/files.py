@@ -8,11 +8,13 @@ import csv
 import gzip
 import io
 import os
+import re
 import sys
 import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ from fairbound.tables.amounts import OTHER_MARK, decimal_mark, read_amounts, wri
 _SEPARATORS = (",", ";", "\t")
 _MISSING_TOO = ("?", ".")  # the latter in files of SAS and Stata
 _GZIP = b"\x1f\x8b"
+_WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # .xlsx, which is a zip file, and .xls
+_SAYS_SEPARATOR = re.compile(r'"?sep=[,;\t]"?', re.IGNORECASE)
 _BEGINS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -40,7 +44,7 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
     """A CSV file with a header line, or a Parquet file (.parquet, .pq), as a pandas DataFrame.
 
     The file may be gzip (seen from its first bytes); the separator is the one of ``,`` ``;`` tab under which the header
-    has most fields. Blanks after a separator are dropped; empty cells, ``?``, ``.`` and pandas' usual words
+    has most fields, and a line ``sep=;`` before it is passed over. Blanks after a separator are dropped; empty cells, ``?``, ``.`` and pandas' usual words
     (NA, NaN, null, ...) are missing. A first column without a name, where pandas and R write row numbers, is left out
     with a DataWarning.
 
@@ -83,6 +87,7 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
                 index_col=False,
                 low_memory=False,
                 decimal=decimal or ".",
+                skiprows=_before_header(text),
             )
     except pd.errors.EmptyDataError:
         raise DataError(f"{path}: the file has no header and no rows.") from None
@@ -156,7 +161,8 @@ def csv_parts(
     zipped, encoding = _how_written(path, encoding)
     try:
         with _opened(path, zipped, encoding) as lines:
-            separator, header = _sniff(path, lines.readline())
+            first = _first_lines(lines)
+            separator, header = _sniff(path, first)
     except UnicodeError as error:
         raise _undecoded(f"{path}: the header line", encoding, error) from None
     _check_names(path, header)
@@ -169,6 +175,7 @@ def csv_parts(
         "low_memory": False,
         "encoding": encoding,
         "decimal": decimal or ".",
+        "skiprows": _before_header(first),
         "compression": "gzip" if zipped else None,
         "usecols": None if columns is None else lambda name: str(name).strip() in columns,
     }
@@ -224,12 +231,14 @@ def _how_written(path: Path, encoding: str | None) -> tuple[bool, str]:
     with path.open("rb") as file:
         zipped = file.read(2) == _GZIP
     with gzip.open(path) if zipped else path.open("rb") as file:
-        return zipped, _encoding(file.read(4), encoding)
+        return zipped, _encoding(path, file.read(4), encoding)
 
 
-def _encoding(first: bytes, encoding: str | None) -> str:
-    """The encoding of a text that begins with the bytes `first`: by its byte order mark, else `encoding`, else
-    UTF-8."""
+def _encoding(path: Path, first: bytes, encoding: str | None) -> str:
+    """The encoding of a text that begins with the bytes `first`: by its byte order mark, else `encoding`, else UTF-8.
+    Raises: DataError for a workbook."""
+    if first in _WORKBOOKS:
+        raise DataError(f"{path} is an Excel workbook, or a zip file. Save its sheet as CSV or Parquet and pass that.")
     return next((name for mark, name in _BEGINS.items() if first.startswith(mark)), encoding or "utf-8")
 
 
@@ -276,7 +285,7 @@ def _read_text(path: Path, encoding: str | None) -> str:
             ) from error
     elif path.suffix == ".gz":
         raise DataError(f"{path}: named .gz, but it is not a gzip file. Rename it, or copy or download it again.")
-    written = _encoding(raw[:4], encoding)
+    written = _encoding(path, raw[:4], encoding)
     if b"\0" in raw[:65536] and not codecs.lookup(written).name.startswith(("utf-16", "utf-32")):
         raise DataError(
             f"{path}: holds zero bytes, so it is not a UTF-8 CSV file. Save it as UTF-8 CSV (a spreadsheet), or pass its encoding "
@@ -298,7 +307,7 @@ def line_of(path: str | os.PathLike[str], row: int) -> int | None:
     same in Latin-1 as in other encodings that need no byte order mark."""
     try:
         with _opened(Path(path), *_how_written(Path(path), "latin-1")) as lines, _any_field_size():
-            separator, _ = _sniff(Path(path), lines.readline())
+            separator, _ = _sniff(Path(path), _first_lines(lines))
             lines.seek(0)
             for at, (record, line) in enumerate(_records(lines, separator)):
                 if at == row + 1:
@@ -324,8 +333,20 @@ def _records(text: str | Iterable[str], separator: str) -> Any:
     lines = io.StringIO(text, newline="") if isinstance(text, str) else text
     reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)
     for record in reader:
+        if reader.line_num == 1 and _before_header(separator.join(record)):
+            continue
         if record and not (len(record) == 1 and not record[0].strip()):
             yield record, reader.line_num
+
+
+def _first_lines(lines: Iterable[str]) -> str:
+    """The first line of a file, in which the header is, or the second one."""
+    return "".join(islice(lines, 2))
+
+
+def _before_header(text: str) -> int:
+    """How many lines stand before the header: one where Excel is told there what separates (sep=;), else none."""
+    return int(_SAYS_SEPARATOR.fullmatch(text.partition("\n")[0].rstrip("\r")) is not None)
 
 
 def _sniff(path: Path, text: str) -> tuple[str, list[str]]:

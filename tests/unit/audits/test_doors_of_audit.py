@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.report import audit_page, words
+from fairbound.report.card import model_card
 from fairbound.report.schema import validate
 
 PARITY = "demographic_parity <= 0.2"
@@ -187,3 +190,30 @@ def test_errors_show_plain_values():
         fb.audit(np.full(400, "maybe"), y, g, PARITY)
     with pytest.raises(OptionError, match="got a ndarray"):
         fb.feasibility(np.zeros((400, 2)), y, g, PARITY)
+
+
+def test_real_scores_decided_elsewhere_than_at_0_have_no_log_loss():
+    """Account numbers above 1,000,600 are a decision, and no logits."""
+    numbers, y, sex = 1_000_000.0 + np.arange(0, 1200, 200), np.array([0, 1, 1, 0, 1, 0]), list("FFFMMM")
+    for found in (
+        fb.audit(numbers, y, sex, threshold=1_000_600),
+        fb.AuditCounts.of(numbers, y, sex, threshold=1_000_600).audit(),
+    ):
+        validate(found)
+        assert found["metrics"]["log_loss"] is None and found["distributions"] == []
+    logits = numbers - 1_000_600
+    for told in (logits / 100, (logits + 600) / 1000):  # real scores decided at 0, probabilities
+        assert fb.audit(told, y, sex)["metrics"]["log_loss"] > 0
+    assert fb.audit((logits + 600) / 1000, y, sex, threshold=0.3)["metrics"]["log_loss"] > 0
+
+
+def test_a_group_that_ends_in_a_blank_is_told_from_its_like_in_every_table():
+    s, y, _ = rows()
+    found = fb.audit(s, y, {"sex": ["F", "F "] * 200})
+    page, printed = audit_page(found), fb.report.table(found)
+    assert "│ 'F ' " in printed and "│ F " in printed
+    heads = re.findall(r"<th scope=\"row\">.*?</th>", page)
+    assert (
+        sum("<bdi>&#39;F &#39;</bdi>" in head for head in heads) == 2 == sum("<bdi>F</bdi>" in head for head in heads)
+    )
+    assert "| 'F ' |" in model_card(found)

@@ -261,3 +261,28 @@ def test_lines_of_progress_where_standard_error_is_no_terminal(capsys, tmp_path)
     assert len(lines) >= 2 and all(line.startswith("step ") and "\r" not in line for line in lines)
     assert main([*base, "--progress", "--quiet"]) == 2 and "exclude each other" in capsys.readouterr().err
     assert logging.getLogger("fairbound.progress").level == logging.NOTSET
+
+
+def test_a_command_that_fails_leaves_no_empty_folder(capsys, tmp_path):
+    table = pd.DataFrame({"x": np.arange(40.0), "g": ["a", "b"] * 20, "y": [0, 1] * 20})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    own = tmp_path / "mine"
+    own.mkdir()
+    for command in (["fit"], ["audit", "--score", "x"]):
+        for out in (tmp_path / "new" / "o", own):
+            refused(
+                capsys, *command, "--data", str(tmp_path / "t.csv"), "--label", "yy", "--group", "g", "--out", str(out)
+            )
+    assert not (tmp_path / "new").exists() and own.exists()
+
+
+def test_a_file_of_true_and_false_is_read_by_its_own_words(capsys, tmp_path):
+    table = pd.DataFrame({"s": np.linspace(-1, 1, 40), "g": ["a", "b"] * 20, "y": ["TRUE", "FALSE"] * 20})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    base = ["audit", "--data", str(tmp_path / "t.csv"), "--score", "s", "--group", "g", "--out", str(tmp_path / "o")]
+    assert main([*base, "--label", "y", "--positive", "TRUE"]) == 0
+    assert "Positive is y = True" in capsys.readouterr().out
+    said = refused(
+        capsys, "regress", *base[1:3], "--label", "g", "--group", "y", "--constraint", "residual_gap <= 1", *base[-2:]
+    )
+    assert "To predict classes such as these, take `fairbound fit`" in said

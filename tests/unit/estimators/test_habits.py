@@ -327,3 +327,21 @@ def test_predicting_rows_that_are_written_in_another_way_warns(model):
         warnings.simplefilter("error", fb.DataWarning)
         fair.predict(X)
         fair.predict(upper[:19])  # single rows with a rare value are no other table
+
+
+def test_groups_given_as_weights_and_groups_that_do_not_arrive_are_told_from_each_other():
+    X, y, g = np.random.default_rng(0).normal(size=(200, 2)), np.arange(200) % 2, np.array(["a", "b"] * 100)[::-1]
+    fair = fb.FairClassifier(budget="5 steps").fit(X, y)
+    thresholds = fb.PostProcessor(LogisticRegression(), PARITY)
+    for fitted, given in ((fair, (g,)), (thresholds.fit(X, y, g), (g, g))):
+        with pytest.raises(
+            DataError, match=r"sample_weight must be numbers.*Groups are passed by name, as sensitive_features="
+        ):
+            fitted.score(X, y, *given)
+    with pytest.raises(DataError, match=r"set_config\(enable_metadata_routing=True\).*set_score_request"):
+        cross_val_score(thresholds, X, y, params={"sensitive_features": g}, error_score="raise")
+    with config_context(enable_metadata_routing=True):
+        assert np.isfinite(cross_val_score(thresholds, X, y, params={"sensitive_features": g})).all()
+        with pytest.raises(DataError) as raised:
+            thresholds.predict(X)
+        assert "set_config" not in str(raised.value)

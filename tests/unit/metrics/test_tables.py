@@ -215,3 +215,14 @@ def test_scikit_learns_functions_are_taken():
     found = fb.metrics.table({"recall": recall_score, "tpr": "true_positive_rate"}, d, y, groups, sample_weight=weight)
     for values in found.by_group["race"].values():
         assert values["recall"] == pytest.approx(values["tpr"])
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("recall", "true_positive_rate"), ("Precision", "positive_predictive_value"), ("t_p_r", "true_positive_rate")],
+)
+def test_the_usual_name_of_a_rate_leads_to_ours(name, meant):
+    with pytest.raises(OptionError, match=f"unknown metric '{name}'; write '{meant}'. Known: selection_rate"):
+        fb.metrics.table(name, [0, 1], [0, 1], ["a", "b"])
+    with pytest.raises(OptionError, match="did you mean 'selection_rate'"):
+        fb.metrics.table("selction_rate", [0, 1], [0, 1], ["a", "b"])

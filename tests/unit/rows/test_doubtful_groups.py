@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
 import fairbound as fb
 from fairbound.base.errors import DataWarning
-from fairbound.rows.groups import doubtful_groups, said_labels
+from fairbound.rows.groups import Groups, doubtful_groups, said_labels, twin_words
 
 PARITY = "demographic_parity <= 0.3"
 SPELLED = "sex: the groups 'F' and 'F ' differ only in capitals or blanks"
@@ -65,3 +66,33 @@ def test_names_with_blanks_at_their_ends_stand_in_quotation_marks():
     (said,) = doubtful_groups({"sex": ["F", " "]})
     assert said.startswith("sex: ' ' is counted as a group of people")
     assert doubtful_groups({"sex": ["F", "M", "non binary"]}) == []
+
+
+def test_letters_stored_in_two_ways_are_told():
+    said = doubtful_groups({"name": ("Zo\u00e9", "Zoe\u0301", "Ann")})
+    assert len(said) == 1 and r"'Zo\xe9' and 'Zoe\u0301' differ only in how their letters are stored" in said[0]
+
+
+def test_a_feature_that_is_a_group_by_another_name_is_told():
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["f", "m"], 300)
+    title = np.where(sex == "f", "Ms", "Mr").astype(object)
+    X = pd.DataFrame({"x": rng.normal(size=300), "title": title, "code": np.where(sex == "f", 1.0, 2.0)})
+    y = (X.x + rng.normal(size=300) > 0).astype(int)
+    groups = Groups.of({"sex": sex, "other": rng.choice(["a", "b"], 300)})
+    said = twin_words(X, groups)
+    assert [text[:45] for text in said] == [
+        f"Column {c!r} is the sensitive attribute 'sex'"[:45] for c in ("title", "code")
+    ]
+    with pytest.warns(DataWarning, match="Column 'title' is the sensitive attribute 'sex' by another name"):
+        fb.FairClassifier(PARITY, budget="5 steps").fit(X[["x", "title"]], y, {"sex": sex})
+    for kept in (
+        X[["x"]],
+        X.assign(title=["Dr", *title[1:]])[["title"]],
+        X.rename(columns={"title": "sex"})[["sex"]],
+        X.to_numpy(),
+    ):
+        assert not twin_words(kept, groups)
+    assert not twin_words(X[:8], Groups.of({"sex": sex[:8]}))  # too few rows to tell it from chance
+    unknown = Groups.of({"sex": np.where(np.arange(300) < 250, sex, None)})
+    assert len(twin_words(X.assign(title=[*title[:250], *["Dr"] * 50]), unknown)) == 2  # rows of no group say nothing

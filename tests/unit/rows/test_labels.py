@@ -8,7 +8,7 @@ import torch
 
 import fairbound as fb
 from fairbound.base.errors import DataError, DataWarning, OptionError
-from fairbound.rows.labels import binary_labels, class_labels, class_tuple, positive_last, read_targets
+from fairbound.rows.labels import binary_labels, class_labels, class_tuple, labels_of, positive_last, read_targets
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -139,3 +139,24 @@ def test_the_number_of_classes_stands_for_labels_from_0():
     assert fb.measure("class_recall_parity", scores, y, group, classes=3) == named == 1.0
     assert fb.audit(scores, y, group, "class_recall_parity <= 0.1", classes=3)["data"]["classes"] == ["0", "1", "2"]
     assert fb.Monitor("class_recall_parity <= 0.1", classes=3).classes == ("0", "1", "2")
+
+
+def test_a_positive_label_may_be_written_as_in_a_file():
+    assert binary_labels([True, False], positive="TRUE")[1] == (False, True)
+    assert binary_labels([True, False], positive="false")[1] == (True, False)
+    assert binary_labels([0.0, 1.0], positive="0")[1] == (1.0, 0.0)
+    assert labels_of([True, True], "TRUE")[0].tolist() == [1, 1]
+    with pytest.raises(DataError, match="positive='TRUE' is not among the labels 'True', 'no'"):
+        binary_labels(["True", "no"], positive="TRUE")  # texts are as they stand in the file
+
+
+def test_a_label_that_may_be_a_code_for_missing_is_asked_about():
+    for labels, code in (([-9, 0, 1], "-9"), (["999", "no", "yes"], "'999'"), ([1, 2, 9.0], r"9\.0")):
+        with pytest.raises(
+            DataError, match=rf"Is {code} a code for a missing label\? Then empty these cells"
+        ) as raised:
+            binary_labels(labels * 10)
+        assert f"y == {code}" not in str(raised.value)
+    with pytest.raises(DataError) as raised:
+        binary_labels(list(range(10)) * 10)
+    assert "a code for" not in str(raised.value)

@@ -635,3 +635,15 @@ def test_the_intervals_that_pandas_cuts_numbers_into_are_categories():
     np.testing.assert_array_equal(
         encoder.transform(frame), TableEncoder(TableOptions(min_count=1)).fit_transform(frame.astype(str))
     )
+
+
+def test_a_dropped_text_column_is_told_what_it_looks_like():
+    pd = pytest.importorskip("pandas")
+    days = pd.Series(pd.date_range("2022-01-01", periods=1200, freq="8h")).dt.strftime("%d/%m/%Y")
+    codes = [f"{7919 * i % 100_000:05d}" for i in range(1200)]
+    plain = [str(10_000 + 7 * i) for i in range(1200)]
+    table = pd.DataFrame({"day": days, "code": codes, "plain": plain, "x": np.arange(1200.0)})
+    dropped = TableEncoder().fit(table).dropped
+    assert dropped["day"].startswith("none of its 400 values is in min_count=5 rows; they look like dates, such as")
+    assert dropped["code"].endswith("nearly unique, like a name or an identifier")
+    assert "numbers kept as text, such as '10000': make it a column of numbers" in dropped["plain"]

@@ -184,3 +184,26 @@ def test_row_numbers_without_a_name_are_left_out(tmp_path, whole):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert list(read_table(path).columns) == ["a", "Unnamed: 1"]
+
+
+@pytest.mark.parametrize("begins", [b"PK\x03\x04", b"\xd0\xcf\x11\xe0"])
+def test_a_workbook_is_told_from_a_table(tmp_path, begins):
+    path = tmp_path / "book.csv"
+    path.write_bytes(begins + b"\x00\x08,\xff\n" * 40)
+    with pytest.raises(DataError, match=r"is an Excel workbook, or a zip file. Save its sheet as CSV or Parquet"):
+        read_table(path)
+    with pytest.raises(DataError, match="is an Excel workbook"):
+        next(csv_parts(path, 10))
+
+
+@pytest.mark.parametrize("first", ["sep=;", '"sep=;"', "SEP=;"])
+def test_a_line_that_names_the_separator_is_no_row(tmp_path, first):
+    path = tmp_path / "t.csv"
+    path.write_bytes("\r\n".join([first, "a;b", "1;x, y", "2;z", ""]).encode("utf-8-sig"))
+    frame = read_table(path)
+    assert list(frame.columns) == ["a", "b"] and frame["a"].tolist() == [1, 2]
+    assert pd.concat(csv_parts(path, 1)).reset_index(drop=True).equals(frame)
+    assert line_of(path, 1) == 4
+    path.write_text(first + "\na;b\n1;2\n3\n")
+    with pytest.raises(DataError, match="line 4 has 1 fields, the header 2"):
+        read_table(path)

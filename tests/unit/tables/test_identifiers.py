@@ -58,3 +58,9 @@ def test_a_fit_names_them_and_keeps_them():
     assert fair.fit_report_["encoding"]["identifiers"] == ["case"]
     assert any("case" in said for said in fair.fit_report_["warnings"])
     assert "case" in fair.encoder_.columns
+
+
+def test_dates_and_durations_are_none():
+    days = pd.Series(pd.date_range("2020-01-01", periods=400))
+    X = pd.DataFrame({"date": days, "id_since": days - days[0], "id": np.arange(400)})
+    assert fb.tables.TableEncoder().fit(X).identifiers == ("id",)
