@@ -275,5 +275,5 @@ def _near_axes(room: Tensor, near: Tensor, n: int) -> tuple[Tensor, Tensor]:
     order = room.argsort()[:MOST_SIDES]
     at = order[room[order] <= near[order]]
     normals = room.new_zeros(len(at), n)
-    normals[torch.arange(len(at)), at % n] = torch.where(at < n, -1.0, 1.0).to(room)
+    normals[torch.arange(len(at), device=at.device), at % n] = torch.where(at < n, -1.0, 1.0).to(room)
     return normals, room[at]

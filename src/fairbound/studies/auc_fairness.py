@@ -294,7 +294,8 @@ def _converged(block: Block) -> list[dict[str, Any]]:
             continue
         text = f"{block.titles[method]}: excess over kappa {excess:.4f} after {passes:.0f} data passes"
         said.append(text if gap is None else f"{text}, relative gap to the exact optimum {gap:.4f}")
-    text = f"The last outer iterate on the training rows (means; below 0 the bound is met): {'; '.join(said)}."
+    where = f"{block.study.data[block.data].title}, last outer iterate on the training rows"
+    text = f"{where} (means; below 0 the bound is met): {'; '.join(said)}."
     return [{"text": text, "item": block.item.key}] if said else []
 
 

@@ -93,7 +93,7 @@ def test_a_block_of_level_sets_alone_says_where_they_ended(tiny):
     item = replace(tiny.items[0], methods=tuple(numbers))
     (found,) = auc_fairness.findings(Block(tiny, item, "loans", None, {}, numbers, []))
     assert found["text"] == (
-        "The last outer iterate on the training rows (means; below 0 the bound is met): level sets, kappa 0.5: excess over "
+        "loans, last outer iterate on the training rows (means; below 0 the bound is met): level sets, kappa 0.5: excess over "
         "kappa -0.0100 after 100 data passes, relative gap to the exact optimum 0.0200; level sets, kappa 0.2: excess over "
         "kappa 0.0300 after 50 data passes."
     )
