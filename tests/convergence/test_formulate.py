@@ -477,3 +477,14 @@ def test_a_classifier_s_module_that_cannot_run_is_told_with_the_shape():
         fb.FairClassifier("demographic_parity <= 0.1", model=Named(3, 1)).fit(
             FEATURES, BINARY, sensitive_features=GROUPS
         )
+
+
+@pytest.mark.parametrize("loss", [torch.nn.BCELoss(), torch.nn.functional.binary_cross_entropy])
+def test_a_loss_of_probabilities_names_the_one_of_logits(loss):
+    X, y, group = np.linspace(-3, 3, 40).reshape(20, 2).astype(np.float32), np.arange(20) % 2, np.arange(20) % 2
+    module = torch.nn.Linear(2, 1)
+    with torch.no_grad():
+        module.weight.fill_(1.0)
+    with pytest.raises(OptionError, match=r"between 0 and 1. Scores are logits: give torch.nn.BCEWithLogitsLoss\(\)"):
+        fb.formulate(module, loss, (X, y), group, "demographic_parity <= 0.1")
+    fb.formulate(module, torch.nn.BCEWithLogitsLoss(), (X, y), group, "demographic_parity <= 0.1")

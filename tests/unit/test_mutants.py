@@ -46,6 +46,8 @@ MUTANTS = {
     "full_batch: multipliers descend": Mutant("methods/full_batch_alm.py", "(y + rho * (priced + margin)).clamp(", "(y - rho * (priced + margin)).clamp(", "claims/test_full_batch.py"),
     "gap: half of the way": Mutant("subproblems/multipliers.py", "float(2 * length * steepness)", "float(length * steepness)", "unit/subproblems/test_multipliers.py"),
     "gap: excess of priced bounds added": Mutant("subproblems/multipliers.py", "steepness) - excess", "steepness) + excess", "unit/subproblems/test_multipliers.py"),
+    "kkt: bounds of 0 have no room": Mutant("subproblems/multipliers.py", "-float(g[i]) <= reach[k]", "-float(g[i]) <= 0 * reach[k]", "unit/subproblems/test_multipliers.py"),
+    "kkt: sides of the domain forgotten": Mutant("subproblems/multipliers.py", "np.concatenate([slopes, normals.numpy()])", "np.concatenate([slopes, 0 * normals.numpy()])", "unit/subproblems/test_multipliers.py"),
     "gap: differences of losses called convex": Mutant("fairness/problem.py", "(plan.coefficient >= 0).all()", "(plan.coefficient >= -9).all()", "unit/subproblems/test_multipliers.py"),
     "full_batch: slope of the objective forgotten at first": Mutant("subproblems/multipliers.py", "nnls(jacobian[1:].T, -jacobian[0])", "nnls(jacobian[1:].T, jacobian[0])", "unit/subproblems/test_multipliers.py"),
     "full_batch: order measured by the start": Mutant("estimators/full_batch.py", "min(now, *seen).area", "before.area", "unit/estimators/test_error_share.py"),

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from fairbound.audits.classes import compared_model
-from fairbound.base.errors import DataError
 from fairbound.confidence.betting import mean_limits
 from fairbound.confidence.clusters import ratio_of_sums_bounds
 from fairbound.confidence.contrasts import Contrasts
@@ -28,17 +27,6 @@ from fairbound.rows.reading import column_array
 
 PLACES = 10
 """The first places of a ranking, whose gain is shown besides that of all."""
-
-
-def scored_documents(scores: Any, documents: Documents, confidence: float, what: str = "scores") -> Scored:
-    """Documents with the scores (n,) of their rows as given.
-    Raises: DataError for scores that are missing or infinite."""
-    s = column_array(what, scores, len(documents)).astype(np.float64)
-    if not np.isfinite(s).all():
-        raise DataError(f"{what}: {int((~np.isfinite(s)).sum())} of {len(s)} are missing or infinite; drop these rows.")
-    none = np.zeros(len(s), dtype=np.int64)
-    own = s[documents.queries.order]
-    return Scored(none, none, ("", ""), own, documents.groups, confidence=confidence, documents=documents)
 
 
 def ranking_facts(
@@ -58,11 +46,11 @@ def ranking_facts(
     n = len(column_array("scores", scores))
     groups = Groups.of_rows(sensitive_features, n)
     documents = Documents.of(qid, column_array("y", relevance, n), groups)
-    rows = scored_documents(scores, documents, confidence)
+    rows = Scored.of_documents(scores, documents, confidence)
     intervals = metric_intervals(rows, documents, confidence)
     compared = []
     for name, other in others.items():
-        these = scored_documents(other, documents, confidence, f"the compared scores {name!r}")
+        these = Scored.of_documents(other, documents, confidence, f"the compared scores {name!r}")
         judged = compared_model(name, None, None, [b.judge(these, alpha) for b in bounds])
         measured = {key: made["value"] for key, made in metric_intervals(these, documents, confidence).items()}
         compared.append(judged | {"metrics": measured})

@@ -60,9 +60,9 @@ def trailing_mean(values: Floats, window: int = SMOOTHED) -> np.ndarray:
 
 def feasible(gaps: Floats, bound: float, window: int = SMOOTHED) -> np.ndarray:
     """(r,) whether the mean size of the gap over the last `window` evaluations is within the bound, once there are
-    `window` of them (or all, in a shorter run)."""
+    `window` of them."""
     sizes = np.abs(np.asarray(gaps, dtype=float))
-    return (trailing_mean(sizes, window) <= bound) & (np.arange(len(sizes)) >= min(window, len(sizes)) - 1)
+    return (trailing_mean(sizes, window) <= bound) & (np.arange(len(sizes)) >= window - 1)
 
 
 def first_reached(at: Floats, within: np.ndarray) -> float | None:

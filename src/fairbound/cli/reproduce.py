@@ -13,7 +13,8 @@ from fairbound.studies import run_study
 
 
 def reproduce(options: ReproduceOptions) -> Outcome:
-    """Run the study, write records, numbers, figures and the page; the findings are the text for people."""
+    """Run the study, write records, numbers, figures and the page; the findings are the text for people.
+    The exit code is 1 where a run failed."""
     only = [key.strip() for key in options.only.split(",")] if options.only else None
     with locked(check_writable(options.out)):
         run = run_study(
@@ -34,4 +35,4 @@ def reproduce(options: ReproduceOptions) -> Outcome:
     }  # fmt: skip
     failed = [f"not finished: {key}: {why}" for key, why in run.study["failures"].items()]
     text = "\n\n".join([*blocks, *run.study["notes"], *failed, f"report  {page}\nnumbers {run.out / 'results.json'}"])
-    return Outcome(facts, text)
+    return Outcome(facts, text, exit_code=1 if run.failed else 0)

@@ -55,7 +55,7 @@ from fairbound.estimators.validation import held_share
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.trial import refuse_probabilities, trial
-from fairbound.models.model import model_of
+from fairbound.models.model import ModuleModel, model_of
 from fairbound.models.scoring import refuse_overflow
 from fairbound.postprocessing import GroupRule
 from fairbound.rows.groups import check_lengths
@@ -87,8 +87,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     What is trained:
 
     model: "linear", "mlp:64,32" (a network with layers of 64 and 32 units), or a torch.nn.Module from (B, d) features
-        to (B,) or (B, 1) scores, with k > 2 classes to (B, k). An nn.Module gets numeric X as it is; the others the
-        features of a TableEncoder (standardised numbers, 0/1 columns).
+        to (B,) or (B, 1) scores, with k > 2 classes to (B, k). An nn.Module gets numeric X as it is, and is
+        itself trained; the others get the features of a TableEncoder (standardised numbers, 0/1 columns).
     objective: what is minimised under the bounds (docs/training.md):
         "loss": the mean loss; "accuracy": wrong decisions, smoothed;
         "auto": wrong decisions as far as the scores keep their order, where all rows are taken at once, else the loss;
@@ -178,6 +178,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         if falls_short(learnt.report):
             learnt = more_accurate(learnt, self._learnt(X, features, rows, notes, stated, x0), self.group_terms)
         self.model_, self.x_, self.solution_, self.trajectory_, self.fit_report_, self.rule_ = learnt
+        if isinstance(self.model_, ModuleModel):
+            self.model_.bind(self.x_)  # training leaves it at a point that it looked at last
         warn_of_fit(self.fit_report_, trained_under)
         return self
 

@@ -25,7 +25,7 @@ from fairbound.estimators.saved import check_manifest, opened, restored, shared_
 from fairbound.estimators.training_rows import fit_features, model_scores
 from fairbound.estimators.trajectory import trajectory
 from fairbound.fairness.ranking_problem import RankingProblem, ranking_bounds
-from fairbound.models.model import model_of
+from fairbound.models.model import ModuleModel, model_of
 from fairbound.ranking import by_query
 from fairbound.ranking.documents import read_relevance
 from fairbound.rows.groups import check_lengths
@@ -107,6 +107,8 @@ class FairRanker(TrainedEstimator, BaseEstimator):
         trained = train_ranker(self, build, rows.query, seed, x0, notes)
         self.solution_, self.fit_report_ = trained.solution, report(trained, seed, self.encoder_report_)
         self.x_ = self.solution_.x
+        if isinstance(self.model_, ModuleModel):
+            self.model_.bind(self.x_)
         self.trajectory_ = trajectory(self.solution_.records, trained.problem)
         if stated and not (self.fit_report_["feasible"] and self.fit_report_["best_step"] > 0):
             warnings.warn(self.solution_.message, ConvergenceWarning, stacklevel=users_line())

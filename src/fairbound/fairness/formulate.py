@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data import Dataset as TorchDataset
 
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError, FairboundError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.data.dataset import Dataset
 from fairbound.fairness.notions import Bound
@@ -99,11 +99,23 @@ def formulate(
     )
     if takes_logits(problem.loss, problem.plan):
         refuse_probabilities(scores)
-    scores = scores.detach()
-    problem.loss.value(
-        scores.reshape(len(scores)) if outputs == 1 else scores, problem.targets[: len(scores)].to(scores.dtype)
-    )
+    _try_loss(problem, scores.detach().reshape(len(scores)) if outputs == 1 else scores.detach())
     return problem
+
+
+def _try_loss(problem: FairProblem, scores: Tensor) -> None:
+    """Raises: OptionError where the loss cannot be taken of the first rows' scores (k,) or (k, c)."""
+    try:
+        problem.loss.value(scores, problem.targets[: len(scores)].to(scores.dtype))
+    except FairboundError:
+        raise
+    except RuntimeError as error:
+        said = f"the loss {problem.loss.name!r} cannot be taken of the module's scores: {str(error).partition(chr(10))[0]}."
+        if "between 0 and 1" in said:
+            said += (
+                " Scores are logits: give torch.nn.BCEWithLogitsLoss(), and the module without a sigmoid at its end."
+            )
+        raise OptionError(said) from error
 
 
 def _parts(data: Any) -> tuple[Any, Any, Any]:

@@ -13,6 +13,7 @@ from fairbound.fairness.bound import Bound, check_groups
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.predictions import read_numbers, read_predictions, speak_of_labels
 from fairbound.fairness.scored import Scored
+from fairbound.ranking.documents import Documents
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import as_decisions, class_tuple, labels_of, read_targets
 from fairbound.rows.reading import column_array, read_weights, warn_of_order
@@ -29,6 +30,7 @@ def measure(
     threshold: float | None = None,
     classes: Sequence[Any] | int | None = None,
     positive: Any = None,
+    qid: Any = None,
 ) -> float:
     """The value of a bound on these rows, exactly and in its units: of "equalized_odds" the largest difference of
         rates.
@@ -42,6 +44,8 @@ def measure(
     y: (n,) in {0, 1}; or two labels, of which `positive` is the one that scores speak of; or the classes, or the true
         numbers.
     sensitive_features, sample_weight, threshold (where a positive decision begins), classes: as in `audit`.
+    qid: (n,) the query of each document, for bounds on rankings ("pairwise_parity[inter]"); y is then their relevance, a
+        number >= 0, and scores are real. It takes no sample_weight, classes or positive.
     Returns: a float; NaN where the metric is undefined (no row predicted positive in a group, say).
     Raises: DataError (also for decisions where losses are measured), EmptyGroupError for a group without a row that the
         metric needs, OptionError for the text.
@@ -50,6 +54,10 @@ def measure(
     classes = None if classes is None else class_tuple(classes)
     warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features)
     check_groups([bound], sensitive_features)
+    if "queries" in bound.needs or qid is not None:
+        _check_ranking(bound, qid, sample_weight=sample_weight, classes=classes, positive=positive)
+        groups = Groups.of_rows(sensitive_features, len(column_array("scores", scores)))
+        return bound.measure(Scored.of_documents(scores, Documents.of(qid, y, groups)))
     of_one_class = bound.about == "class" and positive is None and y is not None and speak_of_labels(scores, y, classes)
     if of_one_class or bound.needs & {"classes", "predictions"}:
         _refuse_positive(bound, positive)
@@ -81,6 +89,19 @@ def _zero_one(y: Any) -> np.ndarray:
     return target
 
 
+def _check_ranking(bound: Bound, qid: Any, **others: Any) -> None:
+    """Raises: OptionError unless the bound is on a ranking, the queries are given and the others are left out."""
+    if "queries" not in bound.needs:
+        raise OptionError(f"{bound.statement!r} speaks of no queries; leave qid out.")
+    if qid is None:
+        raise OptionError(
+            f"{bound.statement!r} bounds a ranking; say to which query each row belongs: measure(..., qid=QUERIES)."
+        )
+    for name, value in others.items():
+        if value is not None:
+            raise OptionError(f"{bound.statement!r} bounds a ranking, which takes no {name}; leave it out.")
+
+
 def _refuse_positive(bound: Bound, positive: Any) -> None:
     if positive is not None:
         raise OptionError(f"{bound.statement!r} speaks of no positive label; leave positive out.")
@@ -100,6 +121,10 @@ def scorer(stated: str | Bound, *, positive: Any = None) -> Scorer:
     bound = constraint(stated, bound=1.0)
     if bound.needs & {"classes", "predictions"}:
         _refuse_positive(bound, positive)
+    if "queries" in bound.needs:
+        raise OptionError(
+            f"{bound.statement!r} bounds a ranking; scorers take no queries. Use measure(..., qid=QUERIES)."
+        )
     if not get_config()["enable_metadata_routing"]:
         raise OptionError(
             "the scorer asks for sensitive_features by scikit-learn's metadata routing; call "

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from fairbound.base.errors import DataError
 from fairbound.ranking.documents import Documents
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.occurring import Occurring
+from fairbound.rows.reading import column_array
 
 BY_ROW = ("target", "predicted", "scores", "weight", "losses", "residuals", "each", "clusters")
 """The fields of `Scored` that hold a number for each row."""
@@ -55,6 +57,19 @@ class Scored:
 
     def __len__(self) -> int:
         return len(self.target)
+
+    @classmethod
+    def of_documents(cls, scores: Any, documents: Documents, confidence: float = 0.95, what: str = "scores") -> Scored:
+        """Documents with the scores (n,) of their rows as given. Raises: DataError for scores that are missing or
+        infinite."""
+        s = column_array(what, scores, len(documents)).astype(np.float64)
+        if not np.isfinite(s).all():
+            raise DataError(
+                f"{what}: {int((~np.isfinite(s)).sum())} of {len(s)} are missing or infinite; drop these rows."
+            )
+        none = np.zeros(len(s), dtype=np.int64)
+        own = s[documents.queries.order]
+        return cls(none, none, ("", ""), own, documents.groups, confidence=confidence, documents=documents)
 
     def take(self, rows: np.ndarray) -> Scored:
         """The rows numbered `rows` (k,). Not for the rows of a ranking."""

@@ -28,10 +28,16 @@ from torch import Tensor
 
 from fairbound.base.errors import OptionError
 
+AT = 0.01
+"""Share of a set's size within which a point is at one of its sides."""
+
+MOST_SIDES = 512
+ROUNDING = 1e-9
+
 
 class Domain(ABC):
     """A closed convex set in R^n. A set of your own needs `project` alone; its geometry is then Euclidean, its diameter
-    and its linear minima unknown (infinite)."""
+    and its linear minima unknown (infinite), its sides too."""
 
     @abstractmethod
     def project(self, x: Tensor) -> Tensor:
@@ -60,6 +66,11 @@ class Domain(ABC):
         -inf where the set is unbounded below along a slope, and for a set whose minima are not known.
         """
         return slope.new_full(slope.shape[:-1], -torch.inf)
+
+    def sides(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The sides that x (n,) is at, to within a hundredth of the set's size: (k, n) unit normals that point outwards,
+        and (k,) the distances to them. None for a set whose sides are not known."""
+        return x.new_zeros(0, x.shape[-1]), x.new_zeros(0)
 
 
 @dataclass(frozen=True)
@@ -92,7 +103,7 @@ class Box(Domain):
 
     def prox_centre(self, like: Tensor) -> Tensor:
         """(..., n) the midpoint; where a side is infinite the point nearest to 0."""
-        lower, upper = self._sides(like)
+        lower, upper = self._ends(like)
         nearest = torch.minimum(torch.maximum(torch.zeros_like(like), lower), upper)
         middle = torch.where(torch.isfinite(lower + upper), (lower + upper) / 2, nearest)
         return middle.expand_as(like).clone()
@@ -104,11 +115,18 @@ class Box(Domain):
 
     def minimise_linear(self, slope: Tensor) -> Tensor:
         """(...,) the sum over the entries of the smaller of slope * lower and slope * upper."""
-        lower, upper = self._sides(slope)
+        lower, upper = self._ends(slope)
         lowest = torch.where(slope > 0, slope * lower, slope * upper)
         return torch.where(slope == 0, torch.zeros_like(slope), lowest).sum(-1)
 
-    def _sides(self, like: Tensor) -> list[Tensor]:
+    def sides(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """(k, n), (k,) of the ends of the intervals, at most MOST_SIDES, the nearest first."""
+        lower, upper = (side.expand_as(x) for side in self._ends(x))
+        room = torch.cat([x - lower, upper - x])
+        width = torch.where(torch.isfinite(upper - lower), upper - lower, torch.zeros_like(x))
+        return _near_axes(room, AT * width.repeat(2) + ROUNDING, len(x))
+
+    def _ends(self, like: Tensor) -> list[Tensor]:
         return [torch.as_tensor(side, dtype=like.dtype, device=like.device) for side in (self.lower, self.upper)]
 
 
@@ -140,6 +158,13 @@ class Ball(Domain):
     def minimise_linear(self, slope: Tensor) -> Tensor:
         """(...,) <slope, centre> - radius |slope|_2."""
         return (slope * self.prox_centre(slope)).sum(-1) - self.radius * slope.norm(dim=-1)
+
+    def sides(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """(1, n), (1,) of the sphere where x (n,) is near it."""
+        away = x - self.centre
+        room = self.radius - away.norm()
+        near = bool(room <= AT * self.radius)
+        return (away / away.norm())[None][:near], room[None][:near]
 
 
 @dataclass(frozen=True)
@@ -184,6 +209,13 @@ class Simplex(Domain):
         """(...,) total times the smallest entry."""
         return self.total * slope.amin(-1)
 
+    def sides(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """(k, n), (k,) of the entries that are nearly 0, beside an even share; and of the plane of the sum,
+        both ways."""
+        lowest = _near_axes(x, x.new_full(x.shape, AT * self.total / len(x)), len(x))
+        across = torch.full_like(x, len(x) ** -0.5)
+        return torch.cat([lowest[0], across[None], -across[None]]), torch.cat([lowest[1], x.new_zeros(2)])
+
 
 @dataclass(frozen=True)
 class Product(Domain):
@@ -221,7 +253,27 @@ class Product(Domain):
         """(...,) the sum of the parts' minima."""
         return torch.stack([part.minimise_linear(block) for part, block in self._blocks(slope)], dim=-1).sum(-1)
 
+    def sides(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """(k, n), (k,) those of the parts."""
+        normals, distances, at = [], [], 0
+        for part, block in self._blocks(x):
+            own, room = part.sides(block)
+            normals.append(torch.nn.functional.pad(own, (at, len(x) - at - len(block))))
+            distances.append(room)
+            at += len(block)
+        return torch.cat(normals), torch.cat(distances)
+
     def _blocks(self, x: Tensor) -> list[tuple[Domain, Tensor]]:
         if x.shape[-1] != sum(self.sizes):
             raise OptionError(f"x has {x.shape[-1]} entries, the blocks {sum(self.sizes)}.")
         return list(zip(self.parts, x.split(list(self.sizes), dim=-1), strict=True))
+
+
+def _near_axes(room: Tensor, near: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """Of sides across the axes, those with room (k,) at most `near` (k,): (l, n) their normals and (l,) their room.
+    room: of n lower sides, then of n upper ones or none."""
+    order = room.argsort()[:MOST_SIDES]
+    at = order[room[order] <= near[order]]
+    normals = room.new_zeros(len(at), n)
+    normals[torch.arange(len(at), device=at.device), at % n] = torch.where(at < n, -1.0, 1.0).to(room)
+    return normals, room[at]

@@ -38,6 +38,10 @@ FALLING = 0.1
 GRAVE = ("diverging", "vanished_gradient", "surrogate_far")
 """Faults that cause others, which are then not named."""
 
+MOST_BESIDE = 200
+SAME = 1e-4
+"""Of how many constraints after it the other side of one is looked for, and what rounding leaves of their sum."""
+
 WORSE = 1.5
 VANISHED = 0.02
 SLACK = 0.3
@@ -125,6 +129,19 @@ class _Seen:
         g, y = np.nan_to_num(self.g[self.last :].mean(0)), np.nan_to_num(np.abs(self.y[self.half :]).mean(0))
         top = [int(i) for i in np.argsort(-g)[:LOOKED_AT] if g[i] > 0]
         return list(dict.fromkeys([*top, *(int(i) for i in np.argsort(-y)[:LOOKED_AT] if y[i] > 0)]))[:LOOKED_AT]
+
+    @property
+    def sides(self) -> list[list[int]]:
+        """The constraints one by one, the two sides of |a - b| <= bound together: their sum is the same all along,
+        though each of them moves."""
+        moved = self.g - self.g.mean(0)
+        size, left, out = np.abs(moved).max(0), list(range(self.g.shape[1])), []
+        while left:
+            i = left.pop(0)
+            other = [j for j in left[:MOST_BESIDE] if np.abs(moved[:, i] + moved[:, j]).max() <= SAME * size[i]]
+            out.append([i, *other[:1]] if size[i] > 0 else [i])
+            left = [j for j in left if j != out[-1][-1]]
+        return out
 
     def slopes(self, x: torch.Tensor) -> np.ndarray:
         """(1 + chosen,) norms of the gradients of f and of the chosen constraints at x."""
@@ -286,7 +303,7 @@ def _inactive(seen: _Seen) -> Iterator[Advice]:
     bounds = (
         [(repr(b.text), plan.rows_of(k)) for k, b in enumerate(plan.notions)]
         if plan is not None
-        else [(seen.name(i), [i]) for i in range(seen.g.shape[1])]
+        else [(" with its other side, ".join(map(seen.name, these)), these) for these in seen.sides]
     )
     scale = max(float(np.nanmax(np.abs(seen.y), initial=0.0)), 1.0)
     for name, these in bounds:

@@ -33,6 +33,7 @@ from fairbound.postprocessing.scale_and_shift import ScaleAndShift
 from fairbound.problems.problem import Measured
 from fairbound.ranking.wins import auc
 from fairbound.solver.solve import solve
+from fairbound.studies import compare
 from fairbound.studies.checked import known
 from fairbound.studies.rows import LabelledRows, check_shares, missing, shared_out
 from fairbound.studies.shrunk_network import group_scaled, network, shrunk
@@ -247,7 +248,7 @@ def _measured(name: str, metric: str, part: LabelledRows, scores: np.ndarray) ->
     return {f"{name} {word}": float(value) for word, value in zip(MEASURES, found, strict=True)}
 
 
-def numbers(run: Run, compare: None) -> dict[str, float | None]:
+def numbers(run: Run, chosen: None) -> dict[str, float | None]:
     """The measures of the reported model, whether it meets its bound on training and on test rows,
     and what the run cost."""
     model, asked = run.models[run.output], run.result["task"]
@@ -267,8 +268,11 @@ def findings(block: Block) -> list[dict[str, Any]]:
     The frontier goes straight between our points, of which training without a bound is the last: of two models, one
     drawn at random has the mean area, and at most the mean difference. Constant scores (area 1/2) belong to every
     frontier. Scaling and shifting, which must know the groups of the rows scored, is compared with our models that know
-    them too. Means are over the splits that all methods have finished.
+    them too. Means are over the splits that all methods have finished. Of a block without any of ours, where its runs
+    ended.
     """
+    if all(method.partition("-")[0] != SUBJECT for method in block.numbers):
+        return _converged(block)
     columns = [f"test {name}" for name in MEASURES]
     seeds = set.intersection(*(set(found[columns[0]]) for found in block.numbers.values()))
     points: dict[str, list[np.ndarray]] = {}
@@ -279,6 +283,20 @@ def findings(block: Block) -> list[dict[str, Any]]:
     mine += points.pop("none", []) if mine else []
     equal = {"moved": mine + knowing}
     return [_compared(block, family, its, equal.get(family, mine)) for family, its in points.items() if mine and seeds]
+
+
+def _converged(block: Block) -> list[dict[str, Any]]:
+    """Where the runs under a quadratic loss ended, of methods that are compared with none of ours."""
+    said = []
+    for method, found in block.numbers.items():
+        gap, excess, passes = (compare.mean(found, column) for column in ("last gap", "last excess", "passes"))
+        if excess is None or passes is None:
+            continue
+        text = f"{block.titles[method]}: excess over kappa {excess:.4f} after {passes:.0f} data passes"
+        said.append(text if gap is None else f"{text}, relative gap to the exact optimum {gap:.4f}")
+    where = f"{block.study.data[block.data].title}, last outer iterate on the training rows"
+    text = f"{where} (means; below 0 the bound is met): {'; '.join(said)}."
+    return [{"text": text, "item": block.item.key}] if said else []
 
 
 def _compared(block: Block, family: str, its: list[np.ndarray], mine: list[np.ndarray]) -> dict[str, Any]:

@@ -62,20 +62,25 @@ def lowest(
     return {"question": question, "winner": winner, "value": means[winner], "tied": tied, "text": text + "."}
 
 
-def dominance(numbers: Mapping[str, Numbers], titles: Mapping[str, str], columns: Sequence[str]) -> dict[str, Any]:
-    """Who has all means of the columns at most another's (one of them below), and whom nobody dominates."""
+def dominance(
+    numbers: Mapping[str, Numbers], titles: Mapping[str, str], columns: Sequence[str]
+) -> dict[str, Any] | None:
+    """Who has all means of the columns at most another's (one of them below), and whom nobody dominates; None where
+    fewer than two have them."""
     known: dict[str, list[float]] = {}
     for m, by in numbers.items():
         means = [found for c in columns if (found := mean(by, c)) is not None]
         if len(means) == len(columns):
             known[m] = means
+    if len(known) < 2:
+        return None
     beaten = {
         m: [o for o in known if known[m] != known[o] and all(a <= b for a, b in zip(known[m], known[o], strict=True))]
         for m in known
     }
     words = " and ".join(c.removeprefix("test ") for c in columns)
-    best = max(beaten, key=lambda m: len(beaten[m]), default=None)
-    winner = best if best is not None and beaten[best] and len(beaten[best]) == len(known) - 1 else None
+    best = max(beaten, key=lambda m: len(beaten[m]))
+    winner = best if len(beaten[best]) == len(known) - 1 else None
     if winner is not None:
         text = f"{titles[winner]} dominates every other row in ({words}) on test."
     else:

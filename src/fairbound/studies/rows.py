@@ -18,6 +18,7 @@ from fairbound.data import Dataset, GaussianParity, info, load, prepare
 from fairbound.data.acs import raw_path
 from fairbound.data.files import data_folder
 from fairbound.rows.groups import Groups
+from fairbound.studies.checked import known
 from fairbound.tables.group_terms import with_terms
 
 GENERATED = "gaussian-parity"
@@ -127,6 +128,21 @@ def check_names(dataset: str, attribute: str) -> None:
         raise OptionError(f"data set {dataset!r} has no sensitive attribute {attribute!r}; it has: {', '.join(known)}.")
 
 
+def check_values(
+    dataset: str, options: Mapping[str, Any], attribute: str, names: Sequence[str], data_dir: str | None
+) -> None:
+    """Raises: OptionError where no row has one of the names as its attribute. Data that cannot be read are no matter
+    of the names: their runs say why."""
+    text = json.dumps(dict(options), sort_keys=True)
+    try:
+        there = _loaded(dataset, text, attribute, data_dir)[0].group(attribute)
+    except DataError:
+        return
+    labels = list(dict.fromkeys(sorted(label for label in there.tolist() if isinstance(label, str))))
+    for name in names:
+        known(f"data set {dataset!r}", f"row of {attribute}", name, labels)
+
+
 def available(dataset: str, options: Mapping[str, Any], data_dir: str | os.PathLike[str] | None) -> bool:
     """Whether the data set's files are in the data folder (asked of raw Census files, which may be absent)."""
     if dataset != "acs-income":
@@ -161,7 +177,10 @@ def load_rows(
         group = np.array([codes.get(label, -1) for label in labels], dtype=np.int64)
         absent = [name for name, code in codes.items() if not (group == code).any()]
         if absent:
-            raise DataError(f"data {dataset!r}: no row has {attribute} = {absent[0]!r}; correct `groups`.")
+            there = ", ".join(dict.fromkeys(sorted(label for label in labels if isinstance(label, str))))
+            raise DataError(
+                f"data {dataset!r}: no row has {attribute} = {absent[0]!r}; correct `groups`. There are: {there}."
+            )
         parts.append(LabelledRows(np.ascontiguousarray(x, dtype=np.float32), y, group))
     train, test = parts
     if held:

@@ -133,19 +133,24 @@ def _placed(study: StudySpec, data_dir: str | None) -> tuple[StudySpec, list[str
     """The study without data that cannot be had, and a note for each: others take their place where the study names
     some.
 
-    Raises: OptionError where none is left.
+    Raises: OptionError where none is left, and where the measures find that the data lack what the study names.
     """
-    absent = getattr(imported(study.measures), "absent", lambda data, data_dir: "")
+    measures = imported(study.measures)
+    absent = getattr(measures, "absent", lambda data, data_dir: "")
+    check = getattr(measures, "check", lambda data, data_dir: None)
     notes, places = [], {}
     for key in dict.fromkeys(d for item in study.items for d in item.data):
         data = study.data[key]
-        why = absent({**study.task, **data.task, "key": key}, data_dir)
+        asked = {**study.task, **data.task, "key": key}
+        why = absent(asked, data_dir)
         places[key] = data.instead if why else (key,)
         if why and data.instead:
             others = " and ".join(study.data[k].title for k in data.instead)
             notes.append(f"{data.title} is left out: {why} {others} take its place.")
         elif why:
             notes.append(f"{data.title} is left out: {why}")
+        if not why:
+            check(asked, data_dir)
     items = [replace(i, data=tuple(dict.fromkeys(k for d in i.data for k in places[d]))) for i in study.items]
     items = [item for item in items if item.data]
     if not items:

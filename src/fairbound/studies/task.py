@@ -7,8 +7,9 @@ A study's measures are a module with
     numbers(run, compare) column -> value of one run, for results.json (see `fairbound.studies.table`)
 
 and, where it has use for them, `Compare` (a dataclass of the options of an item's comparison), `STATISTICS` (pattern of
-columns -> statistic over runs), `findings(block)`, `overall(study, findings, results)`, `absent(task, data_dir)` and
-`MEASURED` (what the page says of the measurement).
+columns -> statistic over runs), `findings(block)`, `overall(study, findings, results)`, `absent(task, data_dir)`,
+`check(task, data_dir)` (raises OptionError where the data lack what the task names, before anything runs) and `MEASURED`
+(what the page says of the measurement).
 """
 
 from __future__ import annotations

@@ -19,15 +19,15 @@ from fairbound.problems.problem import Draws, Problem
 
 @dataclass(frozen=True, kw_only=True)
 class Unmoved(Method[State]):
-    """Takes the point where it begins, for starts that are solutions already. It counts outer iterates, of which there
-    are none, so that `solve` looks for no other point near it."""
+    """Takes the point where it begins, for starts that are solutions already. That point counts as its outer
+    iterate, so that `solve` looks for no other near it."""
 
     name: ClassVar[str] = "unmoved"
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> State:
         """At x (..., n), and the run is over."""
-        none = torch.zeros(x.shape[:-1], dtype=torch.int64, device=x.device)
-        return State(x=x, k=0, multipliers=no_multipliers(problem, x), outer=none, halted=True)
+        one = torch.ones(x.shape[:-1], dtype=torch.int64, device=x.device)
+        return State(x=x, k=0, multipliers=no_multipliers(problem, x), outer=one, halted=True)
 
     def step(self, state: State, problem: Problem, draws: Draws) -> State:
         """The same state."""

@@ -546,3 +546,19 @@ def test_a_model_that_gives_every_row_the_common_label_is_said_to_be_that():
     assert even.predict(X).mean() > 0.2 and not even.fit_report_["no_better_than_constant"]
     heavy = fb.FairClassifier(bound).fit(X, y, sex, sample_weight=np.where(y, 12.0, 1.0))
     assert heavy.predict(X).any() and not heavy.fit_report_["no_better_than_constant"]
+
+
+@pytest.mark.parametrize("steps", [100, 300])
+def test_a_module_is_itself_trained_and_holds_the_chosen_parameters_when_fit_ends(steps):
+    rng = np.random.default_rng(0)
+    group = rng.choice(["a", "b"], 400)
+    X = (rng.normal(size=(400, 6)) + (group == "a")[:, None]).astype(np.float32)
+    y = (X[:, 0] + rng.normal(size=400) > 0.5).astype(int)
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+    fitted = fb.FairClassifier("demographic_parity <= 0.05", model=module, budget=f"{steps} steps", random_state=0)
+    fitted.fit(X, y, sensitive_features=group)
+    with torch.no_grad():
+        own = module(torch.from_numpy(X)).ravel().numpy()
+    assert fitted.model_.module is module
+    np.testing.assert_allclose(own, fitted.decision_function(X), atol=1e-5)

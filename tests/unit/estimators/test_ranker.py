@@ -76,7 +76,9 @@ def test_a_module_and_the_hinge_loss():
     X, y, qid, group = some_rows(2)
     module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
     ranker = FairRanker("exposure_parity <= 0.3", model=module, loss="hinge", budget="200 steps").fit(X, y, qid, group)
-    assert ranker.predict(X).shape == (len(y),)
+    with torch.no_grad():
+        own = module(torch.from_numpy(X).float()).ravel().numpy()  # the module itself, before anything is asked
+    assert own.shape == (len(y),) and np.allclose(own, ranker.predict(X), atol=1e-5)
 
 
 def test_equal_seeds_give_equal_rankers_and_clones_are_unfitted():

@@ -48,8 +48,37 @@ def test_rows_without_queries_have_no_ranking(text):
     y = np.array([0, 1] * 10)
     with pytest.raises(OptionError, match="Train a FairRanker"):
         fb.FairProblem(_model(), y[:, None].astype(float), y, y, text)
-    with pytest.raises(DataError, match="say to which query"):
+    with pytest.raises(OptionError, match=r"say to which query .* measure\(..., qid=QUERIES\)"):
         fb.measure(text, y / 2, y, y)
+    with pytest.raises(DataError, match="say to which query"):
+        fb.audit(y / 2, y, y, text)
+
+
+@pytest.mark.parametrize("text", [*TEXTS[:2], TEXTS[3], "query_pairwise_parity <= 0.3"])
+def test_measure_says_of_graded_documents_in_any_order_what_an_audit_finds(text):
+    rng = np.random.default_rng(0)
+    qid, group, grade = rng.integers(0, 40, 500), rng.choice(["a", "b"], 500), rng.integers(0, 4, 500)
+    scores = grade + rng.normal(size=500) * (1 + (group == "a"))
+    found = fb.audit(scores, grade, group, text, qid=qid)["constraints"][0]["value"]
+    assert fb.measure(text, scores, grade, group, qid=qid, threshold=0) == pytest.approx(found) and found > 0
+
+
+def test_measure_takes_queries_for_rankings_alone_and_nothing_else_with_them():
+    y = np.array([0, 1] * 10)
+    with pytest.raises(OptionError, match=r"'demographic_parity' speaks of no queries; leave qid out"):
+        fb.measure("demographic_parity", y, y, y, qid=y)
+    with pytest.raises(OptionError, match="takes no sample_weight"):
+        fb.measure("exposure_parity", y / 2, y, y, qid=y, sample_weight=y + 1.0)
+    with pytest.raises(OptionError, match="scorers take no queries"):
+        fb.scorer("exposure_parity")
+
+
+def test_a_bound_on_every_query_has_one_side():
+    """a loses 1 of 4 pairs, b 3 of 5, all 4 of 9: a is further below all than b is above, and breaks nothing."""
+    rows = scored([2.5, 2.0, 0.0, 3.0, 1.0], [3, 2, 1, 0, 0], [0] * 5, list("abbbb"))
+    bound = constraint("query_pairwise_parity <= 1")
+    assert bound.cells(rows.documents)[0].values(rows.scores) == pytest.approx([1 / 4 - 4 / 9, 3 / 5 - 4 / 9])
+    assert bound.measure(rows) == pytest.approx(3 / 5 - 4 / 9)
 
 
 def _model():

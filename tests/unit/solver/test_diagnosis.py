@@ -56,6 +56,25 @@ def test_records_made_to_show_a_fault_are_told(solved, fault):
     assert next(a.fault for a in fb.diagnose(run_of(solved[0], **BUILT[fault]))) == fault
 
 
+def _of_two(solution, first, second, prices):
+    """A run of two constraints (T,), (T,) of which the first has the prices (T,)."""
+    run = run_of(solution, **CALM)
+    rows = [
+        row | {"train": row["train"] | {"g": [float(a), float(b)]}, "multipliers": [float(w), 0.0]}
+        for row, a, b, w in zip(run.records, first, second, prices, strict=True)
+    ]
+    return replace(run, records=rows)
+
+
+def test_the_other_side_of_a_bound_that_binds_is_not_called_inactive(solved):
+    gap = CALM["g"] + 0.05
+    assert fb.diagnose(_of_two(solved[0], gap - 0.05, -gap - 0.05, CALM["y"])) == []
+    (idle,) = fb.diagnose(_of_two(solved[0], gap - 0.9, -gap - 0.9, 0 * T))
+    assert idle.said.startswith("constraint 0 with its other side, constraint 1 never binds")
+    (apart,) = fb.diagnose(_of_two(solved[0], gap - 0.05, gap**2 - 0.9, CALM["y"]))
+    assert apart.said.startswith("constraint 1 never binds")
+
+
 def test_calm_records_are_left_alone_and_few_say_nothing(solved):
     assert fb.diagnose(run_of(solved[0], **CALM)) == []
     few = {name: values[:3] for name, values in BUILT["diverging"].items()}

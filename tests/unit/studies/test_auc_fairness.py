@@ -79,6 +79,24 @@ def test_a_tiny_form_runs(tiny, tmp_path, monkeypatch):
     assert met["ours-0_05"] == met["known-0_05"] == met["moved-0_05"] == 1
     families = [f["family"] for f in json.loads((tmp_path / "summary.json").read_text())["blocks"][0]["findings"]]
     assert families == ["exact", "levels", "proxy", "moved"]
+    for method in ("ours-0_05", "exact-0_05"):
+        assert (
+            "Run it longer" not in json.loads((tmp_path / "cells" / f"loans.{method}.s0.json").read_text())["message"]
+        )
+
+
+def test_a_block_of_level_sets_alone_says_where_they_ended(tiny):
+    numbers = {
+        "levels-0_5": {"last gap": {0: 0.02}, "last excess": {0: -0.01}, "passes": {0: 100.0}},
+        "levels-0_2": {"last gap": {0: None}, "last excess": {0: 0.03}, "passes": {0: 50.0}},
+    }
+    item = replace(tiny.items[0], methods=tuple(numbers))
+    (found,) = auc_fairness.findings(Block(tiny, item, "loans", None, {}, numbers, []))
+    assert found["text"] == (
+        "loans, last outer iterate on the training rows (means; below 0 the bound is met): level sets, kappa 0.5: excess over "
+        "kappa -0.0100 after 100 data passes, relative gap to the exact optimum 0.0200; level sets, kappa 0.2: excess over "
+        "kappa 0.0300 after 50 data passes."
+    )
 
 
 def test_what_is_measured_is_the_metric(tiny):

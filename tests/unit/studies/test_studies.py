@@ -465,7 +465,7 @@ def test_trailing_mean_by_hand():
 def test_feasible_needs_a_full_window():
     assert series.feasible([0.0] * 5, 0.1, window=3).tolist() == [False, False, True, True, True]
     assert series.feasible([0.4, -0.1, -0.1, 0.1], 0.15, window=3).tolist() == [False, False, False, True]
-    assert series.feasible([0.0, 0.0], 0.1, window=10).tolist() == [False, True]
+    assert series.feasible([0.0, 0.0], 0.1, window=10).tolist() == [False, False]
     assert series.first_reached([1.0, 2.0, 4.0], np.array([False, True, True])) == 2.0
     assert series.first_reached([1.0], np.array([False])) is None
 
@@ -579,6 +579,53 @@ def test_a_study_whose_bound_only_the_start_meets_says_so(tmp_path):
     page = write_report(run.out, said.append).read_text(encoding="utf-8")
     assert not said and not (run.out / "figures").exists()  # it states no figure
     assert "best verified iterate; only the start in 1 of 1 runs" in page and "ALM 0 of 1 (1 only the start)" in page
+
+
+def test_too_few_rows_or_evaluations_make_no_comparison():
+    table = changed(TABLE, "task.constraint", "loss_gap <= 0.1")
+    table["items"] = [{"key": "i", "title": "I", "data": ["generated"], "methods": ["sgd", "alm"]}]
+    study = parse(table)
+    numbers = {m: numbers_of(**{"test Ina": [0.1], "test Ind": [0.3]}) for m in ("sgd", "alm")}
+    started = {"best": {"step": 0}, "last": {"step": 0}}  # a run that reports its start is no row to compare
+    for starts, said in ((("sgd", "alm"), False), (("sgd",), False), ((), True)):
+        runs = {
+            m: [Run({"seed": 0}, [{}] * 5, started if m in starts else {"best": {"step": 40}, "last": {"step": 40}}, "best")]
+            for m in numbers
+        }  # fmt: skip
+        block = Block(study, study.items[0], "generated", None, runs, numbers, [])
+        found = {f["question"]: f for f in deep_benchmark.findings(block)}
+        assert ("dominance in (Ind and Ina) on test" in found) == said
+        soonest = found["soonest within 0.1 on train, by the mean over 10 evaluations"]["text"]
+        assert "the mean over 10 evaluations, of which no run has more than 5: give a larger budget" in soonest
+
+
+def test_groups_that_the_data_do_not_have_are_refused_before_anything_runs(tmp_path):
+    table = changed(TABLE, "data.generated.task.groups", ["0", "one"])
+    said: list[str] = []
+    with pytest.raises(OptionError, match="data set 'gaussian-parity' has no row of group 'one'; there are: 0, 1"):
+        run_study(parse(table), tmp_path / "out", say=said.append)
+    assert not said and not list((tmp_path / "out" / "cells").iterdir())
+    table = changed(TABLE, "data.generated.task", {"dataset": "loanapp", "group": "race", "groups": ["White", "black"]})
+    with pytest.raises(OptionError, match="no row of race 'White'; did you mean 'white'"):
+        run_study(parse(table), tmp_path / "loans")
+    with pytest.raises(DataError, match="There are: black, hispanic, white"):
+        rows_for(0, dataset="loanapp", options={}, group="race", groups=("White", "black"))
+
+
+def test_the_command_of_a_study_with_a_failed_run_exits_with_1(tmp_path, monkeypatch):
+    pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+    from fairbound.cli import reproduce
+    from fairbound.cli.using import ReproduceOptions
+
+    monkeypatch.setattr(reproduce, "write_report", lambda out, say: out / "report.html")
+    text = TINY.format(budget="20 steps").replace('model = "linear"', 'model = "mlp:4"')
+    text = text.replace('algorithm = "sgd"', 'algorithm = "sgd"\noptions = { step_size = 1e30 }', 1)
+    (tmp_path / "tiny.toml").write_text(text)
+    options = dict(study=str(tmp_path / "tiny.toml"), out=tmp_path / "out", only="main", seeds=1)
+    outcome = reproduce.reproduce(ReproduceOptions(**options))
+    assert list(outcome.summary["failures"]) == ["generated.sgd.s0"] and outcome.exit_code == 1
+    again = reproduce.reproduce(ReproduceOptions(**{**options, "only": "switching"}))
+    assert not again.summary["failures"] and again.exit_code == 0
 
 
 def test_the_noise_of_a_gap_of_losses_is_told_of_no_other_gap():

@@ -16,16 +16,41 @@ from fairbound.testing.known import KnownProblem
 from twelve_rows import convex_fair
 
 KNOWN = [name for name, make in PROBLEMS.items() if make().optimum.multipliers is not None]
-SETS_AND_KINKS = ("box", "ball", "simplex", "largest", "absolute")
+KINKS = ("largest", "absolute")
 
 
-@pytest.mark.parametrize("name", [n for n in KNOWN if n not in SETS_AND_KINKS])
+@pytest.mark.parametrize("name", [n for n in KNOWN if n not in KINKS])
 def test_at_an_optimum_every_residual_is_nothing(name):
     problem = PROBLEMS[name]()
     near = fb.kkt(problem, problem.optimum.x)
     assert near.stationarity < 1e-12 and near.complementarity < 1e-12
     assert near.violation == pytest.approx(max(problem.optimum.violation, 0.0), abs=1e-12)
     assert torch.allclose(near.multipliers, problem.optimum.multipliers, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", [n for n in KNOWN if n not in KINKS and not PROBLEMS[n]().bounds])
+@pytest.mark.parametrize("step", [1e-8, 1e-6, 1e-3])
+def test_beside_an_optimum_whose_bounds_are_0_all_residuals_are_as_small_as_the_step(name, step):
+    """An interior iterate is g < 0 by some of the step: the bound keeps its price, and the domain's sides theirs."""
+    problem, generator = PROBLEMS[name](), torch.Generator().manual_seed(0)
+    for away in torch.randn(8, problem.n, generator=generator, dtype=torch.float64):
+        near = fb.kkt(problem, problem.domain.project(problem.optimum.x + step * away / away.norm()))
+        slope = problem.optimum.slope
+        assert near.stationarity < 10 * slope * step and near.complementarity < 10 * slope**2 * step
+        assert torch.allclose(near.multipliers, problem.optimum.multipliers, atol=20 * step)
+        assert near.duality_gap is None or near.duality_gap < 100 * slope**2 * step
+
+
+def test_a_bound_of_0_has_a_price_where_a_tenth_of_the_entries_would_use_it_up():
+    """min x subject to x >= 1, scaled: at 1.05 the bound is near, at 1.3 it is not, in whatever unit it is stated."""
+    for unit in (1e-6, 1.0, 1e6):
+        functions = lambda x, unit=unit: [x[..., 0], unit * (1 - x[..., 0])]  # noqa: E731
+        slopes = lambda x, unit=unit: [torch.ones_like(x), -unit * torch.ones_like(x)]  # noqa: E731
+        problem = KnownProblem("line", functions, slopes, [0.0], convex_fair().optimum, 1)
+        near, far = (fb.kkt(problem, torch.tensor([at], dtype=torch.float64)) for at in (1.05, 1.3))
+        assert float(near.multipliers) == pytest.approx(1 / unit) and near.stationarity == pytest.approx(0, abs=1e-12)
+        assert near.complementarity == pytest.approx(0.05) == near.duality_gap
+        assert float(far.multipliers) == 0 and far.stationarity == 1
 
 
 def test_away_from_it_the_residual_is_the_distance_to_the_cone_of_the_gradients():
@@ -49,7 +74,7 @@ def test_no_point_that_meets_the_bounds_and_is_no_longer_lies_lower_by_more_than
         * torch.rand(400, 1, generator=generator).double()
         * 2
     )
-    points = torch.cat([problem.optimum.x[None], points])
+    points = problem.domain.project(torch.cat([problem.optimum.x[None], points]))
     everything = problem.sample((0,), "full", 0, 1, "full")
     e = problem.values(points, everything)
     for x in points[:60]:

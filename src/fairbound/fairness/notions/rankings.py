@@ -5,7 +5,7 @@ them.
     pairwise_parity[intra]      |A(a > a) - A(b > b)|      pairs within one group
     pairwise_parity[marginal]   |A(a > any) - A(b > any)|  pairs by the group of the better document alone
     query_pairwise_parity       e(q, a) - e(q)             in every query q: the share of its pairs in the wrong order whose better
-                                                           document is of group a, and that of all its pairs
+                                                           document is of group a, minus that of all its pairs (no size: one way)
 
 where A(a > b) is the share of pairs in the right order among the pairs of one query whose better document is of group a
 and whose worse one is of group b; the largest over every two groups. `exposure_parity` bounds, for every group, the
@@ -169,6 +169,8 @@ class PairwiseParity(RankingBound):
 class QueryPairwiseParity(RankingBound):
     """In every query, pairs whose better document is of one group are in the wrong order at most `bound` more often
     than all pairs of the query: a constraint for each query and group.
+
+    One way: a group that loses fewer pairs than all of the query breaks nothing. Then another loses more, and is bounded.
 
     It is stated of the queries at hand. Others are judged by what was measured on them; of queries not seen it promises
     nothing.
