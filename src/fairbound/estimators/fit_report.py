@@ -33,7 +33,7 @@ MOST = 0.8
 """Share of one label from which on a model that gives it to every row is hard to beat."""
 
 ALIKE = 0.8
-"""Share of the rows without the commonest label that must get the same answer too, for nearly all to be decided alike."""
+"""Share of the rows without the commonest label that get the same answer too where nearly all are decided alike."""
 
 WITHOUT_BOUNDS = "these features tell too little of the label. Give the model more of them, let it bend more (5 knots, or a model mlp:16), or train longer (a larger budget)."
 UNDER_BOUNDS = (
