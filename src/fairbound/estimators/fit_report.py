@@ -6,11 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from fairbound.base.records import plain
 from fairbound.estimators.conventions import missing_group_words
 from fairbound.estimators.full_batch import optimality
-from fairbound.estimators.trained import Trained, TrainedRanker, largest_share, no_better_than_constant
+from fairbound.estimators.trained import (
+    Trained,
+    TrainedRanker,
+    hardly_better_than_constant,
+    largest_share,
+    no_better_than_constant,
+)
 from fairbound.estimators.validation import thin_groups
 from fairbound.fairness.few_rows import coarse_groups
 from fairbound.fairness.notions import Bound
@@ -23,6 +30,9 @@ from fairbound.tables import EncodeReport
 
 MOST = 0.8
 """Share of one label from which on a model that gives it to every row is hard to beat."""
+
+ALIKE = 0.8
+"""Share of the rows without the commonest label that get the same answer too where nearly all are decided alike."""
 
 WITHOUT_BOUNDS = "these features tell too little of the label. Give the model more of them, let it bend more (5 knots, or a model mlp:16), or train longer (a larger budget)."
 UNDER_BOUNDS = (
@@ -65,7 +75,7 @@ def fit_report(
             f"A model decides all {problem.total_rows:,} training rows right. If that is a surprise, look for a column that is made from the label."
         )
     common = _share_as_accurate(problem, measured)
-    nothing_learnt = _nothing_learnt(trained, common)
+    nothing_learnt = _nothing_learnt(trained, common, _share_alike(problem, measured, solution.x))
     if nothing_learnt is not None:
         cautions.append(nothing_learnt)
     run = run_facts(trained, seed, encoding, measured, problem.plan.notions)
@@ -89,14 +99,19 @@ def fit_report(
     }
 
 
-def _nothing_learnt(trained: Trained, common: float | None) -> str | None:
+def _nothing_learnt(trained: Trained, common: float | None, alike: float | None) -> str | None:
     """What is said of a model that has learnt nothing; None of others. common: the share of the commonest label where
-    the model is no more accurate than it."""
+    the model is no more accurate than it. alike: as of `_share_alike`."""
     bounded, solution = trained.problem.plan.notions, trained.solution
     if bounded and bool(solution.feasible) and int(solution.best_step) == 0:
         said = "The start of training is the only model found that meets every bound, and it has learnt nothing."
     elif common is not None:
         said = "On the training rows the model is no more accurate than one that gives every row the same answer."
+    elif alike is not None:
+        said = (
+            f"The model gives {100 * alike:.1f} % of the training rows the same answer, and is hardly more accurate than one "
+            "that gives it to all."
+        )
     else:
         return None
     said += f" {UNDER_BOUNDS if bounded else WITHOUT_BOUNDS[0].upper() + WITHOUT_BOUNDS[1:]}"
@@ -160,11 +175,31 @@ def _share_as_accurate(problem: FairProblem, measured: Measured) -> float | None
     """The share of the most frequent label, in the weights of the rows, where the model is no more accurate than to
     give it to all; else None, as under bounds on a class and objectives that weigh labels or ranks,
     which may well cost more accuracy than that."""
-    other_aim = problem.plan.objective is not None and not problem.refined
-    if "accuracy" not in measured.extra or other_aim or any(b.about == "class" for b in problem.plan.notions):
+    if not _aims_at_accuracy(problem, measured):
         return None
     largest = largest_share(problem)
     return largest if no_better_than_constant(float(measured.extra["accuracy"]), largest, problem.total_rows) else None
+
+
+def _aims_at_accuracy(problem: FairProblem, measured: Measured) -> bool:
+    """Whether accuracy tells what was learnt: neither a bound on a class nor an objective that weighs labels or ranks
+    may well cost more of it than a constant does."""
+    other_aim = problem.plan.objective is not None and not problem.refined
+    return "accuracy" in measured.extra and not other_aim and all(b.about != "class" for b in problem.plan.notions)
+
+
+def _share_alike(problem: FairProblem, measured: Measured, x: Tensor) -> float | None:
+    """The share of the rows that x (n,) gives one answer, where these are nearly all, far more than have one label, and
+    accuracy is hardly above that of a constant; else None."""
+    if not problem.shards.alone or not _aims_at_accuracy(problem, measured):
+        return None
+    largest = largest_share(problem)
+    if not hardly_better_than_constant(float(measured.extra["accuracy"]), largest):
+        return None
+    scores = problem.all_scores(x)
+    decided = (scores > 0).long() if scores.dim() == 1 else scores.argmax(-1)
+    alike = float(decided.bincount().max()) / len(decided)
+    return alike if alike >= largest + ALIKE * (1 - largest) else None
 
 
 def _worst(problem: FairProblem, measured: Measured) -> list[str | None]:

@@ -72,6 +72,16 @@ def no_better_than_constant(accuracy: float, share: float, rows: int) -> bool:
     return accuracy < share + 0.5 / rows + ROUNDING
 
 
+HARDLY = 0.05
+"""Share of what a constant decides wrongly that a model must decide rightly beyond it, to count as more than one."""
+
+
+def hardly_better_than_constant(accuracy: float, share: float) -> bool:
+    """Whether a model decides hardly more rows rightly than one that gives all of them the most frequent label,
+    which has this share."""
+    return accuracy < share + HARDLY * (1 - share)
+
+
 def largest_share(problem: FairProblem) -> float:
     """The share of the most frequent label, in the weights of the rows."""
     weight = problem.weight_of_classes(max(2, problem.model.outputs))

@@ -27,7 +27,7 @@ from fairbound.estimators.group_starts import area_start
 from fairbound.estimators.last_layer import finished
 from fairbound.estimators.problems import Problems
 from fairbound.estimators.step_trial import step_tried
-from fairbound.estimators.trained import Trained, better
+from fairbound.estimators.trained import Trained, better, hardly_better_than_constant, largest_share
 from fairbound.estimators.weight_decay import decay_of
 from fairbound.estimators.whole_network import stopped_early, trained_further
 from fairbound.fairness.few_rows import coarse_groups
@@ -39,6 +39,9 @@ from fairbound.solver.solve import Solution, solve
 
 AT_ONCE = Budget(steps=FullBatchALM().rounds)
 """More rounds than a method of all rows takes before it ends by itself."""
+
+GENTLE = 1 / 8
+"""Share of the usual price of bounds where at that price hardly anything was learnt."""
 
 FEW = Budget(steps=10)
 """The budget where a group has too few rows for its scores to meet a bound on distributions."""
@@ -100,7 +103,7 @@ def train(
             return trained
         batches = on_batches(made._replace(all_rows=None), run, ALM(), (), limit)
         return better(trained, batches, refined, "Random batches (alm) gave the better model, which is taken.")
-    method = choice.method
+    method, fresh = choice.method, run
     if choice.automatic and not choice.last_layer and isinstance(method, ALM) and not is_linear(problem.model):
         trial = step_tried(run, problem, method, limit)
         if trial.interrupted is not None:
@@ -109,8 +112,29 @@ def train(
         run = partial(run, budget=limit, x0=x0 if trial.x is None else trial.x)
     trained = on_batches(made, run, method, choice.margins, limit)
     if not choice.last_layer:
-        return trained
+        return _gentler(trained, made, fresh, choice, limit)
     return _network_finished(trained, made, run, limit, refined, weight_decay, options["seed"], options["progress"])
+
+
+def _gentler(trained: Trained, made: Problems, run: Callable[..., Solution], choice: Chosen, limit: Budget) -> Trained:
+    """`trained`; where "auto" chose random batches for a model that is not linear, groups are bounded and the result is
+    hardly better than a constant, the better of it and of runs with a GENTLE share of the price. Many bounds that are
+    missed together add up to a price at which one answer for all rows looks best, and few batches lead out of there.
+
+    run: `solve`, from the first start.
+    """
+    problem, solution, method = trained.problem, trained.solution, choice.method
+    groups = problem.m and all(bound.about != "class" for bound in problem.plan.notions)
+    if not choice.automatic or not isinstance(method, ALM) or not groups or is_linear(problem.model):
+        return trained
+    accuracy = problem.evaluate(solution.x).extra.get("accuracy")
+    if accuracy is None or solution.stopped == "interrupted" or not problem.shards.alone:
+        return trained
+    if not hardly_better_than_constant(float(accuracy), largest_share(problem)):
+        return trained
+    gentle = replace(method, dual_step_size=GENTLE * method.dual_step_size, penalty=GENTLE * method.penalty)
+    again = on_batches(made, run, gentle, choice.margins, limit)
+    return better(trained, again, "no", "Trained again with slower prices of the bounds, as nearly nothing was learnt.")
 
 
 def _at_once(

@@ -73,33 +73,38 @@ class Best:
             self.recent_violation = torch.cat([self.recent_violation[1:], violation.unsqueeze(0)])
         self._take(x, f, violation, step)
 
-    def _take(self, x: Tensor, f: Tensor, violation: Tensor, step: int) -> None:
+    def _take(self, x: Tensor, f: Tensor, violation: Tensor, step: int | Tensor) -> None:
+        at = torch.as_tensor(step, dtype=self.step.dtype)
         better = _better(f, violation, self.f, self.violation)
         self.x = torch.where(better.unsqueeze(-1).to(x.device), x, self.x)
         self.f, self.violation = torch.where(better, f, self.f), torch.where(better, violation, self.violation)
-        self.step = torch.where(better, torch.full_like(self.step, step), self.step)
-        self.met = torch.where(violation <= 0, torch.full_like(self.met, step), self.met)
+        self.step = torch.where(better, at, self.step)
+        self.met = torch.where(violation <= 0, torch.maximum(at, self.met), self.met)
 
     def land(self, measure: Callable[[Tensor], tuple[Tensor, Tensor]], step: int) -> None:
         """Go from the best iterate, where it meets the bounds, towards late ones that miss them at a lower objective,
         as far as the bounds allow: by bisection, towards the two that miss them least.
 
         measure: x (..., n) -> objective and violation (...,), each as offered. step: the number under which points are
-        kept.
+        kept. Where the start alone met the bounds it is the start's number, 0, for a point that has less than half of
+        what the iterate ahead gained on the start: that is hardly trained.
         """
+        begun, alone = self.f, self.met <= 0
         for _ in range(TOWARDS):
             ahead = (self.recent_violation > 0) & (self.recent_f < self.f) & (self.violation <= 0)
             if not ahead.any():
                 return
             nearest = torch.where(ahead, self.recent_violation, torch.inf).argmin(0, keepdim=True)
-            there = ahead.gather(0, nearest)[0].unsqueeze(-1).to(self.x.device)
+            going = ahead.gather(0, nearest)[0]
+            there = going.unsqueeze(-1).to(self.x.device)
             end = self.recent_x.gather(0, nearest.unsqueeze(-1).expand(1, *self.x.shape).to(self.x.device))[0]
+            half = torch.where(going, (begun + self.recent_f.gather(0, nearest)[0]) / 2, -torch.inf)
             self.recent_violation = self.recent_violation.scatter(0, nearest, torch.inf)
             inside, outside = self.x, torch.where(there, end, self.x)
             for _ in range(BISECTIONS):
                 middle = (inside + outside) / 2
                 f, violation = (v.double().cpu() for v in measure(middle))
-                self._take(middle, f, violation, step)
+                self._take(middle, f, violation, torch.where(alone & (f > half), 0, step))
                 meets = (violation <= 0).unsqueeze(-1).to(middle.device)
                 inside, outside = torch.where(meets, middle, inside), torch.where(meets, outside, middle)
 

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 
 import fairbound as fb
 from fairbound.estimators import classifier, conventions, problems
@@ -198,3 +200,54 @@ def test_a_linear_model_of_more_classes_is_trained_on_all_rows_at_once_under_any
         .fit(X, y, sensitive_features=group)
         .fit_report_["notes"]
     )
+
+
+def noisy_digits():
+    """Images of digits, of which those of group 1, mostly of the digits from 5 on, are noisy; labels and groups."""
+    images, y = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    group = (rng.random(len(y)) < np.where(y >= 5, 0.65, 0.35)).astype(int)
+    X = torch.tensor(images.reshape(-1, 1, 8, 8) / 16, dtype=torch.float32)
+    X[group == 1] += 0.6 * torch.randn(int(group.sum()), 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    return X.numpy(), y, group
+
+
+def convolution():
+    torch.manual_seed(0)
+    first = [torch.nn.Conv2d(1, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Flatten()]
+    return torch.nn.Sequential(*first, torch.nn.Linear(128, 10))
+
+
+def test_a_module_that_many_bounds_drove_to_one_answer_is_trained_again_at_slower_prices():
+    X, y, group = noisy_digits()
+    fair = fb.FairClassifier("class_equalized_odds <= 0.1", model=convolution(), random_state=0)
+    facts = fair.fit(X, y, sensitive_features=group).fit_report_
+    assert facts["feasible"] and facts["accuracy"] > 0.8
+    assert sum("slower prices" in note for note in facts["notes"]) == 1
+
+
+@pytest.mark.filterwarnings("ignore::fairbound.DataWarning")
+def test_a_model_that_decides_nearly_all_rows_alike_is_warned_of_though_a_hair_better_than_a_constant():
+    X, y, group = noisy_digits()
+    named = {"algorithm": "alm", "budget": "400 steps", "random_state": 0}
+    fair = fb.FairClassifier("class_equalized_odds <= 0.1", model=convolution(), **named)
+    with pytest.warns(ConvergenceWarning, match=r"9\d\.\d % of the training rows the same answer"):
+        facts = fair.fit(X, y, sensitive_features=group).fit_report_
+    assert facts["feasible"] and not facts["no_better_than_constant"]
+
+
+def test_a_start_that_a_hair_of_training_bettered_is_no_result_where_longer_training_finds_one():
+    """On the rows held back no iterate but the start meets the bound; on all rows there are such."""
+    rng = np.random.default_rng(1)
+    group = rng.choice(2, 2000)
+    X = rng.normal(size=(2000, 6)).astype("float32")
+    X[:, 0] += group == 0
+    X[:, 1] += 0.5 * group
+    logit = 1.5 * X[:, 0] + X[:, 2] * X[:, 3] + 0.5 * X[:, 4] - 0.7
+    y = (rng.random(2000) < 1 / (1 + np.exp(-logit))).astype(int)
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(6, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
+    facts = (
+        fb.FairClassifier("demographic_parity <= 0.05", model=module).fit(X, y, sensitive_features=group).fit_report_
+    )
+    assert facts["feasible"] and facts["accuracy"] > 0.68 and facts["best_step"] > 0

@@ -30,7 +30,24 @@ def test_it_ends_within_a_halving_of_the_bound():
     best.land(measure, 2)
     assert 0.3 - 2.0**-BISECTIONS <= float(best.x[0]) <= 0.3
     assert float(best.x[1]) == pytest.approx(0.5 * float(best.x[0]))
-    assert float(best.violation) == 0 and int(best.step) == 2
+    assert float(best.violation) == 0 and int(best.step) == 0
+
+
+@pytest.mark.parametrize(("limit", "found"), [(0.3, False), (0.7, True)])
+def test_a_point_landed_from_the_start_counts_from_half_of_what_training_gained(limit, found):
+    bounded = lambda x: (-x[..., 0], (x[..., 0] - limit).clamp_min(0))  # noqa: E731
+    best = Best.none(torch.zeros(2))
+    for step, x in enumerate((torch.zeros(2), torch.tensor([1.0, 0.5]))):
+        best.offer(x, *bounded(x), step)
+    best.land(bounded, 2)
+    assert float(best.x[0]) == pytest.approx(limit, abs=2.0**-BISECTIONS) and best.found == found
+    assert int(best.step) == (2 if found else 0)
+
+
+def test_a_point_landed_from_a_later_iterate_counts_however_near_to_it():
+    best = offered(torch.zeros(2), torch.tensor([0.29, 0.0]), torch.tensor([1.0, 0.5]))
+    best.land(measure, 2)
+    assert best.found and int(best.step) == 2
 
 
 def test_every_run_of_a_stack_lands_by_itself():
