@@ -7,6 +7,9 @@ With objective "auto" it rises only where the area under the ROC curve stays nea
 scores keep their order, or where what is lost of the area beyond that is less than what is gained of accuracy beyond
 chance. On many rows it then goes part of the way to a model that was refused (`part_way`).
 
+A model of numbers under bounds on shares above thresholds is moved at the end along lines on which these are counted
+(`lower_error`).
+
 Where weight decay is asked for, all runs have it in their objective (see `weight_decay`). Without it, where the model
 decides every training row right, larger weights always lower the logistic loss, so that it has no lowest point and the
 run ends at weights that say little of new rows. It is made again then, from zeros, with a decay of 1 / n for n rows, as
@@ -29,6 +32,7 @@ from fairbound.estimators.auc_training import ranks
 from fairbound.estimators.choosing import Refined
 from fairbound.estimators.weight_decay import USUAL, Decayed
 from fairbound.fairness.fewer_wrong import fewer_wrong, scaled
+from fairbound.fairness.lower_error import lower_error
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.part_way import part_way
 from fairbound.fairness.pointwise import LOGISTIC
@@ -189,6 +193,8 @@ def train_full_batch(
         moved = fewer_wrong(problem, solution.x)
         if moved is not solution.x:
             solution = replace(solution, x=scaled(under(problem, share), moved))
+    if refined == "no" and solution.feasible and held is None and not decay and solution.stopped != "interrupted":
+        solution = replace(solution, x=lower_error(problem, solution.x))
     near = BothRows(problem, held) if held is not None and ranks(problem) else under(problem, share)
     return solution, {
         **optimality(near, method, solution.x, problem.total_rows),
