@@ -8,6 +8,9 @@ scores keep their order, or where more is gained of accuracy, surely more than c
 beyond that; a model no better than a constant gives way to any that is more accurate and whose scores rank surely
 better than chance. On many rows it then goes part of the way to a model that was refused (`part_way`).
 
+A model of numbers under bounds on shares above thresholds is moved at the end along lines on which these are counted
+(`lower_error`).
+
 Where weight decay is asked for, all runs have it in their objective (see `weight_decay`). Without it, where the model
 decides every training row right, larger weights always lower the logistic loss, so that it has no lowest point and the
 run ends at weights that say little of new rows. It is made again then, from zeros, with a decay of 1 / n for n rows, as
@@ -30,6 +33,7 @@ from fairbound.estimators.choosing import Refined
 from fairbound.estimators.trained import largest_share, no_better_than_constant
 from fairbound.estimators.weight_decay import USUAL, Decayed
 from fairbound.fairness.fewer_wrong import fewer_wrong, scaled
+from fairbound.fairness.lower_error import lower_error
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.part_way import part_way
 from fairbound.fairness.pointwise import LOGISTIC
@@ -190,6 +194,8 @@ def train_full_batch(
         moved = fewer_wrong(problem, solution.x)
         if moved is not solution.x:
             solution = replace(solution, x=scaled(under(problem, share), moved))
+    if refined == "no" and solution.feasible and held is None and not decay and solution.stopped != "interrupted":
+        solution = replace(solution, x=lower_error(problem, solution.x))
     near = BothRows(problem, held) if held is not None and problem.plan.ranks else under(problem, share)
     return solution, {
         **optimality(near, method, solution.x, problem.total_rows),
@@ -217,9 +223,9 @@ def _despite_the_area(
     constant = no_better_than_constant(quality.accuracy, largest_share(problem), problem.total_rows)
     bought = []
     for after, tried, now in refused:
-        gain, chance = gained(problem, solution.x, after.x)
-        pays = gain > chance and area_of_loss - now.area <= AUC_LOSS + gain
-        if pays or (constant and gain > 0 and _ranks_surely(problem, now.area)):
+        gain, error = gained(problem, solution.x, after.x)
+        pays = gain > beyond_chance(problem) * error and area_of_loss - now.area <= AUC_LOSS + gain
+        if pays or (constant and gain > SURE * error and _ranks_surely(problem, now.area)):
             bought.append(((now.accuracy, now.area), after, tried))
     if bought:
         _, after, share = max(bought, key=lambda one: one[0])
@@ -260,9 +266,8 @@ def _quality(problem: FairProblem, x: Tensor) -> _Quality:
 
 
 def gained(problem: FairProblem, x: Tensor, other: Tensor) -> tuple[float, float]:
-    """By how much `other` (n,) is more accurate than x on the problem's rows, and what chance may gain: the best
-    direction of n free numbers sqrt(n) standard errors in the mean, and SURE more. A standard error is McNemar's, of
-    the rows decided otherwise."""
+    """By how much `other` (n,) is more accurate than x on the problem's rows, and the standard error of that
+    (McNemar's, of the rows decided otherwise)."""
     weight = problem.weight_of_rows()
     before, after = (problem.all_scores(at) > 0 for at in (x, other))
     sums = torch.zeros(3, dtype=torch.float64, device=weight.device)
@@ -270,11 +275,12 @@ def gained(problem: FairProblem, x: Tensor, other: Tensor) -> tuple[float, float
         more = (w * (old != new) * torch.where(new == (y > 0.5), 1.0, -1.0)).double()
         sums += torch.stack([w.double().sum(), more.sum(), more.square().sum()])
     total, gain, square = problem.shards.sum(sums).tolist()
-    return gain / total, _beyond_chance(problem) * square**0.5 / total
+    return gain / total, square**0.5 / total
 
 
-def _beyond_chance(problem: FairProblem) -> float:
-    """How many standard errors the best of the problem's models is to be beyond chance."""
+def beyond_chance(problem: FairProblem) -> float:
+    """How many standard errors of a gain are more than chance gives the best of n free numbers: sqrt(n) of them in the
+    mean, and SURE more."""
     return problem.n**0.5 + SURE
 
 
@@ -283,7 +289,7 @@ def _ranks_surely(problem: FairProblem, area: float) -> bool:
     label (1/2, with the standard error of Mann and Whitney)."""
     mass = problem.weight_of_classes(2)
     share, rows = float(mass[1] / mass.sum()), problem.total_rows
-    return area - 0.5 > _beyond_chance(problem) * ((rows + 1) / (12 * share * (1 - share))) ** 0.5 / rows
+    return area - 0.5 > beyond_chance(problem) * ((rows + 1) / (12 * share * (1 - share))) ** 0.5 / rows
 
 
 def _separates(problem: FairProblem, x: Tensor) -> bool:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from fairbound.estimators.auc_training import ranks_only
-from fairbound.estimators.full_batch import gained
+from fairbound.estimators.full_batch import beyond_chance, gained
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.swept_intercept import best_intercept
 from fairbound.estimators.trained import Trained, meeting
@@ -158,8 +158,8 @@ def best_constant(trained: Trained, automatic: bool) -> Trained:
         for parameter, value in zip(model.layers.split(problem.split(x)[0])[-2:], last, strict=True):
             parameter.copy_(value)
         measured = [part.evaluate(x) for part in trained.parts]
-        gain, chance = gained(problem, solution.x, x) if by_accuracy else (0.0, 0.0)
-        aim = chance - gain if by_accuracy else float(measured[0].f)
+        gain, error = gained(problem, solution.x, x) if by_accuracy else (0.0, 0.0)
+        aim = beyond_chance(problem) * error - gain if by_accuracy else float(measured[0].f)
         if all(float(one.violation) <= 0 for one in measured) and aim < least:
             best, least = x, aim
     if best is solution.x or not solution.found:

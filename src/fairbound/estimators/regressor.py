@@ -37,9 +37,10 @@ from fairbound.rows.groups import Groups, check_lengths
 ROUNDING = 1e-9
 
 PENALTY = 100.0
-"""The penalty of a method of all rows at once under bounds on residual gaps alone, ten times the usual one: with that
-the prices of two bounds that face each other could be far off still when the run ended, between the two. These bounds
-are linear in the model's parameters, so that a large one does no harm."""
+"""The penalty of a method of all rows at once under bounds that compare groups, ten times the usual one. With that the
+prices of two bounds on residual gaps that face each other could be far off still when the run ended, between the two.
+Those of shares above thresholds rose until a nearly constant model, which is far inside every bound, was the lowest
+point: a penalty that is small beside the prices cannot hold a model on a bound that bends away from it."""
 
 
 @dataclass(eq=False, repr=False)
@@ -98,8 +99,8 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         self.model_ = model_of(self.model, features.shape[1], 1)
         scaled = tuple(b.rescaled(self.shift_, self.scale_) for b in stated)
         choice = chosen(self.algorithm, self.model_, loss="squared", objective="loss", stated=scaled)
-        gaps = all(bound.name == "residual_gap" for bound in stated)
-        if gaps and choice.automatic and isinstance(choice.method, FullBatchALM):
+        differences = all(bound.compares == "differences" for bound in stated)
+        if differences and choice.automatic and isinstance(choice.method, FullBatchALM):
             choice = choice._replace(method=replace(choice.method, penalty=PENALTY))
         notes += [choice.why] if choice.why else []
         nothing = np.zeros(n, dtype=np.int64)  # labels to stratify by: numbers are none

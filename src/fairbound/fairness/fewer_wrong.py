@@ -56,9 +56,8 @@ def fewer_wrong(problem: Any, x: Tensor) -> Tensor:
     whole, curvature = problem.one_pass(x, problem.full()), problem.curvature()
     if whole is None or curvature is None:
         return x
-    size, axes = np.linalg.eigh(curvature.double().cpu().numpy())
-    kept, spread = size > FLAT * size[-1], float(whole.scores(x).std())
-    axes = (axes[:, kept] / size[kept] ** 0.5).T * spread
+    spread = float(whole.scores(x).std())
+    axes = even_axes(curvature) * spread
     near = (whole.scores(x).abs() <= WIDE * max(REACHES) * spread).nonzero()[:, 0]
     rows = whole.features[near].double().cpu().numpy()
     columns = axes @ (np.column_stack([rows, np.ones(len(rows))]) if whole.bias else rows).T
@@ -71,6 +70,14 @@ def fewer_wrong(problem: Any, x: Tensor) -> Tensor:
         if found[0] <= state[0] + SAME and (found[1:] <= 0).all():
             x, state = tried, found
     return x
+
+
+def even_axes(curvature: Tensor) -> np.ndarray:
+    """(r, n) coordinates of a linear model's parameters in which its features, whose second moments are the curvature
+    (n, n), have equal spread and no correlation; without those in which they have hardly any."""
+    size, axes = np.linalg.eigh(curvature.double().cpu().numpy())
+    kept = size > FLAT * size[-1]
+    return (axes[:, kept] / size[kept] ** 0.5).T  # type: ignore[no-any-return]
 
 
 def scaled(problem: Any, x: Tensor) -> Tensor:
@@ -120,17 +127,11 @@ def fewest(
 
     turns: (1 + m, k) by how much the state (1 + m,) rises where a row is decided positive."""
     crossed = np.nonzero(np.abs(scores) < reach * np.abs(along))[0]
-    slopes = along[crossed]
-    t = -scores[crossed] / slopes
+    t = -scores[crossed] / along[crossed]
     order = t.argsort()
-    ends = np.empty(len(t) + 2)
-    ends[0], ends[1:-1], ends[-1] = -reach, t[order], reach
-    length = ends[1:] - ends[:-1]
-    states = np.zeros((len(state), len(t) + 1))
     crossed = crossed[order]
-    np.cumsum(turns[:, crossed] * np.sign(along[crossed]), axis=1, out=states[:, 1:])
-    here = ends[1:-1].searchsorted(0.0)
-    states += (state - states[:, here])[:, None]
+    ends, states, here = stretches_of(t[order], turns[:, crossed] * np.sign(along[crossed]), reach, state)
+    length = ends[1:] - ends[:-1]
     good = (states[0] <= most + SAME) & (length > FLAT * reach)
     good[here] = False
     stretches = np.nonzero(good & (states[1:] <= 0).all(0))[0]
@@ -140,3 +141,18 @@ def fewest(
     stretches = stretches[wrong <= wrong.min() + SAME]
     longest = stretches[length[stretches].argmax()]
     return float(ends[longest] + ends[longest + 1]) / 2, states[:, longest]
+
+
+def stretches_of(
+    t: np.ndarray, jumps: np.ndarray, reach: float, state: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """The stretches of a line, up to `reach` to either side, between its places t (c,) in rising order, at which the
+    state (s,) rises by the columns of `jumps` (s, c): their ends (c + 2,) and states (s, c + 1), and which is that of
+    t = 0, where the state is `state`."""
+    ends = np.empty(len(t) + 2)
+    ends[0], ends[1:-1], ends[-1] = -reach, t, reach
+    states = np.zeros((len(state), len(t) + 1))
+    np.cumsum(jumps, axis=1, out=states[:, 1:])
+    here = int(ends[1:-1].searchsorted(0.0))
+    states += (state - states[:, here])[:, None]
+    return ends, states, here

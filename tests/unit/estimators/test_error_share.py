@@ -63,9 +63,10 @@ def share_of(
     of = {share: full_batch._Quality(*numbers).accuracy for share, numbers in seen.items()}
 
     def gained(on, x, other):
-        return of[round(float(other[0]), 6)] - of[round(float(x[0]), 6)], chance
+        return of[round(float(other[0]), 6)] - of[round(float(x[0]), 6)], chance / full_batch.SURE
 
     monkeypatch.setattr(full_batch, "gained", gained)
+    monkeypatch.setattr(full_batch, "beyond_chance", lambda on: full_batch.SURE)
     monkeypatch.setattr(full_batch, "largest_share", lambda on: common)
     monkeypatch.setattr(full_batch, "_ranks_surely", lambda on, area: area >= 0.6)
     monkeypatch.setattr(full_batch, "fewer_wrong", lambda on, x: x)
@@ -132,10 +133,18 @@ def test_area_is_given_for_accuracy_one_for_one_where_that_is_beyond_chance(midd
     assert share_of(seen, "auto", monkeypatch, chance=chance) == taken
 
 
-@pytest.mark.parametrize(("common", "area", "taken"), [(0.70, 0.60, MIDDLE), (0.69, 0.60, START), (0.70, 0.59, START)])
-def test_a_model_no_better_than_a_constant_gives_way_where_scores_surely_rank(common, area, taken, monkeypatch):
+@pytest.mark.parametrize(
+    ("common", "area", "chance", "taken"),
+    [
+        (0.70, 0.60, 0.059, MIDDLE),
+        (0.69, 0.60, 0.059, START),  # more than a constant
+        (0.70, 0.59, 0.059, START),  # the scores may say nothing of the label
+        (0.70, 0.60, 0.061, START),  # nor may the decisions
+    ],
+)
+def test_a_model_no_better_than_a_constant_gives_way_where_scores_surely_rank(common, area, chance, taken, monkeypatch):
     seen = {START: GOOD, MIDDLE: (0.61, 0.76, area), LESS: (0.62, 0.69, 0.699)}
-    assert share_of(seen, "auto", monkeypatch, chance=0.07, common=common) == taken
+    assert share_of(seen, "auto", monkeypatch, chance=chance, common=common) == taken
 
 
 @pytest.mark.parametrize("seed", [8, 11])
@@ -193,7 +202,7 @@ def test_part_of_the_way_is_as_far_as_the_area_of_the_lowest_loss_allows(beside,
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_gain_beyond_chance_is_what_more_rows_are_decided_right_less_standard_errors(weighted):
+def test_a_gain_is_what_more_rows_are_decided_right_and_its_standard_error_is_mcnemar_s(weighted):
     rng = np.random.default_rng(0)
     X, weight = rng.normal(size=(500, 2)), rng.integers(1, 4, 500).astype(float) if weighted else np.ones(500)
     y = (X[:, 0] + 0.2 * X[:, 1] > 0).astype(int)
@@ -203,10 +212,10 @@ def test_a_gain_beyond_chance_is_what_more_rows_are_decided_right_less_standard_
     more = weight * (right[1] - right[0])
     error = (more**2).sum() ** 0.5 / weight.sum()
     for k, (start, end) in ((1, (x, other)), (-1, (other, x))):
-        expected = k * more.sum() / weight.sum(), (3**0.5 + full_batch.SURE) * error
+        expected = k * more.sum() / weight.sum(), error
         assert full_batch.gained(problem, start, end) == pytest.approx(expected, abs=1e-6)
-    (gain, chance), (loss, _) = full_batch.gained(problem, x, other), full_batch.gained(problem, other, x)
-    assert gain > chance > 0 > loss and full_batch.gained(problem, x, x) == (0, 0)
+    assert full_batch.beyond_chance(problem) == 3**0.5 + full_batch.SURE
+    assert full_batch.gained(problem, x, x) == (0, 0)
 
 
 @pytest.mark.parametrize("weights", [None, [2.0, 1.0, 1.0]])

@@ -94,6 +94,31 @@ def test_a_gap_that_costs_much_is_closed_at_the_exact_price(bound):
     assert fair.fit_report_["train_loss"] <= 1.01 * ((A @ exact - y) ** 2).mean()
 
 
+def searched(X, y, value, bound, start, points=4000):
+    """The lowest root mean squared error of a random walk over linear models from `start`, which meets the bound."""
+    rng, A = np.random.default_rng(1), np.column_stack([np.ones(len(X)), X])
+    lowest = ((A @ start - y) ** 2).mean() ** 0.5
+    assert value(A @ start) <= bound
+    for _ in range(points):
+        w = start + rng.choice([0.02, 0.1, 0.4, 1.0]) * rng.normal(size=len(start))
+        error = ((A @ w - y) ** 2).mean() ** 0.5
+        if error < lowest and value(A @ w) <= bound:
+            start, lowest = w, error
+    return lowest
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_parity_of_shares_costs_no_more_than_a_random_search_finds(seed):
+    rng = np.random.default_rng(seed)
+    sex, X, at = rng.choice(["F", "M"], 1500), rng.normal(size=(1500, 3)), (25, 30, 35)
+    X[:, 0] += 0.8 * (sex == "F")
+    y = 30 + 5 * X[:, 0] + 3 * X[:, 1] + 4 * (sex == "F") + 2 * rng.normal(size=1500)
+    fair = fb.FairRegressor("prediction_parity[at=25:30:35] <= 0.1").fit(X, y, sex)
+    found = searched(X, y, lambda p: by_hand("prediction_parity", p, y, sex, at), 0.1, np.array([y.mean(), 0, 3, 0]))
+    assert fair.fit_report_["feasible"] and by_hand("prediction_parity", fair.predict(X), y, sex, at) <= 0.1
+    assert fair.fit_report_["train_loss"] ** 0.5 <= 1.01 * found
+
+
 def test_without_a_bound_it_is_least_squares():
     X, y, _ = rows()
     ours, theirs = fb.FairRegressor().fit(X, y).predict(X), LinearRegression().fit(X, y).predict(X)
