@@ -31,7 +31,7 @@ from fairbound.cli.options import RegressOptions
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.rows import InputRows, rows_of_file
 from fairbound.cli.stated import stated_bounds
-from fairbound.cli.training import held_out, judged, parameters, trained
+from fairbound.cli.training import held_out, in_training, judged, parameters, trained
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.folder import Folder
@@ -52,12 +52,14 @@ def regress(options: RegressOptions) -> Outcome:
     rows.check_bounds(bounds)
     done = trained(options, bounds, rows, held_out(options, rows), partial(_fitted, options, rows))
     facts = done.model.fit_report_
+    stated = list(done.model.constraints_)
     found = judged(
-        options, list(done.model.constraints_), rows, done, partial(_scored, rows, done.split.test),
+        options, stated, rows, done, partial(_scored, rows, done.split.test),
         about=f"{options.model} model of a number", warnings=[*([] if facts["feasible"] else [facts["message"]]), *facts["warnings"]],
     )  # fmt: skip
+    lines = in_training(options, stated, done, partial(_scored, rows, done.split.train), found)
     with locked(options.out):
-        return written_fit(found, options.out, done.model, rows.checksum, stopped=done.stopped)
+        return written_fit(found, options.out, done.model, rows.checksum, lines, stopped=done.stopped)
 
 
 def _fitted(options: RegressOptions, rows: InputRows, part: np.ndarray, bounds: list, certify: float) -> FairRegressor:

@@ -18,6 +18,11 @@ from fairbound.cli.rows import InputRows, Split, split_rows, table_options
 ENOUGH = 30
 """Held-out rows of the smallest group from which on a certificate is worth trying."""
 
+CERTIFY = (
+    "To have it confirmed on new rows, train with --certify: it looks for the cheapest model that rows kept apart "
+    "confirm, and says where they are too few."
+)
+
 
 class Trained(NamedTuple):
     """A fitted estimator, None or the same without bounds, which rows took part,
@@ -121,11 +126,9 @@ def in_training(
         out.append(line + ("." if without is None else f"; without the bound it is {without:.4f}."))
     fewest = min((n for c in found["constraints"] for n in c["groups"].values()), default=0)
     unsure = found["verdict"] in ("violated", "insufficient") and done.model.fit_report_["feasible"]
-    if unsure and fewest >= ENOUGH and all(bound.uncertain is None for bound in bounds):
+    if unsure and fewest >= ENOUGH:
         broken = ", and the model breaks it on new rows" if found["verdict"] == "violated" else ""
-        out.append(
-            f"The bound is met on the training rows{broken}. To have it confirmed on new rows, train with --certify: it looks for the cheapest "
-            "model that rows kept apart confirm, and says where they are too few."
-        )
+        never = next((f"{b.text!r} has no certificate: {b.uncertain}" for b in bounds if b.uncertain is not None), None)
+        out.append(f"The bound is met on the training rows{broken}. {never or CERTIFY}")
     found["notes"] = [*found["notes"], *out]
     return out

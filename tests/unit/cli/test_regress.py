@@ -56,6 +56,23 @@ def test_it_trains_judges_and_is_audited_again(table, capsys):
     assert found["value"] == pytest.approx(fb.measure(stated, model.predict(table), table.pay, table.sex))
 
 
+def test_a_broken_bound_gets_its_value_in_training_and_a_next_step(table, capsys):
+    """As of `fit`, and by the same function; a mean of losses as they are has no certificate, so that it is not advised."""
+    rng = np.random.default_rng(1)
+    few = table.iloc[:600].assign(**{f"noise{i}": rng.normal(size=600) for i in range(60)})
+    few.to_csv("few.csv", index=False)
+    call = ["regress", "--data", "few.csv", "--label", "pay", "--group", "sex", "--constraint"]
+    assert main([*call, "residual_gap <= 0.001", "--out", "out"]) in (1, 3)
+    said = capsys.readouterr().out
+    value = "On the training rows, which the verdict is not about, the value of 'residual_gap <= 0.001' is 0.00"
+    assert value in said and "; without the bound it is " in said
+    assert "The bound is met on the training rows" in said and "has no certificate: a mean loss without" in said
+    noted = json.loads(Path("out/audit.json").read_text())["notes"]
+    assert any(value in line for line in noted) and any("as in 'residual_gap[largest=0.02]'" in line for line in noted)
+    assert main([*call, "residual_gap[largest=5] <= 0.001", "--out", "out"]) in (1, 3)
+    assert "train with --certify" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [(["--group", "sex"], "state a bound"), (["--constraint", "residual_gap <= 1"], "--group"),
