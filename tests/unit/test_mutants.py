@@ -395,7 +395,7 @@ MUTANTS = {
     "pairs: as if no two pairs met": Mutant("confidence/contrasts.py", "int((sizes**2 // 4).sum())", "int((sizes // 2).sum())", "unit/confidence/test_contrasts.py"),
     "pairs: without room": Mutant("confidence/rates.py", "np.where(-sharp >= ROOM * (sharp - estimate)", "np.where(-sharp >= -9 * ROOM * (sharp - estimate)", "claims/test_intervals.py"),
     "frontier: certificates go on": Mutant("cli/explored.py", "                break\n            passed = one", "                continue\n            passed = one", "unit/cli/test_frontier_page.py"),
-    "feasibility: the knee above": Mutant("estimators/feasibility.py", "- curve[i][\"cost\"])", "+ curve[i][\"cost\"])", "unit/estimators/test_feasibility.py"),
+    "feasibility: the knee above": Mutant("estimators/knee.py", "- curve[i][\"cost\"])", "+ curve[i][\"cost\"])", "unit/estimators/test_feasibility.py"),
     "contrasts: met where the lower bound is": Mutant("confidence/contrasts.py", "if upper <= bound:", "if lower <= bound:", "unit/confidence/test_contrasts.py"),
     "ratios: at least read as at most": Mutant("confidence/contrasts.py", "verdict(-self.upper, -self.lower, -bound)", "verdict(self.lower, self.upper, bound)", "unit/confidence/test_contrasts.py"),
     "contrasts: a cell twice counts once": Mutant("confidence/contrasts.py", "sums[:, j + 1] += np.where(again[:, j], sums[:, j], 0.0)", "sums[:, j + 1] += 0.0", "unit/confidence/test_contrasts.py"),

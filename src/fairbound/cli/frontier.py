@@ -21,7 +21,8 @@ from fairbound.cli.rows import InputRows, Parts, Split, read_rows, split_rows
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.training import Trained
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.feasibility import knee, more_rows, worth_of_rows
+from fairbound.estimators.feasibility import more_rows, worth_of_rows
+from fairbound.estimators.knee import Bend, bend, said_of
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.scored import Scored
 from fairbound.report.frontier import frontier_chart, frontier_page, frontier_table
@@ -54,13 +55,18 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
     rows = read_rows(options, not of_classes_only(stated), of_two_classes(stated))
     rows.check_bounds(stated)
     points: list[dict[str, Any]] = []
+    bent = Bend(None, False)
     for seed in range(options.seed, options.seed + options.seeds):
         split = split_rows(rows, options.test_size, seed)
-        points += _of_seed(replace(options, seed=seed), stated, rows, split, first=seed == options.seed)
+        found, wrong = _of_seed(replace(options, seed=seed), stated, rows, split, first=seed == options.seed)
+        if not points:
+            bent = _bend(found, stated[0].sense, wrong, rows.weight_of(split.test))
+        points += found
         if _interrupted(points):
             break
     first = [p for p in points if p["seed"] == options.seed]
-    made, bent = certifiable(first, stated[0].sense), _knee(first)
+    made = certifiable(first, stated[0].sense)
+    knee = None if bent.at is None else first[bent.at]["bound"]
     result = {
         "schema": SCHEMA,
         "data": rows.name,
@@ -73,8 +79,8 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
         "model": options.model,
         "points": points,
         "certificates": made,
-        "knee": bent,
-        "advice": _advice(made, bent, points, options.seed, stated[0].sense),
+        "knee": knee,
+        "advice": _advice(made, said_of(knee, bent.flat), points, options.seed, stated[0].sense),
         "warnings": list(dict.fromkeys(line for point in first for line in point["warnings"])),
         "complete": not _interrupted(points),
         "summary": _summary(points, stated),
@@ -97,14 +103,15 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
 
 def _of_seed(
     options: FrontierOptions, stated: list[Bound], rows: InputRows, split: Split, first: bool
-) -> list[dict[str, Any]]:
-    """The points of one seed: without a bound, then under each. first: whether the page shows it group by group."""
+) -> tuple[list[dict[str, Any]], np.ndarray]:
+    """The points of one seed, without a bound, then under each, and (k, n) the held-out rows that each decides wrong.
+    first: whether the page shows it group by group."""
     parts = encoded(options, rows, split)
     free = train(options, [], parts)
     shows_groups = first and len(rows.classes) == 2 and bool(rows.groups.attributes) and not by_class(stated)
     apart = Shown(parts, free) if shows_groups else None
     found = judge(options, [stated[-1]], parts, Trained(free, None, split, False))
-    points = [_point(None, options.seed, found, free, apart)]
+    points, wrong = [_point(None, options.seed, found, free, apart)], [_wrong(parts, free)]
     for bound in stated:
         if _interrupted(points):
             break
@@ -112,7 +119,14 @@ def _of_seed(
         classifier = train(options, [bound], parts)
         found = judge(options, [bound], parts, Trained(classifier, None, split, False))
         points.append(_point(bound, options.seed, found, classifier, apart))
-    return points
+        wrong.append(_wrong(parts, classifier))
+    return points, np.stack(wrong)
+
+
+def _wrong(parts: Parts, classifier: FairClassifier) -> np.ndarray:
+    """(n,) the held-out rows that are given another label than their own."""
+    found = judged_rows(classifier, parts.rows, parts.held, parts.split.test, by_class=True)
+    return np.asarray(found["scores"] != found["y"])
 
 
 def _interrupted(points: list[dict[str, Any]]) -> bool:
@@ -154,15 +168,13 @@ class Shown:
         return out
 
 
-def _knee(points: list[dict[str, Any]]) -> float | None:
-    """The bound at which tighter ones begin to cost more accuracy for each step; None below three models."""
-    bent = knee([p | {"cost": 1 - p["accuracy"]} for p in points])
-    return None if bent is None else points[bent]["bound"]
+def _bend(points: list[dict[str, Any]], sense: str, wrong: np.ndarray, weight: np.ndarray | None) -> Bend:
+    """Where tighter bounds begin to cost more accuracy for each step. Arguments as of `bend`."""
+    return bend([p | {"cost": 1 - p["accuracy"]} for p in points], "bound", sense, wrong, weight)
 
 
-def _advice(made: list[dict[str, Any]], bent: float | None, points: list[dict[str, Any]], seed: int, sense: str) -> str:
-    """Which bound to take: the tightest that a certificate would confirm,
-    and where more accuracy begins to cost much."""
+def _advice(made: list[dict[str, Any]], bent: str, points: list[dict[str, Any]], seed: int, sense: str) -> str:
+    """Which bound to take: the tightest that a certificate would confirm, and what is said of the knee (`bent`)."""
     met = [c for c in made if c["verdict"] == "met"]
     first = [p for p in points if p["seed"] == seed and p["bound"] is not None and p["value"] is not None]
     said = []
@@ -177,8 +189,7 @@ def _advice(made: list[dict[str, Any]], bent: float | None, points: list[dict[st
         )
     elif made:
         said.append("None of these bounds would be confirmed by a certificate on these rows.")
-    if bent is not None:
-        said.append(f"Bounds tighter than about {bent:g} cost more accuracy for each step.")
+    said.append(bent)
     chosen = [p for p in first if p["bound"] == (met[0]["trained_under"] if met else p["bound"]) and p.get("more_rows")]
     if chosen:
         nearest = (max if sense == "at least" else min)(chosen, key=lambda p: p["value"])

@@ -225,7 +225,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             trained.solution.x[: model.n],
             trained.solution,
             trajectory(trained.solution.records, trained.problem.plan),
-            fit_report(trained, seed, self.encoder_report_, notes, groups),
+            fit_report(trained, seed, self.encoder_report_, notes, groups, getattr(self.encoder_, "feature_names", ())),
         )
         if not self.use_groups_at_prediction:
             return learnt

@@ -130,7 +130,7 @@ def missing_group_words(missing: Mapping[str, int]) -> list[str]:
 
 def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
     """Warns: DataWarning of columns and groups that were left out, of groups that are too small for a bound, of rows
-    whose group is not known, and of a bound that says less than it seems to;
+    whose group is not known, of a feature that tells the label, and of a bound that says less than it seems to;
     ConvergenceWarning where no model that has learnt something met every bound of `trained_under`.
 
     facts: a `fit_report_`.
@@ -139,7 +139,7 @@ def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
     said += identifier_words((facts["encoding"] or {}).get("identifiers", ()))
     if facts["dropped_groups"]:
         said.append(f"groups left out of the bounds for want of rows: {', '.join(facts['dropped_groups'])}.")
-    said += facts["remarks"]
+    said += [*facts["remarks"], *filter(None, [facts["telling_feature"]])]
     for text in [*said, *facts["small_groups"], *missing_group_words(facts["missing_group_rows"])]:
         warnings.warn(text, DataWarning, stacklevel=users_line())
     if trained_under and not facts["feasible"]:

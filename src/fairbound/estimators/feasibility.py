@@ -4,7 +4,6 @@ and what more rows would decide."""
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +19,7 @@ from fairbound.estimators.conventions import seed_of
 from fairbound.estimators.frontier import frontier
 from fairbound.estimators.judged_models import Judged, excess, judged
 from fairbound.estimators.judged_rows import LabelledRows
+from fairbound.estimators.knee import bend, said_of
 from fairbound.estimators.options import classifier_bounds
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraints
@@ -59,7 +59,7 @@ def feasibility(
         "curve": one entry per model from loose to tight: `trained_under`, `value`, `lower`, `upper`, `accuracy`,
         `cost` (what `objective` minimises), `certified` (whether its interval lies within the stated bound).
         "smallest": the entry of the smallest value. "knee": the one from which on a tighter bound costs much (farthest
-        above the line between the ends). "cheapest": the least costly one whose interval lies within the bound, or
+        above the line between the ends), None where that may be chance. "cheapest": the least costly one whose interval lies within the bound, or
         None.
         "more_rows": for each group how much lower the confidence bound of the cheapest (of none: of the smallest)
         would be with 1,000 more held-out rows of it, where rates alone are bounded. "said": all this in words.
@@ -95,19 +95,20 @@ def feasibility(
     cheapest = min(inside, key=lambda i: found[i].cost, default=None)
     chosen = order[0] if cheapest is None else cheapest
     more = more_rows(held.scored(found[chosen].model, confidence), stated, 1 - confidence)
-    bent = knee(curve)
+    wrong = np.stack([held.scored(one.model, confidence).wrong for one in found])
+    bent = bend(curve, "trained_under", stated.sense, wrong, held.weight)
     out = {
         "bound": stated.text,
         "confidence": confidence,
         "rows": {"train": len(train), "held": len(held)},
         "curve": curve,
         "smallest": curve[order[0]],
-        "knee": None if bent is None else curve[bent],
+        "knee": None if bent.at is None else curve[bent.at],
         "cheapest": None if cheapest is None else curve[cheapest],
         "rows_needed": found[chosen].findings[0]["rows_needed"],
         "more_rows": more,
     }
-    return {**out, "said": _said(out, stated)}
+    return {**out, "said": _said(out, stated, bent.flat)}
 
 
 def _bounds(stated: Bound, free: float | None) -> list[Bound]:
@@ -131,17 +132,6 @@ def _entry(one: Judged) -> dict[str, Any]:
         "cost": one.cost,
         "certified": found["verdict"] == "met",
     }
-
-
-def knee(curve: Sequence[dict[str, Any]]) -> int | None:
-    """The number of the entry, of those with a "value", farthest below the line of their "cost" between the smallest
-    and the largest value; None below three."""
-    known = [i for i, one in enumerate(curve) if one["value"] is not None and math.isfinite(one["value"])]
-    first, last = (pick(known, key=lambda i: curve[i]["value"], default=0) for pick in (min, max))
-    (x0, y0), (x1, y1) = ((curve[i]["value"], curve[i]["cost"]) for i in (first, last))
-    if len(known) < 3 or x1 == x0:
-        return None
-    return max(known, key=lambda i: y0 + (y1 - y0) * (curve[i]["value"] - x0) / (x1 - x0) - curve[i]["cost"])
 
 
 def more_rows(scored: Scored, stated: Bound, alpha: float) -> dict[str, float]:
@@ -171,8 +161,8 @@ def worth_of_rows(more_rows: dict[str, float]) -> str:
     return f"{MORE:,} more held-out rows of {best} would narrow the interval most, by {more_rows[best]:.4f}."
 
 
-def _said(out: dict[str, Any], stated: Bound) -> str:
-    """The findings of `feasibility` in a few sentences."""
+def _said(out: dict[str, Any], stated: Bound, flat: bool = False) -> str:
+    """The findings of `feasibility` in a few sentences. flat: whether accuracy changes by no more than chance."""
     small, cheap, bent = out["smallest"], out["cheapest"], out["knee"]
     rows = f"{out['rows']['held']:,}"
     ends = ["not known" if small[k] is None else f"{small[k]:.4f}" for k in ("value", "lower", "upper")]
@@ -192,7 +182,6 @@ def _said(out: dict[str, Any], stated: Bound) -> str:
         said.append(
             f"The cheapest model whose interval lies within {out['bound']} is trained {under} and {price}{more}."
         )
-    if bent is not None and bent["trained_under"] is not None:
-        said.append(f"Bounds tighter than about {bent['trained_under']:g} cost more accuracy for each step.")
+    said.append(said_of(None if bent is None else bent["trained_under"], flat))
     said.append(worth_of_rows(out["more_rows"]))
     return " ".join(filter(None, said))

@@ -11,6 +11,7 @@ from torch import Tensor
 from fairbound.base.records import plain
 from fairbound.estimators.conventions import missing_group_words
 from fairbound.estimators.full_batch import optimality
+from fairbound.estimators.telling_features import LOOK, SURPRISING, told_by_feature
 from fairbound.estimators.trained import (
     Trained,
     TrainedRanker,
@@ -41,18 +42,21 @@ UNDER_BOUNDS = (
 )
 """What to do about a model that is no better than a constant: without bounds, and under them."""
 DECAYED = "Weight decay: {:.3g} / 2 times the squared weights was added to what is minimised, so that weights fit new rows better."
-SURPRISING = 100
-"""With at least so many rows, a model without an error is a reason to look for a column made from the label."""
 
 
 def fit_report(
-    trained: Trained, seed: int, encoding: EncodeReport | None, notes: Sequence[str], groups: Groups
+    trained: Trained,
+    seed: int,
+    encoding: EncodeReport | None,
+    notes: Sequence[str],
+    groups: Groups,
+    names: Sequence[str] = (),
 ) -> dict[str, Any]:
     """What `FairClassifier.fit_report_` holds: model, algorithm, budget, rows, rows whose group is not known by
     attribute, stated bounds with their values on the training rows and the comparison that gives each ("worst"),
     "accuracy" (of the decisions on these rows, with their weights; not of predicted numbers), notes (those given and
     those of the training), warnings (of dropped columns too), and the advice of `fairbound.solver.diagnosis`. groups:
-    of all rows, those kept for validation too."""
+    of all rows, those kept for validation too. names: of the features, where they are known."""
     problem, held, solution, near = trained.problem, trained.held, trained.solution, trained.optimality
     if not near and problem.shards.count == 1:
         near = optimality(problem, trained.method, solution.x, problem.total_rows)
@@ -70,10 +74,10 @@ def fit_report(
     decay, separated = near.get("weight_decay"), near.get("separated", False)
     shrunk = [DECAYED.format(decay)] if decay else []
     cautions = [*dropped, *trained.warnings, *small, *missing_group_words(missing), *remarks]
-    if separated and problem.total_rows >= SURPRISING:
-        cautions.append(
-            f"A model decides all {problem.total_rows:,} training rows right. If that is a surprise, look for a column that is made from the label."
-        )
+    telling = told_by_feature(problem, names) if "accuracy" in measured.extra else None
+    if telling is None and separated and problem.total_rows >= SURPRISING:
+        cautions.append(f"A model decides all {problem.total_rows:,} training rows right. {LOOK}")
+    cautions += [telling] if telling else []
     common = _share_as_accurate(problem, measured)
     nothing_learnt = _nothing_learnt(trained, common, _share_alike(problem, measured, solution.x))
     if nothing_learnt is not None:
@@ -90,6 +94,7 @@ def fit_report(
         "advice": [advice.to_dict() for advice in diagnose(solution, problem)],
         "no_better_than_constant": common is not None,
         "nothing_learnt": nothing_learnt,
+        "telling_feature": telling,
         "dropped_groups": list(problem.plan.dropped),
         "small_groups": small,
         "remarks": remarks,

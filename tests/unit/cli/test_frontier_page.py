@@ -12,7 +12,7 @@ import pytest
 from browsing import CHROMIUM, Browser
 from fairbound.cli import app as cli
 from fairbound.cli.explored import certifiable, roc
-from fairbound.cli.frontier import _advice, _knee
+from fairbound.cli.frontier import _advice, _bend
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
@@ -89,11 +89,22 @@ def test_certificates_of_a_frontier_stop_at_the_first_failure():
     assert [(c["bound"], c["trained_under"]) for c in ratio] == [(0.9, None), (0.8, 0.9)]
 
 
+def errors(rows, *accuracies):
+    """(k, n) wrong decisions of nested models: who errs less errs on no further row."""
+    return np.array([np.arange(rows) >= round(rows * accuracy) for accuracy in accuracies])
+
+
 def test_the_knee_is_farthest_above_the_line_between_the_ends():
     curve = [(0.0, 0.8, 0.01), (0.02, 0.85, 0.02), (0.1, 0.87, 0.1), (0.2, 0.88, None)]
     points = [{"value": v, "accuracy": a, "bound": b} for v, a, b in curve]
-    assert _knee(points) == 0.02
-    assert _knee(points[:1] + points[3:]) is None
+    wrong = errors(2000, *(a for _, a, _ in curve))
+    assert _bend(points, "at most", wrong, None) == (1, False)
+    assert _bend(points[:1] + points[3:], "at most", wrong[[0, 3]], None).at is None
+
+
+def test_of_a_flat_curve_no_knee_is_said(folder):
+    """0.02 and 0.2 on 375 rows, 0.2 of which is beyond what the model without a bound needs."""
+    assert "cost more accuracy for each step" not in json.loads((folder / "frontier.json").read_text())["advice"]
 
 
 @pytest.mark.parametrize(("sense", "says"), [("at most", "The smallest value that the models of seed 0 reach on held-out rows is 0.8000."),
@@ -103,9 +114,9 @@ def test_the_advice_names_the_best_value_and_the_rows_that_help_the_model_of_it(
         {"seed": 0, "bound": b, "value": v, "more_rows": {f"race: {v}": v}} for b, v in [(0.85, 0.8), (0.95, 0.9)]
     ]
     rows = " 1,000 more held-out rows of race: {0} would narrow the interval most, by {0}000."
-    assert _advice([], None, points, 0, sense) == says + rows.format(0.9 if sense == "at least" else 0.8)
+    assert _advice([], "", points, 0, sense) == says + rows.format(0.9 if sense == "at least" else 0.8)
     nothing = [p | {"more_rows": {"race: black": 0.00004}} for p in points]
-    assert _advice([], None, nothing, 0, sense) == says
+    assert _advice([], "", nothing, 0, sense) == says
 
 
 def test_roc_curves_run_from_corner_to_corner_and_above_the_rates():

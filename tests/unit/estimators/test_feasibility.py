@@ -11,7 +11,8 @@ import pytest
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.cli import app as cli
-from fairbound.estimators.feasibility import _bounds, _said, knee
+from fairbound.estimators.feasibility import _bounds, _said
+from fairbound.estimators.knee import bend, knee, said_of
 
 BOUND = "demographic_parity <= 0.15"
 
@@ -98,6 +99,47 @@ def test_bounds_from_below_and_theknee():
     assert parity == sorted(parity, reverse=True) and 0.1 in parity and parity[-1] == 0.006
     curve = [{"value": v, "cost": c} for v, c in [(0.3, 0.10), (0.2, 0.11), (0.1, 0.12), (0.0, 0.30)]]
     assert knee(curve) == 2 and knee(curve[:2]) is None
+
+
+def curve_of(under, accuracies):
+    """A curve of nested models, each worse one wrong on the rows of the better and on more, of 2,000 rows."""
+    wrong = np.array([np.arange(2000) >= round(2000 * accuracy) for accuracy in accuracies])
+    curve = [{"trained_under": b, "value": 0.3 if b is None else b, "cost": row.mean()} for b, row in zip(under, wrong)]
+    return curve, wrong
+
+
+UNDER = (None, 0.2, 0.1, 0.05, 0.0006)
+
+
+def test_a_knee_is_said_where_it_is_beyond_chance():
+    curve, wrong = curve_of(UNDER, (0.8, 0.798, 0.796, 0.79, 0.7))
+    found = bend(curve, "trained_under", "at most", wrong)
+    assert (curve[found.at]["trained_under"], found.flat) == (0.05, False)
+    assert said_of(0.05, False) == "Bounds tighter than about 0.05 cost more accuracy for each step."
+    weight = np.ones(2000)
+    weight[[0, 1500]] = 1e6  # of two rows that count, one is decided by all models but the last
+    assert bend(curve, "trained_under", "at most", wrong, weight).at is None
+
+
+def test_a_flat_curve_has_no_knee():
+    """As of a newcomer: from 0.6975 to 0.7137, the knee at the tightest bound tried."""
+    curve, wrong = curve_of(UNDER, (0.7075, 0.7137, 0.7, 0.6975, 0.71))
+    rng = np.random.default_rng(0)
+    wrong = np.array([rng.permutation(row) for row in wrong])  # each on rows of its own
+    assert bend(curve, "trained_under", "at most", wrong) == (None, True)
+    assert said_of(None, True).startswith("Accuracy hardly changes")
+
+
+def test_an_even_price_has_no_knee_and_is_not_called_flat():
+    curve, wrong = curve_of((None, 0.2, 0.1, 0.0), (0.9, 0.8, 0.7, 0.6))
+    assert bend(curve, "trained_under", "at most", wrong) == (None, False) and said_of(None, False) == ""
+
+
+def test_no_bound_is_tighter_than_the_tightest():
+    """The model under the tightest bound may measure a little more than another, and be the knee by its cost."""
+    curve, wrong = curve_of((None, 0.2, 0.1, 0.0006), (0.8, 0.798, 0.6, 0.79))
+    curve[2]["value"], curve[3]["value"] = 0.01, 0.02
+    assert knee(curve) == 3 and bend(curve, "trained_under", "at most", wrong).at is None
 
 
 def test_the_command_says_what_python_says(file, found, tmp_path, capsys):
