@@ -51,6 +51,7 @@ def test_two_classes_read_in_parts(rows, monkeypatch, capsys, by_group):
     assert said["rows"] == 300 and said["predicted"] == found.prediction.value_counts().to_dict()
 
 
+@pytest.mark.filterwarnings("ignore:.*by itself tells the labels")  # its labels are made from one column
 def test_more_classes_and_numbers(rows):
     folder, frame = rows
     X, three = frame[["x", "city"]], np.digitize(frame.x, [-0.5, 0.5])

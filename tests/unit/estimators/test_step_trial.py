@@ -125,6 +125,7 @@ def test_small_inputs_take_long_steps_and_large_ones_the_own(scale, expected):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:.*by itself tells the labels")  # its labels are made from one column
 def test_auto_reports_the_size_it_took_and_linear_models_and_named_methods_keep_their_own():
     x, y, group = images(0.01)
     for algorithm, model, loss, expected in (

@@ -48,7 +48,7 @@ def test_a_copy_of_the_label_is_named_under_a_bound_too(how, bound):
 
 @pytest.mark.parametrize("how", ["number", "text"])
 def test_of_three_classes(how):
-    X, y, sex = people(classes=3)
+    X, y, _ = people(classes=3)
     with pytest.warns(DataWarning, match=TELLS):
         fb.FairClassifier("recall of class 1 >= 0.1", budget="5 steps").fit(copied(X, y, how), y)
 

@@ -15,6 +15,9 @@ from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups, doubtful_groups
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*by itself tells the labels")  # made from one column here
+
+
 def fitted(bound: float, names=("a", "b"), rows: int = 400) -> fb.FairClassifier:
     rng = np.random.default_rng(0)
     X, group = rng.normal(size=(rows, 2)), np.array(names, object)[np.arange(rows) % 4 // 3]
