@@ -14,7 +14,6 @@ from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups, doubtful_groups
 
-
 pytestmark = pytest.mark.filterwarnings("ignore:.*by itself tells the labels")  # made from one column here
 
 
