@@ -336,9 +336,9 @@ def doubtful_groups(labels: Mapping[str, Sequence[str]]) -> list[str]:
 
 def twin_words(X: Any, groups: Groups) -> list[str]:
     """What is said of columns of the frame X that are a sensitive attribute by another name: in the rows whose group is
-    known, each group has one value, and each value one group. Nothing of other tables."""
+    known, each group has one value, and each value one group. Nothing of other tables, or of one of other length."""
     frame, out = frame_of(X), []
-    if frame is None:
+    if frame is None or len(frame) != len(groups.codes):
         return []
     names = [name for name in frame.columns if str(name) not in groups.attributes]
     for attribute, labels, code in zip(groups.attributes, groups.labels, groups.codes.T, strict=True):

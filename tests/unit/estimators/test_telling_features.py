@@ -39,7 +39,9 @@ def copied(X, y, how):
 @pytest.mark.parametrize("how", ["number", "falling", "text", "sparse"])
 def test_a_copy_of_the_label_is_named_under_a_bound_too(how, bound):
     X, y, sex = people()
-    with pytest.warns(DataWarning, match=f"feature '.*' {TELLS} 400 training rows. If that is a surprise, look for a column"):
+    with pytest.warns(
+        DataWarning, match=f"feature '.*' {TELLS} 400 training rows. If that is a surprise, look for a column"
+    ):
         fair = fb.FairClassifier(bound, budget="10 steps").fit(copied(X, y, how), y, sensitive_features=sex)
     (said,) = [line for line in fair.fit_report_["warnings"] if TELLS in line]
     assert said == fair.fit_report_["telling_feature"] and (how == "sparse" or "copy" in said)
