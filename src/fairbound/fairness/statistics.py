@@ -242,3 +242,10 @@ def row_table(rate: Rate, of: str = "counted") -> Table:
     if of == "counted" and rate.condition is not None and rate.is_mean:
         table = np.stack([table[rate.condition]] * 2)
     return tuple(tuple(float(v) for v in row) for row in table)  # type: ignore[return-value]
+
+
+def behind(counted: Table, among: Table) -> tuple[float, float, float]:
+    """The `scale` of a rate by the weights of its numerator and denominator (`row_table`)."""
+    above, below = np.array(counted), np.array(among)
+    failures = below[above == 0].max(initial=0.0)
+    return float(above.max()), float(below[above > 0].max(initial=0.0)), float(failures)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError, FairboundError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import LOSSES, Pointwise, loss_named
 from fairbound.optim.rows import how_to_pass
-from fairbound.optim.state import not_finite
+from fairbound.optim.state import TRAINED, not_finite
 from fairbound.rows.groups import MISSING, Groups
 
 MOST_KEYS = 1 << 22
@@ -264,10 +264,20 @@ def without_number(value: Tensor, batch: Batch, loss: Pointwise) -> Tensor | Non
     return bad if bool(bad.any()) else None
 
 
-def refuse_rows(bad: Tensor, batch: Batch, plan: Plan, keys: Keys, number: int) -> None:
-    """Raises: NonFiniteError of the bad rows (B,) of the batch of this number; it names their groups and constraints."""
+def refuse_rows(bad: Tensor, batch: Batch, plan: Plan, keys: Keys, number: int, hint: str = TRAINED) -> None:
+    """Raises: NonFiniteError of the bad rows (B,) of the batch of this number; it names their groups and constraints,
+    and says what to do."""
     cells = keys.table[batch.keys[bad].cpu()].flatten().tolist()
-    raise not_finite(int(bad.sum()), len(bad), number, *plan.touched(cells))
+    raise not_finite(int(bad.sum()), len(bad), number, *plan.touched(cells), hint)
+
+
+def check_step(state: Mapping[str, Any], world: int) -> None:
+    """Raises: FairboundError where no batch has come since the last step. state: of a Dual; world: of how many processes."""
+    if world == 1 and state["calls"] == state["calls_at_step"]:
+        raise FairboundError(
+            "Dual.step() was called without a batch since the last step(); call loss(scores, "
+            "targets, group) or observe(...) in every step."
+        )
 
 
 def no_loss(scores: Tensor) -> Tensor:

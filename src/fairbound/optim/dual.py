@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.base.errors import FairboundError, OptionError
+from fairbound.base.errors import OptionError
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import Memo, PlanContrasts, dual_scale, seen_contrasts
 from fairbound.fairness.notions import Bound
@@ -38,7 +38,7 @@ from fairbound.fairness.trial import refuse_probabilities, takes_logits
 from fairbound.methods.alm import ALM
 from fairbound.optim.batch import (
     Batch,
-    Keys,
+    check_step,
     class_names,
     device_named,
     loss_of_rows,
@@ -46,10 +46,11 @@ from fairbound.optim.batch import (
     refuse_rows,
     without_number,
 )
-from fairbound.optim.estimates import Best, exact_means, named_values, report_of
+from fairbound.optim.codes import encoded, warn_of_no_rows
+from fairbound.optim.estimates import Best, exact_means, in_one_line, named_values, report_of
 from fairbound.optim.means import RunningMeans, averages, cell_weights, compared, processes
 from fairbound.optim.multipliers import moved, rooms, shrunk
-from fairbound.optim.numbers import NumberKeys, units_of
+from fairbound.optim.numbers import keys_of, units_of
 from fairbound.optim.queue import Queue
 from fairbound.optim.recent import usual
 from fairbound.optim.rows import MEMORY, check_means, remembered, stated_bounds, training_rows, warn_of_few_rows
@@ -136,7 +137,7 @@ class Dual:
             notions, targets, loss, self.classes = *units.settled(notions, targets), "squared", (0,)
         self.stated = notions
         rows = training_rows(groups, targets, group_names, self.classes)
-        self._given |= {"stated": self.stated, "groups": rows, "targets": units, "group_names": None}
+        self._given |= {"stated": self.stated, "groups": rows, "targets": units}
         self.groups = Groups(rows.codes[:0], rows.attributes, rows.labels)
         named = None if classes is None else self.classes
         self.plan: Plan = compile_plan(notions, rows, classes=named) if units is None else units.plan(notions, rows)
@@ -154,9 +155,7 @@ class Dual:
         self._kinds = [f.trained(self._loss) for f in self.plan.functions]
         true = [f.exact(self._loss) for f in self.plan.functions]
         self._of_logits = takes_logits(self._loss, self.plan)
-        self._keys = Keys(self.plan, self.groups, len(self.classes), outputs)
-        if units is not None:
-            self._keys = NumberKeys(self.plan, self.groups, units)
+        self._keys = keys_of(self.plan, self.groups, len(self.classes), outputs, units)
         self._per_bound = 1.0 if units is None else units.per_bound(notions)
         statistics = [true, self._kinds] if dual_values == "surrogate" and self._kinds != true else [true]
         self._means = RunningMeans(self.plan, statistics, self._loss, self.memory, self._keys)
@@ -174,11 +173,7 @@ class Dual:
         self._quick = rates and self._keys.by_code and self._loss is LOSSES["logistic"] and not soft_targets
 
     def __repr__(self) -> str:
-        stated = ", ".join(repr(b.text) for b in self.stated)
-        sizes = {name: len(known) for name, known in zip(self.groups.attributes, self.groups.labels, strict=True)}
-        by = f", groups={sizes}" if sizes else ""
-        many = "" if self._keys.outputs == 1 else f", classes={len(self.classes)}"
-        return f"Dual({stated}{by}{many}, m={self.m}, steps={self._state['k']}, largest multiplier={self._state['multipliers'].max():.3g})"
+        return in_one_line(self.stated, self.groups, self._keys.outputs, self._state)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickle and copy: how to build it again, with its state."""
@@ -205,8 +200,9 @@ class Dual:
         return torch.tensor(self._state["w"])
 
     def encode(self, sensitive_features: Any) -> Tensor:
-        """(n, A) int64 codes of new rows for `loss`; a group not known here, or missing, is -1."""
-        return torch.as_tensor(self.groups.encode(sensitive_features)[0].codes)
+        """(n, A) int64 codes of new rows for `loss`; a group not known here, or missing, is -1. With `group_names`
+        integers are codes already, unless a name is a number too. Raises: DataError where no row's group is known."""
+        return torch.as_tensor(encoded(self.groups, sensitive_features, self._given["group_names"] is not None))
 
     def values(self) -> dict[str, float]:
         """Running estimate of each stated bound's true metric, in its units; NaN where no row could tell yet.
@@ -234,7 +230,9 @@ class Dual:
     def report(self) -> DualReport:
         """Values, multipliers, caps, groups that batches lacked, and how many rows of each group the values rest on."""
         s, cap = self._best.settled(self._state), self.config.multiplier_bound
-        return report_of(self.plan, self.stated, s, self._means, self.values(), self._per_bound, cap, self._of_losses)
+        return report_of(
+            self.plan, self.stated, s, self._means, self.values(), self._per_bound, cap, self._of_losses, self.classes
+        )
 
     # -- the two calls of a loop --------------------------------------------------------------------------------
 
@@ -283,16 +281,15 @@ class Dual:
     def step(self) -> None:
         """Close an optimiser step; every `dual_every` of them it moves the multipliers."""
         s, world = self._state, processes(self.distributed)
-        if world == 1 and s["calls"] == s["calls_at_step"]:
-            raise FairboundError(
-                "Dual.step() was called without a batch since the last step(); call loss(scores, "
-                "targets, group) or observe(...) in every step."
-            )
+        check_step(s, world)
         s["calls_at_step"] = s["calls"]
         s["k"] += 1
         n = s["k"] - s["weighed"]
         if n >= self.config.dual_every and (n >= MOST_STEPS or self._means.since >= self._enough):
+            first = not s["weighed"]
             self._update(world)
+            if first:
+                warn_of_no_rows(self.plan, self._means.state, s["k"])
         else:
             self._means.shorten(world)
 
@@ -382,6 +379,8 @@ class Dual:
 
         Raises: CheckpointError where a key is missing or unknown, where bounds, names, groups or loss differ, or where
         a value has another shape or is not a possible one (NaN, a negative multiplier). Nothing is changed then.
+        Options that say how multipliers move, as `penalty` and `dual_every`, may differ, as a loop may change them: those
+        of this Dual count from here on. Give the same for the same numbers.
         """
         fresh = as_tensors({**self._state, **self._means.state})
         state = checked_state(state_dict, fresh, self._identity(), self.config.multiplier_bound, ("queue",))

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fairbound.base.errors import OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.contrasts import PlanContrasts, seen_contrasts
 from fairbound.fairness.plan import Plan
-from fairbound.fairness.statistics import SELECTED, RowFunction
+from fairbound.fairness.statistics import SELECTED, Above, ClassShare, RowFunction
 from fairbound.optim.batch import Batch, refuse_rows, without_number
-from fairbound.optim.means import RunningMeans, cell_weights, of_rates
+from fairbound.optim.means import RunningMeans, cell_weights
 from fairbound.optim.multipliers import raised, shrunk
-from fairbound.optim.state import DualReport, by_name
+from fairbound.optim.spread import standard_errors
+from fairbound.optim.state import MEASURED, SAME_SIDE, DualReport, by_name
+from fairbound.rows.groups import Groups
 
 PASSED = 64  # updates whose estimates are looked at together
 
@@ -32,15 +35,39 @@ def exact_means(
     """
     found = RunningMeans(running.plan, running.statistics[:1], running.loss, math.inf, running.keys)
     with torch.no_grad():
-        for number, (scores, targets, *rest) in enumerate(batches):
-            batch = read(scores, targets, *rest, *[None] * (2 - len(rest)))
+        for number, given in enumerate(batches):
+            batch = read(*_parts(given, number + 1))
             bad = without_number(torch.tensor(math.nan), batch, running.loss)  # of none is the loss known
             if bad is not None:
-                refuse_rows(bad, batch, running.plan, running.keys, number + 1)
+                refuse_rows(bad, batch, running.plan, running.keys, number + 1, MEASURED)
             found.add(batch, number)
             found.shorten(1)
         found.update(world, place)
     return found.state["mean"], found.state["rows"]
+
+
+def _parts(batch: Any, number: int) -> list[Any]:
+    """Scores, targets, group and weight of a batch, None where left out. Raises: OptionError where it is no such tuple."""
+    if not isinstance(batch, list | tuple) or not 2 <= len(batch) <= 4:
+        found = f"{len(batch)} values" if isinstance(batch, list | tuple) else f"a {type(batch).__name__}"
+        how = "a single batch stands in a list: dual.measure([(scores, targets, group)])"
+        if isinstance(batch, Mapping):
+            how = "take them out of it: dual.measure((model(b['x']), b['y'], b['group']) for b in loader)"
+        raise OptionError(
+            f"measure takes batches of (scores, targets), (scores, targets, group) or (scores, targets, group, weight); batch {number} "
+            f"is {found}; {how}."
+        )
+    return [*batch, *[None] * (4 - len(batch))]
+
+
+def in_one_line(stated: Sequence[Bound], groups: Groups, outputs: int, state: dict[str, Any]) -> str:
+    """A Dual with these bounds, groups, scores per row and state, as `repr` shows it."""
+    texts = ", ".join(repr(b.text) for b in stated)
+    sizes = {name: len(known) for name, known in zip(groups.attributes, groups.labels, strict=True)}
+    by = f", groups={sizes}" if sizes else ""
+    many = "" if outputs == 1 else f", classes={outputs}"
+    y = state["multipliers"]
+    return f"Dual({texts}{by}{many}, m={len(y)}, steps={state['k']}, largest multiplier={y.max():.3g})"
 
 
 def _measured(plan: Plan, contrasts: PlanContrasts, q: Tensor, rows: np.ndarray) -> list[Any]:
@@ -64,23 +91,6 @@ def named_values(
     """The text of each bound and its value in its units. per_bound: what 1 in those of the means (K, S) is in these."""
     values = per_bound * np.array(stated_values(plan, contrasts, mean, rows))
     return dict(zip([b.text for b in stated], values.tolist(), strict=True))
-
-
-def standard_errors(plan: Plan, contrasts: PlanContrasts, mean: np.ndarray, weight: np.ndarray) -> list[float]:
-    """The standard error of each bound's value, from its slopes in the cells' means (K, S) and the rows that these rest
-    on (K,), as if cells had no row in common; NaN where it is a ratio of sums, or not measured."""
-    n, p = np.maximum(weight, 1), mean[:, 0]
-    near = (p * n + 1) / (n + 2)  # of rates: never 0 or 1
-    variance = np.where(of_rates(plan), near * (1 - near), np.maximum(mean[:, -1] - p * p, 0)) / n
-    apart = 1e-9 * np.arange(plan.n_cells)  # of two equal contrasts one has a slope
-    with torch.enable_grad():
-        q = torch.from_numpy(p + apart).requires_grad_()
-        values, out = _measured(plan, contrasts, q, weight), []
-        for value in values:
-            known = isinstance(value, Tensor) and value.requires_grad and not len(plan.ratios)
-            slope = torch.autograd.grad(value, q, retain_graph=True)[0].numpy() if known else np.full(len(n), math.nan)
-            out.append(math.sqrt(slope**2 @ variance))
-    return out
 
 
 def better(bound: Bound, one: float, other: float) -> float:
@@ -115,12 +125,37 @@ class Best:
         return state
 
 
-def _decided_alike(plan: Plan, means: np.ndarray) -> str | None:
-    """How all rows are decided, "positive" or "negative", by the means of cells with rows; None where not alike, or
-    where other things are averaged than decisions."""
-    if not len(means) or not all(isinstance(f, RowFunction) and f.table == SELECTED for f in plan.functions):
+def _decided_alike(plan: Plan, means: np.ndarray, seen: np.ndarray, classes: Sequence[Any]) -> str | None:
+    """How all rows are decided, as in `DualReport`, by the means (K,) of cells with rows (K,); None where not alike, or
+    where it cannot be told. classes: the labels of the class numbers."""
+    functions: Sequence[Any] = plan.functions
+    of = np.array([functions.index(c.function) for c in plan.columns for _ in range(c.cells)])
+    if all(isinstance(f, ClassShare) or (isinstance(f, RowFunction) and f.per_class) for f in functions):
+        of, means = _by_class(plan, means)
+        functions = classes
+    shares = [means[(of == number) & (seen > 0)] for number in range(len(functions))]
+    if (of < 0).any() or not all(map(len, shares)):
         return None
-    return "positive" if means.min() > 1 - 1e-9 else "negative" if means.max() < 1e-9 else None
+    all_in, none_in = [v.min() > 1 - 1e-9 for v in shares], [v.max() < 1e-9 for v in shares]
+    if not all(a or b for a, b in zip(all_in, none_in, strict=True)):
+        return None
+    if functions is classes:
+        return f"class {classes[all_in.index(True)]}" if sum(all_in) == 1 else None
+    if all(isinstance(f, RowFunction) and f.table == SELECTED for f in functions):
+        return "positive" if all(all_in) else "negative" if all(none_in) else None
+    return SAME_SIDE if all(isinstance(f, Above) for f in functions) else None
+
+
+def _by_class(plan: Plan, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(K,) the class that each cell's mean (K,) tells of, -1 where none; (K,) the share of its rows decided for that."""
+    of, shares = np.full(plan.n_cells, -1), means.copy()
+    for column in plan.columns:
+        own = slice(column.offset, column.offset + column.cells)
+        if isinstance(column.function, ClassShare):
+            of[own] = column.function.code
+        elif None not in column.conditions:  # the share that is not decided for its own class
+            of[own], shares[own] = np.repeat(np.array(column.conditions), column.groups), 1 - means[own]
+    return of, shares
 
 
 def report_of(
@@ -132,10 +167,12 @@ def report_of(
     per_bound: Any,
     cap: float,
     of_losses: np.ndarray,
+    classes: Sequence[Any],
 ) -> DualReport:
     """Where a Dual stands. stated: its bounds; state: of the Dual; values: of the bounds, in their units; per_bound:
     what 1 in the state's is in these; cap: what no
-    multiplier exceeds; of_losses: (K + 1,) cells that average the loss."""
+    multiplier exceeds; of_losses: (K + 1,) cells that average the loss; classes: as of
+    `_decided_alike`."""
     y, names = torch.from_numpy(state["multipliers"]), plan.cell_names
     compared = plan.used_cells().tolist()
     lacked, (latest, seen, weight, _) = means.lacked().tolist(), means.latest()
@@ -167,5 +204,5 @@ def report_of(
         unmeasured=tuple(by_name((names[c], 1) for c in compared if not rows[c])),
         rests_on={names[c]: round(float(weight[c])) for c in sorted(compared, key=lambda c: -weight[c]) if rows[c]},
         processes=state["processes"],
-        alike=_decided_alike(plan, latest[seen > 0, 0]),
+        alike=_decided_alike(plan, latest[:, 0], seen, classes),
     )

@@ -5,6 +5,10 @@ There w lowers what rows of a cell weigh in the loss, 1 - w |a| / s for a coeffi
 lie in the cell: at w = s / |a|, the contrast's room, they weigh nothing, and beyond it training raises their loss, to
 which there is no limit. Such a contrast is kept with a margin of its bound. While it stays broken, or more than met,
 its steps grow; but beyond the room y only creeps, and the whole loss is divided by the rows' mean absolute weight.
+
+Of other contrasts many may be broken at once, as of every two groups for each class and label. Their weights add up, and
+more so the fewer rows each is about, until the loss no longer counts. So beyond `CROWD` of them they share the steps and
+the penalty that so many would have.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ FASTEST, GROWTH = 8.0, 1.5  # times the usual step at most, and more for every `
 DAMPING = 2.0  # times the usual penalty
 MARGIN = 0.05  # of the bound
 CREEP = 0.1  # of the room
+CROWD = 4  # broken contrasts that each take a whole step
 
 
 def rooms(
@@ -61,6 +66,9 @@ def moved(
     slower = decayed(state["k"], config.decay_steps, config.decay) * (state["k"] - state["weighed"]) / config.dual_every
     step, y, pace = config.dual_step_size * slower * scale, state["multipliers"], state["pace"]
     most, damped, asked = config.multiplier_bound, config.penalty * scale, g
+    if (crowd := broken_at_once(g, fresh, room)) > CROWD:
+        shared = CROWD / crowd if room is None else np.where(room < np.inf, 1.0, CROWD / crowd)
+        step, damped = step * shared, damped * shared
     if room is None or bounds is None:
         y = np.minimum(np.maximum(y + step * g, 0), most)
     else:
@@ -77,6 +85,14 @@ def moved(
         pace, asked = np.where(fresh, pace, state["pace"]), np.where(fresh, asked, state["g"])
     w = np.minimum(np.maximum(y + damped * asked, 0), most)
     return {"g": g, "multipliers": y, "w": w, "pace": pace}
+
+
+def broken_at_once(g: np.ndarray, fresh: np.ndarray | None, room: np.ndarray | None) -> int:
+    """How many contrasts without a room are broken, of those that had rows. g, fresh, room: (m,) as of `moved`."""
+    broken = g > 0
+    for apart in (fresh, None if room is None else room == np.inf):
+        broken = broken if apart is None else broken & apart
+    return int(np.count_nonzero(broken))
 
 
 def raised(by_cell: np.ndarray, of_losses: np.ndarray) -> np.ndarray:

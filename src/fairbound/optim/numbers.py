@@ -116,3 +116,8 @@ class NumberKeys(Keys):
 
     def apart(self, kept: Tensor, keys: np.ndarray) -> tuple[Tensor, Tensor]:
         return kept[:, 0], kept[:, 1]
+
+
+def keys_of(plan: Plan, groups: Any, classes: int, outputs: int, units: Units | None) -> Keys:
+    """The keys of rows: of so many classes and scores each, or of numbers in these units."""
+    return Keys(plan, groups, classes, outputs) if units is None else NumberKeys(plan, groups, units)

@@ -19,6 +19,7 @@ from fairbound.rows.groups import label_text
 
 FORMAT = 3
 SIGNED = ("g", "mean", "trail", "window", "smallest")
+SAME_SIDE = "on the same side of every threshold"
 CAPPED = ("multipliers", "w")
 
 
@@ -40,8 +41,8 @@ class DualReport:
 
     steps, batches, rows: step() calls, loss() calls counted, and their rows (over all processes, as of the last update,
     plus this process since). skipped: batches left out for NaN or infinity.
-    values: running estimate of each stated bound's metric, NaN before it could be measured. standard_errors: theirs,
-        from the rows that they rest on; NaN of ratios of sums. drifts: how far the values have moved over the rows that
+    values: running estimate of each stated bound's metric, NaN before it could be measured. standard_errors: how far
+        beyond it one standard error takes it, from the rows that it rests on. drifts: how far the values have moved over the rows that
         they remember, by which they lag where they go on so. bounds: what was asked.
     smallest: the estimate nearest to what is asked for at any update. multipliers: contrast name -> multiplier, those
         above 0.
@@ -50,8 +51,9 @@ class DualReport:
     lacking: group -> batches without a row of it. unmeasured: groups without a row in any batch so far. rests_on:
         group -> rows that the estimates rest on, each counted as what it still weighs (see `memory`), in sums of
         weights where rows have some.
-    processes: how many processes the last update joined. alike: "positive" or "negative" where all rows seen lately are
-        decided so, which meets bounds on rates whatever the model is.
+    processes: how many processes the last update joined. alike: "positive", "negative" or "class ..." where all rows
+        seen lately are decided so, and "on the same side ..." where all predicted numbers are so of every threshold
+        of prediction_parity: that meets bounds on rates whatever the model is.
     """
 
     steps: int
@@ -96,7 +98,8 @@ class DualReport:
                 else ""
             )
             lines.append(
-                f"every row seen lately is decided {self.alike}, so its rates say nothing of the groups.{hint}"
+                f"every row seen lately is {'predicted' if self.alike == SAME_SIDE else 'decided'} {self.alike}, so its rates say nothing "
+                f"of the groups.{hint}"
             )
         if self.raised:
             lines.append(
@@ -228,9 +231,21 @@ def check_options(dual_every: object, nonfinite: str, distributed: bool, memory:
         )
 
 
-def not_finite(bad: int, rows: int, number: int, names: Sequence[str], groups: Sequence[str]) -> NonFiniteError:
+TRAINED = (
+    "Nothing of the batch entered the multipliers. Look for NaN or huge values in these rows, lower the "
+    "learning rate, or use Dual(..., nonfinite='skip') to skip and count such batches."
+)
+MEASURED = (
+    "measure leaves no row out, whatever `nonfinite` is. Look for NaN or huge values in these rows and in the weights "
+    "of the model, or give the batches without these rows."
+)
+
+
+def not_finite(
+    bad: int, rows: int, number: int, names: Sequence[str], groups: Sequence[str], hint: str = TRAINED
+) -> NonFiniteError:
     """The error of a batch with `bad` of its `rows` NaN or infinite. number: of the batch; names, groups: constraints
-    and groups that they are in."""
+    and groups that they are in. hint: what to do."""
     return NonFiniteError(
         f"scores or losses are NaN or infinite in {bad} of {rows} rows of batch {number}"
         + (
@@ -238,6 +253,5 @@ def not_finite(bad: int, rows: int, number: int, names: Sequence[str], groups: S
             if groups
             else "; no bound is on their groups"
         )
-        + ". Nothing of the batch entered the multipliers. Look for NaN or huge values in these rows, lower the "
-        "learning rate, or use Dual(..., nonfinite='skip') to skip and count such batches."
+        + f". {hint}"
     )

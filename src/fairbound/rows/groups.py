@@ -154,7 +154,12 @@ class Groups:
             columns = {self.attributes[0]: next(iter(columns.values()))}
         absent = [a for a in self.attributes if a not in columns]
         if absent:
-            raise DataError(f"sensitive_features lacks {absent}; it has {sorted(columns)}.")
+            how = (
+                ""
+                if given or has_names(sensitive_features)
+                else " Pass a dict or a data frame with columns of these names."
+            )
+            raise DataError(f"sensitive_features lacks {absent}; it has {sorted(columns)}.{how}")
         codes, unseen = [], {}
         for attribute, known in zip(self.attributes, self.labels, strict=True):
             coded, texts = _coded_texts(columns[attribute]) if given is None else columns[attribute]
@@ -285,7 +290,7 @@ def said_labels(
     them. A label that begins or ends with a blank, or is empty, stands in quotation marks.
     """
     times = Counter(label for known in labels for label in known)
-    bare = [any(map(_is_number, known)) or len(SAYS_NOTHING & {v.lower() for v in known}) > 1 for known in labels]
+    bare = [any(map(is_number, known)) or len(SAYS_NOTHING & {v.lower() for v in known}) > 1 for known in labels]
     joined = crossed and len(labels) > 1 and any(AND in label for label in times)
     return tuple(
         tuple(f"{attribute}: {seen(v)}" if joined or alone or times[v] > 1 else seen(v) for v in known)
@@ -295,7 +300,7 @@ def said_labels(
 
 def natural_order(label: str) -> tuple[int, float, str]:
     """A key that sorts numbers by size, before texts."""
-    return (0, float(label), label) if _is_number(label) else (1, 0.0, label)
+    return (0, float(label), label) if is_number(label) else (1, 0.0, label)
 
 
 def _places(texts: Sequence[str | None], known: Sequence[str]) -> np.ndarray:
@@ -310,7 +315,7 @@ def doubtful_groups(labels: Mapping[str, Sequence[str]]) -> list[str]:
     labels: attribute to the names of its groups."""
     out = []
     for attribute, names in labels.items():
-        if len(names) > MANY_NUMBERS and all(map(_is_number, names)):
+        if len(names) > MANY_NUMBERS and all(map(is_number, names)):
             out.append(
                 f"{attribute} has {len(names)} groups, each a number, such as {names[0]}. Where it is a quantity, such as an age, make a "
                 "column of a few bands and compare these (pandas.cut)."
@@ -368,7 +373,7 @@ def warn_of_groups(groups: Groups) -> None:
         warnings.warn(said, DataWarning, stacklevel=users_line())
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
     """Whether a text is written as a number; "nan" is not one."""
     try:
         return math.isfinite(float(text))

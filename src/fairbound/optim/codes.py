@@ -1,0 +1,72 @@
+"""The codes of new rows for the loss of a `Dual`, and the warning where none of them is in a group."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.callers import users_line
+from fairbound.base.errors import DataError, DataWarning
+from fairbound.base.names import shortlist
+from fairbound.fairness.plan import Plan
+from fairbound.rows.groups import MISSING, Groups, columns_of, has_names, is_number
+from fairbound.rows.reading import column_values, factorised, is_missing
+
+
+def encoded(known: Groups, sensitive_features: Any, numbered: bool) -> np.ndarray:
+    """(n, A) codes of new rows, MISSING where a group is missing or not known.
+
+    numbered: whether names were given for codes. Columns without a name then stand in the order of the attributes, and
+    whole numbers are codes already, unless a name of the attribute is a number too.
+    Raises: DataError where no row has a known group of some attribute though they have values, or a code has no name.
+    """
+    columns = sensitive_features
+    if numbered and not isinstance(columns, Groups):
+        columns = columns_of(columns)
+        if len(columns) == len(known.attributes) and (len(columns) == 1 or not has_names(sensitive_features)):
+            columns = dict(zip(known.attributes, columns.values(), strict=True))
+        columns = {name: _labelled(name, v, known.names.get(name, ())) for name, v in columns.items()}
+    found, unseen = known.encode(columns)
+    for attribute, labels, codes in zip(known.attributes, known.labels, found.codes.T, strict=True):
+        if unseen[attribute] and (codes == MISSING).all():
+            raise DataError(
+                f"no row has a group of {attribute!r} that is known here: {shortlist(labels)}. "
+                "Spell them so, or pass -1 to loss(...) for rows that shall be in no group."
+            )
+    return found.codes
+
+
+def _labelled(attribute: str, column: Any, labels: tuple[str, ...]) -> Any:
+    """The column, with labels in place of codes where it holds codes of them."""
+    if any(map(is_number, labels)):
+        return column
+    codes, values = factorised(column_values("the labels", column))
+    whole = [None if is_missing(v) else _whole(v) for v in values]
+    if any(v is None and not is_missing(value) for v, value in zip(whole, values, strict=True)):
+        return column
+    beyond = [v for v in whole if v is not None and not MISSING <= v < len(labels)]
+    if beyond:
+        raise DataError(f"{attribute!r} has the code {beyond[0]}, and names for 0 to {len(labels) - 1}: {labels}.")
+    texts = [None if v is None or v == MISSING else labels[v] for v in whole]
+    return np.array([*texts, None], dtype=object)[codes]
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number, None for other values."""
+    number = isinstance(value, int | np.integer | np.bool_) or (isinstance(value, float) and value.is_integer())
+    return int(value) if number else None
+
+
+def warn_of_no_rows(plan: Plan, means: Mapping[str, Any], steps: int) -> None:
+    """Warns: DataWarning where rows came in the first `steps` steps and no cell had one. means: the state of the running
+    means after them."""
+    if means["total_rows"] and not means["rows"].any():
+        warnings.warn(
+            f"no row of a group or class that the bounds speak of has come in the first {steps} steps: no bound is "
+            f"active. Pass the codes that dual.encode(...) gives ({shortlist(plan.cell_names)}); -1 is in no group.",
+            DataWarning,
+            stacklevel=users_line(),
+        )

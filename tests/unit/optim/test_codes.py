@@ -1,0 +1,80 @@
+"""The codes of new rows for the loss, and the loop that gives none of them a group."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from fairbound.base.errors import DataError, DataWarning
+from fairbound.optim import Dual
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*too few training rows")  # what is tested here is not the data
+
+BOUND = "demographic_parity <= 0.05"
+CODES = np.array([0, 1, 1, 0])
+Y = np.array([0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("copied", [lambda dual: dual, copy.deepcopy], ids=["itself", "a copy"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_codes_that_names_were_given_for_are_codes(stream, copied):
+    rows = {} if stream else {"groups": CODES, "targets": Y}
+    encode = copied(Dual(BOUND, group_names={"sex": ["F", "M"]}, **rows)).encode
+    forms = [CODES, torch.tensor(CODES), CODES.tolist(), CODES.astype(bool), CODES.astype(float), {"sex": CODES}]
+    for given in [*forms, CODES[:, None], {"other": CODES}, np.array(["F", "M"])[CODES]]:
+        assert encode(given).flatten().tolist() == CODES.tolist()
+    assert encode([-1, 0, None, 1]).flatten().tolist() == [-1, 0, -1, 1]
+    assert encode(["F", "X", None]).flatten().tolist() == [0, -1, -1]
+    assert encode([None, None]).flatten().tolist() == [-1, -1]
+    for unknown in (["f ", "m"], ["0", "1"], [0.5, 1.5]):
+        with pytest.raises(DataError, match="no row has a group of 'sex' that is known here: F, M"):
+            encode(unknown)
+    with pytest.raises(DataError, match="'sex' has the code 2, and names for 0 to 1"):
+        encode([0, 2])
+
+
+def test_names_that_are_numbers_are_looked_up():
+    made = Dual(BOUND, groups=CODES, targets=Y, group_names=["10", "20"])
+    assert made.encode([20, 10, 5]).flatten().tolist() == [1, 0, -1]
+    with pytest.raises(DataError, match="known here: 10, 20"):
+        made.encode(CODES)
+
+
+def test_labels_of_text_groups_are_no_codes():
+    made = Dual(BOUND, groups=["F", "M", "M", "F"], targets=Y)
+    with pytest.raises(DataError, match="known here: F, M"):
+        made.encode(CODES)
+
+
+def test_columns_without_names_stand_in_the_order_of_the_names_that_were_given():
+    both = np.stack([CODES, CODES[::-1]], axis=1)
+    made = Dual(BOUND, groups=both, targets=Y, group_names={"sex": ["F", "M"], "race": ["A", "B"]})
+    for given in (both, both.tolist(), {"race": both[:, 1], "sex": both[:, 0]}):
+        assert made.encode(given).tolist() == both.tolist()
+    of_columns = Dual(BOUND, groups={"sex": both[:, 0], "race": both[:, 1]}, targets=Y)
+    with pytest.raises(DataError, match="Pass a dict or a data frame with columns of these names"):
+        of_columns.encode(both)
+    with pytest.raises(DataError, match=r"it has \['sex'\]\.$"):
+        of_columns.encode({"sex": both[:, 0]})
+
+
+def test_a_loop_without_a_row_of_any_group_is_told_once():
+    def loop(codes, **options):
+        made = Dual(BOUND, groups=CODES, targets=Y, **options)
+        for k in range(12):
+            scores = torch.full((4,), torch.nan) if options.get("nonfinite") and k < 6 else torch.randn(4)
+            made.loss(scores, torch.tensor(Y), torch.tensor(codes))
+            made.step()
+
+    with pytest.warns(DataWarning, match="in the first 3 steps: no bound is active") as said:
+        loop([-1] * 4, dual_every=3)
+    told = [w for w in said if "no bound is active" in str(w.message)]
+    assert len(told) == 1 and told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "no row of a group")
+        loop([-1, -1, -1, 0], dual_every=3)
+        loop(CODES, dual_every=3, nonfinite="skip")
