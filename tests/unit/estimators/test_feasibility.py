@@ -104,7 +104,10 @@ def test_bounds_from_below_and_theknee():
 def curve_of(under, accuracies):
     """A curve of nested models, each worse one wrong on the rows of the better and on more, of 2,000 rows."""
     wrong = np.array([np.arange(2000) >= round(2000 * accuracy) for accuracy in accuracies])
-    curve = [{"trained_under": b, "value": 0.3 if b is None else b, "cost": row.mean()} for b, row in zip(under, wrong, strict=True)]
+    curve = [
+        {"trained_under": b, "value": 0.3 if b is None else b, "cost": row.mean()}
+        for b, row in zip(under, wrong, strict=True)
+    ]
     return curve, wrong
 
 

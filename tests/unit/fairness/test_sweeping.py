@@ -127,7 +127,7 @@ def passengers(seed, n=900):
     return np.column_stack([woman, age]), saved.astype(int), ship
 
 
-@pytest.mark.filterwarnings("ignore:On the training rows the model is no more accurate")
+@pytest.mark.filterwarnings("ignore:On the training rows the model is no more accurate", "ignore:The model gives")
 def test_training_finds_more_than_without_lines(monkeypatch):
     """On ten ships in the mean, and on none much less; most of the gain is one ship's, where training alone ends at a constant."""
     gains = []

@@ -32,6 +32,7 @@ def takers():
     }
 
 
+@pytest.mark.filterwarnings("ignore:.*by itself tells the labels")  # its labels are made from one column
 @pytest.mark.parametrize("taker", takers())
 def test_the_same_labels_in_another_order_are_said_and_nothing_else_is(rows, taker):
     X, y, group = rows

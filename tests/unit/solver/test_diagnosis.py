@@ -136,6 +136,7 @@ def test_a_stack_of_runs_is_refused():
         fb.diagnose(stack)
 
 
+@pytest.mark.filterwarnings("ignore:.*by itself tells the labels")  # its labels are made from one column
 def test_a_fit_keeps_its_advice():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 2))
