@@ -60,7 +60,7 @@ MUTANTS = {
     "swept intercept: the least accurate": Mutant("estimators/swept_intercept.py", '-found[0].extra["accuracy"]', 'found[0].extra["accuracy"]', "unit/estimators/test_thin_groups.py"),
     "intercept of areas: by the area, not by accuracy": Mutant("estimators/last_intercept.py", "by_accuracy=True", "by_accuracy=False", "unit/estimators/test_auc_decisions.py"),
     "best constant: the order of the rows is turned": Mutant("estimators/last_intercept.py", "yield share * weights", "yield -share * weights", "unit/estimators/test_thin_groups.py"),
-    "best constant: the least accurate": Mutant("estimators/last_intercept.py", "* error - gain if", "* error + gain if", "unit/estimators/test_thin_groups.py"),
+    "best constant: the least accurate": Mutant("estimators/last_intercept.py", "* error - gain\n", "* error + gain\n", "unit/estimators/test_thin_groups.py"),
     "full_batch: area costs nothing": Mutant("estimators/full_batch.py", "and area_of_loss - now.area <=", "and 0 <=", "unit/estimators/test_error_share.py"),
     "full_batch: accuracy gained is asked for": Mutant("estimators/full_batch.py", "AUC_LOSS + gain", "AUC_LOSS - gain", "unit/estimators/test_error_share.py"),
     "full_batch: gains may be chance": Mutant("estimators/full_batch.py", "pays = gain > beyond_chance(problem) * error and", "pays =", "unit/estimators/test_error_share.py"),

@@ -17,8 +17,8 @@ from fairbound.report.words import unit
 
 @dataclass(frozen=True)
 class Outcome:
-    """summary: the JSON object of `--json`. text: for people. exit_code: 0 done or met, 1 violated (of a study: a run failed), 3 insufficient, 130
-    interrupted."""
+    """summary: the JSON object of `--json`. text: for people. exit_code: 0 done or met, 1 violated (of a study: a run
+    failed), 3 insufficient, 130 interrupted."""
 
     summary: dict[str, Any]
     text: str

@@ -59,8 +59,8 @@ def feasibility(
         "curve": one entry per model from loose to tight: `trained_under`, `value`, `lower`, `upper`, `accuracy`,
         `cost` (what `objective` minimises), `certified` (whether its interval lies within the stated bound).
         "smallest": the entry of the smallest value. "knee": the one from which on a tighter bound costs much (farthest
-        above the line between the ends), None where that may be chance. "cheapest": the least costly one whose interval lies within the bound, or
-        None.
+        above the line between the ends), None where that may be chance. "cheapest": the least costly one whose interval
+        lies within the bound, or None.
         "more_rows": for each group how much lower the confidence bound of the cheapest (of none: of the smallest)
         would be with 1,000 more held-out rows of it, where rates alone are bounded. "said": all this in words.
     Each model is logged at INFO as it is done.

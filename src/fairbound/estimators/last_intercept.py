@@ -158,8 +158,10 @@ def best_constant(trained: Trained, automatic: bool) -> Trained:
         for parameter, value in zip(model.layers.split(problem.split(x)[0])[-2:], last, strict=True):
             parameter.copy_(value)
         measured = [part.evaluate(x) for part in trained.parts]
-        gain, error = gained(problem, solution.x, x) if by_accuracy else (0.0, 0.0)
-        aim = beyond_chance(problem) * error - gain if by_accuracy else float(measured[0].f)
+        aim = float(measured[0].f)
+        if by_accuracy:
+            gain, error = gained(problem, solution.x, x)
+            aim = beyond_chance(problem) * error - gain
         if all(float(one.violation) <= 0 for one in measured) and aim < least:
             best, least = x, aim
     if best is solution.x or not solution.found:

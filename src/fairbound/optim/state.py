@@ -42,8 +42,8 @@ class DualReport:
     steps, batches, rows: step() calls, loss() calls counted, and their rows (over all processes, as of the last update,
     plus this process since). skipped: batches left out for NaN or infinity.
     values: running estimate of each stated bound's metric, NaN before it could be measured. standard_errors: how far
-        beyond it one standard error takes it, from the rows that it rests on. drifts: how far the values have moved over the rows that
-        they remember, by which they lag where they go on so. bounds: what was asked.
+        beyond it one standard error takes it, from the rows that it rests on. drifts: how far the values have moved
+        over the rows that they remember, by which they lag where they go on so. bounds: what was asked.
     smallest: the estimate nearest to what is asked for at any update. multipliers: contrast name -> multiplier, those
         above 0.
     raised: group -> what its rows weigh in the loss, where that is below 0: training raises their loss.
