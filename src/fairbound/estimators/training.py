@@ -1,7 +1,7 @@
 """A model trained under stated bounds: on all rows at once (see `full_batch`), or on random batches (see `batch_runs`).
 
-Under "auto" a model trained on all rows at once is compared with one of random batches, where it meets no bound or
-where ratios of rates are bounded. The step size of random batches is chosen by a short trial, unless the model is
+Under "auto" a model trained on all rows at once is compared with one of random batches, where it meets no bound, where
+ratios of rates are bounded, or where it is no better than a constant. The step size of random batches is chosen by a short trial, unless the model is
 linear or all rows at once follow (see `step_trial`). Batches that meet few rows again and again end for a network where
 other rows ask for it; it is then trained further on all rows at once where that is of use (see `whole_network`), and
 its last layer is solved on all rows, with weight decay (see `last_layer`). The last layer of a network trained without
@@ -27,7 +27,13 @@ from fairbound.estimators.group_starts import area_start
 from fairbound.estimators.last_layer import finished
 from fairbound.estimators.problems import Problems
 from fairbound.estimators.step_trial import step_tried
-from fairbound.estimators.trained import Trained, better, hardly_better_than_constant, largest_share
+from fairbound.estimators.trained import (
+    Trained,
+    better,
+    hardly_better_than_constant,
+    largest_share,
+    no_better_than_constant,
+)
 from fairbound.estimators.weight_decay import decay_of
 from fairbound.estimators.whole_network import stopped_early, trained_further
 from fairbound.fairness.few_rows import coarse_groups
@@ -99,7 +105,7 @@ def train(
         trained = _at_once(
             made, choice, None if budget is None else limit, refined, terms_of, x0, options | {"weight_decay": decay}
         )
-        if not choice.automatic or _settled(problem, trained):
+        if not choice.automatic or _settled(problem, trained, refined):
             return trained
         batches = on_batches(made._replace(all_rows=None), run, ALM(), (), limit)
         return better(trained, batches, refined, "Random batches (alm) gave the better model, which is taken.")
@@ -200,12 +206,21 @@ def _network_finished(
     return better(trained, unbound, refined, note)
 
 
-def _settled(problem: FairProblem, trained: Trained) -> bool:
+def _settled(problem: FairProblem, trained: Trained, refined: Refined) -> bool:
     """Whether random batches need not be tried after all rows at once;
     those of few rows of an interval say little of its distribution."""
-    met = trained.solution.found and not len(problem.plan.ratios)
-    stopped = trained.solution.stopped == "interrupted"
-    return met or stopped or any(b.free_thresholds for b in problem.plan.notions)
+    if trained.solution.stopped == "interrupted" or any(b.free_thresholds for b in problem.plan.notions):
+        return True
+    return trained.solution.found and not len(problem.plan.ratios) and not _constant_under_bounds(trained, refined)
+
+
+def _constant_under_bounds(trained: Trained, refined: Refined) -> bool:
+    """Whether accuracy is the aim, and a model under bounds is no better than a constant one."""
+    problem = trained.problem
+    accuracy = problem.evaluate(trained.solution.x).extra.get("accuracy") if problem.m and refined != "no" else None
+    if accuracy is None:
+        return False
+    return no_better_than_constant(float(accuracy), largest_share(problem), problem.total_rows)
 
 
 def _beyond_few_rows(problem: FairProblem) -> list[str]:

@@ -251,3 +251,16 @@ def test_a_start_that_a_hair_of_training_bettered_is_no_result_where_longer_trai
         fb.FairClassifier("demographic_parity <= 0.05", model=module).fit(X, y, sensitive_features=group).fit_report_
     )
     assert facts["feasible"] and facts["accuracy"] > 0.68 and facts["best_step"] > 0
+
+
+@pytest.mark.filterwarnings("ignore::fairbound.DataWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
+def test_where_all_rows_at_once_end_at_a_constant_random_batches_are_tried():
+    """Of two numbers that each lie apart in three groups, few lines select nearly equal shares of all."""
+    rng = np.random.default_rng(107)
+    group = rng.choice(["a", "b", "c"], 2000, p=[0.6, 0.3, 0.1])
+    apart = np.select([group == "b", group == "c"], [0.5, -0.5], 0.0)
+    X = rng.normal(size=(2000, 2)) + apart[:, None] * rng.uniform(0.3, 1, size=(1, 2))
+    y = (X @ rng.normal(size=2) + rng.logistic(size=2000) > 0.5).astype(int)
+    model = fb.FairClassifier("demographic_parity_ratio >= 0.9").fit(X, y, sensitive_features=group)
+    assert fb.measure("demographic_parity_ratio", model.decision_function(X), y, group) >= 0.9
+    assert model.score(X, y) > max(y.mean(), 1 - y.mean()) + 0.02
