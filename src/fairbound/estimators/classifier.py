@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from fairbound.base.checks import amount
+from fairbound.estimators.bent_for_bounds import may_need_bends, with_bends
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.choosing import chosen
 from fairbound.estimators.conventions import (
@@ -180,6 +181,9 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         self.model_, self.x_, self.solution_, self.trajectory_, self.fit_report_, self.rule_ = learnt
         if isinstance(self.model_, ModuleModel):
             self.model_.bind(self.x_)  # training leaves it at a point that it looked at last
+        if x0 is None and may_need_bends(self, X, rows) and (bent := with_bends(self, X, rows)) is not None:
+            for name in [name for name in vars(bent) if name.endswith("_")]:
+                setattr(self, name, getattr(bent, name))
         warn_of_fit(self.fit_report_, trained_under)
         return self
 

@@ -13,6 +13,7 @@ from fairbound.estimators.conventions import missing_group_words
 from fairbound.estimators.full_batch import optimality
 from fairbound.estimators.telling_features import LOOK, SURPRISING, told_by_feature
 from fairbound.estimators.trained import (
+    MOST,
     Trained,
     TrainedRanker,
     hardly_better_than_constant,
@@ -29,15 +30,12 @@ from fairbound.rows.shards import Shards
 from fairbound.solver.diagnosis import diagnose
 from fairbound.tables import EncodeReport
 
-MOST = 0.8
-"""Share of one label from which on a model that gives it to every row is hard to beat."""
-
 ALIKE = 0.8
 """Share of the rows without the commonest label that get the same answer too where nearly all are decided alike."""
 
 WITHOUT_BOUNDS = "these features tell too little of the label. Give the model more of them, let it bend more (5 knots, or a model mlp:16), or train longer (a larger budget)."
 UNDER_BOUNDS = (
-    "Try objective='accuracy' or algorithm='alm', train longer (a larger budget), loosen the bound, or merge small groups; where a model "
+    "Try objective='accuracy' or algorithm='alm', a network (mlp:16), a larger budget, a looser bound, or merge small groups; where a model "
     "without the bound is no better, the features tell too little of the label."
 )
 """What to do about a model that is no better than a constant: without bounds, and under them."""

@@ -72,6 +72,9 @@ def no_better_than_constant(accuracy: float, share: float, rows: int) -> bool:
     return accuracy < share + 0.5 / rows + ROUNDING
 
 
+MOST = 0.8
+"""Share of one label from which on a model that gives it to every row is hard to beat."""
+
 HARDLY = 0.05
 """Share of what a constant decides wrongly that a model must decide rightly beyond it, to count as more than one."""
 

@@ -28,6 +28,7 @@ from fairbound.estimators.last_layer import finished
 from fairbound.estimators.problems import Problems
 from fairbound.estimators.step_trial import step_tried
 from fairbound.estimators.trained import (
+    MOST,
     Trained,
     better,
     hardly_better_than_constant,
@@ -215,12 +216,14 @@ def _settled(problem: FairProblem, trained: Trained, refined: Refined) -> bool:
 
 
 def _constant_under_bounds(trained: Trained, refined: Refined) -> bool:
-    """Whether accuracy is the aim, and a model under bounds is no better than a constant one."""
+    """Whether accuracy is the aim, and a model under bounds is no better than a constant one that is not hard to
+    beat."""
     problem = trained.problem
     accuracy = problem.evaluate(trained.solution.x).extra.get("accuracy") if problem.m and refined != "no" else None
     if accuracy is None:
         return False
-    return no_better_than_constant(float(accuracy), largest_share(problem), problem.total_rows)
+    largest = largest_share(problem)
+    return largest < MOST and no_better_than_constant(float(accuracy), largest, problem.total_rows)
 
 
 def _beyond_few_rows(problem: FairProblem) -> list[str]:

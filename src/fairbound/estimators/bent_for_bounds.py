@@ -1,0 +1,85 @@
+"""A linear model that bends in every number, tried where bounds cost much of one that bends where labels ask for it.
+
+Bounds can forbid a line what they allow a curve: where the shares of the groups rise and fall with a number, a line
+through the middle can meet a bound that no slope meets. Labels alone do not ask for such bends.
+
+    accuracy of a constant, a; of a logistic regression without bounds, b; of the model under bounds, c
+    where c - a < LEFT (b - a): fit it again with KNOTS in every number
+    take that if it meets the bounds and decides more rows right, surely more than chance gives its further numbers
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from fairbound.estimators.full_batch import SURE
+from fairbound.estimators.judged_rows import LabelledRows
+from fairbound.estimators.sharded import shards_of
+from fairbound.estimators.trained import MOST
+from fairbound.estimators.training_rows import bends_by_default
+from fairbound.tables import Encoded, TableOptions
+from fairbound.tables.bending import looked_at
+from fairbound.tables.logistic import fitted
+
+KNOTS = 5
+"""Values at which every number bends then."""
+
+LEFT = 0.5
+"""Share of what a model without bounds decides right beyond a constant, below which bounds cost much."""
+
+PENALTY, NEARLY = 1e-4, 1e-5
+"""Of the regression without bounds, as of that of `tables.bending`."""
+
+BENT = (
+    "The model bends at up to {} values in every number, as the bounds cost one that bends where the labels ask for it more than half of "
+    "what it would decide right beyond a constant. options=TableOptions(knots=0) keeps it straight."
+)
+
+
+def may_need_bends(estimator: Any, X: Any, rows: LabelledRows) -> bool:
+    """Whether bounds cost a fitted classifier much, though no label is so common that this had to be expected, and its
+    user leaves open how it bends."""
+    facts, stated = estimator.fit_report_, estimator.options or TableOptions()
+    free = stated.knots is None and estimator.algorithm == "auto" and estimator.objective in ("auto", "accuracy")
+    if not free or not facts["constraints"] or "accuracy" not in facts or estimator.rule_ is not None:
+        return False
+    if isinstance(X, Encoded) or not bends_by_default(estimator, X, rows.codes, shards_of(estimator)):
+        return False
+    largest = np.bincount(rows.codes, rows.weight).max() / (len(rows) if rows.weight is None else rows.weight.sum())
+    seen = looked_at(len(rows), len(estimator.x_))
+    if seen is None or largest >= MOST:
+        return False
+    features = np.asarray(estimator.encode(X)[0])
+    return bool(
+        facts["accuracy"] - largest < LEFT * (_accuracy_without_bounds(features[seen], rows.codes[seen]) - largest)
+    )
+
+
+def _accuracy_without_bounds(features: np.ndarray, labels: np.ndarray) -> float:
+    """The share of the rows (n, d) whose label (n,), 0 or 1, a logistic regression tells."""
+    ones = np.ones(len(features))
+    X = np.column_stack([features, ones])
+    x = fitted(X, labels, ones, np.r_[np.full(X.shape[1] - 1, PENALTY), 0.0], np.zeros(X.shape[1]), settled=NEARLY)
+    return float(np.mean((X @ x > 0) == labels))
+
+
+def with_bends(estimator: Any, X: Any, rows: LabelledRows) -> Any:
+    """The classifier fitted again with KNOTS in every number where it then meets its bounds and is more accurate on the
+    training rows, surely more than chance gives so many more free numbers; else None."""
+    bent = clone(estimator).set_params(options=(estimator.options or TableOptions()).or_knots(KNOTS))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        bent._fit(X, rows)
+    more = len(bent.x_) - len(estimator.x_)
+    if more <= 0 or not bent.fit_report_["feasible"]:
+        return None
+    before, after = ((fit.decision_function(X) > 0) == rows.codes for fit in (estimator, bent))
+    gain = (1.0 if rows.weight is None else rows.weight) * (after.astype(float) - before)
+    if gain.sum() <= (more**0.5 + SURE) * np.square(gain).sum() ** 0.5:
+        return None
+    bent.fit_report_["notes"] = [BENT.format(KNOTS), *bent.fit_report_["notes"]]
+    return bent

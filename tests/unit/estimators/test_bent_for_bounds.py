@@ -1,0 +1,62 @@
+"""Bends that the bounds ask for: of a number that tells the group by its distance from the middle, and of the label nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairbound as fb
+from fairbound.estimators.bent_for_bounds import KNOTS
+from fairbound.tables import TableOptions
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore::fairbound.DataWarning"
+)
+BOUND = "demographic_parity <= 0.02"
+
+
+def people(seed=0, n=1500):
+    """y follows x, which is larger in group b; z lies at both ends there, and in the middle in group a."""
+    rng = np.random.default_rng(seed)
+    b = rng.random(n) < 0.4
+    x = rng.normal(size=n) + 2.5 * b
+    z = rng.normal(size=n, scale=0.5) + 2 * b * rng.choice([-1, 1], n)
+    y = (x + 0.5 * rng.logistic(size=n) > 1.2).astype(int)
+    return pd.DataFrame({"x": x, "z": z}), y, np.where(b, "b", "a")
+
+
+def bends(model):
+    return any(" above " in name for name in model.encoder_.feature_names)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_model_bends_where_bounds_cost_much_of_a_straight_one(seed, tmp_path):
+    X, y, group = people(seed)
+    straight = fb.FairClassifier(BOUND, options=TableOptions(knots=0)).fit(X, y, group)
+    model = fb.FairClassifier(BOUND).fit(X, y, group)
+    assert bends(model) and not bends(straight)
+    assert model.score(X, y) > straight.score(X, y) + 0.03
+    assert fb.measure("demographic_parity", model.decision_function(X), y, group) <= 0.02
+    assert f"{KNOTS} values in every number" in model.fit_report_["notes"][0] and model.options is None
+    model.save(tmp_path / "model")
+    loaded = fb.FairClassifier.load(tmp_path / "model")
+    assert (loaded.decision_function(X) == model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize("said", [{"options": TableOptions(knots="auto")}, {"objective": "loss"}, {"constraint": None}])
+def test_it_bends_no_more_than_its_user_says_or_than_labels_ask_for_without_a_bound(said):
+    X, y, group = people()
+    assert not bends(fb.FairClassifier(**{"constraint": BOUND} | said).fit(X, y, group))
+
+
+def test_a_loose_bound_asks_for_no_bends():
+    X, y, group = people()
+    assert not bends(fb.FairClassifier("demographic_parity <= 0.6").fit(X, y, group))
+
+
+def test_bends_that_gain_no_more_than_chance_gives_are_not_taken():
+    X, y, group = people()
+    X["z"] = np.random.default_rng(9).normal(size=len(X))
+    model = fb.FairClassifier(BOUND).fit(X, y, group)
+    assert not bends(model) and "straight in every number" in model.fit_report_["notes"][0]
