@@ -111,7 +111,7 @@ missing = "infinite"
 TABLE = tomllib.loads(TINY)
 COLUMNS = {
     "item", "row", "column", "data", "ours", "lower", "upper", "n", "runs", "std", "paper", "paper_std", "output",
-    "only_start", "statistic",
+    "only_start", "missed", "statistic",
 }  # fmt: skip
 
 

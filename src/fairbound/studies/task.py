@@ -72,6 +72,11 @@ class Run:
     models: dict[str, Row]
     output: str
 
+    @property
+    def missed(self) -> bool:
+        """Whether the model reported is the best iterate, and meets not all bounds that it was trained under."""
+        return self.output == "best" and not self.result.get("feasible", True)
+
     def only_start(self, output: str = "") -> bool:
         """Whether its model `output`, by default the one reported, is the starting point: no iterate of the training
         met the bounds, or came nearer to them."""
