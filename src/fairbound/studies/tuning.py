@@ -7,15 +7,15 @@ Test rows are not loaded into a trial: a share of the training rows is held apar
    alone a gap is mostly chance;
 3. then if its loss on the held rows is lower.
 
-All are means over the tuning seeds. A trial that reports its starting point misses the bound, as no training met it.
-For methods that tune by the loss only the last counts.
+All are means over the tuning seeds. A trial that reports its starting point misses the bound, as no training met it,
+and is judged by its last iterate. For methods that tune by the loss only the last rule counts.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,14 @@ from fairbound.studies.store import is_done, read_cell_records
 @dataclass(frozen=True)
 class Judged:
     """A trial, or the mean of those of a setting. loss, gap: on the held rows. missed: by how much the bound is missed
-    on the rows of training, infinite for the start; together: on these and the held rows."""
+    on the rows of training, infinite where a trial met it at no better loss than its start; together: on these and the
+    held rows. starts: whether it reports its start, or the share of trials that do."""
 
     missed: float
     together: float
     loss: float
     gap: float
+    starts: float
 
 
 def choose(study: StudySpec, trials: list[Cell], folder: Path) -> dict[str, dict[str, dict[str, Any]]]:
@@ -50,9 +52,9 @@ def choose(study: StudySpec, trials: list[Cell], folder: Path) -> dict[str, dict
     found: dict[tuple[str, str], dict[int, list[Judged]]] = defaultdict(lambda: defaultdict(list))
     for cell in (c for c in trials if is_done(c, folder)):
         rows = read_cell_records(folder, cell.key)
-        judged = next(r for r in rows if r["output"] == cell.method.output)  # its test rows are the validation rows
+        models = {r["output"]: r for r in rows if r["output"] is not None}  # their test rows are the validation rows
         place = cell.method.trials().index(dict(cell.options))
-        found[cell.data, cell.method.key][place].append(_judged(study, cell, judged))
+        found[cell.data, cell.method.key][place].append(_judged(study, cell, models))
     chosen: dict[str, dict[str, dict[str, Any]]] = {}
     for data, key in dict.fromkeys((c.data, c.method.key) for c in trials):
         if found[data, key]:
@@ -61,9 +63,11 @@ def choose(study: StudySpec, trials: list[Cell], folder: Path) -> dict[str, dict
     return chosen
 
 
-def _judged(study: StudySpec, cell: Cell, model: Mapping[str, Any]) -> Judged:
-    """What a trial's reported `model` is judged by."""
-    asked = study.tuning
+def _judged(study: StudySpec, cell: Cell, models: Mapping[str, Mapping[str, Any]]) -> Judged:
+    """What a trial is judged by: of its models the one reported, or the last where that is the start."""
+    asked, model = study.tuning, models[cell.method.output]
+    start = model["step"] == 0
+    model = models["last"] if start else model
 
     def measured(column: str) -> float:
         if column in model:
@@ -78,7 +82,8 @@ def _judged(study: StudySpec, cell: Cell, model: Mapping[str, Any]) -> Judged:
     if met is None:
         met = constraint(cell.task["constraint"]).bound if "constraint" in cell.task else 0.0
     missed, together = (max(measured(column) - met, 0.0) for column in (asked.train, asked.together))
-    return Judged(np.inf if model["step"] == 0 else missed, together, measured(asked.loss), measured(asked.value))
+    missed = np.inf if start and missed == 0 else missed
+    return Judged(missed, together, measured(asked.loss), measured(asked.value), float(start))
 
 
 def _best(method: MethodSpec, data: str, by_place: Mapping[int, list[Judged]]) -> dict[str, Any]:
@@ -91,7 +96,7 @@ def _best(method: MethodSpec, data: str, by_place: Mapping[int, list[Judged]]) -
 
     place = min(means, key=rank)
     best, met = means[place], sum(its.missed == 0 for its in means.values())
-    warning = "" if met or by_loss else f"{method.title} on {data}: no setting met the bound in its trial, {_by(best)}."
+    warning = "" if met or by_loss else f"{method.title} on {data}: no setting met the bound in its trial{_by(best)}."
     return {
         "options": method.trials()[place], "loss": best.loss, "gap": best.gap, "trials": len(means), "met": met,
         "warning": warning,
@@ -99,10 +104,11 @@ def _best(method: MethodSpec, data: str, by_place: Mapping[int, list[Judged]]) -
 
 
 def _by(best: Judged) -> str:
-    if np.isfinite(best.missed):
-        return f"and the one chosen missed it by {best.missed:.3g} on the rows that it trained on"
-    return "where the one chosen kept its starting point"
+    if not np.isfinite(best.missed):
+        return "; none is better than its starting point"
+    words = "the last iterate of the one chosen" if best.starts else "the one chosen"
+    return f"; {words} missed it by {best.missed:.3g} on the rows that it trained on"
 
 
 def _mean(judged: list[Judged]) -> Judged:
-    return Judged(*np.array([(j.missed, j.together, j.loss, j.gap) for j in judged]).mean(0).tolist())
+    return Judged(*np.array([astuple(j) for j in judged]).mean(0).tolist())
