@@ -111,7 +111,7 @@ missing = "infinite"
 TABLE = tomllib.loads(TINY)
 COLUMNS = {
     "item", "row", "column", "data", "ours", "lower", "upper", "n", "runs", "std", "paper", "paper_std", "output",
-    "only_start", "statistic",
+    "only_start", "missed", "statistic",
 }  # fmt: skip
 
 
@@ -432,10 +432,23 @@ def test_findings_say_where_it_is_below_and_what_was_not_judged():
     assert one["below"] is True and "below DFLS at all 3 passes" in one["text"]
     assert "(0.2 against no feasible iterate at 4)" in one["text"] and "DFLS without any in 1 of 1" in one["text"]
     assert summary["findings"][0]["text"].endswith("on 1 of 1 instances (100%).")
+    assert summary["findings"][-1]["text"] == "DFLS: no outer iterate in any of 1 runs."
     _, summary = summary_of(STUDY, OURS + YNW)
     assert summary["blocks"][0]["findings"][0]["below"] is None
     assert summary["findings"][0]["text"] == "Not judged: One."
     assert "not judged, as DFLS did not finish" in summary["blocks"][0]["findings"][0]["text"]
+
+
+def test_the_headline_of_feasible_outer_iterates_says_how_many_runs_made_none():
+    without = made_up("dfls", 1, [(0, 3.0, -1.0, 0), (4, 3.0, -1.0, 0)])
+    _, summary = summary_of(STUDY, OURS + YNW + [*DFLS, without])
+    by = {f["method"]: f for f in summary["findings"] if "method" in f}
+    assert set(by) == {"ours", "dfls"}  # YNW has no outer iterates
+    assert (by["dfls"]["good"], by["dfls"]["n"], by["dfls"]["none"], by["ours"]["none"]) == (1, 1, 1, 0)
+    assert by["dfls"]["text"] == (
+        "DFLS: every outer iterate feasible in 1 of 1 runs that made any (95 % interval 0.025 to 1.000); "
+        "1 other run made none."
+    )
 
 
 def test_two_methods_at_the_optimum_are_level():

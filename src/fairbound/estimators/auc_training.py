@@ -37,11 +37,13 @@ MOST_STRETCH = 30  # powers of two
 class Start(NamedTuple):
     """x: (n,) where training begins. kappa: of the quadratic loss's solution there, None for a score that groups share
     (`group_starts`);
-    met: whether it meets the stated bound."""
+    met: whether it meets the stated bound. steps, samples: of the training that found it, 0 where it was solved."""
 
     x: Tensor
     kappa: float | None
     met: bool
+    steps: int = 0
+    samples: int = 0
 
 
 def ranks_only(problem: FairProblem) -> bool:

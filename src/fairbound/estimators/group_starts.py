@@ -39,7 +39,8 @@ def area_start(problem: FairProblem, held: FairProblem | None = None, groups: in
         missed = max(float(measured.violation) for measured in found)
         return missed > 0, missed, float(found[-1].f)
 
-    return min((exact, _shared(problem, held, groups)), key=rank)
+    shared = _shared(problem, held, groups)
+    return min((exact, shared), key=rank)._replace(steps=shared.steps, samples=shared.samples)
 
 
 def _shared(problem: FairProblem, held: FairProblem | None, groups: int) -> Start:
@@ -51,7 +52,8 @@ def _shared(problem: FairProblem, held: FairProblem | None, groups: int) -> Star
 
     base = [problem_like(p, MLP(own, bias=False), r[:, :own], p.plan) for p, r in zip(parts, rows, strict=True)]
     free = [p.with_bounds(torch.ones_like(p.bounds)) for p in base]  # no two areas are further apart than 1
-    weights = solved(free[0], FullBatchALM(), validation=free[1] if held is not None else None, **run).x[:own]
+    unbound = solved(free[0], FullBatchALM(), validation=free[1] if held is not None else None, **run)
+    weights = unbound.x[:own]
 
     terms = torch.zeros(rows[0].shape[1], 2 * groups - 1, dtype=weights.dtype, device=weights.device)
     terms[:own, 0] = weights
@@ -68,4 +70,5 @@ def _shared(problem: FairProblem, held: FairProblem | None, groups: int) -> Star
     found = solved(small[0], FullBatchALM(), validation=beside, x0=None if first is None else first.x, **run)
     x = torch.zeros(problem.n, dtype=problem.dtype, device=problem.device)
     x[: len(terms)] = terms @ found.x[: terms.shape[1]]
-    return Start(x, None, bool(found.feasible))
+    samples = unbound.counts.samples + found.counts.samples
+    return Start(x, None, bool(found.feasible), unbound.steps + found.steps, samples)

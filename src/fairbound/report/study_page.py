@@ -19,6 +19,11 @@ def rows_of(results: Sequence[dict[str, Any]], block: dict[str, Any]) -> list[di
     return [r for r in results if r["item"] == block["item"] and r["data"] in block["data"]]
 
 
+def shows(table: dict[str, Any], item: str) -> bool:
+    """Whether an item shows a table."""
+    return not table.get("items") or item in table["items"]
+
+
 def study_page(
     study: dict[str, Any],
     results: Sequence[dict[str, Any]],
@@ -55,11 +60,12 @@ def _block(
         methods: dict[str, dict[str, dict[str, Any]]] = {}
         for row in (r for r in rows if r["data"] == key):
             methods.setdefault(row["row"], {})[row["column"]] = row
-        tables = [_table(study, spec, methods) for spec in study["tables"]]
+        tables = [_table(study, spec, methods) for spec in study["tables"] if shows(spec, item["key"])]
         data.append({"key": key, "title": study["data"][key]["title"], "about": about, "tables": tables})
+    warned = [text for d in block["data"] for text in item.get("warnings", {}).get(d, ())]
     return {
         "title": block["title"],
-        "notes": [n for n in (item["note"], *(study["data"][d]["note"] for d in block["data"])) if n],
+        "notes": [n for n in (item["note"], *(study["data"][d]["note"] for d in block["data"]), *warned) if n],
         "findings": block["findings"],
         "data": data,
         "figures": [{"svg": drawing(svg), "title": d.title, "caption": d.caption} for d, svg in drawn],
@@ -86,10 +92,17 @@ def _table(
             win = spec["lowest"] and not percent and _is_lowest(c, values, methods)
             cells.append({**_cell(values[c], spec["digits"], percent), "win": win})
         any_row = next(iter(values.values()))
-        starts = f"only the start in {any_row['only_start']} of {any_row['runs']} runs" if any_row["only_start"] else ""
         title = study["methods"][method]["title"]
-        rows.append({"method": title, "output": any_row["output"], "starts": starts, "cells": cells})
+        rows.append({"method": title, **_reported(any_row), "cells": cells})
     return {"caption": spec["caption"], "columns": columns, "rows": rows}
+
+
+def _reported(row: Mapping[str, Any]) -> dict[str, str]:
+    """Which model a row is of, "nearest" where no best iterate met the bounds, and in how many runs it is another."""
+    runs, missed, starts = row["runs"], row.get("missed", 0), row["only_start"]
+    said = [f"only the start in {starts} of {runs} runs"] if starts else []
+    said += [f"nearest to the bounds, which none met, in {missed} of {runs} runs"] if 0 < missed < runs else []
+    return {"output": "nearest" if missed == runs else row["output"], "but": "; ".join(said)}
 
 
 def _is_lowest(
@@ -138,6 +151,7 @@ def _tuned(study: dict[str, Any]) -> list[dict[str, Any]]:
             "loss": _number(chosen["loss"], 3),
             "gap": _number(chosen["gap"], 4),
             "trials": chosen["trials"],
+            "met": chosen.get("met"),
         }
         for data, by in study["chosen"].items()
         for method, chosen in by.items()

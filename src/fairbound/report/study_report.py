@@ -13,7 +13,7 @@ from typing import Any
 from fairbound.base.errors import DataError
 from fairbound.base.files import atomic_write_many, atomic_write_text
 from fairbound.report import study_figures
-from fairbound.report.study_page import rows_of, study_page
+from fairbound.report.study_page import rows_of, shows, study_page
 from fairbound.report.study_scene import nearest
 
 
@@ -50,9 +50,9 @@ def write_report(folder: str | os.PathLike[str], say: Callable[[str], None] = la
 
 
 def _lacking(study: dict[str, Any], results: list[dict[str, Any]]) -> Iterator[str]:
-    """What a table asks for beside columns that there are, and results.json lacks."""
-    names = sorted({row["column"] for row in results})
+    """What a table asks for beside columns that there are, and the results of the items that show it lack."""
     for table in study["tables"]:
+        names = sorted({row["column"] for row in results if shows(table, row["item"])})
         lacking = [p for p in table["columns"] if not any(fnmatch(name, p) for name in names)]
         for pattern in lacking if len(lacking) < len(table["columns"]) else []:
             yield f"a table asks for {pattern!r}, which is no column of results.json{nearest(pattern, names)}"

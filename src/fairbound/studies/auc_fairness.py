@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import process_time
 from typing import Any
 
@@ -39,7 +39,7 @@ from fairbound.studies.rows import LabelledRows, check_shares, missing, shared_o
 from fairbound.studies.shrunk_network import group_scaled, network, shrunk
 from fairbound.studies.spec import Cell
 from fairbound.studies.table import Block
-from fairbound.studies.task import Run, Task
+from fairbound.studies.task import Before, Run, Task
 
 PARTS = ("train", "test")
 MEASURES = ("AUC", "difference")
@@ -133,12 +133,12 @@ def task(cell: Cell, data_dir: str | None) -> Task:
     run: dict[str, Any] = {
         "budget": cell.budget, "sampling": "full", "seed": cell.seed, "validation": options.get("validation"),
     }  # fmt: skip
-    began = process_time()
+    before, began = None, process_time()
     if asked.shrinks:
-        options["x0"], seconds = _shrunk_start(asked, cell, problem, run["validation"], data_dir)
-        began -= seconds
+        options["x0"], before = _shrunk_start(asked, cell, problem, run["validation"], data_dir)
+        began = process_time() - before.seconds
     elif asked.start != "own":
-        options["x0"] = _exact_start(asked, problem, run)
+        options["x0"], before = _exact_start(asked, problem, run)
 
     def scores(x: Tensor) -> dict[str, np.ndarray]:
         theta = x[..., : model.n]
@@ -146,14 +146,16 @@ def task(cell: Cell, data_dir: str | None) -> Task:
 
     move: ScaleAndShift | None = None
     if asked.moved:
-        if not asked.shrinks:
-            options["x0"] = solve(problem, FullBatchALM(), **run).x
+        if before is None:
+            before = Before("the model without a bound, scaled and shifted")
+            options["x0"] = before.add(solve(problem, FullBatchALM(), **run)).x
         move = ScaleAndShift(f"{asked.metric} <= {asked.bound}", rows=MOVED_ROWS)
         move.fit(scores(options["x0"])["train"], parts["train"].y, parts["train"].group)
-    begun = process_time() - began
+    if before is not None:
+        before.seconds = process_time() - began
 
     def of(x: Tensor) -> dict[str, float]:
-        out = {"start seconds": begun}
+        out: dict[str, float] = {}
         for name, s in scores(x).items():
             part = parts[name]
             out |= _measured(name, asked.metric, part, s if move is None else move.transform(s, part.group))
@@ -170,33 +172,38 @@ def task(cell: Cell, data_dir: str | None) -> Task:
         return seen
 
     about = ", ".join(f"{len(part.y):,} {name}" for name, part in parts.items()) + " rows"
-    return Task(problem, watch, of, options=options, about=about)
+    facts = {"rows": problem.rows}
+    return Task(problem, watch, of, options=options, about=about, facts=facts, before=before)
 
 
 def _shrunk_start(
     asked: Options, cell: Cell, problem: Any, validation: Any, data_dir: str | None
-) -> tuple[Tensor, float]:
-    """The point (n,) of a network of `shrunk`, and the processor seconds of what was trained for it before."""
-    x0, seconds = problem.start((cell.seed,)), 0.0
+) -> tuple[Tensor, Before]:
+    """The point (n,) of a network of `shrunk`, and what it cost, with what was trained for several bounds at once."""
+    x0, before = problem.start((cell.seed,)), Before("the trained network")
     if asked.moved or asked.group_terms or not asked.bound:
         unbound = {"kind": "group", "moved": False, "bound": 0.0, "start": "trained", "group_terms": False}
-        x0, seconds = _without_bound(json.dumps({**cell.task, **unbound}), cell.seed, cell.budget, data_dir)
+        x0, free = _without_bound(json.dumps({**cell.task, **unbound}), cell.seed, cell.budget, data_dir)
+        before = replace(free)
+    began = process_time()
     if asked.bound and not asked.moved:
-        x0 = group_scaled(problem, validation, x0) if asked.group_terms else x0
-        x0 = shrunk(problem, validation, x0, cell.seed, cell.budget).x
-    return x0, seconds
+        x0 = group_scaled(problem, validation, x0, before) if asked.group_terms else x0
+        x0 = shrunk(problem, validation, x0, cell.seed, cell.budget, before).x
+    before.seconds += process_time() - began
+    return x0, before
 
 
-def _exact_start(asked: Options, problem: Any, run: dict[str, Any]) -> Tensor:
-    """The exact optimum (n,) of the quadratic loss, or what is trained from there.
+def _exact_start(asked: Options, problem: Any, run: dict[str, Any]) -> tuple[Tensor, Before]:
+    """The exact optimum (n,) of the quadratic loss, or what is trained from there, and its steps and rows.
     run: as `solve` takes it. Raises: DataError."""
     start = area_start(problem, run["validation"], 1 + asked.group_terms)
     if start is None:
         raise DataError(f"{asked.dataset!r} has no exact start: it has too many features, or groups without rows.")
     if asked.start != "trained":
-        return start.x
+        return start.x, Before("the exact solution", steps=start.steps, samples=start.samples)
     rounds = {"budget": f"{FullBatchALM().rounds} steps", "patience": 0.0, "x0": start.x}
-    return solved(problem, FullBatchALM(), **run | rounds).x
+    before = Before("the trained model", steps=start.steps, samples=start.samples)
+    return before.add(solved(problem, FullBatchALM(), **run | rounds)).x, before
 
 
 def _parts(asked: Options, seed: int, data_dir: str | None) -> tuple[dict[str, LabelledRows], Model]:
@@ -209,15 +216,16 @@ def _parts(asked: Options, seed: int, data_dir: str | None) -> tuple[dict[str, L
 
 
 @functools.lru_cache(maxsize=1)
-def _without_bound(given: str, seed: int, budget: str, data_dir: str | None) -> tuple[Tensor, float]:
-    """The network (n,) of `shrunk` without a bound, and its processor seconds, trained once for all bounds that it is
-    then moved under. given: the task's options as JSON."""
+def _without_bound(given: str, seed: int, budget: str, data_dir: str | None) -> tuple[Tensor, Before]:
+    """The network (n,) of `shrunk` without a bound, and what it cost, trained once for all bounds that it is then moved
+    under. given: the task's options as JSON."""
     asked = Options(**json.loads(given))
     parts, model = _parts(asked, seed, data_dir)
     problem, held = (_problem(asked, model, parts[name]) for name in ("train", "validation"))
-    began = process_time()
-    x = shrunk(problem, held, problem.start((seed,)), seed, budget).x
-    return x, process_time() - began
+    before, began = Before("the trained network"), process_time()
+    x = shrunk(problem, held, problem.start((seed,)), seed, budget, before).x
+    before.seconds = process_time() - began
+    return x, before
 
 
 def _model(asked: Options, features: int, seed: int) -> Model:
@@ -255,8 +263,10 @@ def numbers(run: Run, chosen: None) -> dict[str, float | None]:
     found: dict[str, float | None] = {f"{part} {name}": model[f"{part} {name}"] for part in PARTS for name in MEASURES}
     for part in PARTS:
         found[f"{part} met"] = float(model[f"{part} difference"] <= asked["bound"]) if asked["bound"] else None
-    spent = run.result["seconds"] + model.get("start seconds", 0.0)
-    found |= {"seconds": spent, "steps": run.result["steps"], "passes": run.records[-1]["passes"]}
+    before = run.result["before"] or {"seconds": 0.0, "steps": 0, "samples": 0}
+    found |= {k: run.result[k] + before[k] for k in ("seconds", "steps")}
+    last = run.records[-1]
+    found["passes"] = (last["samples"] + before["samples"]) / run.result["rows"]
     if asked["kappa"]:
         found |= {"last excess": run.records[-1]["excess"], "last gap": run.records[-1].get("gap")}
     return found

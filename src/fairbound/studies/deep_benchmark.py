@@ -94,7 +94,8 @@ def check(given: Mapping[str, Any], data_dir: str | None) -> None:
 
 
 def task(cell: Cell, data_dir: str | None) -> Task:
-    """The rows of the cell's seed as a problem, watched on training and test rows."""
+    """The rows of the cell's seed as a problem, watched on training and test rows; a trial's models are measured on
+    both together too."""
     asked = Options(**cell.task)
     rows = load_rows(asked.dataset, asked.options, asked.group, asked.groups, cell.seed, data_dir, cell.held)
     parts, fit, chosen_on = {"train": rows.train, "test": rows.test}, rows.train, None
@@ -106,6 +107,7 @@ def task(cell: Cell, data_dir: str | None) -> Task:
     judged = {part: _problem(asked, its, asked.constraint) for part, its in parts.items() if part == "test" or not same}
     judged |= {"train": problem} if same else {}
     directed = _directed(asked, judged["test"])
+    both = _problem(asked, rows.together(), asked.constraint) if cell.held else None
 
     def watch(x: Tensor, measured: Measured) -> dict[str, float]:
         seen = {part: measured if its is problem else its.evaluate(x) for part, its in judged.items()}
@@ -117,6 +119,8 @@ def task(cell: Cell, data_dir: str | None) -> Task:
             scores = judged[part].all_scores(x, torch.from_numpy(its.x)).double().numpy()
             found = {**_stated(judged[part].evaluate(x), bound, directed), **measures(scores, its, asked.groups)}
             out |= {f"{part} {name}": value for name, value in found.items()}
+        if both is not None:
+            out |= {f"together {k}": v for k, v in _stated(both.evaluate(x), bound, directed).items()}
         return out
 
     options: dict[str, Any] = {} if chosen_on is None else {"validation": _problem(asked, chosen_on, trained)}

@@ -29,7 +29,7 @@ from fairbound.studies.table import Block
 from fairbound.studies.task import Row, Run, Task
 
 AXES = ("passes", "steps", "iterations")
-EVERY = "runs with every outer iterate feasible"
+EVERY, OUTER = "runs with every outer iterate feasible", "outer iterates"
 STATISTICS = {EVERY: "share", "*": "quartiles"}
 LEVEL = 1e-9  # relative gaps below this, or below what the optimum's certificate leaves open, are not told apart
 
@@ -136,7 +136,7 @@ def numbers(run: Run, compare: Compare) -> dict[str, float | None]:
     }
     feasible = [i for i, r in enumerate(path.records) if r["feasible"]]
     out[f"{unit} to the first feasible iterate"] = float(path.at[feasible[0]]) if feasible else np.inf
-    out["outer iterates"] = len(path.updates) if path.has_outer else np.inf
+    out[OUTER] = len(path.updates) if path.has_outer else np.inf
     answers = [r["feasible"] for r in path.records if r["answer"]]
     out["evaluations that are feasible"] = float(np.mean(answers)) if answers else np.inf
     good = all(path.records[i]["worst"] <= 0 for i in path.updates)
@@ -202,7 +202,7 @@ def _feasibility(block: Block) -> str:
         row, title = by[EVERY], block.titles[method]
         if row["n"]:
             parts.append(f"{title} {round(row['ours'] * row['n'])} of {row['n']}")
-        if row["n"] < by["outer iterates"]["n"]:
+        if row["n"] < by[OUTER]["n"]:
             parts.append(f"{title} without any in {row['runs'] - row['n']} of {row['runs']}")
     return f"Runs whose every outer iterate is feasible: {', '.join(parts)}." if parts else ""
 
@@ -229,15 +229,28 @@ def overall(
         out.append({"question": "below", "yes": yes, "of": of, "not_on": no, "text": text})
     if left := [names[f["data"]] for f in said if f["below"] is None]:
         out.append({"question": "not judged", "text": f"Not judged: {', '.join(left)}."})
-    for method, title in titles.items():
-        rows = [r for r in results if r["row"] == method and r["column"] == EVERY and r["n"]]
-        if n := sum(r["n"] for r in rows):
-            good = sum(round(r["ours"] * r["n"]) for r in rows)
-            low, high = (float(v) for v in clopper_pearson(good, n))
-            short = [f"{names[r['data']]} ({round(r['ours'] * r['n'])} of {r['n']})" for r in rows if r["ours"] < 1]
-            text = (
-                f"{title}: every outer iterate feasible in {good} of {n} runs (95 % interval {low:.3f} to {high:.3f})."
-            )
-            text += f" Not in all on: {', '.join(short)}." if short else ""
-            out.append({"question": EVERY, "method": method, "good": good, "n": n, "text": text})
-    return out
+    return out + [f for method in titles if (f := _every_feasible(method, titles[method], names, results)) is not None]
+
+
+def _every_feasible(
+    method: str, title: str, names: Mapping[str, str], results: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """In how many runs of a method every outer iterate is feasible, and how many runs made none; None for a method
+    that has no outer iterates."""
+    rows = [r for r in results if r["row"] == method and r["column"] == EVERY]
+    n = sum(r["n"] for r in rows)
+    counted = sum(r["n"] for r in results if r["row"] == method and r["column"] == OUTER)
+    if not counted:
+        return None
+    good, none = sum(round(r["ours"] * r["n"]) for r in rows if r["n"]), counted - n
+    found = {"question": EVERY, "method": method, "good": good, "n": n, "none": none}
+    if not n:
+        return {**found, "text": f"{title}: no outer iterate in any of {none} runs."}
+    low, high = (float(v) for v in clopper_pearson(good, n))
+    text = f"{title}: every outer iterate feasible in {good} of {n} runs"
+    text += " that made any" if none else ""
+    text += f" (95 % interval {low:.3f} to {high:.3f})"
+    text += f"; {none} other run{'s' * (none > 1)} made none." if none else "."
+    short = [f"{names[r['data']]} ({round(r['ours'] * r['n'])} of {r['n']})" for r in rows if r["n"] and r["ours"] < 1]
+    text += f" Not in all on: {', '.join(short)}." if short else ""
+    return {**found, "text": text}

@@ -50,6 +50,9 @@ def parse(table: Mapping[str, Any]) -> StudySpec:
     for name, those in ((name, values.get(name, ())) for name in ("items", "figures", "tables")):
         word = name.removesuffix("s")
         values[name] = tuple(made(_PARTS[name], f"{word} {v.get('key', n)!r}", v) for n, v in enumerate(those))
+    for number, shown in enumerate(values["tables"]):
+        for key in shown.items:
+            known(f"table {number!r} of study {values.get('name')!r}", "item", key, [i.key for i in values["items"]])
     for name in ("quick", "tuning"):
         values[name] = made(_PARTS[name], name, values.get(name, {}))
     return made(StudySpec, f"study {values.get('name')!r}", values)

@@ -54,6 +54,12 @@ class SplitRows:
     test: LabelledRows
     checksum: str
 
+    def together(self) -> LabelledRows:
+        """The rows of both parts."""
+        return LabelledRows(*(
+            np.concatenate([getattr(self.train, k), getattr(self.test, k)]) for k in ("x", "y", "group")
+        ))  # fmt: skip
+
 
 def shared_out(
     dataset: str,

@@ -12,6 +12,7 @@ checkpoint, and a cell whose settings have changed is run anew; so a killed swee
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -28,7 +29,7 @@ from fairbound.base.records import hardware, plain, versions
 from fairbound.studies import workers
 from fairbound.studies.checked import imported
 from fairbound.studies.library import load_spec
-from fairbound.studies.spec import Cell, ItemSpec, StudySpec
+from fairbound.studies.spec import TUNED, Cell, ItemSpec, StudySpec
 from fairbound.studies.store import checkpoint_of, is_done, read_cell_records, read_result
 from fairbound.studies.table import summarise
 from fairbound.studies.task import Run, run_cell
@@ -86,6 +87,8 @@ def run_study(
     if trials := study.trials():
         engine.run(trials)
         chosen = choose(study, trials, cells_folder)
+        for text in (its["warning"] for by in chosen.values() for its in by.values() if its["warning"]):
+            say(text)
         atomic_write_text(folder / "tuned.json", json.dumps(chosen, indent=2) + "\n")
     cells = study.cells({d: {m: c["options"] for m, c in by.items()} for d, by in chosen.items()})
     engine.run(cells)
@@ -97,10 +100,10 @@ def run_study(
     facts = {
         "schema": SCHEMA, **{k: v for k, v in asdict(study).items() if k not in ("quick", "checkpoint_every")},
         "measured": {**getattr(imported(study.measures), "MEASURED", {}), **study.measured},
-        "quick": quick, "items": [_item(study, item) for item in study.items],
+        "quick": quick, "items": [_item(study, item, chosen) for item in study.items],
         "data": {d: asdict(study.data[d]) for d in study.data if d in used["data"]},
         "methods": {m: asdict(study.methods[m]) for m in study.methods if m in used["methods"]},
-        "settings": _settings(study), "chosen": chosen, "notes": [*study.notes, *notes],
+        "settings": _settings(study, chosen), "chosen": chosen, "notes": [*study.notes, *notes],
         "failures": engine.failures, "cells": {"asked": len(cells), "finished": len(found)},
         "environment": {**environment, "versions": versions(), "hardware": hardware(), "processors": os.cpu_count()},
         "slowdown": engine.slowdown, "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -158,21 +161,28 @@ def _placed(study: StudySpec, data_dir: str | None) -> tuple[StudySpec, list[str
     return replace(study, items=tuple(items)), notes
 
 
-def _item(study: StudySpec, item: ItemSpec) -> dict[str, Any]:
-    compare = study.compared(item)
-    return {**asdict(item), "compare": {} if compare is None else asdict(compare)}
+def _item(study: StudySpec, item: ItemSpec, chosen: dict[str, Any]) -> dict[str, Any]:
+    """The item as study.json has it. warnings: of a tuned one, by data, what is to be said of its `chosen` settings."""
+    compare, own = study.compared(item), [m.removesuffix(TUNED) for m in item.methods if item.tuned]
+    warnings = {
+        d: [its["warning"] for m, its in chosen.get(d, {}).items() if m in own and its["warning"]] for d in item.data
+    }
+    return {**asdict(item), "compare": {} if compare is None else asdict(compare), "warnings": warnings}
 
 
-def _settings(study: StudySpec) -> list[dict[str, Any]]:
-    """The settings of every method, in the items that share them; options given per epoch show 1."""
+def _settings(study: StudySpec, chosen: dict[str, Any]) -> list[dict[str, Any]]:
+    """The settings of every method, in the items that share them; options given per epoch show 1. Of a tuned item they
+    are those `chosen` on each of its data."""
     out: dict[tuple[str, ...], dict[str, Any]] = {}
     for item in study.items:
-        for key in item.methods:
+        for key, data in itertools.product(item.methods, item.data if item.tuned else ("",)):
             method = study.method_in(item, key)
             batch = "all rows" if method.sampling == "full" else f"{method.batch or item.batch or study.batch:,}"
+            options = chosen.get(data, {}).get(key.removesuffix(TUNED), {}).get("options", method.options)
             said = {
-                "title": method.title, "algorithm": method.algorithm, "sampling": method.sampling, "batch": batch,
-                "config": repr(method.config({**method.options, **dict.fromkeys(method.per_epoch, 1)})),
+                "title": f"{method.title} on {study.data[data].title}" if data else method.title,
+                "algorithm": method.algorithm, "sampling": method.sampling, "batch": batch,
+                "config": repr(method.config({**options, **dict.fromkeys(method.per_epoch, 1)})),
                 "output": method.output,
             }  # fmt: skip
             out.setdefault(tuple(said.values()), {**said, "items": []})["items"].append(item.key)

@@ -63,10 +63,12 @@ class FigureSpec:
 @dataclass(frozen=True, kw_only=True)
 class TableSpec:
     """A table of results, a row for each method, for every data set. columns, percent: patterns such as "train *" of
-    the columns of results.json; percent: those shown in per cent. digits: after the point. lowest: shade the lowest."""
+    the columns of results.json; percent: those shown in per cent. digits: after the point. lowest: shade the lowest.
+    items: keys of the items that show it, all of them by default."""
 
     caption: str
     columns: tuple[str, ...]
     percent: tuple[str, ...] = ()
     digits: int = 3
     lowest: bool = True
+    items: tuple[str, ...] = ()

@@ -25,6 +25,7 @@ from fairbound.models.mlp import MLP
 from fairbound.models.model import ModuleModel
 from fairbound.problems.penalised import Proximal
 from fairbound.solver.solve import Solution, solve
+from fairbound.studies.task import Before
 
 UNITS = 10
 DECAYS = (0.001, 0.002, 0.004)
@@ -55,9 +56,9 @@ def network(features: int, seed: int, group_terms: bool) -> ModuleModel:
     return ModuleModel(GroupScaled(hidden, own) if group_terms else hidden)
 
 
-def group_scaled(problem: FairProblem, held: FairProblem, free: Tensor) -> Tensor:
+def group_scaled(problem: FairProblem, held: FairProblem, free: Tensor, before: Before) -> Tensor:
     """(n,) of a network with `GroupScaled`: the network alone is `free`, with the scale and shift of largest area under
-    the bounds on the rows of both."""
+    the bounds on the rows of both. before: where the cost is counted."""
     module = problem.model.module  # type: ignore[attr-defined]
     x = torch.cat([free.new_zeros(2), free])
 
@@ -69,15 +70,16 @@ def group_scaled(problem: FairProblem, held: FairProblem, free: Tensor) -> Tenso
     own, other = small(problem), small(held)
     method, start = FullBatchALM(), auc_start(own, other)
     run: dict[str, Any] = {"budget": f"{method.rounds} steps", "patience": 0.0, "sampling": "full"}
-    scale, shift, more = solved(own, method, validation=other, x0=start and start.x, **run).x
+    scale, shift, more = before.add(solved(own, method, validation=other, x0=start and start.x, **run)).x
     if scale != 0:
         x[0], x[1], x[-UNITS - 1 :] = more / scale, shift, scale * x[-UNITS - 1 :]
     return x
 
 
-def shrunk(problem: FairProblem, held: FairProblem, x0: Tensor, seed: int, budget: str) -> Solution:
+def shrunk(problem: FairProblem, held: FairProblem, x0: Tensor, seed: int, budget: str, before: Before) -> Solution:
     """The best of all DECAYS from x0 (n,), each with this budget: that which meets the bounds on the rows of `problem`
-    and of `held`, or misses them by the least, with the largest area on the latter."""
+    and of `held`, or misses them by the least, with the largest area on the latter. before: where the cost of all is
+    counted."""
     method = FullBatchALM()
     run: dict[str, Any] = {
         "budget": budget, "patience": 0.0, "sampling": "full", "seed": seed, "validation": held,
@@ -89,7 +91,7 @@ def shrunk(problem: FairProblem, held: FairProblem, x0: Tensor, seed: int, budge
         return not feasible, 0.0 if feasible else float(solution.violation), float(held.evaluate(solution.x).f)
 
     problems = [Proximal(problem, torch.zeros_like(x0), decay) for decay in DECAYS]
-    tried = [(decayed, solve(decayed, method, x0=x0, **run)) for decayed in problems]
+    tried = [(decayed, before.add(solve(decayed, method, x0=x0, **run))) for decayed in problems]
     decayed, best = min(tried, key=rank)
     run["budget"] = f"{method.rounds} steps"
-    return best if bool(best.feasible) else also_on_validation(decayed, method, best, **run)
+    return best if bool(best.feasible) else before.add(also_on_validation(decayed, method, best, **run), after=best)

@@ -47,7 +47,7 @@ class MethodSpec:
     on top of it. per_epoch: options set to the steps of one epoch. sampling, average, record_every: of `solve`. task:
     options of the task. seeds, batch: in place of the study's and the item's. output: the model that its table rows are
     of: the "last" iterate (or average), the "best" verified one, or the method's own "random" one. grid: option ->
-    values to tune over; tune_by: "bound" prefers settings within the tuning tolerance, then the lower loss, "loss" the
+    values to tune over; tune_by: "bound" prefers settings that miss the bound least, then the lower loss, "loss" the
     lower loss. color: in figures, a name of the page's palette.
     """
 
@@ -139,15 +139,34 @@ class QuickSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class TuningSpec:
-    """seeds: of every trial. budget: of the trials of items that state none. validation: share of the training rows
-    that judges. loss, value: the measures by which it judges; tolerance: of the value, taken as met."""
+    """How settings are chosen (`fairbound.studies.tuning`).
+
+    seeds: of every trial. budget: of the trials of items that state none. validation: share of the training rows held
+    apart, 0 where the measures judge on the training rows alone. The columns of a trial's model that judge it: train,
+    together: by how much groups differ on the rows of training, and on these and the held rows together; loss, value:
+    on the held rows, value for the page alone. tolerance: up to which the bound is taken as met, by default the bound.
+    """
 
     seeds: int = 1
     budget: str = "10s"
     validation: float = 0.25
     loss: str = "test loss"
+    train: str = "train |gap|"
+    together: str = "together |gap|"
     value: str = "test |gap|"
-    tolerance: float = 0.02
+    tolerance: float | None = None
+
+    @property
+    def words(self) -> str:
+        """The rule in words, for the page."""
+        if not self.validation:
+            return (
+                "Chosen is the setting that misses the bound least on the training rows, then the one of lowest loss."
+            )
+        return (
+            f"{self.validation:.0%} of the training rows are held apart. Chosen is the setting that misses the bound least on "
+            "the other training rows, then least on these and the held ones together, then the one of lowest loss on the held."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,15 +289,17 @@ class StudySpec:
                 raise OptionError(f"study {self.name!r}: no method of item {item.key!r} has a grid to tune over.")
             tuned = {m.key + TUNED: replace(m, key=m.key + TUNED, title=f"{m.title}, tuned") for m in own}
             methods |= tuned
-            note = (
-                f"{len(own[0].trials())} settings a method, {self.tuning.seeds} seed(s) of {item.trial_budget or self.tuning.budget} each, "
-                f"judged on {self.tuning.validation:.0%} of the training rows."
-            )
+            trial = item.trial_budget or self.tuning.budget
+            note = f"{len(own[0].trials())} settings a method, {self.tuning.seeds} seed(s) of {trial} each. {self.tuning.words}"
             title = f"{item.title}: equal tuning budgets"
             items.append(
                 replace(item, key=item.key + TUNED, title=title, methods=tuple(tuned), tuned=True, paper="", note=note)
             )
-        return replace(self, items=tuple(items), methods=methods)
+        keys = {item.key for item in items}
+        tables = tuple(
+            replace(t, items=(*t.items, *(k + TUNED for k in t.items if k + TUNED in keys))) for t in self.tables
+        )
+        return replace(self, items=tuple(items), methods=methods, tables=tables)
 
     def cells(self, chosen: Mapping[str, Mapping[str, Values]] | None = None, seeds: int | None = None) -> list[Cell]:
         """Every cell once, seed by seed. chosen: data -> method -> options that trials chose, its own where there are

@@ -1,8 +1,9 @@
 """From finished runs to rows of results.json, and to the findings of each block of the page.
 
 A row is {"item", "row": method, "column", "data", "paper", "paper_std", "ours", "std", "lower", "upper", "n", "runs",
-"output", "only_start", "statistic"}; n: runs that have a value, of `runs`; only_start: runs that report their starting
-point. The statistic over runs is one of
+"output", "only_start", "missed", "statistic"}; n: runs that have a value, of `runs`; only_start: runs that report their
+starting point; missed: runs whose best iterate, the model reported, misses a bound it was trained under. The
+statistic over runs is one of
 
     mean       with the standard deviation (n - 1) as std
     reached    median of the runs that have a value
@@ -117,6 +118,7 @@ def _rows(
         "data": data,
         "output": runs[0].output,
         "only_start": sum(r.only_start() for r in runs),
+        "missed": sum(r.missed for r in runs),
     }
     return rows_of(numbers, getattr(measures, "STATISTICS", {}), printed, same)
 
@@ -125,7 +127,7 @@ def rows_of(
     numbers: Numbers, statistics: Mapping[str, str], printed: Mapping[str, Sequence[float]], same: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """A row for each column. statistics: pattern of columns -> statistic, the first that fits, else "mean". printed:
-    the paper's (mean, std) by column. same: what all rows say (item, row, data, output, only_start)."""
+    the paper's (mean, std) by column. same: what all rows say (item, row, data, output, only_start, missed)."""
     rows = []
     for column, by_seed in numbers.items():
         kind = next((k for pattern, k in statistics.items() if fnmatch(column, pattern)), "mean")

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,23 @@ SHOWN = ("apart", "largest_lambda", "largest_mu")
 Row = dict[str, Any]
 
 
+@dataclass
+class Before:
+    """The training that made the point that a run begins at. words: that point, for the message of the run. seconds: of
+    the processor; steps, samples: of all its runs, also those whose models were not taken."""
+
+    words: str
+    seconds: float = 0.0
+    steps: int = 0
+    samples: int = 0
+
+    def add(self, solution: Solution, after: Solution | None = None) -> Solution:
+        """Count the steps and rows of a solution, less those of the one that it went on from; return it."""
+        self.steps += solution.steps - (0 if after is None else after.steps)
+        self.samples += solution.counts.samples - (0 if after is None else after.counts.samples)
+        return solution
+
+
 @dataclass(frozen=True)
 class Task:
     """What a cell runs, what is watched on the way, and how the models that it returns are measured.
@@ -48,7 +65,8 @@ class Task:
     for no such rows. derive: adds columns to the records of the finished run that depend on those before.
     options: further arguments of `solve`. about: the data in words, for the page. checksum: of the data.
     facts: what else the result is to say. trained: what runs the cell in place of `solve`, given its keyword arguments
-    budget, batch_size, sampling and seed; the records of its solution are kept as they are.
+    budget, batch_size, sampling and seed; the records of its solution are kept as they are. before: the training that
+    made the start of `options`, whose cost is the run's too; where the run reports that start, a model was trained.
     """
 
     problem: Any
@@ -60,6 +78,7 @@ class Task:
     checksum: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     trained: Callable[..., Solution] | None = None
+    before: Before | None = None
 
 
 @dataclass(frozen=True)
@@ -72,11 +91,16 @@ class Run:
     models: dict[str, Row]
     output: str
 
+    @property
+    def missed(self) -> bool:
+        """Whether the model reported is the best iterate, and meets not all bounds that it was trained under."""
+        return self.output == "best" and not self.result.get("feasible", True)
+
     def only_start(self, output: str = "") -> bool:
         """Whether its model `output`, by default the one reported, is the starting point: no iterate of the training
-        met the bounds, or came nearer to them."""
+        met the bounds, or came nearer to them. A start that was trained before is a model like others."""
         model = self.models.get(output or self.output)
-        return model is not None and model["step"] == 0
+        return model is not None and model["step"] == 0 and not self.result.get("before")
 
 
 def run_cell(cell: Cell, folder: Path, data_dir: str | None, environment: dict[str, Any]) -> dict[str, Any]:
@@ -111,15 +135,26 @@ def _run(cell: Cell, folder: Path, data_dir: str | None, environment: dict[str, 
         for output, x in _models(solution).items():
             step = int(solution.best_step) if output == "best" else solution.steps
             records.append({**facts, "output": output, "step": step, **task.measure(x)})
+    before, message = task.before, _message(task, solution)
     result = {
         "schema": SCHEMA, **facts, "fingerprint": cell.fingerprint, **run_on, "config": repr(config),
         "task": cell.task, "budget": cell.budget, "steps": solution.steps, "seconds": solution.seconds,
-        "feasible": bool(solution.feasible), "about": task.about, "message": solution.message, **task.facts,
+        "before": None if before is None else asdict(before), "feasible": bool(solution.feasible), "about": task.about,
+        "message": message, **task.facts,
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }  # fmt: skip
     write_cell(folder, cell.key, result, [{**row, **run_on} for row in records])
     checkpoint_of(cell, folder).unlink(missing_ok=True)
-    return {"status": "done", "message": solution.message}
+    return {"status": "done", "message": message}
+
+
+def _message(task: Task, solution: Solution) -> str:
+    """What the run ended with; of a trained start that it reports, not that there is only a start."""
+    if task.before is None or int(solution.best_step) > 0 or not task.problem.m:
+        return solution.message
+    if bool(solution.feasible):
+        return f"every bound is met by {task.before.words}."
+    return f"{task.before.words} misses a bound by {float(solution.violation):.4g}."
 
 
 _BEGUN: set[str] = set()

@@ -73,19 +73,22 @@ class Options:
 
 
 def task(cell: Cell, data_dir: str | None) -> Task:
-    """The training rows of the cell's seed as a problem, watched on them; the models measured on test rows too."""
+    """The training rows of the cell's seed as a problem, watched on them; the models measured on test rows too, those
+    of a trial on both together."""
     asked = Options(**cell.task)
     rows = _images(cell.seed, data_dir, cell.held) if not asked.group else load_rows(
         asked.dataset, asked.options, asked.group, asked.groups, cell.seed, data_dir, cell.held
     )  # fmt: skip
     model = _model(asked.model, rows.train.x, cell.seed)
-    problem, test = (_problem(asked, model, part) for part in (rows.train, rows.test))
+    parts = {"train": rows.train, "test": rows.test, **({"together": rows.together()} if cell.held else {})}
+    judged = {part: _problem(asked, model, its) for part, its in parts.items()}
+    problem = judged["train"]
 
     def watch(x: Tensor, measured: Measured) -> dict[str, float]:
         return {"loss": float(measured.f), "excess": float(measured.g.clamp_min(0).max())}
 
     def measure(x: Tensor) -> dict[str, Any]:
-        seen = {"train": problem.evaluate(x), "test": test.evaluate(x)}
+        seen = {part: its.evaluate(x) for part, its in judged.items()}
         moved = float((x - problem.start((cell.seed,))).norm()) > 0
         return {"moved": float(moved)} | {
             f"{part} {k}": v for part, its in seen.items() for k, v in watch(x, its).items()

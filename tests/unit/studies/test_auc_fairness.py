@@ -79,10 +79,20 @@ def test_a_tiny_form_runs(tiny, tmp_path, monkeypatch):
     assert met["ours-0_05"] == met["known-0_05"] == met["moved-0_05"] == 1
     families = [f["family"] for f in json.loads((tmp_path / "summary.json").read_text())["blocks"][0]["findings"]]
     assert families == ["exact", "levels", "proxy", "moved"]
-    for method in ("ours-0_05", "exact-0_05"):
-        assert (
-            "Run it longer" not in json.loads((tmp_path / "cells" / f"loans.{method}.s0.json").read_text())["message"]
+    assert not any(r["only_start"] for r in results if r["row"].split("-")[0] in ("ours", "known", "exact", "moved"))
+    cost = {
+        (r["item"], r["row"], r["column"]): r["ours"] for r in results if r["column"] in ("seconds", "steps", "passes")
+    }
+    for item, method in [("tiny", m) for m in METHODS[1:3] + METHODS[6:]] + [("tiny-net", m) for m in NET[:3]]:
+        assert cost[item, method, "steps"] > 0 and cost[item, method, "passes"] > 1, method
+    assert cost["tiny", "exact-0_05", "steps"] == 0 < cost["tiny", "exact-0_05", "seconds"]
+    read = {m: json.loads((tmp_path / "cells" / f"loans.{m}.s0.json").read_text()) for m in METHODS}
+    for method, words in (("ours-0_05", "the trained model"), ("exact-0_05", "the exact solution")):
+        made = read[method]
+        assert made["message"].startswith(
+            f"every bound is met by {words}" if made["feasible"] else f"{words} misses a bound by"
         )
+    assert read["proxy-0_05"]["before"] is None and read["ours-0_05"]["before"]["seconds"] > 0
 
 
 def test_a_block_of_level_sets_alone_says_where_they_ended(tiny):

@@ -111,6 +111,28 @@ def test_columns_that_are_none_are_named_with_the_nearest(own):
     assert run.done == 0 and run.reused == 2
 
 
+def test_columns_of_a_table_of_items_that_are_not_run_are_not_asked_for(own):
+    pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
+    from fairbound.report.study_report import write_report
+
+    toml = (own / "my_study.toml").read_text()
+    start = toml.index("[[items]]")
+    item = toml[start : toml.index("\n[", start)]
+    other = '[[tables]]\ncaption = "Of the other."\ncolumns = ["steps", "a column of its own"]\nitems = ["other"]\n'
+    toml = toml.replace(item, f"{item}\n{item.replace('main', 'other')}\n{other}", 1)
+    (own / "my_study.toml").write_text(toml)
+    said: list[str] = []
+    page = write_report(run_study(own / "my_study.toml", own / "out", seeds=1, only=["main"]).out, said.append)
+    assert not any("a table asks for" in line for line in said)
+    assert "Of the other." not in page.read_text(encoding="utf-8")
+    page = write_report(run_study(own / "my_study.toml", own / "out", seeds=1).out, said.append)
+    assert sum("a table asks for 'a column of its own'" in line for line in said) == 1
+    assert page.read_text(encoding="utf-8").count("Of the other.") == 1
+    (own / "my_study.toml").write_text(toml.replace('items = ["other"]', 'items = ["othr"]'))
+    with pytest.raises(OptionError, match="has no item 'othr'; did you mean 'other'"):
+        load_spec(own / "my_study.toml")
+
+
 def test_a_wrong_option_of_its_task_is_named_before_anything_runs(own):
     text = (own / "my_study.toml").read_text().replace("width = 2.0", "widht = 2.0")
     (own / "my_study.toml").write_text(text)

@@ -1,5 +1,7 @@
 """Networks under bounds on areas whose decay validation rows choose."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from fairbound.fairness.problem import FairProblem
 from fairbound.problems.penalised import Proximal
 from fairbound.studies import shrunk_network
 from fairbound.studies.shrunk_network import DECAYS, GroupScaled, group_scaled, network, shrunk
+from fairbound.studies.task import Before
 from fairbound.tables.group_terms import with_terms
 
 
@@ -47,7 +50,9 @@ def test_a_network_without_bounds_is_scaled_and_shifted_within_both_bounds():
     made = [problem(n, seed, 0.05, model, terms=True) for n, seed in ((300, 0), (200, 1))]
     free = network(3, 1, False).start(torch.Generator())
     plain = problem(300, 0, 0.05, network(3, 1, False))
-    x = group_scaled(*made, free)
+    before = Before("")
+    x = group_scaled(*made, free, before)
+    assert before.steps > 0 and before.samples > 0
     assert max(float(part.evaluate(x).violation) for part in made) <= 0
     assert float(plain.evaluate(free).violation) > 0
     before, after = plain.all_scores(free).numpy(), made[0].all_scores(x).numpy()
@@ -80,7 +85,10 @@ def test_it_is_the_decay_of_the_largest_validation_area_that_meets_both_bounds(p
         return tried[decayed.strength]
 
     monkeypatch.setattr(shrunk_network, "solve", watched)
-    found = shrunk(train, held, train.start((0,)), 0, "20 steps")
+    before = Before("")
+    found = shrunk(train, held, train.start((0,)), 0, "20 steps", before)
+    assert before.steps == sum(s.steps for s in tried.values())  # also of those not taken
+    assert before.samples == sum(s.counts.samples for s in tried.values())
     assert tuple(tried) == DECAYS
     area = {d: 1 - float(held.evaluate(s.x).f) for d, s in tried.items() if bool(s.feasible)}
     assert len(area) > 1 and 1 - float(held.evaluate(found.x).f) == max(area.values()) > min(area.values())
@@ -95,8 +103,8 @@ def test_where_no_decay_meets_the_validation_rows_their_bounds_are_constraints_t
 
     def on_both(decayed, method, solution, **options):
         asked.append((type(decayed), bool(solution.feasible)))
-        return solution
+        return replace(solution, steps=solution.steps + 7)
 
     monkeypatch.setattr(shrunk_network, "also_on_validation", on_both)
-    shrunk(train, held.with_bounds(torch.full((held.m,), -1.0)), train.start((0,)), 0, "2 steps")
-    assert asked == [(Proximal, False)]
+    shrunk(train, held.with_bounds(torch.full((held.m,), -1.0)), train.start((0,)), 0, "2 steps", before := Before(""))
+    assert asked == [(Proximal, False)] and before.steps == 2 * len(DECAYS) + 7

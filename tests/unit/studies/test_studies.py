@@ -20,7 +20,7 @@ from fairbound.studies import deep_benchmark, load_spec, names, run_study
 from fairbound.studies.compare import apart
 from fairbound.studies.library import parse
 from fairbound.studies.rows import LabelledRows, divided, load_rows
-from fairbound.studies.store import is_done, read_cell_records, read_result
+from fairbound.studies.store import is_done, read_cell_records, read_result, write_cell
 from fairbound.studies.table import Block, rows_of
 from fairbound.studies.task import Run, one_thread
 from fairbound.studies.tuning import choose
@@ -304,7 +304,7 @@ def test_results_have_their_schema_and_the_papers_numbers_beside(tiny):
     for row in read["results"]:
         assert set(row) == {
             "item", "row", "column", "paper", "paper_std", "ours", "std", "lower", "upper", "n", "runs", "data", "output",
-            "only_start", "statistic",
+            "only_start", "missed", "statistic",
         }  # fmt: skip
         assert 0 <= row["n"] <= row["runs"] == 2
         places.add((row["item"], row["row"], row["column"]))
@@ -397,6 +397,119 @@ def test_tuning_gives_every_method_as_many_trials_and_judges_on_validation_rows(
     assert {r["row"] for r in results if r["item"] == "main-tuned"} == {"sgd-tuned", "alm-tuned"}
     with pytest.raises(OptionError, match="no method of item 'switching' has a grid"):
         run_study(study, tmp_path, only=["switching"], tune=True)
+
+
+def trial_of(study, folder, place, **model):
+    """A finished trial of ALM's setting `place`, whose reported model measures this."""
+    cell = next(c for c in study.trials() if c.key == f"tune.generated.alm.{place}.s0")
+    start = {
+        "output": "best",
+        "train |gap|": 0.0,
+        "together |gap|": 0.0,
+        "test |gap|": 0.0,
+        "test loss": 0.1,
+        "step": 0,
+    }
+    best = start if model.pop("start", False) else {"output": "best", **model}
+    write_cell(folder, cell.key, {"fingerprint": cell.fingerprint}, [best, {"output": "last", **model}])
+    return cell
+
+
+def judged(train, together, loss, start=False):
+    """start: whether the best model is the start, and this is the last one."""
+    found = {"train |gap|": train, "together |gap|": together, "test |gap|": 0.2, "test loss": loss, "step": 40}
+    return found | {"start": start}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "place", "met"),
+    [
+        # the bound is 0.05: met in training before a smaller gap on few held rows, or a lower loss
+        (judged(0.09, 0.01, 0.3), judged(0.05, 0.08, 0.6), 1, 1),
+        (judged(0.09, 0.01, 0.3), judged(0.07, 0.08, 0.6), 1, 0),  # or missed by less
+        (judged(0.01, 0.08, 0.3), judged(0.05, 0.06, 0.6), 1, 2),  # then on all rows together
+        (judged(0.01, 0.05, 0.3), judged(0.05, 0.02, 0.2), 1, 2),  # then by the loss
+        (judged(0.09, 0.0, 0.3, start=True), judged(0.07, 0.08, 0.6), 1, 0),  # a start is no doing of a setting
+        (judged(0.09, 0.0, 0.3), judged(0.07, 0.08, 0.6, start=True), 1, 0),  # and the last iterate stands for it
+        (judged(0.01, 0.0, 0.3, start=True), judged(0.07, 0.08, 0.6), 1, 0),  # at a higher loss than the start
+    ],
+)
+def test_a_setting_is_chosen_by_its_own_rows_then_by_all_then_by_the_loss(tmp_path, first, second, place, met):
+    study = replace(parse(TABLE), seeds=1).only(["main"]).with_tuned()
+    trials = [trial_of(study, tmp_path, 0, **first), trial_of(study, tmp_path, 1, **second)]
+    found = choose(study, trials, tmp_path)["generated"]["alm"]
+    assert found["options"] == {"step_size": [0.05, 0.2][place]}
+    assert (found["met"], found["trials"], bool(found["warning"])) == (met, 2, met == 0)
+    if not met:
+        said = found["warning"].replace("the last iterate of ", "")
+        assert said.startswith(
+            "ALM on Generated rows: no setting met the bound in its trial; the one chosen missed it by 0.02"
+        )
+
+
+def test_a_trial_that_lacks_what_the_study_tunes_by_says_so(tmp_path):
+    study = replace(parse(TABLE), seeds=1).only(["main"]).with_tuned()
+    trial = trial_of(study, tmp_path, 0, **{"train |gap|": 0.1, "step": 40})
+    with pytest.raises(OptionError, match=r"tunes by 'together \|gap\|', which its trials do not measure"):
+        choose(study, [trial], tmp_path)
+
+
+def test_a_gap_on_training_and_held_rows_together_is_that_of_all_of_them(tmp_path):
+    study = replace(parse(TABLE), seeds=1).only(["main"]).with_tuned()
+    cell = next(c for c in study.trials() if c.method.key == "alm")
+    made = deep_benchmark.task(cell, None)
+    x = torch.randn(made.problem.n, generator=torch.Generator().manual_seed(0))
+    found, parts = made.measure(x), rows_for(0, held=0.25)
+    every = parts.together()
+    assert len(every) == len(parts.train) + len(parts.test)
+    whole = replace(parts, train=every).train
+    scores = made.problem.all_scores(x, torch.from_numpy(whole.x)).double().numpy()
+    losses = np.logaddexp(0.0, scores) - (whole.y > 0) * scores
+    gap = abs(losses[whole.group == 1].mean() - losses[whole.group == 0].mean())
+    assert found["together |gap|"] == pytest.approx(gap, abs=1e-5)
+    assert "together |gap|" not in deep_benchmark.task(replace(cell, held=0.0), None).measure(x)
+
+
+def test_the_page_of_a_tuned_study_shows_what_was_chosen_and_warns_where_nothing_met_the_bound(tmp_path):
+    table = changed(tomllib.loads(TINY.format(budget="40 steps")), "task.constraint", "loss_gap <= 1e-9")
+    del table["figures"], table["items"][1]
+    said: list[str] = []
+    run = run_study(parse(table), tmp_path / "out", seeds=1, tune=True, say=said.append)
+    chosen = run.study["chosen"]["generated"]
+    assert (chosen["alm"]["met"], chosen["sgd"]["warning"]) == (0, "")  # SGD tunes by the loss
+    assert chosen["alm"]["warning"] in said
+    settings = {s["title"]: s["config"] for s in run.study["settings"]}
+    for key, title in (("alm", "ALM"), ("sgd", "SGD")):
+        assert f"step_size={chosen[key]['options']['step_size']}" in settings[f"{title}, tuned on Generated rows"]
+    pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
+    from fairbound.report.study_report import write_report
+
+    page = write_report(run.out).read_text(encoding="utf-8")
+    assert page.count(chosen["alm"]["warning"]) == 1
+
+
+def test_a_best_iterate_that_misses_the_bound_is_not_called_verified(tmp_path):
+    table = changed(tomllib.loads(TINY.format(budget="40 steps")), "task.constraint", "loss_gap <= 0.05")
+    del table["figures"], table["items"][1]
+    run = run_study(parse(table), tmp_path / "out", seeds=2)
+    pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
+    from fairbound.report.study_report import write_report
+
+    for missed in range(3):  # of the two runs of ALM; those of SGD report the last iterate
+        for seed in range(2):
+            place = run.out / "cells" / f"generated.alm.s{seed}.json"
+            place.write_text(json.dumps(json.loads(place.read_text()) | {"feasible": seed >= missed}))
+            run_study(parse(table), run.out, seeds=2)
+        rows = {r["row"]: r["missed"] for r in json.loads((run.out / "results.json").read_text())}
+        assert rows == {"alm": missed, "sgd": 0}
+        page = write_report(run.out).read_text(encoding="utf-8")
+        assert ("best verified iterate; nearest to the bounds, which none met, in 1 of 2 runs" in page) == (missed == 1)
+        assert ("iterate nearest to the bounds, which none met</span>" in page) == (missed == 2)
+
+
+def test_a_tuned_item_shows_the_tables_of_its_own():
+    study = parse(changed(TABLE, "tables.0.items", ["main"])).with_tuned()
+    assert study.tables[0].items == ("main", "main-tuned")
 
 
 def test_a_method_without_a_finished_trial_keeps_its_own_options(tmp_path):
