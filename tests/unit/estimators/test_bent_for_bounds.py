@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import fairbound as fb
+from fairbound.estimators import classifier
 from fairbound.estimators.bent_for_bounds import KNOTS
 from fairbound.tables import TableOptions
 
@@ -16,13 +17,13 @@ pytestmark = pytest.mark.filterwarnings(
 BOUND = "demographic_parity <= 0.02"
 
 
-def people(seed=0, n=1500):
+def people(seed=0, n=1500, above=1.2):
     """y follows x, which is larger in group b; z lies at both ends there, and in the middle in group a."""
     rng = np.random.default_rng(seed)
     b = rng.random(n) < 0.4
     x = rng.normal(size=n) + 2.5 * b
     z = rng.normal(size=n, scale=0.5) + 2 * b * rng.choice([-1, 1], n)
-    y = (x + 0.5 * rng.logistic(size=n) > 1.2).astype(int)
+    y = (x + 0.5 * rng.logistic(size=n) > above).astype(int)
     return pd.DataFrame({"x": x, "z": z}), y, np.where(b, "b", "a")
 
 
@@ -53,6 +54,15 @@ def test_it_bends_no_more_than_its_user_says_or_than_labels_ask_for_without_a_bo
 def test_a_loose_bound_asks_for_no_bends():
     X, y, group = people()
     assert not bends(fb.FairClassifier("demographic_parity <= 0.6").fit(X, y, group))
+
+
+@pytest.mark.parametrize(("above", "tried"), [(2.6, 1), (2.9, 0)])
+def test_it_is_not_tried_where_one_label_has_most_rows(monkeypatch, above, tried):
+    X, y, group = people(n=4000, above=above)
+    asked = []
+    monkeypatch.setattr(classifier, "with_bends", lambda *given: asked.append(given))
+    fb.FairClassifier(BOUND).fit(X, y, group)
+    assert (y.mean() > 0.2) == tried == len(asked)
 
 
 def test_bends_that_gain_no_more_than_chance_gives_are_not_taken():
