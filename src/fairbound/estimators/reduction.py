@@ -35,8 +35,9 @@ from fairbound.estimators.tried import Tried
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
-from fairbound.postprocessing.scoring import scores_of, weighted_part
+from fairbound.postprocessing.scoring import scores_of
 from fairbound.postprocessing.sweep import ROUNDING, Sweep, sweep_of
+from fairbound.postprocessing.weights import refuses_weights, weighted_part
 from fairbound.rows.groups import Groups, warn_of_groups
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.reading import read_weights, warn_of_order
@@ -54,7 +55,8 @@ LARGEST = 100.0
 class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Any scikit-learn classifier that takes `sample_weight`, fitted under stated bounds; decisions need no group.
 
-    estimator: the classifier; a clone is fitted each time. Of a Pipeline the last step takes the weights.
+    estimator: the classifier; a clone is fitted each time. Of a Pipeline the last step takes the weights, and with
+        metadata routing every other step that requests them.
     constraint: bounds on selection, error, true and false positive rates of groups, or ratios of them, as text or
         objects.
     folds: 0 judges every fit by the rows that it was fitted to, which suits models that do not know their rows by
@@ -152,6 +154,11 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise OptionError(
                 f"{type(last).__name__}.fit takes no sample_weight, by which bounds are brought in. Take another "
                 "classifier, or fb.PostProcessor."
+            )
+        if self.folds in (0, "auto") and refuses_weights(self.estimator):
+            raise OptionError(
+                f"{type(last).__name__} refuses sample_weight, by which bounds are brought in; call "
+                "set_fit_request(sample_weight=True) on it."
             )
         if not (isinstance(self.rounds, int) and self.rounds >= 1):
             raise OptionError(f"rounds must be a whole number of at least 1, got {self.rounds!r}.")
