@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -26,6 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.names import shortlist
 from fairbound.estimators.conventions import on_few_threads
 from fairbound.estimators.lottery import Lottery
 from fairbound.estimators.plug_in import PlugIn, knows_by_heart
@@ -70,7 +71,8 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     After fit: classes_, folds_ (0 or K), estimator_ (the fitted model, or a `MeanOfFits`, with folds a `Priced`),
         threshold_ (a row is positive where its score is
     above), and fit_report_, plain data of the training rows: "feasible" (whether the true bounds are met),
-    "constraints", "accuracy", "lottery_accuracy" (that of the best lottery over the same fits; None where none meets
+    "constraints" (with the "train_value" by which it was judged, and the "own_value" of what `predict` says of these
+    rows, which differs with folds; "message" says where that misses a bound), "accuracy", "lottery_accuracy" (that of the best lottery over the same fits; None where none meets
     the bounds), "shortfall" (what to do where that is more accurate by 0.01, else None), "fits", "multipliers".
     """
 
@@ -135,7 +137,8 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_
         rows = Scored(codes, tried.decided.astype(np.int64), tuple(map(str, classes)), groups=groups, weight=None if sample_weight is None else weight)  # fmt: skip
-        self.fit_report_ = self._report(stated, rows, plan.names, excess, prices, tried.fits, lottery)
+        own = replace(rows, predicted=(self._scores(X) > threshold).astype(np.int64)) if self.folds_ else rows
+        self.fit_report_ = self._report(stated, rows, own, plan.names, excess, prices, tried.fits, lottery)
         missed = None if self.fit_report_["feasible"] else self.fit_report_["message"]
         if said := [text for text in (missed, self.fit_report_["shortfall"]) if text]:
             warnings.warn(" ".join(said), ConvergenceWarning, stacklevel=2)
@@ -202,26 +205,39 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self,
         stated: tuple[Bound, ...],
         rows: Scored,
+        own: Scored,
         names: Sequence[str],
         excess: float,
         prices: np.ndarray,
         fits: int,
         lottery: Lottery,
     ) -> dict[str, Any]:
+        """rows, own: as they were judged, and as the fitted model decides them."""
         met = excess <= ROUNDING
         where = "the training rows" + (", each decided by a fit that had not seen it" if self.folds_ else "")
+        message = (
+            f"every bound is met on {where}"
+            if met
+            else f"no model and threshold meets every bound on {where}: the smallest excess is {excess:.4g}. Loosen the "
+            "bound, or raise rounds"
+        )
+        missed = _missed_by_own(stated, own) if self.folds_ else ""
+        message += (f". {missed}" if missed else "") + ("" if met and not missed else ".")
         share = float(np.average(rows.target, weights=rows.weight))
         accuracy = float(np.average(~rows.wrong, weights=rows.weight))
         return {
             "constraints": [
-                {"text": b.text, "sense": b.sense, "bound": float(b.stated), "train_value": b.measure(rows)}
+                {
+                    "text": b.text,
+                    "sense": b.sense,
+                    "bound": float(b.stated),
+                    "train_value": b.measure(rows),
+                    "own_value": b.measure(own),
+                }
                 for b in stated
             ],
             "feasible": met,
-            "message": f"every bound is met on {where}"
-            if met
-            else f"no model and threshold meets every bound on {where}: the smallest excess is {excess:.4g}. Loosen "
-            "the bound, or raise rounds.",
+            "message": message,
             "accuracy": accuracy,
             "lottery_accuracy": 1 - lottery.error if lottery.meets else None,
             "shortfall": _shortfall(accuracy if met else None, lottery, where),
@@ -245,6 +261,22 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """(n,) labels; the same input gives the same labels every time."""
         check_is_fitted(self)
         return self.classes_[(self._scores(X) > self.threshold_).astype(int)]
+
+
+def _missed_by_own(stated: Sequence[Bound], own: Scored) -> str:
+    """Which bounds the model misses on rows that all but one of its fits have seen, and by how much; "" for none."""
+    values = [(bound, bound.measure(own)) for bound in stated]
+    missed = [
+        f"{b.text!r} is {v:.4g}"
+        for b, v in values
+        if (v - b.stated if b.sense == "at most" else b.stated - v) > ROUNDING
+    ]
+    if not missed:
+        return ""
+    return (
+        "As the returned model decides these rows, which is the mean of these fits and so has seen them, "
+        f"{shortlist(missed)}; fb.audit on rows held out says what to expect of others"
+    )
 
 
 def _shortfall(accuracy: float | None, lottery: Lottery, where: str) -> str | None:

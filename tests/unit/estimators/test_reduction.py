@@ -142,7 +142,13 @@ def test_a_model_that_knows_its_rows_by_heart_is_judged_by_fits_that_had_not_see
     assert np.mean(gap, axis=0)[1] < min(np.mean(gap, axis=0)[0] - 0.03, 0.07)
     facts = folded.fit_report_
     assert facts["fits"] == 15 and facts["feasible"] and "had not seen" in facts["message"]
-    assert facts["constraints"][0]["train_value"] <= 0.03 + 1e-9
+    one = facts["constraints"][0]
+    own_value = fb.measure(bound, folded.predict(X[train]) == "yes", y[train] == "yes", sex[train])
+    assert one["train_value"] <= 0.03 + 1e-9 < 0.1 < one["own_value"] == own_value
+    assert f"has seen them, '{bound}' is {own_value:.4g};" in facts["message"]
+    facts_of_own = own.fit_report_
+    assert facts_of_own["constraints"][0]["own_value"] == facts_of_own["constraints"][0]["train_value"]
+    assert facts_of_own["message"] == "every bound is met on the training rows"
     assert (
         abs(facts["accuracy"] - folded.score(X[new], y[new]))
         < 0.05
