@@ -69,11 +69,11 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     positive: the label that counts as positive; None for the greater one.
 
     After fit: classes_, folds_ (0 or K), estimator_ (the fitted model, or a `MeanOfFits`, with folds a `Priced`),
-        threshold_ (a row is positive where its score is
-    above), and fit_report_, plain data of the training rows: "feasible" (whether the true bounds are met),
-    "constraints" (with the "train_value" by which it was judged, and the "own_value" of what `predict` says of these
-    rows, which differs with folds; "message" says where that misses a bound), "accuracy", "lottery_accuracy" (that of the best lottery over the same fits; None where none meets
-    the bounds), "shortfall" (what to do where that is more accurate by 0.01, else None), "fits", "multipliers".
+        threshold_ (a row is positive where its score is above), and fit_report_, plain data of the training rows:
+        "feasible" (whether the true bounds are met), "constraints" (with the "train_value" by which it was judged, and
+        the "own_value" of what `predict` says of these rows, which differs with folds; "message" says where that misses
+        a bound), "accuracy", "lottery_accuracy" (that of the best lottery over the same fits; None where none meets the
+        bounds), "shortfall" (what to do where that is more accurate by 0.01, else None), "fits", "multipliers".
     """
 
     estimator: Any = None

@@ -152,8 +152,8 @@ def table(
     metrics: one, several, or name -> metric. A metric is the name of a rate ("selection_rate", "true_positive_rate",
         "f1", ...) or a function of (y, scores), or of (y, scores, sample_weight=...) where it takes weights.
     scores: (n,) as in `fairbound.audit`; functions get them as they are.
-    y: (n,); for rates of two values, of which `positive` (None for the greater one) is the one that scores speak of. The
-        accuracy and the error rate take several classes, of which scores are the predicted labels.
+    y: (n,); for rates of two values, of which `positive` (None for the greater one) is the one that scores speak of.
+        The accuracy and the error rate take several classes, of which scores are the predicted labels.
     sensitive_features: as in `audit`; groups of a `Groups` that have no row are listed too.
     attributes: "each" by itself, their combinations ("crossed"), or "both".
     threshold: where a positive decision begins, as in `audit`.

@@ -21,20 +21,21 @@ SHORT = {"dp": "demographic_parity", "eo": "equalized_odds", "eop": "equal_oppor
 to find the one that was meant."""
 
 ELSEWHERE = {
-    "selection_rate": "demographic_parity", "positive_rate": "demographic_parity", "mean": "demographic_parity", "independence": "demographic_parity",
-    "true_positive_rate": "true_positive_rate_parity", "sensitivity": "true_positive_rate_parity",
-    "false_positive_rate": "false_positive_rate_parity", "true_negative_rate": "false_positive_rate_parity",
-    "specificity": "false_positive_rate_parity", "false_negative_rate": "false_negative_rate_parity",
-    "false_omission_rate": "false_omission_rate_parity", "false_discovery_rate": "predictive_parity",
-    "precision": "predictive_parity", "positive_predictive_value": "predictive_parity",
-    "error": "error_rate_parity", "error_rate": "error_rate_parity", "zero_one_loss": "error_rate_parity",
-    "accuracy": "error_rate_parity", "f1": "f1_parity", "roc_auc": "auc_parity", "bounded_group_loss": "group_loss",
-    "separation": "equalized_odds", "average_odds": "equalized_odds", "average_abs_odds": "equalized_odds",
-    "average_absolute_odds": "equalized_odds", "sufficiency": "predictive_parity",
+    "selection_rate": "demographic_parity", "positive_rate": "demographic_parity", "mean": "demographic_parity",
+    "independence": "demographic_parity", "true_positive_rate": "true_positive_rate_parity",
+    "sensitivity": "true_positive_rate_parity", "false_positive_rate": "false_positive_rate_parity",
+    "true_negative_rate": "false_positive_rate_parity", "specificity": "false_positive_rate_parity",
+    "false_negative_rate": "false_negative_rate_parity", "false_omission_rate": "false_omission_rate_parity",
+    "false_discovery_rate": "predictive_parity", "precision": "predictive_parity",
+    "positive_predictive_value": "predictive_parity", "error": "error_rate_parity", "error_rate": "error_rate_parity",
+    "zero_one_loss": "error_rate_parity", "accuracy": "error_rate_parity", "f1": "f1_parity", "roc_auc": "auc_parity",
+    "bounded_group_loss": "group_loss", "separation": "equalized_odds", "average_odds": "equalized_odds",
+    "average_abs_odds": "equalized_odds", "average_absolute_odds": "equalized_odds", "sufficiency": "predictive_parity",
     "demographic_parity_ratio": "demographic_parity_ratio", "statistical_parity_ratio": "demographic_parity_ratio",
     "selection_rate_ratio": "demographic_parity_ratio", "impact_ratio": "demographic_parity_ratio",
-    "four_fifths": "demographic_parity_ratio", "four_fifths_rule": "demographic_parity_ratio", "p_percent_rule": "demographic_parity_ratio",
-    "equal_opportunity_ratio": "true_positive_rate_ratio", "equalized_odds_ratio": "true_positive_rate_ratio, false_positive_rate_ratio",
+    "four_fifths": "demographic_parity_ratio", "four_fifths_rule": "demographic_parity_ratio",
+    "p_percent_rule": "demographic_parity_ratio", "equal_opportunity_ratio": "true_positive_rate_ratio",
+    "equalized_odds_ratio": "true_positive_rate_ratio, false_positive_rate_ratio",
 }  # fmt: skip
 """What fairlearn, AIF360 and textbooks call notions, or the rates that they compare, without the words "difference" and
 "parity" at the end; names of several notions stand side by side."""
