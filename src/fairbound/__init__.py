@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairbound.estimators.regressor import FairRegressor
     from fairbound.estimators.streaming_auc import StreamingAUC
     from fairbound.fairness.formulate import formulate
-    from fairbound.fairness.measuring import measure, scorer
+    from fairbound.fairness.measuring import measure
     from fairbound.fairness.notions import (
         ClassRisk,
         DemographicParity,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         constraint,
     )
     from fairbound.fairness.problem import FairProblem
+    from fairbound.fairness.scorer import scorer
     from fairbound.fairness.suggesting import suggest_interval
     from fairbound.methods import (
         ALM,
@@ -107,7 +108,7 @@ _WHERE = {
     "formulate": "fairbound.fairness.formulate",
     "kkt": "fairbound.subproblems.multipliers",
     "measure": "fairbound.fairness.measuring",
-    "scorer": "fairbound.fairness.measuring",
+    "scorer": "fairbound.fairness.scorer",
     "solve": "fairbound.solver.solve",
     "suggest_interval": "fairbound.fairness.suggesting",
 }

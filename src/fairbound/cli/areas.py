@@ -129,7 +129,7 @@ def _encoded(rows: InputRows, numbers: np.ndarray, encoder: TableEncoder) -> Ite
     """The rows `numbers` in order, in parts: their numbers, and their features."""
     for some, part in _parts(rows, numbers):
         with rows.in_lines_of(some):
-            features = encoder.transform(part)
+            features = encoder.encode(part)[0]
         yield some, features
 
 

@@ -30,8 +30,8 @@ from fairbound.cli.stated import bounds_for
 from fairbound.cli.using import CompareOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import load_folder
-from fairbound.report.compare import compare_page, said_changed
-from fairbound.report.terminal import grid
+from fairbound.report.compare import compare_page
+from fairbound.report.terminal import table
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.scores import as_logits
@@ -43,18 +43,7 @@ def run_compare(options: CompareOptions) -> Outcome:
     if options.out is not None:
         check_writable(options.out)
     found = compared(options)
-    lines = [
-        [
-            d["name"],
-            *("–" if d[k] is None else f"{d[k]:.4f}" for k in ("first", "second", "difference", "lower", "upper")),
-        ]
-        for d in found["differences"]
-    ]
-    first, second = found["names"]
-    title = f"{second} less {first} on {found['rows']:,} rows; {said_changed(found)}"
-    title += "; every row counts with its weight" if found["weighted"] else ""
-    text = grid(title, ("measured", first, second, "difference", "at least", "at most"), lines)
-    text += "".join(f"\nwarning: {said}" for said in found["warnings"])
+    text = table(found)
     if options.out is not None:
         files = {"compare.json": json_file(found)}
         with contextlib.suppress(ImportError):

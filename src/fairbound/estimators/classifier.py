@@ -142,6 +142,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     sampling: str = "balanced"
 
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+    __metadata_request__decision_function: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+    __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
     def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> FairClassifier:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -26,6 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.names import shortlist
 from fairbound.estimators.conventions import on_few_threads
 from fairbound.estimators.lottery import Lottery
 from fairbound.estimators.plug_in import PlugIn, knows_by_heart
@@ -35,8 +36,9 @@ from fairbound.estimators.tried import Tried
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
-from fairbound.postprocessing.scoring import scores_of, weighted_part
+from fairbound.postprocessing.scoring import scores_of
 from fairbound.postprocessing.sweep import ROUNDING, Sweep, sweep_of
+from fairbound.postprocessing.weights import refuses_weights, weighted_part
 from fairbound.rows.groups import Groups, warn_of_groups
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.reading import read_weights, warn_of_order
@@ -54,7 +56,8 @@ LARGEST = 100.0
 class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Any scikit-learn classifier that takes `sample_weight`, fitted under stated bounds; decisions need no group.
 
-    estimator: the classifier; a clone is fitted each time. Of a Pipeline the last step takes the weights.
+    estimator: the classifier; a clone is fitted each time. Of a Pipeline the last step takes the weights, and with
+        metadata routing every other step that requests them.
     constraint: bounds on selection, error, true and false positive rates of groups, or ratios of them, as text or
         objects.
     folds: 0 judges every fit by the rows that it was fitted to, which suits models that do not know their rows by
@@ -66,10 +69,11 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     positive: the label that counts as positive; None for the greater one.
 
     After fit: classes_, folds_ (0 or K), estimator_ (the fitted model, or a `MeanOfFits`, with folds a `Priced`),
-        threshold_ (a row is positive where its score is
-    above), and fit_report_, plain data of the training rows: "feasible" (whether the true bounds are met),
-    "constraints", "accuracy", "lottery_accuracy" (that of the best lottery over the same fits; None where none meets
-    the bounds), "shortfall" (what to do where that is more accurate by 0.01, else None), "fits", "multipliers".
+        threshold_ (a row is positive where its score is above), and fit_report_, plain data of the training rows:
+        "feasible" (whether the true bounds are met), "constraints" (with the "train_value" by which it was judged, and
+        the "own_value" of what `predict` says of these rows, which differs with folds; "message" says where that misses
+        a bound), "accuracy", "lottery_accuracy" (that of the best lottery over the same fits; None where none meets the
+        bounds), "shortfall" (what to do where that is more accurate by 0.01, else None), "fits", "multipliers".
     """
 
     estimator: Any = None
@@ -133,7 +137,8 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_
         rows = Scored(codes, tried.decided.astype(np.int64), tuple(map(str, classes)), groups=groups, weight=None if sample_weight is None else weight)  # fmt: skip
-        self.fit_report_ = self._report(stated, rows, plan.names, excess, prices, tried.fits, lottery)
+        own = replace(rows, predicted=(self._scores(X) > threshold).astype(np.int64)) if self.folds_ else rows
+        self.fit_report_ = self._report(stated, rows, own, plan.names, excess, prices, tried.fits, lottery)
         missed = None if self.fit_report_["feasible"] else self.fit_report_["message"]
         if said := [text for text in (missed, self.fit_report_["shortfall"]) if text]:
             warnings.warn(" ".join(said), ConvergenceWarning, stacklevel=2)
@@ -152,6 +157,11 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise OptionError(
                 f"{type(last).__name__}.fit takes no sample_weight, by which bounds are brought in. Take another "
                 "classifier, or fb.PostProcessor."
+            )
+        if self.folds in (0, "auto") and refuses_weights(self.estimator):
+            raise OptionError(
+                f"{type(last).__name__} refuses sample_weight, by which bounds are brought in; call "
+                "set_fit_request(sample_weight=True) on it."
             )
         if not (isinstance(self.rounds, int) and self.rounds >= 1):
             raise OptionError(f"rounds must be a whole number of at least 1, got {self.rounds!r}.")
@@ -195,26 +205,39 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self,
         stated: tuple[Bound, ...],
         rows: Scored,
+        own: Scored,
         names: Sequence[str],
         excess: float,
         prices: np.ndarray,
         fits: int,
         lottery: Lottery,
     ) -> dict[str, Any]:
+        """rows, own: as they were judged, and as the fitted model decides them."""
         met = excess <= ROUNDING
         where = "the training rows" + (", each decided by a fit that had not seen it" if self.folds_ else "")
+        message = (
+            f"every bound is met on {where}"
+            if met
+            else f"no model and threshold meets every bound on {where}: the smallest excess is {excess:.4g}. Loosen the "
+            "bound, or raise rounds"
+        )
+        missed = _missed_by_own(stated, own) if self.folds_ else ""
+        message += (f". {missed}" if missed else "") + ("" if met and not missed else ".")
         share = float(np.average(rows.target, weights=rows.weight))
         accuracy = float(np.average(~rows.wrong, weights=rows.weight))
         return {
             "constraints": [
-                {"text": b.text, "sense": b.sense, "bound": float(b.stated), "train_value": b.measure(rows)}
+                {
+                    "text": b.text,
+                    "sense": b.sense,
+                    "bound": float(b.stated),
+                    "train_value": b.measure(rows),
+                    "own_value": b.measure(own),
+                }
                 for b in stated
             ],
             "feasible": met,
-            "message": f"every bound is met on {where}"
-            if met
-            else f"no model and threshold meets every bound on {where}: the smallest excess is {excess:.4g}. Loosen "
-            "the bound, or raise rounds.",
+            "message": message,
             "accuracy": accuracy,
             "lottery_accuracy": 1 - lottery.error if lottery.meets else None,
             "shortfall": _shortfall(accuracy if met else None, lottery, where),
@@ -238,6 +261,22 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """(n,) labels; the same input gives the same labels every time."""
         check_is_fitted(self)
         return self.classes_[(self._scores(X) > self.threshold_).astype(int)]
+
+
+def _missed_by_own(stated: Sequence[Bound], own: Scored) -> str:
+    """Which bounds the model misses on rows that all but one of its fits have seen, and by how much; "" for none."""
+    values = [(bound, bound.measure(own)) for bound in stated]
+    missed = [
+        f"{b.text!r} is {v:.4g}"
+        for b, v in values
+        if (v - b.stated if b.sense == "at most" else b.stated - v) > ROUNDING
+    ]
+    if not missed:
+        return ""
+    return (
+        "As the returned model decides these rows, which is the mean of these fits and so has seen them, "
+        f"{shortlist(missed)}; fb.audit on rows held out says what to expect of others"
+    )
 
 
 def _shortfall(accuracy: float | None, lottery: Lottery, where: str) -> str | None:

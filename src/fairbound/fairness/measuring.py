@@ -1,4 +1,4 @@
-"""`measure`, the exact value of a bound on the scores of any model, and `scorer`, the same for scikit-learn."""
+"""`measure`, the exact value of a bound on the scores of any model."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def measure(
         return bound.measure(Scored.of_documents(scores, Documents.of(qid, y, groups)))
     of_one_class = bound.about == "class" and positive is None and y is not None and speak_of_labels(scores, y, classes)
     if of_one_class or bound.needs & {"classes", "predictions"}:
-        _refuse_positive(bound, positive)
+        refuse_positive(bound, positive)
         rows = read_numbers(scores, y) if "predictions" in bound.needs else read_predictions(scores, y, classes)
         of_rows = Groups.of_rows(sensitive_features, len(rows), "predictions")
         weight = None if sample_weight is None else read_weights(sample_weight, len(rows))
@@ -102,83 +102,7 @@ def _check_ranking(bound: Bound, qid: Any, **others: Any) -> None:
             raise OptionError(f"{bound.statement!r} bounds a ranking, which takes no {name}; leave it out.")
 
 
-def _refuse_positive(bound: Bound, positive: Any) -> None:
+def refuse_positive(bound: Bound, positive: Any) -> None:
+    """Raises: OptionError where a positive label is named for a bound that speaks of none."""
     if positive is not None:
         raise OptionError(f"{bound.statement!r} speaks of no positive label; leave positive out.")
-
-
-def scorer(stated: str | Bound, *, positive: Any = None) -> Scorer:
-    """A scorer for `cross_validate` and `GridSearchCV` that asks for `sensitive_features`: greater is fairer.
-
-    It needs metadata routing (`sklearn.set_config(enable_metadata_routing=True)`). positive: the label that counts as
-    positive; None for the last of the estimator's `classes_`, as in its own `score` and decisions. Leave it out for
-    rates of every class and for numbers.
-    Raises: OptionError for the text, for a positive label that the bound does not speak of, and without metadata
-    routing.
-    """
-    from sklearn import get_config
-
-    bound = constraint(stated, bound=1.0)
-    if bound.needs & {"classes", "predictions"}:
-        _refuse_positive(bound, positive)
-    if "queries" in bound.needs:
-        raise OptionError(
-            f"{bound.statement!r} bounds a ranking; scorers take no queries. Use measure(..., qid=QUERIES)."
-        )
-    if not get_config()["enable_metadata_routing"]:
-        raise OptionError(
-            "the scorer asks for sensitive_features by scikit-learn's metadata routing; call "
-            "sklearn.set_config(enable_metadata_routing=True) before it is made."
-        )
-    return Scorer(bound, positive)
-
-
-class Scorer:
-    """What `scorer` returns: scikit-learn's own scorer of the bound,
-    for the labels of the estimator that it is called with."""
-
-    def __init__(self, bound: Bound, positive: Any):
-        self.bound, self.positive = bound, positive
-        self._requests: dict[str, Any] = {"sensitive_features": True}
-
-    def __call__(self, estimator: Any, X: Any, y: Any, **given: Any) -> float:
-        """The value of the bound on these rows, negative where less is fairer.
-        given: sensitive_features, sample_weight."""
-        return self._made(estimator)(estimator, X, y, **given)
-
-    def __repr__(self) -> str:
-        return f"scorer({self.bound.statement!r}, positive={self.positive!r})"
-
-    def set_score_request(self, **requests: bool | str | None) -> Scorer:
-        """Which of sensitive_features and sample_weight are asked for, and under which name,
-        as of scikit-learn's scorers."""
-        self._made(None).set_score_request(**requests)
-        self._requests = requests
-        return self
-
-    def get_metadata_routing(self) -> Any:
-        """What scikit-learn's metadata routing asks."""
-        return self._made(None).set_score_request(**self._requests).get_metadata_routing()
-
-    def _made(self, estimator: Any) -> Any:
-        from sklearn.metrics import make_scorer
-
-        positive, method, threshold = self.positive, "decision_function", 0.0
-        if self.bound.needs & {"classes", "predictions"}:
-            method = "predict"
-        else:
-            if not hasattr(estimator, method) and hasattr(estimator, "predict_proba"):
-                method, threshold = "predict_proba", 0.5
-            labels: Any = getattr(estimator, "classes_", ())
-            if positive is None and len(labels) == 2:
-                positive = labels[1]
-
-        def value(
-            y: Any, scores: Any, sensitive_features: Any = None, sample_weight: Any = None, pos_label: Any = None
-        ) -> float:
-            how = {"sample_weight": sample_weight, "threshold": threshold, "positive": pos_label}
-            return measure(self.bound, scores, y, sensitive_features, **how)
-
-        # by pos_label scikit-learn turns the sign of the scores
-        label = {} if positive is None else {"pos_label": positive}
-        return make_scorer(value, greater_is_better=self.bound.sense == "at least", response_method=method, **label)

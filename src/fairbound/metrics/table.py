@@ -16,10 +16,11 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.names import did_you_mean, unspelled
 from fairbound.base.seeds import seed_for
 from fairbound.confidence.single import clopper_pearson
+from fairbound.fairness.predictions import read_predictions
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
 from fairbound.fairness.values import rate_values
-from fairbound.rows.groups import Groups, warn_of_groups
+from fairbound.rows.groups import Groups, texts_of, warn_of_groups
 from fairbound.rows.labels import as_decisions, labels_of, two_valued
 from fairbound.rows.reading import column_array, read_weights
 from fairbound.rows.scores import as_logits
@@ -31,6 +32,9 @@ OTHER_NAMES = {
     "positiverate": "selection_rate", "prevalence": "base_rate",
 }  # fmt: skip
 """What else rates are called, without capitals and underscores."""
+
+OF_CLASSES = ("accuracy", "error_rate")
+"""The rates that make sense for several classes."""
 
 Values = dict[str, dict[str, dict[str, float]]]
 Estimate = tuple[float, tuple[float, float] | None]
@@ -149,6 +153,7 @@ def table(
         "f1", ...) or a function of (y, scores), or of (y, scores, sample_weight=...) where it takes weights.
     scores: (n,) as in `fairbound.audit`; functions get them as they are.
     y: (n,); for rates of two values, of which `positive` (None for the greater one) is the one that scores speak of.
+        The accuracy and the error rate take several classes, of which scores are the predicted labels.
     sensitive_features: as in `audit`; groups of a `Groups` that have no row are listed too.
     attributes: "each" by itself, their combinations ("crossed"), or "both".
     threshold: where a positive decision begins, as in `audit`.
@@ -168,7 +173,11 @@ def table(
     warn_of_groups(groups)
     weight = None if sample_weight is None else read_weights(sample_weight, n)
     rates = [name for name, metric in named.items() if isinstance(metric, str)]
-    rows = _scored(given, truth, positive, groups, weight, threshold) if rates else None
+    rows: Scored | None
+    if rates and positive is None and len(set(texts_of(truth)) - {None}) > 2:
+        rows = _right_or_wrong([named[name] for name in rates], given, truth, groups, weight)
+    else:
+        rows = _scored(given, truth, positive, groups, weight, threshold) if rates else None
     made = _Cells(named, rows, truth, given, weight, confidence, bootstrap, seed)
     return made.table(groups, attributes)
 
@@ -212,6 +221,20 @@ def _scored(
     target, meant = two_valued(truth, len(truth)) if positive is None else labels_of(truth, positive)
     logits, _ = as_logits(as_decisions(given, meant), threshold)
     return Scored(target, (logits > 0).astype(np.int64), ("0", "1"), logits, groups, weight)
+
+
+def _right_or_wrong(
+    rates: Sequence[str], given: np.ndarray, truth: np.ndarray, groups: Groups, weight: np.ndarray | None
+) -> Scored:
+    """Rows of several classes, all of them positive, of which those predicted right are positive decisions.
+    Raises: DataError for rates that need more than that, and for predictions that are no labels."""
+    if other := [name for name in rates if name not in OF_CLASSES]:
+        raise DataError(
+            f"the labels have {len(set(texts_of(truth)))} values, and {other[0]} is a rate of two; of several classes there are "
+            f"{' and '.join(OF_CLASSES)}, and functions of (y, scores). Or pass y == POSITIVE, and decisions for it."
+        )
+    right = ~read_predictions(given, truth).wrong
+    return Scored(np.ones(len(right), dtype=np.int64), right.astype(np.int64), ("0", "1"), groups=groups, weight=weight)
 
 
 def attribute_groups(groups: Groups, attributes: str) -> list[tuple[str, np.ndarray, tuple[str, ...]]]:

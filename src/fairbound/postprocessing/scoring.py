@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.names import shortlist
+from fairbound.postprocessing.weights import with_weights
 from fairbound.rows.reading import column_array, frame_of, is_missing, library_type, plain_array, series_of
 from fairbound.rows.scores import check_finite_scores
 
@@ -33,20 +33,12 @@ def is_fitted(estimator: Any) -> bool:
     return True
 
 
-def weighted_part(estimator: Any) -> tuple[Any, str]:
-    """What takes the weights of rows, a pipeline's last step or the estimator itself, and their name in `fit`."""
-    if isinstance(estimator, Pipeline):
-        name, last = estimator.steps[-1]
-        return last, f"{name}__sample_weight"
-    return estimator, "sample_weight"
-
-
 def fitted_to(estimator: Any, X: Any, y: Any, weight: Any = None) -> Any:
     """A clone of the estimator fitted to rows of these weights, None for none.
     Raises: DataError for an X that it does not take."""
-    name = weighted_part(estimator)[1]
     with _saying_why(estimator, X):
-        return clone(estimator).fit(X, y, **({} if weight is None else {name: weight}))
+        made, weights = with_weights(estimator, weight)
+        return made.fit(X, y, **weights)
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from fairbound.report import words
 from fairbound.report.plots import glyph
 from fairbound.report.render import drawing, render
 
+COMPARE_SCHEMA = "fairbound.compare/1"
+
 
 def compare_page(found: dict[str, Any]) -> str:
     """The page of a comparison (schema "fairbound.compare/1"), without script or request.
@@ -39,16 +41,12 @@ def tells(line: dict[str, Any]) -> str:
     return "lower" if line["upper"] < 0 else "no clear difference"
 
 
-def said_changed(found: dict[str, Any]) -> str:
-    """How many decisions differ."""
-    return f"{found['changed']:,} of {found['rows']:,} decisions differ" if found["changed"] else "no decision differs"
-
-
 def said(found: dict[str, Any]) -> str:
     """The comparison in a sentence or two."""
     clear = [f"{d['name']} ({tells(d)})" for d in found["differences"] if tells(d) in ("higher", "lower")]
-    changed = said_changed(found)
-    part = f"{changed[0].upper()}{changed[1:]}."
+    part = (
+        f"{found['changed']:,} of {found['rows']:,} decisions differ." if found["changed"] else "No decision differs."
+    )
     part += " Every row counts with its weight." if found.get("weighted") else ""
     level = words.percent(found["confidence"])
     if not clear:

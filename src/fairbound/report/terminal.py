@@ -12,6 +12,7 @@ from typing import Any
 from fairbound.base.extras import extra
 from fairbound.base.names import seen
 from fairbound.report import words
+from fairbound.report.compare import COMPARE_SCHEMA, said, tells
 from fairbound.report.schema import validate
 from fairbound.report.tables import compared, metric_of, model_metrics
 from fairbound.report.tables import groups as group_tables
@@ -56,11 +57,14 @@ def grid(
 def table(audit: dict[str, Any], *, width: int = 0) -> str:
     """The verdict, its reasons and the numbers as text for a terminal, without colour codes.
 
-    audit: schema ``fairbound.audit/1``. width: columns that the tables fit into, as of :func:`grid`.
+    audit: schema ``fairbound.audit/1``, or what `fairbound.compare` found. width: columns that the tables fit into, as
+    of :func:`grid`.
 
     Raises: SchemaError if the audit breaks the schema; ImportError naming the extra where rich or jsonschema is
     missing.
     """
+    if isinstance(audit, dict) and audit.get("schema") == COMPARE_SCHEMA:
+        return _differences(audit, width)
     validate(audit)
     metrics = ", ".join(
         f"{printable(words.label(k))} {words.number(v)}{_ends(audit, k)}" for k, v in audit["metrics"].items()
@@ -90,6 +94,25 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
     ]
     parts += [f"warning: {printable(w)}" for w in audit["warnings"]]
     return "\n\n".join(part for part in parts if part)
+
+
+def _differences(found: dict[str, Any], width: int) -> str:
+    """What a comparison found, a line for each difference."""
+    first, second = found["names"]
+    title = f"{second} less {first} on {found['rows']:,} rows"
+    interval = f"{words.percent(found['confidence'])} interval"
+    heads = ("measured", first, second, "difference", interval, "verdict")
+    rows = [
+        (
+            d["name"],
+            *("–" if d[k] is None else words.number(d[k]) for k in ("first", "second", "difference")),
+            "–" if None in (d["lower"], d["upper"]) else f"[{words.number(d['lower'])}, {words.number(d['upper'])}]",
+            tells(d),
+        )
+        for d in found["differences"]
+    ]
+    parts = [printable(said(found)), grid(title, heads, rows, ("verdict",), width)]
+    return "\n\n".join(parts + [f"warning: {printable(w)}" for w in found["warnings"]])
 
 
 def _groups(made: dict[str, Any], width: int) -> str:

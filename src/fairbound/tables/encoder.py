@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from fairbound.base.errors import DataError, OptionError
@@ -46,6 +46,7 @@ from fairbound.tables.features import (
     Feature,
     converted,
     load_feature,
+    names_out,
     read_state,
 )
 from fairbound.tables.identifiers import is_identifier
@@ -61,7 +62,7 @@ _Number = tuple[NumberFeature, int, Column]
 _Category = tuple[CategoryFeature, int, Column]
 
 
-class TableEncoder(BaseEstimator):
+class TableEncoder(TransformerMixin, BaseEstimator):
     """Learns on one table how to turn tables into features: standardised numbers, 0/1 columns of text.
 
     `fit` and `transform` take a DataFrame of any library that narwhals reads (pandas, polars, pyarrow, ...), a 2-D
@@ -113,6 +114,12 @@ class TableEncoder(BaseEstimator):
         self._check_fitted()
         return self._inputs if self.learnt is None else tuple(f for spec in self.learnt for f in spec.feature_names)
 
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """(d,) names of the features. input_features: the names of the columns of a table that had none.
+        Raises: ValueError where they are not those of training."""
+        self._check_fitted()
+        return names_out(self.learnt, self._inputs, self.named, input_features)
+
     @property
     def bent(self) -> tuple[str, ...]:
         """Names of the columns that have knots."""
@@ -125,7 +132,8 @@ class TableEncoder(BaseEstimator):
         return self
 
     def transform(self, table: Any) -> Any:
-        """The features of a table: (n, d) float64, dense, or csr_array where it was fitted on a sparse table."""
+        """The features of a table: (n, d) float64, dense, or csr_array where it was fitted on a sparse table. After
+        `set_output` a frame, as of scikit-learn's transformers, which refuse it of a sparse table."""
         return self.encode(table)[0]
 
     def fit_transform(self, table: Any, y: Any = None) -> Any:

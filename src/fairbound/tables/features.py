@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -128,6 +128,26 @@ def _meant(texts: Sequence[str]) -> str:
         f"; they look like numbers, such as {some[0]!r}: remove signs, units and separators of thousands, so that they are "
         "read as numbers"
     )
+
+
+def names_out(learnt: Sequence[Feature] | None, inputs: Sequence[str], named: bool, given: Any) -> np.ndarray:
+    """The names of the features as scikit-learn's transformers give them. learnt: None for those of a sparse table.
+
+    given: names of the columns, which those without a name take; None for `inputs`, the names in training.
+    Raises: ValueError in scikit-learn's words where they do not fit these.
+    """
+    columns = list(inputs if given is None else map(str, given))
+    if len(columns) != len(inputs):
+        raise ValueError(
+            f"input_features should have length equal to number of features ({len(inputs)}), got {len(columns)}"
+        )
+    if named and columns != list(inputs):
+        raise ValueError("input_features is not equal to feature_names_in_")
+    of = dict(zip(inputs, columns, strict=True))
+    names = (
+        columns if learnt is None else [f for spec in learnt for f in replace(spec, name=of[spec.name]).feature_names]
+    )
+    return np.array(names, dtype=object)
 
 
 def load_feature(state: dict[str, Any]) -> Feature:

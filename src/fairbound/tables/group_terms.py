@@ -81,7 +81,7 @@ class GroupTerms:
             raise NotFittedError(
                 "these GroupTerms are not fitted yet. Call fit(table, groups) with the training rows first."
             )
-        features = self.encoder.transform(table)
+        features = self.encoder.encode(table)[0]
         return with_terms(features, codes_of(self.groups, sensitive_features, features.shape[0]), len(self.labels))
 
     def fit_transform(self, table: Any, sensitive_features: Any) -> Any:

@@ -60,6 +60,30 @@ def made(n=1500, seed=0):
     return s, s - 0.4 * (sex == "m"), (s + rng.normal(size=n) > 0).astype(int), {"sex": sex}
 
 
+def test_a_comparison_is_printed_by_the_function_that_prints_audits():
+    """A line for each difference, with its interval where it has one, and what it tells."""
+    first, second, y, groups = made()
+    alone = {**groups, "here": np.where(np.arange(len(y)) < 1, "one", "rest")}  # a group without negatives or positives
+    found = fb.compare(first, second, y, alone, "demographic_parity[by=sex] <= 0.1", draws=100, names=("old", "new"))
+    text = fb.report.table(found)
+    lines = {
+        line.split("│")[1].strip(): [cell.strip() for cell in line.split("│")[2:-1]]
+        for line in text.splitlines()
+        if "│" in line
+    }
+    assert lines["measured"] == ["old", "new", "difference", "95 % interval", "verdict"]
+    assert (
+        lines["selection_rate, sex = m"][-1] == "lower"
+        and lines["selection_rate, sex = f"][-1] == "no clear difference"
+    )
+    assert set(lines) == {"measured", *(d["name"] for d in found["differences"])}
+    one = next(d for d in found["differences"] if d["name"].startswith("demographic_parity"))
+    limits = f"[{one['lower']:.4f}, {one['upper']:.4f}]".replace("-", "−")
+    assert lines[one["name"]][3:] == [limits, "lower"]
+    assert ["–"] * 4 + ["not known"] in lines.values()
+    assert "decisions differ." in text and all(f"warning: {w}" in text for w in found["warnings"])
+
+
 def test_bounds_on_a_class_are_compared_by_the_names_of_the_labels():
     first, second, y, _ = made()
     named = np.where(y == 1, "Y", "N")

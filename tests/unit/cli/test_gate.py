@@ -168,7 +168,7 @@ def test_the_commands_and_the_example_of_the_page_run(run, folder, tmp_path, mon
     for block in re.findall(r"^```python\n(.*?)^```$", TEXT, flags=re.M | re.S):
         exec(block, names)
     said = capsys.readouterr().out
-    assert "less than 2 %" in said and "library_name: fairbound" in said and "'difference'" in said
+    assert "less than 2 %" in said and "library_name: fairbound" in said and "95 % interval" in said
     assert (tmp_path / "out" / "impact.csv").is_file()
 
 

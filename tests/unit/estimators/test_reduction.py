@@ -8,14 +8,16 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -140,7 +142,13 @@ def test_a_model_that_knows_its_rows_by_heart_is_judged_by_fits_that_had_not_see
     assert np.mean(gap, axis=0)[1] < min(np.mean(gap, axis=0)[0] - 0.03, 0.07)
     facts = folded.fit_report_
     assert facts["fits"] == 15 and facts["feasible"] and "had not seen" in facts["message"]
-    assert facts["constraints"][0]["train_value"] <= 0.03 + 1e-9
+    one = facts["constraints"][0]
+    own_value = fb.measure(bound, folded.predict(X[train]) == "yes", y[train] == "yes", sex[train])
+    assert one["train_value"] <= 0.03 + 1e-9 < 0.1 < one["own_value"] == own_value
+    assert f"has seen them, '{bound}' is {own_value:.4g};" in facts["message"]
+    facts_of_own = own.fit_report_
+    assert facts_of_own["constraints"][0]["own_value"] == facts_of_own["constraints"][0]["train_value"]
+    assert facts_of_own["message"] == "every bound is met on the training rows"
     assert (
         abs(facts["accuracy"] - folded.score(X[new], y[new]))
         < 0.05
@@ -310,6 +318,41 @@ def test_columns_of_text_are_named_and_an_encoder_before_the_model_takes_them(do
     if door is fb.PostProcessor:
         with pytest.raises(DataError, match="takes numbers"):
             door(fitted, BOUNDS[0]).fit(frame[["city"]].to_numpy(), y, sex)
+
+
+@pytest.mark.filterwarnings("ignore:Deciding every row the same way")
+@pytest.mark.parametrize("door", [fb.Reduction, fb.PostProcessor])
+def test_a_pipeline_takes_weights_with_metadata_routing_as_without(door):
+    """The last step gets them whether it was told so or not, and another step where it asks for them."""
+    X, y, groups = rows(5, n=400)
+    weight, sex = np.random.default_rng(0).uniform(0.5, 2, len(y)), groups["sex"]
+    more = () if door is fb.Reduction else (sex,)
+
+    def scores(*steps):
+        model = door(make_pipeline(*steps), BOUNDS[0]).fit(X, y, sex, sample_weight=weight)
+        return model.decision_function(X, *more)
+
+    wanted = scores(StandardScaler(), LogisticRegression())
+    with config_context(enable_metadata_routing=True):
+        asking = LogisticRegression().set_fit_request(sample_weight=True)
+        renamed = LogisticRegression().set_fit_request(sample_weight="of_rows")
+        for last in (LogisticRegression(), asking, renamed, make_pipeline(LogisticRegression())):
+            if not isinstance(last, Pipeline) or door is fb.PostProcessor:
+                assert (scores(StandardScaler(), last) == wanted).all()
+        assert asking.get_metadata_routing().fit.requests == {"sample_weight": True}
+        scaler = StandardScaler().set_fit_request(sample_weight=True)
+        assert (scores(scaler, LogisticRegression()) != wanted).any()
+        search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2)
+        if door is fb.PostProcessor:
+            assert np.isfinite(scores(StandardScaler(), search)).all()
+        refusing = make_pipeline(StandardScaler(), LogisticRegression().set_fit_request(sample_weight=False))
+        if door is fb.Reduction:
+            with pytest.raises(OptionError, match=r"LogisticRegression refuses.*set_fit_request\(sample_weight=True\)"):
+                door(refusing, BOUNDS[0]).fit(X, y, sex)
+        else:
+            made = door(refusing, BOUNDS[0]).fit(X, y, sex, sample_weight=weight)
+            plain = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
+            assert (made.estimator_.decision_function(X) == plain.decision_function(X)).all()
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")

@@ -181,6 +181,96 @@ def test_without_a_name_the_last_of_the_models_labels_is_positive(labels):
         assert scorer(forest, X, given, sensitive_features=group) == wanted < 0
 
 
+def of_two_groups(n=300):
+    """X, y and groups in which more of one group are positive."""
+    rng = np.random.default_rng(0)
+    group = rng.choice(["a", "b"], n)
+    X = rng.normal(size=(n, 2)) + (group == "a")[:, None] * 0.6
+    return X, (X.sum(1) + rng.normal(size=n) > 1).astype(int), group
+
+
+class OnlyPredicts:
+    """An estimator without classes_ and scores."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def predict(self, X):
+        return self.model.predict(X)
+
+
+@pytest.mark.parametrize("labels", [(0, 1), (1, 2), ("no", "yes")], ids=str)
+def test_a_scorer_measures_the_decisions_that_the_model_makes(labels):
+    """A moved threshold counts, whichever label is positive, and without any scores."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import FixedThresholdClassifier
+
+    X, y, group = of_two_groups()
+    given = np.array(labels)[y]
+    for at in (0.15, 0.0):  # at 0 every decision is positive
+        model = FixedThresholdClassifier(LogisticRegression(), threshold=at).fit(X, given)
+        decided = (model.predict(X) == labels[1]).astype(int)
+        with config_context(enable_metadata_routing=True):
+            for positive, target, said in (
+                (None, y, decided),
+                (labels[1], y, decided),
+                (labels[0], 1 - y, 1 - decided),
+            ):
+                wanted = -fb.measure("equalized_odds", said, target, group)
+                found = fb.scorer("equalized_odds", positive=positive)
+                assert found(model, X, given, sensitive_features=group) == wanted
+                if positive is not None or labels == (0, 1):
+                    assert found(OnlyPredicts(model), X, given, sensitive_features=group) == wanted
+
+
+def test_a_scorer_says_what_an_estimator_lacks():
+    from sklearn.linear_model import LinearRegression, LogisticRegression
+    from sklearn.svm import LinearSVC
+
+    X, y, group = of_two_groups()
+    model, texts = LogisticRegression().fit(X, y), np.array(["no", "yes"])[y]
+    with config_context(enable_metadata_routing=True):
+        with pytest.raises(OptionError, match="OnlyPredicts has no decision_function or predict_proba"):
+            fb.scorer("loss_gap")(OnlyPredicts(model), X, y, sensitive_features=group)
+        with pytest.raises(OptionError, match="object has no predict"):
+            fb.scorer("demographic_parity")(object(), X, y, sensitive_features=group)
+        named = OnlyPredicts(LogisticRegression().fit(X, texts))
+        with pytest.raises(OptionError, match=r"has no classes_; name it: .*positive=POSITIVE"):
+            fb.scorer("demographic_parity")(named, X, texts, sensitive_features=group)
+        with pytest.raises(DataError, match="needs predicted labels"):
+            fb.scorer("demographic_parity")(LinearRegression().fit(X, y), X, y, sensitive_features=group)
+        with pytest.raises(DataError, match="needs predicted labels"):
+            fb.scorer("demographic_parity", positive="yes")(OnlyPredicts(model), X, texts, sensitive_features=group)
+        three = np.digitize(X.sum(1), [0, 1])
+        many = LinearSVC().fit(X, three)
+        with pytest.raises(OptionError, match="LinearSVC has 3 classes"):
+            fb.scorer("demographic_parity")(many, X, three, sensitive_features=group)
+        recall = fb.scorer("recall of class 2")(many, X, three)
+        assert recall == (many.predict(X)[three == 2] == 2).mean()
+        assert fb.scorer("recall of class yes")(LogisticRegression().fit(X, texts), X, texts) > 0.5
+
+
+def test_a_scorer_hands_the_groups_to_models_that_decide_by_them():
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X, y, group = of_two_groups()
+    post = fb.PostProcessor(LogisticRegression(), "demographic_parity <= 0.05")
+    fair = fb.FairClassifier("demographic_parity <= 0.05", use_groups_at_prediction=True, budget="20 steps")
+    with config_context(enable_metadata_routing=True):
+        stated = {"decisions": fb.scorer("demographic_parity"), "losses": fb.scorer("loss_gap")}
+        for model in (post, make_pipeline(StandardScaler(), post), fair, make_pipeline(StandardScaler(), fair)):
+            routed = {"params": {"sensitive_features": group}, "error_score": "raise", "cv": 2}
+            found = cross_validate(model, X, y, scoring=stated, return_estimator=True, return_indices=True, **routed)
+            for k, (fitted, test) in enumerate(zip(found["estimator"], found["indices"]["test"], strict=True)):
+                decided = fitted.predict(X[test], sensitive_features=group[test])
+                scores = fitted.decision_function(X[test], sensitive_features=group[test])
+                gap = fb.measure("demographic_parity", decided, y[test], group[test])
+                losses = fb.measure("loss_gap", scores, y[test], group[test], threshold=0)
+                assert found["test_decisions"][k] == -gap and found["test_losses"][k] == -losses
+
+
 def test_a_scorer_asks_for_what_it_was_told_to():
     with config_context(enable_metadata_routing=True):
         scorer = fb.scorer("equalized_odds").set_score_request(sensitive_features="sex", sample_weight=True)

@@ -20,6 +20,7 @@ from fairbound.fairness.notions import (
     register,
 )
 from fairbound.fairness.notions.groups import RateBound
+from fairbound.fairness.notions.registry import ELSEWHERE
 from fairbound.fairness.statistics import RATES
 
 BOUNDS = [0, 0.02, 1, 1e-5, 0.123456789, 1 / 3]
@@ -91,10 +92,21 @@ def test_texts_as_shown():
         ("demographic_parity <= ", "cannot read the constraint"),
         (0.02, "cannot read the constraint 0.02"),
         ("demografic_parity <= 0.1", "unknown constraint 'demografic_parity'; did you mean 'demographic_parity'"),
-        ("dp <= 0.1", "unknown constraint 'dp'; did you mean 'demographic_parity' or"),
+        ("dp <= 0.1", r"unknown constraint 'dp'; did you mean 'demographic_parity'\? All"),
+        ("equalized_odds_difference <= 0.1", r"did you mean 'equalized_odds'\? All"),
+        ("four_fifths >= 0.8", r"did you mean 'demographic_parity_ratio'\? All"),
+        ("false_negative_rate <= 0.1", r"did you mean 'false_negative_rate_parity'\? All"),
+        ("TruePositiveRateParity <= 0.1", r"did you mean 'true_positive_rate_parity'\? All"),
+        ("selection_rate_ratio >= 0.8", r"did you mean 'demographic_parity_ratio'\? All"),
+        (
+            "equalized_odds_ratio >= 0.8",
+            r"did you mean 'true_positive_rate_ratio' or 'false_positive_rate_ratio'\? All",
+        ),
+        ("average_odds_difference <= 0.1", r"did you mean 'equalized_odds'\? All"),
+        ("accuracy_score_difference <= 0.1", r"did you mean 'error_rate_parity'\? All"),
         ("tpr_parity <= 0.1", "did you mean 'true_positive_rate_parity'"),
         ("fpr_difference <= 0.1", "did you mean 'false_positive_rate_parity'"),
-        ("demographic_parity_difference <= 0.1", "did you mean 'demographic_parity'"),
+        ("demographic_parity_difference <= 0.1", r"did you mean 'demographic_parity'\? All"),
         ("disparate_impact >= 0.8", "did you mean 'demographic_parity_ratio'"),
         ("zzzz <= 0.1", r"unknown constraint 'zzzz'\. All"),
         ("demografic_parity <= 0.1", r"All \d+ stand in docs/bounds.md"),
@@ -224,3 +236,8 @@ def test_a_number_is_written_in_plain_digits(number):
 def test_a_slip_of_the_pen_is_named_with_its_mend(text, said):
     with pytest.raises(OptionError, match=re.escape(said)):
         constraint(text)
+
+
+def test_names_used_elsewhere_lead_to_notions_that_there_are():
+    for named in ELSEWHERE.values():
+        assert all(name in NOTIONS for name in named.split(", "))

@@ -163,7 +163,8 @@ def test_a_scorer_asks_for_the_groups():
     ("change", "error", "words"),
     [({"metrics": "recal"}, OptionError, "unknown metric"), ({"metrics": []}, OptionError, "at least one"),
      ({"metrics": {"x": 3}}, OptionError, "must be the name"), ({"confidence": 1}, OptionError, "confidence"),
-     ({"attributes": "all"}, OptionError, "attributes must be"), ({"y": [0, 1, 2]}, DataError, "have 3 values"),
+     ({"attributes": "all"}, OptionError, "attributes must be"), ({"y": [0, 1, 2], "metrics": "f1"}, DataError, "accuracy and error_rate"),
+     ({"y": [0, 1, 2], "scores": [0.5, 0.1, 1]}, DataError, "predictions are fractions"),
      ({"positive": "yes"}, DataError, "positive='yes' is not among"),
      ({"y": [0, 1]}, DataError, "3 scores and 2 labels"), ({"sensitive_features": ["a", "b"]}, DataError, "2 rows"),
      ({"scores": [], "y": []}, DataError, "no rows")],
@@ -226,3 +227,18 @@ def test_the_usual_name_of_a_rate_leads_to_ours(name, meant):
         fb.metrics.table(name, [0, 1], [0, 1], ["a", "b"])
     with pytest.raises(OptionError, match="did you mean 'selection_rate'"):
         fb.metrics.table("selction_rate", [0, 1], [0, 1], ["a", "b"])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("labels", [(0, 1, 2), ("x", "y", "z")], ids=str)
+def test_the_accuracy_of_several_classes_is_that_of_the_function(labels, weighted):
+    _, _, groups, weight = rows()
+    drawn = np.random.default_rng(1).integers(0, 3, (2, len(weight)))
+    d, y = np.array(labels)[drawn]
+    more = {"sample_weight": weight} if weighted else {}
+    found = fb.metrics.table(["accuracy", "error_rate"], d, y, groups, attributes="both", **more)
+    called = fb.metrics.table({"accuracy": accuracy_score}, d, y, groups, attributes="both", **more)
+    np.testing.assert_allclose(flat(found.by_group)[::2], flat(called.by_group), atol=1e-12)
+    assert found.overall["accuracy"] == pytest.approx(called.overall["accuracy"]) == 1 - found.overall["error_rate"]
+    low, high = found.intervals["sex"]["F"]["accuracy"]
+    assert low < found.by_group["sex"]["F"]["accuracy"] < high

@@ -12,12 +12,17 @@ import scipy.sparse as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn import config_context
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
 from fairbound.base.errors import DataError, FairboundError, OptionError
 from fairbound.tables import TableEncoder, TableOptions
 from fairbound.tables.columns import read_columns
+from fairbound.tables.group_terms import GroupTerms
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -647,3 +652,34 @@ def test_a_dropped_text_column_is_told_what_it_looks_like():
     assert dropped["day"].startswith("none of its 400 values is in min_count=5 rows; they look like dates, such as")
     assert dropped["code"].endswith("nearly unique, like a name or an identifier")
     assert "numbers kept as text, such as '10000': make it a column of numbers" in dropped["plain"]
+
+
+def test_features_have_names_and_become_frames_as_of_scikit_learns_transformers():
+    frame = pd.DataFrame({"age": [1.0, 2, np.nan, 4], "city": ["b", "a", "b", "a"]}, index=[7, 5, 3, 1])
+    encoder = TableEncoder(TableOptions(min_count=1))
+    plain = encoder.fit_transform(frame)
+    names = ["age", "age=(missing)", "city=a", "city=b"]
+    assert encoder.get_feature_names_out().tolist() == encoder.get_feature_names_out(["age", "city"]).tolist() == names
+    with pytest.raises(ValueError, match="input_features is not equal to feature_names_in_"):
+        encoder.get_feature_names_out(["city", "age"])
+    for kind in ("pandas", "polars"):
+        made = clone(encoder).set_output(transform=kind)
+        for out in (made.fit_transform(frame), made.fit(frame).transform(frame)):
+            assert list(out.columns) == names and (out.to_numpy() == plain).all()
+            assert kind != "pandas" or out.index.tolist() == [7, 5, 3, 1]
+    with config_context(transform_output="pandas"):
+        pipe = make_pipeline(TableEncoder(TableOptions(min_count=1)), LogisticRegression()).fit(frame, [0, 1, 0, 1])
+        assert pipe[-1].feature_names_in_.tolist() == pipe[:-1].get_feature_names_out().tolist() == names
+        assert isinstance(GroupTerms().fit_transform(frame, ["f", "m", "f", "m"]), np.ndarray)
+
+
+def test_columns_without_names_take_those_that_are_given():
+    encoder = TableEncoder().fit(np.array([[1.0, 2.0], [3.0, np.nan], [2.0, 5.0]]))
+    assert encoder.get_feature_names_out().tolist() == list(encoder.feature_names)
+    assert encoder.get_feature_names_out(["a", "b"]).tolist() == ["a", "b", "b=(missing)"]
+    with pytest.raises(ValueError, match=r"number of features \(2\), got 1"):
+        encoder.get_feature_names_out(["a"])
+    sparse = TableEncoder().fit(sp.csr_array(np.eye(3)))
+    assert sparse.get_feature_names_out(["a", "b", "c"]).tolist() == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="outputs a scipy sparse matrix"):
+        sparse.set_output(transform="pandas").transform(sp.csr_array(np.eye(3)))

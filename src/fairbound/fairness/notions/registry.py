@@ -20,6 +20,26 @@ SHORT = {"dp": "demographic_parity", "eo": "equalized_odds", "eop": "equal_oppor
 """What others call notions, or parts of their names: spelled out where a name is unknown,
 to find the one that was meant."""
 
+ELSEWHERE = {
+    "selection_rate": "demographic_parity", "positive_rate": "demographic_parity", "mean": "demographic_parity",
+    "independence": "demographic_parity", "true_positive_rate": "true_positive_rate_parity",
+    "sensitivity": "true_positive_rate_parity", "false_positive_rate": "false_positive_rate_parity",
+    "true_negative_rate": "false_positive_rate_parity", "specificity": "false_positive_rate_parity",
+    "false_negative_rate": "false_negative_rate_parity", "false_omission_rate": "false_omission_rate_parity",
+    "false_discovery_rate": "predictive_parity", "precision": "predictive_parity",
+    "positive_predictive_value": "predictive_parity", "error": "error_rate_parity", "error_rate": "error_rate_parity",
+    "zero_one_loss": "error_rate_parity", "accuracy": "error_rate_parity", "f1": "f1_parity", "roc_auc": "auc_parity",
+    "bounded_group_loss": "group_loss", "separation": "equalized_odds", "average_odds": "equalized_odds",
+    "average_abs_odds": "equalized_odds", "average_absolute_odds": "equalized_odds", "sufficiency": "predictive_parity",
+    "demographic_parity_ratio": "demographic_parity_ratio", "statistical_parity_ratio": "demographic_parity_ratio",
+    "selection_rate_ratio": "demographic_parity_ratio", "impact_ratio": "demographic_parity_ratio",
+    "four_fifths": "demographic_parity_ratio", "four_fifths_rule": "demographic_parity_ratio",
+    "p_percent_rule": "demographic_parity_ratio", "equal_opportunity_ratio": "true_positive_rate_ratio",
+    "equalized_odds_ratio": "true_positive_rate_ratio, false_positive_rate_ratio",
+}  # fmt: skip
+"""What fairlearn, AIF360 and textbooks call notions, or the rates that they compare, without the words "difference" and
+"parity" at the end; names of several notions stand side by side."""
+
 _OWN = re.compile(r"^\s*([A-Za-z_][\w.]*):(?=[A-Za-z_])(.*)$", re.DOTALL)
 
 B = TypeVar("B", bound=type[Bound])
@@ -57,8 +77,7 @@ def constraint(text: str | Bound, *, bound: float | None = None) -> Any:
         text = own[2]
     name = leading_name(text)
     if name not in NOTIONS:
-        spelled = "_".join(SHORT.get(part, part) for part in name.lower().split("_")).replace("parity_parity", "parity")
-        meant = did_you_mean(spelled, NOTIONS, before="; ", otherwise=".", most=3, alike=0.4)
+        meant = _meant(name)
         where = f" The module {own[1]!r} registers no such notion." if own else (
             " One of your own is named after its module, as 'module:notion', or its module imported first."
         )  # fmt: skip
@@ -66,6 +85,17 @@ def constraint(text: str | Bound, *, bound: float | None = None) -> Any:
             f"unknown constraint {name!r}{meant} All {len(NOTIONS)} stand in docs/bounds.md and in fairbound.fairness.notions.NOTIONS.{where}"
         )
     return NOTIONS[name].read(text, bound=bound)
+
+
+def _meant(name: str) -> str:
+    """A question for the notion that may be meant by an unknown name, "." where none is like it."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()  # fairlearn's classes join capitals
+    spelled = "_".join(SHORT.get(part, part) for part in words.split("_")).replace("parity_parity", "parity")
+    alone = spelled.removesuffix("_parity").removesuffix("_score")
+    known = next((ELSEWHERE.get(one, one) for one in (spelled, alone) if one in ELSEWHERE or one in NOTIONS), None)
+    if known is not None:
+        return f"; did you mean {' or '.join(map(repr, known.split(', ')))}?"
+    return did_you_mean(spelled, NOTIONS, before="; ", otherwise=".", most=3, alike=0.4)
 
 
 def constraints(stated: str | Bound | Sequence[str | Bound] | None) -> tuple[Any, ...]:

@@ -1,0 +1,75 @@
+"""Which part of a model of any library takes the weights of rows, with scikit-learn's metadata routing and without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sklearn import get_config
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+WEIGHT = "sample_weight"
+
+
+def weighted_part(estimator: Any) -> tuple[Any, str]:
+    """What takes the weights of rows, a pipeline's last step or the estimator itself, and their name in `fit` where
+    metadata routing is off."""
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        return last, f"{name}__{WEIGHT}"
+    return estimator, WEIGHT
+
+
+def refuses_weights(estimator: Any) -> bool:
+    """Whether the part that takes the weights was told not to, by set_fit_request(sample_weight=False)."""
+    return _routing() and _requests(weighted_part(estimator)[0], "fit").get(WEIGHT) is False
+
+
+def with_weights(estimator: Any, weight: Any) -> tuple[Any, dict[str, Any]]:
+    """A clone of the estimator, and the weights as its `fit` takes them.
+
+    With metadata routing on, every part that was not told whether it gets weights is told in the clone: the last step
+    of a pipeline gets them, as with routing off, and no other. What a person requested holds.
+    """
+    made = clone(estimator)
+    if weight is None:
+        return made, {}
+    last, name = weighted_part(made)
+    if not _routing():
+        return made, {name: weight}
+    for part in _parts(last):
+        _settle(part, "fit", True)
+    for part in _parts(made):
+        _settle(part, "fit", False)
+        _settle(part, "score", False)  # a search inside would weigh its scores
+    if isinstance(made, Pipeline) and not made.get_metadata_routing().consumes("fit", [WEIGHT]):
+        return made, {}
+    return made, {WEIGHT: weight}
+
+
+def _routing() -> bool:
+    return bool(get_config()["enable_metadata_routing"])
+
+
+def _parts(estimator: Any) -> Iterator[Any]:
+    """The estimator and all estimators inside it."""
+    yield estimator
+    if hasattr(estimator, "get_params"):
+        yield from (part for part in estimator.get_params(deep=True).values() if hasattr(part, "get_params"))
+
+
+def _requests(part: Any, method: str) -> dict[str, Any]:
+    """What a method of the estimator itself, not of those inside it, requests."""
+    if not hasattr(part, f"set_{method}_request"):
+        return {}
+    return dict(getattr(part._get_metadata_request(), method).requests)  # scikit-learn has no public way
+
+
+def _settle(part: Any, method: str, wanted: bool) -> None:
+    """Request the weights, or refuse them, where a method takes them and nobody said which; a request under another
+    name becomes one under their own, by which they are passed here."""
+    requests = _requests(part, method)
+    if WEIGHT in requests and not isinstance(requests[WEIGHT], bool):
+        named = isinstance(requests[WEIGHT], str)
+        getattr(part, f"set_{method}_request")(**{WEIGHT: wanted or named})
